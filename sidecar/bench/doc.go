@@ -1,0 +1,7 @@
+// Package bench measures CausalStore: what its data plane costs over the stock storage (Overhead), what it gains over
+// sessions that stay in one ring (Paper), and what it keeps in memory (Memory).
+//
+// Every comparison is made in one run, with rounds of the compared systems in turn, since the machine that it runs on
+// changes from minute to minute. Deployments run in processes of their own, so that what the load generator uses is not
+// taken for theirs. Results are what was measured, with the goals beside them; nothing fails because a goal is missed.
+package bench

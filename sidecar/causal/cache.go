@@ -1,0 +1,274 @@
+package causal
+
+import (
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// CacheConfig is what a cache is told at its start.
+type CacheConfig struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Incarnation is greater than that of earlier starts, or at least not equal to one.
+	Incarnation uint64
+	MaxBytes    int
+	// Rings are the rings to read through to: all of them, or with static binding the own one.
+	Rings topology.RingSet
+	// Attempts bounds the tries for one miss, over all rings.
+	Attempts int
+	Broken   Faults
+}
+
+// DefaultCacheConfig returns the defaults for a cache of t.
+func DefaultCacheConfig(t *topology.Topology, self topology.Node) CacheConfig {
+	return CacheConfig{Topology: t, Self: self, Incarnation: 1, MaxBytes: 256 << 20, Rings: t.AllRings(), Attempts: 2 * len(t.Rings)}
+}
+
+// entryOverhead is what an entry costs beside its key and value, in bytes.
+const entryOverhead = 160
+
+// entry is one cached value; only stable ones are.
+type entry struct {
+	key   string
+	rec   Record
+	from  *source
+	epoch uint64 // of the stream that brought it
+}
+
+// flight is one read-through that is under way; whoever wants the same key joins it.
+type flight struct {
+	key     string
+	slot    topology.Slot
+	id      uint64
+	from    *source
+	epoch   uint64
+	waiters []waiter
+	early   int // waiters[:early] had asked before the request was sent
+	tried   topology.RingSet
+	tries   int
+	dueAt   int64
+}
+
+type waiter struct {
+	to topology.Node
+	id uint64
+}
+
+// Cache is the read-through cache of a DC, or one part of it (PROTOCOL §6).
+//
+// Invariant: an entry is served only while the stream that brought it lives and its lease, counted from before the
+// middleman granted it, has not run out.
+type Cache struct {
+	outbox
+	cfg     CacheConfig
+	routes  *Routes
+	lru     *simplelru.LRU[uint64, *entry]
+	bytes   int
+	flights map[string]*flight
+	byID    map[uint64]*flight
+	order   []*flight
+	nextID  uint64
+	sources map[topology.Node]*source
+	sorted  []*source
+	stats   CacheStats
+
+	faultDrops []faultDrop
+}
+
+type faultDrop struct {
+	hash uint64
+	at   int64
+}
+
+// CacheStats counts since the start.
+type CacheStats struct {
+	Hits, Misses, Joined, Inserted, Invalidated, InFlight, Unavailable, Resets uint64
+}
+
+// NewCache makes an empty cache.
+func NewCache(cfg CacheConfig) *Cache {
+	c := &Cache{cfg: cfg, routes: NewRoutes(cfg.Topology, cfg.Self.DC), flights: map[string]*flight{},
+		byID: map[uint64]*flight{}, sources: map[topology.Node]*source{}}
+	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	c.lru = lru
+	return c
+}
+
+func (e *entry) size() int { return len(e.key) + e.rec.Value.Size() + entryOverhead }
+
+func (e *entry) valid(now Now) bool { return e.epoch == e.from.epoch && now.Mono < e.from.leaseUntil }
+
+// Step takes one message.
+func (c *Cache) Step(now Now, m *Message) {
+	switch m.Kind {
+	case KindGet:
+		c.get(now, m)
+	case KindFillReply, KindLeaseGrant, KindInvalidate:
+		c.onStream(now, m)
+	case KindStreamReset:
+		c.streamReset(now, m)
+	case KindLatencies:
+		c.routes.Update(m.Latencies)
+	}
+}
+
+// get answers from memory or reads through.
+func (c *Cache) get(now Now, m *Message) {
+	e, ok := c.lru.Get(topology.Hash(m.Key))
+	if ok && e.key == m.Key && e.valid(now) && (m.Cut == 0 || e.rec.Version.HLC <= m.Cut) {
+		c.stats.Hits++
+		e.from.usedAt = now.Mono
+		c.reply(waiter{m.From, m.ID}, Message{Record: e.rec, Status: Stable, Hit: true, Ring: topology.NoRing})
+		return
+	}
+	if m.Cut != 0 {
+		// PROTOCOL §9: a value above the cut is a miss, and no fill of today's value answers it.
+		c.reply(waiter{m.From, m.ID}, Message{Err: ErrNotFound})
+		return
+	}
+	c.stats.Misses++
+	if f := c.flights[m.Key]; f != nil {
+		c.stats.Joined++
+		f.waiters = append(f.waiters, waiter{m.From, m.ID})
+		return
+	}
+	f := &flight{key: m.Key, slot: topology.SlotOf(m.Key), waiters: []waiter{{m.From, m.ID}}}
+	c.flights[m.Key] = f
+	c.order = append(c.order, f)
+	c.launch(now, f)
+}
+
+func (c *Cache) reply(w waiter, m Message) {
+	m.Kind, m.From, m.To, m.ID = KindGetReply, c.cfg.Self, w.to, w.id
+	c.send(m)
+}
+
+// launch sends a flight to the nearest ring that has not been tried, or to any once all have.
+func (c *Cache) launch(now Now, f *flight) {
+	delete(c.byID, f.id)
+	if f.tries >= c.cfg.Attempts {
+		c.stats.Unavailable++
+		c.land(f, Message{Err: ErrUnavailable}, len(f.waiters))
+		return
+	}
+	rings := c.cfg.Rings &^ f.tried
+	if rings == 0 {
+		f.tried, rings = 0, c.cfg.Rings
+	}
+	ring, _ := c.routes.Nearest(now, f.slot, rings)
+	f.tried = f.tried.With(ring)
+	f.tries++
+	f.from = c.sourceOf(c.cfg.Topology.Owner(ring, f.slot))
+	c.nextID++
+	f.id, f.early = c.nextID, len(f.waiters)
+	f.dueAt = now.Mono + int64(c.routes.Timeout(f.from.mm.DC))
+	c.byID[f.id] = f
+	c.ask(now, f)
+}
+
+// ask sends the request of a flight, if the stream is open; else it goes out when it opens.
+func (c *Cache) ask(now Now, f *flight) {
+	s := f.from
+	s.usedAt = now.Mono
+	if !c.ensureOpen(now, s) {
+		f.epoch = 0
+		return
+	}
+	f.epoch = s.epoch
+	c.send(Message{Kind: KindFill, From: c.cfg.Self, To: s.mm, ID: f.id, Key: f.key, Epoch: s.epoch})
+}
+
+// land answers the first n waiters of a flight and ends it, or sends it again for the rest.
+func (c *Cache) land(f *flight, m Message, n int) {
+	for _, w := range f.waiters[:n] {
+		c.reply(w, m)
+	}
+	f.waiters = f.waiters[n:]
+	if len(f.waiters) == 0 {
+		delete(c.flights, f.key)
+		delete(c.byID, f.id)
+		f.id = 0
+	}
+}
+
+// filled takes the answer to a flight.
+func (c *Cache) filled(now Now, s *source, m *Message) {
+	f := c.byID[m.ID]
+	if f == nil || f.from != s || f.key != m.Key {
+		return
+	}
+	if m.Err != OK {
+		c.launch(now, f)
+		return
+	}
+	answer := Message{Record: m.Record, Status: m.Status, Ring: m.Ring}
+	fillable := m.Status == Stable || c.cfg.Broken.has(CacheInFlight)
+	if fillable && now.Mono < s.leaseUntil {
+		// The copy is registered, so nothing newer can have become complete before this arrived: all who wait may have it.
+		c.insert(f.key, m.Record, s)
+		c.land(f, answer, len(f.waiters))
+		return
+	}
+	if m.Status == InFlight {
+		c.stats.InFlight++
+	}
+	// Not registered: only those who asked before it was read may have it. A later one may have seen something newer.
+	n := f.early
+	if c.cfg.Broken.has(ShareInFlight) {
+		n = len(f.waiters)
+	}
+	c.land(f, answer, n)
+	if len(f.waiters) > 0 {
+		f.tries, f.tried = 0, 0
+		c.launch(now, f)
+	}
+}
+
+func (c *Cache) insert(key string, rec Record, s *source) {
+	e := &entry{key: key, rec: rec, from: s, epoch: s.epoch}
+	hash := topology.Hash(key)
+	c.lru.Remove(hash)
+	c.lru.Add(hash, e)
+	c.bytes += e.size()
+	c.stats.Inserted++
+	for c.bytes > c.cfg.MaxBytes && c.lru.Len() > 0 {
+		c.lru.RemoveOldest()
+	}
+}
+
+// Tick renews leases and sends flights that were not answered another way.
+func (c *Cache) Tick(now Now) {
+	for _, s := range c.sorted {
+		c.renew(now, s)
+	}
+	kept := c.order[:0]
+	for _, f := range c.order {
+		if f.id == 0 {
+			continue
+		}
+		kept = append(kept, f)
+		if now.Mono >= f.dueAt {
+			c.routes.TimedOut(now, f.from.mm.DC)
+			c.launch(now, f)
+		}
+	}
+	clear(c.order[len(kept):])
+	c.order = kept
+	for len(c.faultDrops) > 0 && c.faultDrops[0].at <= now.Mono {
+		c.lru.Remove(c.faultDrops[0].hash)
+		c.faultDrops = c.faultDrops[1:]
+	}
+}
+
+// Idle reports whether no read-through is under way; then Tick is not urgent.
+func (c *Cache) Idle() bool { return len(c.byID) == 0 }
+
+// Stats returns the counters.
+func (c *Cache) Stats() CacheStats { return c.stats }
+
+// Size returns the number of entries and the bytes they are accounted with.
+func (c *Cache) Size() (entries, bytes int) { return c.lru.Len(), c.bytes }

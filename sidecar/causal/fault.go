@@ -1,0 +1,81 @@
+package causal
+
+// Fault breaks one rule of the protocol, so that the checker can be seen to catch its absence (PROTOCOL §11.4).
+// Only the simulator's self-tests set any; the zero Faults is the protocol.
+type Fault uint8
+
+// The seeded faults.
+const (
+	SkipDeps                 Fault = iota // coordinator: puts propagate without dependencies
+	PropagateBeforeDurable                // coordinator: a put is sent before the log holds it
+	SVEarly                               // coordinator: SV covers the oldest incomplete write
+	ReuseHLC                              // coordinator: a restart forgets which timestamps were published
+	FloorWithoutOwn                       // sidecar: a put is not ordered after the session's own complete puts
+	StatusPerKey                          // middleman: in-flight is tracked for the key, not for the write
+	LoserSkipsDeps                        // middleman: a put that loses is acknowledged before its dependencies are in
+	DepByGreater                          // middleman: a dependency is met by "this version or a greater one"
+	StatusNotAtomic                       // middleman: version and status are read in two steps
+	RestartStable                         // middleman: versions it does not know after a restart count as stable
+	AckBeforeInvalidation                 // middleman: acknowledges without waiting for the caches
+	IgnoreOtherInvalidations              // middleman: a later write of a key does not wait for an invalidation that an earlier one sent
+	AckBeforeDepsClean                    // middleman: acknowledges while a dependency still stands in some cache
+	RegisterLate                          // middleman: cached-at is registered after the read
+	NegativeUntracked                     // middleman: a cached "missing" is not registered
+	TombstoneEarly                        // middleman: tombstones are dropped at once when stable
+	DeleteRemoves                         // middleman: a delete leaves no tombstone, so a late older put comes back
+	RestartForgetsCaches                  // middleman: a restart assumes that nothing is cached anywhere
+	ForgetDropped                         // middleman: a dropped tombstone leaves no trace in the answers
+	IgnoreLanes                           // middleman: a put does not wait until what it follows has arrived at the other shards
+	IgnoreLanesClean                      // middleman: nor is its acknowledgement kept back until that is out of the caches
+	ReadPastStaged                        // middleman: a bound reader does not wait for puts that it may have to see
+	RestartUnsynced                       // middleman: a bound reader is served before what was received earlier is here again
+	TrustFailedWrite                      // middleman: a write that failed and can be read counts as durable
+	InvalidateLate                        // cache: acknowledges an invalidation before the copy is gone
+	FillUnordered                         // cache: ignores the order of the stream
+	LeaseFromReceipt                      // cache: counts the lease from when the grant arrived
+	ShareInFlight                         // cache: a later joiner of a single flight gets its in-flight answer
+	CacheInFlight                         // cache: in-flight values are inserted
+	ForgetBind                            // session: an in-flight read binds nothing
+	TwoRings                              // session: overlapping reads may end in two rings
+	LateReply                             // session: a late answer is taken for a later read of the key
+	LiftByEarlierPut                      // session: any completed own put lifts every restriction
+	OwnUnchecked                          // session: the own write is served whatever was seen
+	CutBeyondSV                           // session: the snapshot cut is the greatest SV, not the least
+	CutBelowSeen                          // session: a snapshot cut below what the session has seen is used
+	SnapshotBound                         // session: a bound session uses a snapshot cut
+	MGetOneRound                          // session: MGET takes what it finds first
+	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
+	faultEnd
+)
+
+var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early", "reuse-hlc", "floor-without-own",
+	"status-per-key", "loser-skips-deps", "dep-by-greater", "status-not-atomic", "restart-stable",
+	"ack-before-invalidation", "ignore-other-invalidations", "ack-before-deps-clean", "register-late", "negative-untracked", "tombstone-early",
+	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write", "invalidate-late", "fill-unordered", "lease-from-receipt",
+	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
+	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "snapshot-bound", "mget-one-round", "resume-without-last"}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// AllFaults returns every seeded fault.
+func AllFaults() []Fault {
+	all := make([]Fault, faultEnd)
+	for i := range all {
+		all[i] = Fault(i)
+	}
+	return all
+}
+
+// Faults is a set of seeded faults.
+type Faults uint64
+
+// FaultsOf returns the set of the given faults.
+func FaultsOf(fs ...Fault) Faults {
+	var s Faults
+	for _, f := range fs {
+		s |= 1 << f
+	}
+	return s
+}
+
+func (s Faults) has(f Fault) bool { return s&(1<<f) != 0 }

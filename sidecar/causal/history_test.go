@@ -1,0 +1,50 @@
+package causal
+
+import "testing"
+
+func rec(hlc HLC, data string) Record {
+	return Record{Version: Version{hlc, 1}, Value: Value{Data: []byte(data)}}
+}
+
+func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
+	var h history
+	h.init(1 << 20)
+	h.overwritten("k", Missing(0), rec(10, "").Version)
+	h.overwritten("k", rec(10, "a"), rec(30, "").Version)
+	h.superseded("k", rec(20, "b")) // processed after 30, and before it in order
+	for cut, want := range map[HLC]string{9: "", 10: "a", 19: "a", 20: "b", 29: "b"} {
+		if r, ok := h.at("k", cut); !ok || string(r.Value.Data) != want {
+			t.Errorf("at %d: %q, %v; want %q", cut, r.Value.Data, ok, want)
+		}
+	}
+	h.prune(20)
+	if r, ok := h.at("k", 25); !ok || string(r.Value.Data) != "b" {
+		t.Errorf("after pruning to 20, at 25: %q, %v; want b", r.Value.Data, ok)
+	}
+}
+
+func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
+	var h history
+	h.init(1 << 20)
+	h.overwritten("k", rec(10, "a"), rec(30, "").Version)
+	h.overwritten("k", rec(30, "c"), rec(50, "").Version)
+	h.prune(40)
+	if r, ok := h.at("k", 20); ok {
+		t.Errorf("at 20, which was pruned: %q", r.Value.Data)
+	}
+	h.superseded("k", rec(15, "late")) // below the lowest: what came between is not known
+	if r, ok := h.at("k", 20); ok {
+		t.Errorf("at 20: %q from a write below what is complete", r.Value.Data)
+	}
+}
+
+func TestHistoryKeepsItsBound(t *testing.T) {
+	var h history
+	h.init(3000)
+	for i := HLC(1); i < 1000; i++ {
+		h.overwritten("k"+string(rune('a'+i%26)), rec(i, "0123456789"), rec(i+26, "").Version)
+		if h.bytes > 3000 {
+			t.Fatalf("%d bytes after %d writes, the bound is 3000", h.bytes, i)
+		}
+	}
+}

@@ -1,0 +1,513 @@
+package causal
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// SidecarConfig is what a sidecar is told at its start.
+type SidecarConfig struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Static pins every session to the ring of its own DC (COPS-PR).
+	Static bool
+	// UseCache reads of unbound sessions go through the DC's cache, if it has one.
+	UseCache bool
+	// Snapshot makes MGET of unbound sessions read at a cut.
+	Snapshot bool
+	// ReadTimeout and PutTimeout bound an operation.
+	ReadTimeout, PutTimeout time.Duration
+	// MaxOwnBytes bounds the values of incomplete own writes that a session keeps in memory; older ones are read from the
+	// coordinator's log.
+	MaxOwnBytes int
+	// MaxBound bounds the in-flight versions that a session may have read; beyond it reads of further ones wait.
+	MaxBound int
+	// LagBound is when a restriction that SV does not lift is asked for in every ring.
+	LagBound time.Duration
+	// TokenKey authenticates session tokens.
+	TokenKey []byte
+	Broken   Faults
+}
+
+// DefaultSidecarConfig returns the defaults for a sidecar of t.
+func DefaultSidecarConfig(t *topology.Topology, self topology.Node) SidecarConfig {
+	return SidecarConfig{
+		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
+		MaxOwnBytes: 16 << 20, MaxBound: 4096, LagBound: 2 * time.Second,
+	}
+}
+
+// OpKind is what a client asks of a session.
+type OpKind uint8
+
+// The operations.
+const (
+	OpGet OpKind = iota
+	OpMGet
+	OpPut
+	OpToken  // export the session
+	OpResume // go on with an exported session
+	OpWait   // until the own writes are in a ring, or in all
+	OpCount  // keys in a ring, an estimate
+)
+
+// Op is one operation. ID is the caller's and comes back in the Result.
+type Op struct {
+	Kind    OpKind
+	Ring    topology.RingID // OpWait; NoRing: all rings and out of all caches
+	ID      uint64
+	Session uint64
+	Timeout time.Duration // 0: the default
+	Key     string
+	Keys    []string
+	Value   Value
+	Token   string
+}
+
+// Source says where a value came from.
+type Source uint8
+
+// The sources of a value.
+const (
+	SourceNone   Source = iota
+	SourceOwn           // own incomplete write
+	SourceCache         // DC cache
+	SourceLocal         // shard in the own DC
+	SourceRemote        // shard in another DC
+)
+
+func (s Source) String() string {
+	return [...]string{"none", "own", "cache", "local", "remote"}[s]
+}
+
+// Outcome is how an operation was answered.
+type Outcome struct {
+	Version Version
+	Source  Source
+	Status  Status
+	Ring    topology.RingID
+	// Bound is set if the session was bound when it asked.
+	Bound bool
+}
+
+// Result answers an Op.
+type Result struct {
+	ID      uint64
+	Err     ErrCode
+	Record  Record
+	Records []Record // OpMGet, in the order of Keys
+	Token   string
+	Count   int64
+	Outcome Outcome
+}
+
+// call is an operation under way.
+type call struct {
+	op       Op
+	s        *session
+	issued   uint64
+	slot     topology.Slot
+	own      *ownWrite
+	started  int64
+	deadline int64
+	dueAt    int64 // when the request under way is given up
+	req      uint64
+	target   topology.Node
+	ring     topology.RingID
+	tried    topology.RingSet
+	tries    int
+	noCache  bool
+	answered bool // the target did answer, only not with what can be used
+	bound    bool
+	done     bool
+	multi    *multi
+	total    int64
+	resume   *resumption
+}
+
+// request finds the call of an answer.
+type request struct {
+	c *call
+	i int // of the key, for MGET
+}
+
+// Sidecar holds the sessions of one pod (PROTOCOL §3).
+type Sidecar struct {
+	outbox
+	cfg      SidecarConfig
+	home     topology.RingSet // the rings that sessions may read
+	known    *Stability
+	routes   *Routes
+	sessions map[uint64]*session
+	active   []*session
+	requests map[uint64]request
+	nextReq  uint64
+	calls    []*call
+	parked   []*call // waiting for vectors, not for an answer
+	free     []*call
+	results  []Result
+	suspect  map[topology.Node]int64 // coordinators, until when
+	askAt    int64
+	stats    SidecarStats
+
+	faultKeys map[string]Message // only for the LateReply fault: the last answer that came too late, by key
+}
+
+// SidecarStats counts since the start.
+type SidecarStats struct {
+	Gets, Puts, MGets, MGetRounds, Snapshots               uint64
+	Own, CacheHits, Local, Remote                          uint64
+	Bound, InFlight, Reread, Retried, Unavailable, Unknown uint64
+}
+
+// NewSidecar makes a sidecar without sessions.
+func NewSidecar(cfg SidecarConfig) *Sidecar {
+	s := &Sidecar{
+		cfg: cfg, home: cfg.Topology.AllRings(), known: NewStability(cfg.Topology), routes: NewRoutes(cfg.Topology, cfg.Self.DC),
+		sessions: map[uint64]*session{}, requests: map[uint64]request{}, suspect: map[topology.Node]int64{},
+	}
+	if cfg.Static {
+		s.home = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
+	}
+	if cfg.Broken.has(LateReply) {
+		s.faultKeys = map[string]Message{}
+	}
+	return s
+}
+
+// Open starts a session. The id must be new.
+func (s *Sidecar) Open(id uint64) {
+	s.sessions[id] = &session{id: id, own: map[string]*ownWrite{}, pending: map[Version]*ownWrite{}}
+}
+
+// Close ends a session; operations under way fail.
+func (s *Sidecar) Close(now Now, id uint64) {
+	ss := s.sessions[id]
+	if ss == nil {
+		return
+	}
+	ss.closed = true
+	delete(s.sessions, id)
+	for _, c := range append(append([]*call(nil), s.calls...), s.parked...) {
+		if c.s != ss || c.done {
+			continue
+		}
+		if c.op.Kind == OpPut {
+			s.fail(c, ErrUnknown)
+		} else {
+			s.fail(c, ErrUnavailable)
+		}
+	}
+}
+
+// Do starts an operation; its Result may be there at once or after later steps.
+func (s *Sidecar) Do(now Now, op Op) {
+	ss := s.sessions[op.Session]
+	if ss == nil {
+		s.results = append(s.results, Result{ID: op.ID, Err: ErrUnavailable})
+		return
+	}
+	c := s.newCall()
+	*c = call{op: op, s: ss, started: now.Mono, ring: topology.NoRing}
+	timeout := op.Timeout
+	if timeout == 0 {
+		timeout = s.cfg.ReadTimeout
+		if op.Kind == OpPut {
+			timeout = s.cfg.PutTimeout
+		}
+	}
+	c.deadline = now.Mono + int64(timeout)
+	ss.ops++
+	c.issued = ss.ops
+	s.calls = append(s.calls, c)
+	switch op.Kind {
+	case OpGet:
+		s.get(now, c)
+	case OpMGet:
+		s.mget(now, c)
+	case OpPut:
+		s.put(now, c)
+	case OpToken:
+		s.finish(c, Result{Token: s.export(ss)})
+	case OpResume:
+		s.resume(now, c)
+	case OpWait:
+		s.wait(c)
+	case OpCount:
+		s.count(c)
+	}
+}
+
+func (s *Sidecar) newCall() *call {
+	if n := len(s.free); n > 0 {
+		c := s.free[n-1]
+		s.free = s.free[:n-1]
+		return c
+	}
+	return &call{}
+}
+
+// Results appends the finished operations to dst and empties the list.
+func (s *Sidecar) Results(dst []Result) []Result {
+	dst = append(dst, s.results...)
+	clear(s.results)
+	s.results = s.results[:0]
+	return dst
+}
+
+// finish answers a call.
+func (s *Sidecar) finish(c *call, r Result) {
+	if c.done {
+		return
+	}
+	c.done = true
+	delete(s.requests, c.req)
+	if c.multi != nil { // of MGET and counts
+		for _, id := range c.multi.reqs {
+			delete(s.requests, id)
+		}
+	}
+	r.ID, r.Outcome.Bound = c.op.ID, c.bound
+	c.s.latest = r.Outcome
+	s.results = append(s.results, r)
+}
+
+func (s *Sidecar) fail(c *call, err ErrCode) {
+	if err == ErrUnavailable {
+		s.stats.Unavailable++
+	}
+	if c.op.Kind == OpPut && !c.done {
+		c.s.outstanding--
+		if err == ErrUnknown {
+			s.stats.Unknown++
+		}
+	}
+	s.finish(c, Result{Err: err})
+}
+
+// ask sends a request of c and remembers whose answer it is.
+func (s *Sidecar) ask(c *call, i int, m Message) uint64 {
+	s.nextReq++
+	m.ID, m.From = s.nextReq, s.cfg.Self
+	s.requests[m.ID] = request{c, i}
+	s.send(m)
+	return m.ID
+}
+
+// Step takes one message.
+func (s *Sidecar) Step(now Now, m *Message) {
+	switch m.Kind {
+	case KindGetReply, KindLogReply, KindPutReply, KindCountReply:
+		r, ok := s.requests[m.ID]
+		if !ok {
+			s.lateReply(m)
+			return
+		}
+		delete(s.requests, m.ID)
+		switch r.c.op.Kind {
+		case OpGet:
+			s.gotten(now, r.c, m)
+		case OpMGet:
+			s.collected(now, r.c, r.i, m)
+		case OpPut:
+			s.putDone(r.c, m)
+		case OpCount:
+			s.counted(r.c, m)
+		}
+	case KindComplete:
+		s.completed(now, m)
+	case KindVectors:
+		delete(s.suspect, m.From) // it is there again
+		if s.known.Merge(m.Vectors) {
+			s.vectorsMoved(now)
+		}
+	case KindDepStatus:
+		s.depStatus(now, m)
+	case KindLatencies:
+		s.routes.Update(m.Latencies)
+	}
+}
+
+// completed takes a coordinator's word that own writes are complete.
+func (s *Sidecar) completed(now Now, m *Message) {
+	ss := s.sessions[m.Session]
+	if ss == nil {
+		return
+	}
+	for _, v := range m.Versions {
+		if w := ss.pending[v]; w != nil {
+			s.completeOwn(ss, w)
+		}
+	}
+	s.compact(ss)
+	s.unpark(now)
+}
+
+// compact drops what is complete from the middle of the list of own writes, once it is most of it.
+func (s *Sidecar) compact(ss *session) {
+	if len(ss.order) > 2*len(ss.pending)+64 {
+		ss.order = slices.DeleteFunc(ss.order, func(w *ownWrite) bool { return ss.pending[w.version] != w })
+	}
+}
+
+// vectorsMoved applies new vectors to every session that they may matter to.
+func (s *Sidecar) vectorsMoved(now Now) {
+	kept := s.active[:0]
+	for _, ss := range s.active {
+		if !ss.closed && s.sweep(ss) {
+			kept = append(kept, ss)
+		} else {
+			ss.active = false
+		}
+	}
+	clear(s.active[len(kept):])
+	s.active = kept
+	s.unpark(now)
+}
+
+// depStatus takes a middleman's answer to notify-after.
+func (s *Sidecar) depStatus(now Now, m *Message) {
+	v := m.Versions[0]
+	for _, ss := range s.active {
+		for _, r := range ss.restrict {
+			if r.version == v {
+				s.noted(r, m)
+				ss.boundOK = false
+			}
+		}
+		ss.lift(func(r *restriction) bool { return r.clean == s.cfg.Topology.AllRings() })
+	}
+	for _, c := range s.parked {
+		if c.resume != nil && !c.done {
+			for i := range c.resume.restrict {
+				if r := &c.resume.restrict[i]; r.version == v {
+					s.noted(r, m)
+				}
+			}
+		}
+	}
+	s.unpark(now)
+}
+
+func (s *Sidecar) noted(r *restriction, m *Message) {
+	r.rings = r.rings.With(m.Ring)
+	if m.Clean {
+		r.clean = r.clean.With(m.Ring)
+	}
+}
+
+// Tick gives up what has waited too long, tries other ways, and asks for restrictions that SV does not lift.
+func (s *Sidecar) Tick(now Now) {
+	if now.Mono >= s.askAt {
+		s.askAt = now.Mono + int64(subscription/4)
+		s.send(Message{Kind: KindSubscribe, From: s.cfg.Self, To: s.cfg.Topology.Leader(s.cfg.Self.DC)})
+	}
+	kept := s.calls[:0]
+	for _, c := range s.calls {
+		if !c.done {
+			s.overdue(now, c)
+		}
+		if c.done {
+			if c.op.Kind == OpGet || c.op.Kind == OpPut { // nothing else points to these any more
+				s.free = append(s.free, c)
+			}
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(s.calls[len(kept):])
+	s.calls = kept
+	for _, ss := range s.active {
+		for _, r := range ss.restrict {
+			if now.Mono-r.since >= int64(s.cfg.LagBound) {
+				r.since = now.Mono
+				s.notifyAfter(r, r.clean)
+			}
+		}
+	}
+}
+
+// notifyAfter asks every ring that is not in known to tell when it has processed r.
+func (s *Sidecar) notifyAfter(r *restriction, known topology.RingSet) {
+	for ring := range s.cfg.Topology.Rings {
+		if id := topology.RingID(ring); !known.Has(id) {
+			s.send(Message{Kind: KindDepCheck, From: s.cfg.Self, To: s.cfg.Topology.Owner(id, r.slot),
+				Versions: []Version{r.version}, Seq: uint64(r.slot)})
+		}
+	}
+}
+
+func (s *Sidecar) overdue(now Now, c *call) {
+	switch {
+	case now.Mono >= c.deadline:
+		if c.op.Kind == OpPut {
+			s.LinkDown(now, c.target)
+		} else {
+			s.fail(c, ErrUnavailable)
+		}
+	case c.op.Kind == OpGet && now.Mono >= c.dueAt:
+		s.getOverdue(now, c)
+	case c.op.Kind == OpMGet && now.Mono >= c.dueAt:
+		s.mgetOverdue(now, c)
+	case c.op.Kind == OpResume && now.Mono >= c.dueAt:
+		s.askForResume(now, c)
+	}
+}
+
+// coordinatorSuspicion is how long a coordinator that did not answer is passed over.
+const coordinatorSuspicion = 10 * time.Second
+
+// LinkDown says that nothing that is under way to node will be answered.
+func (s *Sidecar) LinkDown(now Now, node topology.Node) {
+	if node.Part == topology.Coordinator {
+		s.suspect[node] = now.Mono + int64(coordinatorSuspicion)
+	}
+	for _, c := range s.calls {
+		switch {
+		case c.done || c.target != node:
+		case c.op.Kind == OpPut:
+			s.fail(c, ErrUnknown)
+		case c.op.Kind == OpGet:
+			c.dueAt = now.Mono
+		}
+	}
+}
+
+// Stats returns the counters.
+func (s *Sidecar) Stats() SidecarStats { return s.stats }
+
+// Known returns the vectors as this sidecar has them.
+func (s *Sidecar) Known() *Stability { return s.known }
+
+// Latest returns how the newest finished operation of a session was answered.
+func (s *Sidecar) Latest(id uint64) Outcome {
+	if ss := s.sessions[id]; ss != nil {
+		return ss.latest
+	}
+	return Outcome{}
+}
+
+// SessionStatus is what CAUSAL STATUS tells.
+type SessionStatus struct {
+	Bound      int              // in-flight versions that it has read
+	Rings      topology.RingSet // that it may read
+	Incomplete int              // own writes
+}
+
+// Status returns what a session is bound to.
+func (s *Sidecar) Status(id uint64) SessionStatus {
+	ss := s.sessions[id]
+	if ss == nil {
+		return SessionStatus{}
+	}
+	return SessionStatus{Bound: len(ss.restrict), Rings: s.rings(ss), Incomplete: len(ss.pending)}
+}
+
+// Sessions calls f for every session.
+func (s *Sidecar) Sessions(f func(id uint64, status SessionStatus)) {
+	for id := range s.sessions {
+		f(id, s.Status(id))
+	}
+}

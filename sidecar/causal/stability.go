@@ -1,0 +1,106 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// Stability holds the vectors SV and RV of every origin (PROTOCOL §4). Entries only grow.
+//
+// Invariant: SV[o] <= RV[r][o] for every ring r, since complete means acknowledged by all rings.
+type Stability struct {
+	sv []HLC   // by origin; index 0 is unused
+	rv [][]HLC // by ring, by origin
+}
+
+// NewStability returns vectors that know nothing yet.
+func NewStability(t *topology.Topology) *Stability {
+	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings))}
+	for r := range s.rv {
+		s.rv[r] = make([]HLC, t.Origins()+1)
+	}
+	return s
+}
+
+// Merge takes over what is newer in entries and reports whether anything was.
+func (s *Stability) Merge(entries []VectorEntry) bool {
+	changed := false
+	for _, e := range entries {
+		if int(e.Origin) >= len(s.sv) {
+			continue
+		}
+		if e.SV > s.sv[e.Origin] {
+			s.sv[e.Origin], changed = e.SV, true
+		}
+		for r := range s.rv {
+			h := e.SV
+			if r < len(e.RV) {
+				h = max(h, e.RV[r])
+			}
+			if h > s.rv[r][e.Origin] {
+				s.rv[r][e.Origin], changed = h, true
+			}
+		}
+	}
+	return changed
+}
+
+// Entry returns what is known of one origin.
+func (s *Stability) Entry(o topology.Origin) VectorEntry {
+	e := VectorEntry{Origin: o, SV: s.sv[o], RV: make([]HLC, len(s.rv))}
+	for r := range s.rv {
+		e.RV[r] = s.rv[r][o]
+	}
+	return e
+}
+
+// Entries returns what is known of every origin.
+func (s *Stability) Entries() []VectorEntry {
+	all := make([]VectorEntry, 0, len(s.sv)-1)
+	for o := 1; o < len(s.sv); o++ {
+		all = append(all, s.Entry(topology.Origin(o)))
+	}
+	return all
+}
+
+// Complete reports whether v is known to be in all rings and out of all caches older than it.
+func (s *Stability) Complete(v Version) bool {
+	return int(v.Origin) < len(s.sv) && v.HLC <= s.sv[v.Origin]
+}
+
+// ProcessedIn reports whether v is known to be acknowledged by ring r.
+func (s *Stability) ProcessedIn(r topology.RingID, v Version) bool {
+	return int(v.Origin) < len(s.sv) && v.HLC <= s.rv[r][v.Origin]
+}
+
+// RingsWith returns the rings that are known to have acknowledged v.
+func (s *Stability) RingsWith(v Version) topology.RingSet {
+	var set topology.RingSet
+	for r := range s.rv {
+		if s.ProcessedIn(topology.RingID(r), v) {
+			set = set.With(topology.RingID(r))
+		}
+	}
+	return set
+}
+
+// MinSV returns a cut at or below which every write of every origin is complete. Being one timestamp and not a vector,
+// it is closed under happens-before: a dependency has a smaller HLC than what depends on it.
+func (s *Stability) MinSV() HLC { return least(s.sv[1:]) }
+
+// MinRV returns a cut at or below which ring r has every write.
+func (s *Stability) MinRV(r topology.RingID) HLC { return least(s.rv[r][1:]) }
+
+// MaxSV returns the greatest entry of SV.
+func (s *Stability) MaxSV() HLC {
+	var m HLC
+	for _, h := range s.sv[1:] {
+		m = max(m, h)
+	}
+	return m
+}
+
+func least(hs []HLC) HLC {
+	m := ^HLC(0)
+	for _, h := range hs {
+		m = min(m, h)
+	}
+	return m
+}

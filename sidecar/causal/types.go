@@ -1,0 +1,109 @@
+// Package causal is the protocol: every part of the data plane as a deterministic state machine.
+//
+// A machine gets messages, ticks and completions of its own I/O, each with the time, and leaves messages and I/O requests
+// in its outbox. It does no I/O, starts no goroutine, reads no clock and draws no random number, so that the simulator
+// runs the very code that serves. A machine is owned by one caller at a time.
+//
+// The failure model: messages may be lost, delayed, duplicated and reordered; a machine may stop at any step and be made
+// anew from what its storage or log had acknowledged; wall clocks may be wrong, monotonic clocks only drift a little.
+package causal
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// HLC is a hybrid logical clock: 48 bits of milliseconds since the epoch, 16 bits of counter.
+type HLC uint64
+
+// HLCAt returns the first HLC of a millisecond.
+func HLCAt(wallMs int64) HLC { return HLC(max(wallMs, 0)) << 16 }
+
+// WallMs returns the milliseconds part.
+func (h HLC) WallMs() int64 { return int64(h >> 16) }
+
+// Version names one write. It is unique, so it is also the write's id. The zero Version is "never written".
+type Version struct {
+	HLC    HLC
+	Origin topology.Origin
+}
+
+// Compare orders versions: by HLC, then by origin. The order respects happens-before.
+func (v Version) Compare(w Version) int {
+	if c := cmp.Compare(v.HLC, w.HLC); c != 0 {
+		return c
+	}
+	return cmp.Compare(v.Origin, w.Origin)
+}
+
+// Less reports whether v is before w in arbitration order.
+func (v Version) Less(w Version) bool { return v.Compare(w) < 0 }
+
+// IsZero reports whether v is "never written".
+func (v Version) IsZero() bool { return v == Version{} }
+
+func (v Version) String() string {
+	return fmt.Sprintf("%d.%d@%d", v.HLC.WallMs(), v.HLC&0xffff, v.Origin)
+}
+
+// Dep is a write that must be processed in a ring before another one.
+type Dep struct {
+	Version Version
+	Slot    topology.Slot
+}
+
+// Value is what a key holds. The zero Value is an empty string that never expires.
+type Value struct {
+	Data []byte
+	// ExpireAtMs is the wall-clock deadline in milliseconds since the epoch; 0 is none.
+	ExpireAtMs int64
+	// Tombstone marks a deleted or never written key.
+	Tombstone bool
+}
+
+// Size is the memory a value is accounted with, in bytes.
+func (v Value) Size() int { return len(v.Data) + 16 }
+
+// Record is a value with the version that wrote it, as it stands in storage.
+type Record struct {
+	Version Version
+	Value   Value
+}
+
+// Missing is the record of a key that storage does not hold: never written, or deleted by a write at or below horizon,
+// whose tombstone was dropped. Everything at or below the horizon is complete, so the version stands above all of it and
+// below all else: an own write that the session does not know to be complete yet is recognised as overtaken.
+func Missing(horizon HLC) Record {
+	r := Record{Value: Value{Tombstone: true}}
+	if horizon > 0 {
+		r.Version = Version{HLC: horizon, Origin: droppedOrigin}
+	}
+	return r
+}
+
+// droppedOrigin is the origin in the version of a Missing record; no coordinator has it.
+const droppedOrigin = ^topology.Origin(0)
+
+// Written reports whether v names a write, and not the absence of one.
+func (v Version) Written() bool { return v.HLC != 0 && v.Origin != droppedOrigin }
+
+// Status says what is known of a version that was read.
+type Status uint8
+
+// The states of a version. Treating a stable version as in-flight is always safe.
+const (
+	InFlight Status = iota
+	Stable
+)
+
+func (s Status) String() string { return [...]string{"in-flight", "stable"}[s&1] }
+
+// Now is the time that a machine is given. Mono never goes back; WallMs may.
+type Now struct {
+	// Mono is nanoseconds since an arbitrary start of this node.
+	Mono int64
+	// WallMs is milliseconds since the epoch, as the node's clock has it.
+	WallMs int64
+}

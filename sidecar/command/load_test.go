@@ -1,0 +1,105 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/local"
+)
+
+// startRedis starts a stock redis-server and returns its address.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	server := exec.Command(path, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	log, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(log)
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		for lines.Scan() { // Wait needs the pipe read to its end
+		}
+		_ = server.Wait()
+	})
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "Ready to accept connections") {
+			return addr
+		}
+	}
+	t.Fatal("redis-server did not become ready")
+	return ""
+}
+
+func TestLoadMeasuresRecordsAndChecksOneRedis(t *testing.T) {
+	dir := t.TempDir()
+	ends := filepath.Join(dir, "ends.json")
+	b, err := json.Marshal(local.Endpoints{Admin: "127.0.0.1:1", DataCenters: []local.Endpoint{{Name: "here", Ring: "one", RESP: startRedis(t)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ends, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(dir, "history.jsonl")
+	out, err := execute(t, NewLoadCommand(), "", "--endpoints-file", ends, "--ops", "2000", "--sessions", "4", "--record", record, "--check")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantAll(t, out, "2000 operations in", "p50", "p95", "p99", "max", "GET", "SET", "MGET", "DEL", "final reads of", "causal+")
+	if out, err = execute(t, NewCheckCommand(), "", record); err != nil {
+		t.Errorf("the recorded history does not check: %v\n%s", err, out)
+	}
+}
+
+func TestLoadFindsThatTwoUnconnectedRedisDiverge(t *testing.T) {
+	out, err := execute(t, NewLoadCommand(), "", "--endpoint", "a="+startRedis(t), "--endpoint", "b="+startRedis(t),
+		"--ops", "500", "--sessions", "4", "--keys", "5", "--check", "--final-timeout", "1s")
+	if !errors.Is(err, errSilent) {
+		t.Fatalf("two stores that never talk passed for one: %v\n%s", err, out)
+	}
+	wantAll(t, out, "violations of causal+", "diverged", "the history is kept in ")
+	_, path, _ := strings.Cut(out, "the history is kept in ")
+	if err := os.Remove(strings.TrimSpace(path)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadSaysWhatIsWrongWithItsFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "--endpoints-file"},
+		{[]string{"--endpoint", "127.0.0.1:1"}, "name=host:port"},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--only", "b"}, `no endpoint "b"`},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--record", "-"}, "--record"},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--theta", "2"}, "theta"},
+	} {
+		if _, err := execute(t, NewLoadCommand(), "", c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}

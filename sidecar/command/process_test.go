@@ -1,0 +1,57 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/process"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestTheExampleInTheHelpOfTheProcessesIsAValidConfiguration(t *testing.T) {
+	var yaml strings.Builder
+	for line := range strings.Lines(configHelp) {
+		if text, ok := strings.CutPrefix(line, "  "); ok {
+			yaml.WriteString(text)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "causalstore.yaml")
+	if err := os.WriteFile(path, []byte(yaml.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} { // the others need the secrets that it names
+		f := processFlags{dataCenter: "eu-west-1"}
+		if _, err := (process.Source{Path: path, Override: func(c *process.Config) { f.override(c, true) }}).Load(part); err != nil {
+			t.Errorf("%s: %v\n%s", part, err, yaml.String())
+		}
+	}
+}
+
+func TestFlagsThatAreGivenWinOverTheFile(t *testing.T) {
+	c := process.Config{DataCenter: "a", Index: 3, DataDir: "/old", Listen: process.Listen{HTTP: ":1", GRPC: ":2"}}
+	f := processFlags{dataCenter: "b", http: ":9", index: 0}
+	f.override(&c, false)
+	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.DataDir != "/old" || c.Listen.GRPC != ":2" {
+		t.Errorf("got %+v", c)
+	}
+	f.override(&c, true)
+	if c.Index != 0 {
+		t.Errorf("--index 0 left it at %d", c.Index)
+	}
+}
+
+func TestAProcessWithoutAConfigurationSaysWhatIsMissing(t *testing.T) {
+	for _, part := range []string{"sidecar", "coordinator", "middleman", "cache"} {
+		root := NewRoot()
+		root.SetArgs([]string{part})
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "config") {
+			t.Errorf("%s: %v", part, err)
+		}
+		root.SetArgs([]string{part, "--config", "/nowhere.yaml"})
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "/nowhere.yaml") {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+}

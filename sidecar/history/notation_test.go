@@ -1,0 +1,77 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// parse reads the notation of the tests: one operation a line or between semicolons,
+//
+//	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t
+//
+// with "-" for missing, "x=1@7.2" for version (hlc 7, origin 2), and the flags "?" outcome unknown, "!" failed, "final",
+// "[3,9]" start and end. By default every operation ends before the next one starts.
+func parse(t testing.TB, text string) History {
+	t.Helper()
+	var h History
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ';' }) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		op := Op{Process: words[0], OK: true, Start: int64(10 * len(h)), End: int64(10*len(h) + 5)}
+		op.Session, _, _ = strings.Cut(words[0], "/")
+		kind := map[string]OpKind{"put": Put, "get": Get, "del": Delete, "mget": MGet, "token": Token, "resume": Resume}
+		op.Kind = kind[words[1]]
+		for _, word := range words[2:] {
+			switch {
+			case word == "?":
+				op.OK, op.Unknown = false, true
+			case word == "!":
+				op.OK = false
+			case word == "final":
+				op.Final = true
+			case word[0] == '[':
+				if _, err := fmt.Sscanf(word, "[%d,%d]", &op.Start, &op.End); err != nil {
+					t.Fatalf("%q: %v", word, err)
+				}
+			case op.Kind == Token || op.Kind == Resume:
+				op.Token = word
+			default:
+				r := parseRead(t, word)
+				if op.Kind == MGet {
+					op.Reads = append(op.Reads, r)
+				} else {
+					op.Key, op.Value, op.Missing, op.Version = r.Key, r.Value, r.Missing && op.Kind == Get, r.Version
+				}
+			}
+		}
+		h = append(h, op)
+	}
+	return h
+}
+
+func parseRead(t testing.TB, word string) Read {
+	t.Helper()
+	word, version, versioned := strings.Cut(word, "@")
+	key, value, _ := strings.Cut(word, "=")
+	r := Read{Key: key, Value: value}
+	if value == "-" {
+		r.Value, r.Missing = "", true
+	}
+	if versioned {
+		hlc, origin, _ := strings.Cut(version, ".")
+		a, err := strconv.ParseUint(hlc, 10, 64)
+		b, err2 := strconv.ParseUint(origin, 10, 32)
+		if err != nil || err2 != nil {
+			t.Fatalf("bad version in %q", word)
+		}
+		r.Version = causal.Version{HLC: causal.HLC(a), Origin: topology.Origin(b)}
+	}
+	return r
+}

@@ -1,0 +1,182 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/history"
+)
+
+// target is an endpoint and what is known of it.
+type target struct {
+	Endpoint
+	// mute is set once the endpoint has shown that it does not know CAUSAL.
+	mute atomic.Bool
+}
+
+// connection is one connection to an endpoint. go-redis would quietly make a new one after an error, and use others for
+// pipelines; here a new one is a new session, so each has a client of its own.
+type connection struct {
+	target *target
+	config *Config
+	client *redis.Client
+	conn   *redis.Conn
+	// generation counts the connections that have worked, from 1.
+	generation int
+	worked     bool
+}
+
+// quiet makes go-redis, in the whole process, log what it has to say at level debug: under faults it would print a line for
+// every connection that cannot be made, and the result counts them.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(debugLog{}) })
+
+type debugLog struct{}
+
+func (debugLog) Printf(ctx context.Context, format string, args ...any) {
+	if slog.Default().Enabled(ctx, slog.LevelDebug) {
+		slog.DebugContext(ctx, fmt.Sprintf(format, args...))
+	}
+}
+
+func dial(t *target, c *Config) *connection {
+	quiet()
+	n := &connection{target: t, config: c, generation: 1}
+	n.open()
+	return n
+}
+
+func (c *connection) open() {
+	c.client = redis.NewClient(&redis.Options{
+		Addr:          c.target.Addr,
+		Protocol:      c.config.Protocol,
+		PoolSize:      1,
+		MaxRetries:    -1, // a retry would be a second operation
+		DialerRetries: 1,
+		DialTimeout:   c.config.Timeout,
+		ReadTimeout:   c.config.Timeout,
+		WriteTimeout:  c.config.Timeout,
+		// Redis Enterprise's announcements could replace the connection under us.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	c.conn = c.client.Conn()
+}
+
+// renew replaces a connection that is lost or whose next reply may be that of an earlier command.
+func (c *connection) renew() {
+	c.close()
+	if c.worked {
+		c.generation++
+		c.worked = false
+	}
+	c.open()
+}
+
+func (c *connection) close() {
+	// Errors of closing say nothing that the operations have not said before.
+	_ = c.conn.Close()
+	_ = c.client.Close()
+}
+
+// send executes a pipeline and reports whether the connection is still good. The errors are in the commands.
+func (c *connection) send(ctx context.Context, queue func(redis.Pipeliner)) bool {
+	pipe := c.conn.Pipeline()
+	queue(pipe)
+	// An interrupted round trip would leave outcomes unknown for no reason: it ends by itself within the timeout.
+	cmds, _ := pipe.Exec(context.WithoutCancel(ctx))
+	good := true
+	for _, cmd := range cmds {
+		if answered(cmd.Err()) {
+			c.worked = true
+		} else {
+			good = false
+		}
+	}
+	return good
+}
+
+func (c *connection) asksVersions() bool { return c.config.CaptureVersions && !c.target.mute.Load() }
+
+// last is the answer of CAUSAL LAST: what the operation before it on this connection wrote or read, and from where.
+type last struct {
+	version        causal.Version
+	source, status string
+}
+
+// lastOf reads an answer of CAUSAL LAST.
+func (c *connection) lastOf(cmd *redis.Cmd) (last, error) {
+	err := cmd.Err()
+	if unknownCommand(err) {
+		c.target.mute.Store(true)
+		return last{}, nil
+	}
+	parts, err := cmd.Slice()
+	if err != nil {
+		return last{}, err
+	}
+	var text [3]string
+	for i := range min(len(parts), len(text)) {
+		text[i], _ = parts[i].(string)
+	}
+	out := last{source: text[1], status: text[2]}
+	if text[0] == "" {
+		return out, nil
+	}
+	out.version, err = history.ParseVersion(text[0])
+	if err != nil {
+		return last{}, fmt.Errorf("answer of CAUSAL LAST: %w", err)
+	}
+	return out, nil
+}
+
+// unknownCommand reports whether a server said that it does not have a command.
+func unknownCommand(err error) bool {
+	if err == nil || !answered(err) {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "unknown command") || strings.Contains(text, "unknown subcommand")
+}
+
+// drain waits until the writes of the session are everywhere, and reports whether they are. It asks in short steps, since
+// the client gives up on an answer that takes longer than its timeout.
+func (c *connection) drain(ctx context.Context, bound time.Duration) bool {
+	step := min(bound, max(c.config.Timeout/2, time.Millisecond))
+	for deadline := time.Now().Add(bound); ctx.Err() == nil && time.Now().Before(deadline); {
+		began := time.Now()
+		err := c.conn.Do(ctx, "CAUSAL", "WAIT", "all", step.Milliseconds()).Err()
+		switch {
+		case err == nil:
+			return true
+		case errorKind(err) != "TIMEOUT":
+			return false
+		}
+		if !pause(ctx, step/10-time.Since(began)) {
+			return false
+		}
+	}
+	return false
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

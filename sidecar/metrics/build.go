@@ -1,0 +1,57 @@
+package metrics
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+var (
+	buildFamily = &family{}
+	buildInfo   = buildFamily.gauge("build_info", "Always 1; the labels tell what runs.", "version", "revision", "go_version")
+
+	topologyFamily = &family{subsystem: "topology"}
+	topologyEpoch  = topologyFamily.gauge("epoch", "Epoch of the topology in use.")
+)
+
+// Build shows which build runs.
+func Build() prometheus.Collector {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	return scrape{buildFamily, func(show emit) { show(buildInfo, 1, version, revision, runtime.Version()) }}
+}
+
+// Topology shows the topology in use.
+func Topology(get func() *topology.Topology) prometheus.Collector {
+	return scrape{topologyFamily, func(show emit) { show(topologyEpoch, float64(get().Epoch)) }}
+}
+
+// NewRegistry returns a registry that shows the build, the Go runtime and the process.
+func NewRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(Build(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// PartLabels are the labels that tell the parts of a deployment apart, for prometheus.WrapRegistererWith. A sidecar's index
+// is drawn anew at every start, so it is not shown.
+func PartLabels(t *topology.Topology, n topology.Node) prometheus.Labels {
+	dc := t.DCs[n.DC]
+	l := prometheus.Labels{"data_center": dc.Name, "ring": t.Rings[dc.Ring].Name}
+	if n.Part != topology.Sidecar {
+		l["index"] = strconv.FormatUint(n.Index, 10)
+	}
+	return l
+}

@@ -1,0 +1,23 @@
+package node
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/transport"
+)
+
+// Cache runs a causal.Cache.
+type Cache struct{ *Host }
+
+// NewCache makes an empty cache. Its incarnation is the wall clock in milliseconds.
+func NewCache(cfg causal.CacheConfig, clock Clock, net transport.Network) *Cache {
+	cfg.Incarnation = uint64(clock().WallMs)
+	c := &Cache{newHost(cfg.Self, clock, net)}
+	c.m = causal.NewCache(cfg)
+	return c
+}
+
+// Close stops the cache.
+func (c *Cache) Close() { c.stop() }
+
+// Machine gives f the machine to look at.
+func (c *Cache) Machine(f func(*causal.Cache)) { c.View(func(m any) { f(m.(*causal.Cache)) }) }

@@ -1,0 +1,263 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/sidecar/wal"
+)
+
+// Coordinator runs a causal.Coordinator on a write-buffer log.
+type Coordinator struct {
+	*Host
+	log     *wal.Log
+	logger  *slog.Logger
+	maxLog  int64
+	failure func(error)
+
+	work    sync.Cond // on Host.mu: something to append, or stopping
+	appends []causal.Message
+	closing bool
+	ended   chan struct{}
+
+	refusing  atomic.Bool
+	truncated uint64 // of the log; only the writing goroutine uses it
+}
+
+// CoordinatorOptions is what a coordinator runs on.
+type CoordinatorOptions struct {
+	Config causal.CoordinatorConfig
+	Clock  Clock
+	Net    transport.Network
+	// Dir is where the log is.
+	Dir string
+	// MaxLogBytes bounds the log on disk; 0 is wal's default. At nine tenths of it puts are refused.
+	MaxLogBytes int64
+	Logger      *slog.Logger
+	// Failed is called once if the log fails: the coordinator then acknowledges nothing any more.
+	Failed func(error)
+}
+
+// NewCoordinator opens the log and goes on with what it holds. The caller registers Handle with the network afterwards.
+func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
+	if o.MaxLogBytes == 0 {
+		o.MaxLogBytes = wal.DefaultMaxBytes
+	}
+	if o.MaxLogBytes < MinLogBytes {
+		return nil, fmt.Errorf("write buffer log of at most %d bytes: give at least %d, so that the greatest value fits twice", o.MaxLogBytes, MinLogBytes)
+	}
+	log, err := wal.Open(o.Dir, wal.Options{Logger: o.Logger, MaxBytes: o.MaxLogBytes, SegmentBytes: min(segmentBytes, o.MaxLogBytes/2)})
+	if err != nil {
+		return nil, fmt.Errorf("open write buffer log: %w", err)
+	}
+	var replay []causal.Message
+	err = log.Replay(func(_ uint64, payload []byte) error {
+		var m causal.Message
+		if err := wire.Decode(payload, &m); err != nil {
+			return err
+		}
+		replay = append(replay, m)
+		return nil
+	})
+	if err != nil {
+		log.Close()
+		return nil, fmt.Errorf("replay write buffer log in %s: %w", o.Dir, err)
+	}
+	c := &Coordinator{Host: newHost(o.Config.Self, o.Clock, o.Net), log: log, logger: o.Logger, maxLog: o.MaxLogBytes,
+		failure: o.Failed, ended: make(chan struct{})}
+	c.work.L = &c.mu
+	m := causal.NewCoordinator(o.Config, o.Clock(), replay, log.LastIndex()+1)
+	c.m = m
+	c.collect = func() {
+		had := len(c.appends)
+		if c.appends = m.Appends(c.appends); len(c.appends) > had {
+			c.work.Signal()
+		}
+	}
+	go c.write()
+	return c, nil
+}
+
+// write appends to the log in groups: everything that was accepted while the last group was being synced is the next one.
+func (c *Coordinator) write() {
+	defer close(c.ended)
+	var group []causal.Message
+	var payloads [][]byte
+	var buf []byte
+	for {
+		c.mu.Lock()
+		for len(c.appends) == 0 && !c.closing {
+			c.work.Wait()
+		}
+		group, c.appends = c.appends, group[:0]
+		c.mu.Unlock()
+		if len(group) == 0 {
+			return
+		}
+		payloads, buf = encode(payloads[:0], buf[:0], group)
+		for len(payloads) > 0 {
+			n := fitting(payloads)
+			if err := c.append(payloads[:n]); err != nil {
+				c.fail(err)
+				return
+			}
+			payloads = payloads[n:]
+		}
+		clear(group)
+	}
+}
+
+// segmentBytes is the size of a log segment, which bounds one append; groupBytes is what is appended at once, beyond one
+// record. The greatest value that a client may write fits in.
+const (
+	segmentBytes = 64 << 20
+	groupBytes   = 8 << 20
+)
+
+// MinLogBytes is the least bound of a log: the greatest value fits in twice.
+const MinLogBytes = 64 << 20
+
+// fitting returns how many of the records are appended at once.
+func fitting(payloads [][]byte) int {
+	n, size := 0, 0
+	for n < len(payloads) && (n == 0 || size+len(payloads[n]) <= groupBytes) {
+		size += len(payloads[n])
+		n++
+	}
+	return n
+}
+
+// append makes records durable and tells the machine. A full log has room again once the oldest writes are complete; puts
+// are refused long before.
+func (c *Coordinator) append(payloads [][]byte) error {
+	m := c.m.(*causal.Coordinator)
+	for {
+		c.truncate(m)
+		last, err := c.log.Append(payloads)
+		if err == nil {
+			full := c.log.Bytes() > c.maxLog-c.maxLog/10
+			c.do(func(now causal.Now) {
+				m.SetLogFull(full)
+				m.Appended(now, last)
+			})
+			return nil
+		}
+		if !errors.Is(err, wal.ErrFull) {
+			return err
+		}
+		c.do(func(causal.Now) { m.SetLogFull(true) })
+		c.mu.Lock()
+		closing := c.closing
+		c.mu.Unlock()
+		if closing {
+			return err
+		}
+		time.Sleep(fullWait)
+	}
+}
+
+// fullWait is between the tries to append to a full log.
+const fullWait = 50 * time.Millisecond
+
+// truncate drops what the machine needs no more.
+func (c *Coordinator) truncate(m *causal.Coordinator) {
+	c.mu.Lock()
+	before := m.TruncateBefore()
+	c.mu.Unlock()
+	if before <= c.truncated {
+		return
+	}
+	if err := c.log.TruncateBefore(before); err != nil {
+		c.logger.Warn("truncating the write buffer log failed; it will be tried again", "error", err)
+		return
+	}
+	c.truncated = before
+}
+
+func encode(payloads [][]byte, buf []byte, group []causal.Message) ([][]byte, []byte) {
+	ends := make([]int, 0, len(group))
+	for i := range group {
+		buf = wire.Append(buf, &group[i])
+		ends = append(ends, len(buf))
+	}
+	start := 0
+	for _, end := range ends {
+		payloads = append(payloads, buf[start:end:end])
+		start = end
+	}
+	return payloads, buf
+}
+
+// Handle takes messages; it is the coordinator's transport.Handler.
+func (c *Coordinator) Handle(batch []causal.Message) {
+	if !c.refusing.Load() {
+		c.Host.Handle(batch)
+		return
+	}
+	for i := range batch {
+		if m := &batch[i]; m.Kind == causal.KindPut {
+			c.net.Send(causal.Message{Kind: causal.KindPutReply, From: c.ID, To: m.From, ID: m.ID, Err: causal.ErrUnavailable})
+			continue
+		}
+		c.Host.Handle(batch[i : i+1])
+	}
+}
+
+// Refuse lets no further put in, because the coordinator is about to stop: clients are told that nothing was written. What
+// was accepted before goes on propagating.
+func (c *Coordinator) Refuse() { c.refusing.Store(true) }
+
+// Drained reports whether everything that was accepted is in every ring.
+func (c *Coordinator) Drained() (drained bool) {
+	c.Machine(func(m *causal.Coordinator) { drained = m.Drained() })
+	return drained
+}
+
+// fail stops the coordinator: what the log may have lost must not be acknowledged.
+func (c *Coordinator) fail(err error) {
+	c.stop()
+	if errors.Is(err, wal.ErrClosed) {
+		return
+	}
+	c.logger.Error("the write buffer log failed; this coordinator stops", "error", err)
+	if c.failure != nil {
+		c.failure(err)
+	}
+}
+
+// Close stops the coordinator after what was accepted is durable.
+func (c *Coordinator) Close() error {
+	c.mu.Lock()
+	c.closing = true
+	c.work.Signal()
+	c.mu.Unlock()
+	<-c.ended
+	c.stop()
+	return c.log.Close()
+}
+
+// Crash stops the coordinator at once, as a kill does: what is not durable is lost.
+func (c *Coordinator) Crash() error {
+	c.stop()
+	c.mu.Lock()
+	c.appends, c.closing = nil, true
+	c.work.Signal()
+	c.mu.Unlock()
+	<-c.ended
+	return c.log.Close()
+}
+
+// LogBytes returns the size of the log on disk.
+func (c *Coordinator) LogBytes() int64 { return c.log.Bytes() }
+
+// Machine gives f the machine to look at.
+func (c *Coordinator) Machine(f func(*causal.Coordinator)) {
+	c.View(func(m any) { f(m.(*causal.Coordinator)) })
+}

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// recorder is a network that keeps what is sent and delivers nothing.
+type recorder struct {
+	mu   sync.Mutex
+	sent []causal.Message
+	news chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{news: make(chan struct{}, 1)} }
+
+func (r *recorder) Send(m causal.Message) {
+	r.mu.Lock()
+	r.sent = append(r.sent, m)
+	r.mu.Unlock()
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+func (r *recorder) Close() error { return nil }
+
+// wait returns the first n messages of a kind, or fails after a while.
+func (r *recorder) wait(t *testing.T, kind causal.Kind, n int) []causal.Message {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		var found []causal.Message
+		r.mu.Lock()
+		for _, m := range r.sent {
+			if m.Kind == kind {
+				found = append(found, m)
+			}
+		}
+		r.mu.Unlock()
+		if len(found) >= n {
+			return found
+		}
+		select {
+		case <-r.news:
+		case <-deadline:
+			t.Fatalf("%d messages of kind %s after 20 s, want %d", len(found), kind, n)
+		}
+	}
+}
+
+func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := topology.Node{Part: topology.Coordinator}
+	c, err := NewCoordinator(CoordinatorOptions{Config: causal.DefaultCoordinatorConfig(topo, self), Clock: NewClock(), Net: net, Dir: dir,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Failed: func(err error) { t.Errorf("the log failed: %v", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func put(c *Coordinator, seq uint64, key string, value []byte) {
+	c.Handle([]causal.Message{{Kind: causal.KindPut, From: topology.Node{Part: topology.Sidecar, Index: 7}, To: c.ID, ID: seq, Session: 1, Seq: seq,
+		Key: key, Record: causal.Record{Value: causal.Value{Data: value}}}})
+}
+
+func TestWhatACoordinatorAcknowledgedGoesOnPropagatingAfterACrash(t *testing.T) {
+	dir, net := t.TempDir(), newRecorder()
+	c := startCoordinator(t, dir, net)
+	for i := range uint64(100) {
+		put(c, i+1, fmt.Sprintf("k%d", i), []byte("v"))
+	}
+	acked := net.wait(t, causal.KindPutReply, 100)
+	if err := c.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	again := newRecorder()
+	c = startCoordinator(t, dir, again)
+	defer c.Close()
+	c.Tick()
+	sent := map[causal.Version]bool{}
+	for _, m := range again.wait(t, causal.KindPutAfter, 100) {
+		sent[m.Record.Version] = true
+	}
+	for _, m := range acked {
+		if !sent[m.Record.Version] {
+			t.Errorf("%s was acknowledged, and is not propagated after the crash", m.Record.Version)
+		}
+	}
+	put(c, 1, "late", nil) // of the session that the log remembers
+	if m := again.wait(t, causal.KindPutReply, 1)[0]; m.Err != causal.ErrStale {
+		t.Errorf("a put that was overtaken before the crash is answered %s", m.Err)
+	}
+}
+
+func TestTheGreatestValuesFitIntoTheLogSideBySide(t *testing.T) {
+	dir, net := t.TempDir(), newRecorder()
+	c := startCoordinator(t, dir, net)
+	for i := range uint64(6) {
+		put(c, i+1, "big", make([]byte, 16<<20))
+	}
+	for _, m := range net.wait(t, causal.KindPutReply, 6) {
+		if m.Err != causal.OK {
+			t.Errorf("a put of 16 MiB is answered %s", m.Err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := newRecorder()
+	c = startCoordinator(t, dir, again)
+	defer c.Close()
+	c.Tick()
+	again.wait(t, causal.KindPutAfter, 6)
+}
+
+func TestALogTooSmallForTheGreatestValueIsRefused(t *testing.T) {
+	_, err := NewCoordinator(CoordinatorOptions{Dir: t.TempDir(), MaxLogBytes: 1 << 20})
+	if err == nil || !strings.Contains(err.Error(), "at least") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLockingSeveralKeysNeverDeadlocks(t *testing.T) {
+	k := keyLocks{held: map[string]*keyLock{}}
+	var all sync.WaitGroup
+	n := 0
+	for i := range 8 {
+		all.Go(func() {
+			for range 500 {
+				keys := []string{"a", "b", "a"}
+				if i%2 == 0 {
+					keys = []string{"b", "a"}
+				}
+				unlock := k.lock(keys)
+				n++ // the race detector would notice two at a time
+				unlock()
+			}
+		})
+	}
+	all.Wait()
+	if n != 4000 || len(k.held) != 0 {
+		t.Errorf("counted %d of 4000, %d locks left", n, len(k.held))
+	}
+}

@@ -1,0 +1,147 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// identity is kept beside what a coordinator or middleman makes durable. It keeps apart what must not meet: versions of two
+// origins in one log, two shards on one storage, and an old topology after a newer one.
+type identity struct {
+	Part       string          `json:"part"`
+	DataCenter string          `json:"dataCenter"`
+	Index      uint64          `json:"index"`
+	Epoch      uint64          `json:"epoch"`
+	Layout     uint64          `json:"layout"`
+	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
+	Slots      uint64          `json:"slots,omitempty"`  // digest of those that a middleman owns
+}
+
+func identityOf(t *topology.Topology, n topology.Node) identity {
+	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Epoch: t.Epoch, Layout: layout(t)}
+	switch n.Part {
+	case topology.Coordinator:
+		id.Origin = t.OriginOf(n)
+	case topology.Middleman:
+		id.Slots = slots(t, n)
+	}
+	return id
+}
+
+// layout is a digest of everything in a topology but its epoch and latencies.
+func layout(t *topology.Topology) uint64 {
+	b, err := json.Marshal(struct {
+		DCs   []topology.DataCenter
+		Rings []topology.Ring
+	}{t.DCs, t.Rings})
+	if err != nil {
+		panic(err) // names and numbers always have an encoding
+	}
+	return xxhash.Sum64(b)
+}
+
+func slots(t *topology.Topology, n topology.Node) uint64 {
+	var owned []byte
+	for s := range topology.Slot(topology.Slots) {
+		if t.Owner(t.RingOf(n.DC), s) == n {
+			owned = append(owned, byte(s), byte(s>>8))
+		}
+	}
+	return xxhash.Sum64(owned)
+}
+
+// follows says why a process must not go on with what another start has left.
+func (id identity) follows(before identity) error {
+	switch {
+	case id.Part != before.Part || id.DataCenter != before.DataCenter || id.Index != before.Index:
+		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index", before.Part, before.Index, before.DataCenter)
+	case id.Epoch < before.Epoch:
+		return fmt.Errorf("it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one", before.Epoch, id.Epoch)
+	case id.Epoch == before.Epoch && id.Layout != before.Layout:
+		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
+	case id.Origin != before.Origin:
+		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; add data centres and coordinators only behind the others", before.Origin, id.Origin)
+	case id.Slots != before.Slots:
+		return errors.New("it holds other slots than the topology given assigns to this shard, and data is not moved between shards; " +
+			"leave the shards of this ring as they were")
+	}
+	return nil
+}
+
+// identityFile is the name of the identity in a coordinator's data folder.
+const identityFile = "identity.json"
+
+// checkDir compares the identity in a folder with id; a folder without one is new.
+func (id identity) checkDir(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, identityFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dataDir: %w", err)
+	}
+	var before identity
+	if err := json.Unmarshal(b, &before); err != nil {
+		return fmt.Errorf("dataDir %s: %s is damaged: %w", dir, identityFile, err)
+	}
+	if err := id.follows(before); err != nil {
+		return fmt.Errorf("dataDir %s: %w", dir, err)
+	}
+	return nil
+}
+
+// writeDir leaves id in a folder, in one step.
+func (id identity) writeDir(dir string) error {
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".identity-*")
+	if err != nil {
+		return fmt.Errorf("dataDir: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, identityFile))
+	}
+	if err != nil {
+		return fmt.Errorf("dataDir: write %s: %w", identityFile, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// metaIdentity is the name of the identity in a store.
+const metaIdentity = "identity"
+
+// claimStore compares the identity in a store with id, and leaves id there.
+func (id identity) claimStore(ctx context.Context, s storage.Store) error {
+	b, found, err := s.Meta(ctx, metaIdentity)
+	if err != nil {
+		return fmt.Errorf("storage: read identity: %w", err)
+	}
+	if found {
+		var before identity
+		if err := json.Unmarshal(b, &before); err != nil {
+			return fmt.Errorf("storage: the identity in it is damaged, or it belongs to something else: %w", err)
+		}
+		if err := id.follows(before); err != nil {
+			return fmt.Errorf("storage: %w", err)
+		}
+	}
+	if b, err = json.Marshal(id); err != nil {
+		return err
+	}
+	if err := s.SetMeta(ctx, metaIdentity, b); err != nil {
+		return fmt.Errorf("storage: write identity: %w", err)
+	}
+	return nil
+}

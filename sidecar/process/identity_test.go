@@ -1,0 +1,130 @@
+package process
+
+import (
+	"context"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/storage/embedded"
+	"github.com/causalstore/causalstore/sidecar/storage/redis"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func topologyOf(t *testing.T, text string) *topology.Topology {
+	t.Helper()
+	topo, err := topology.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+const twoShards = `{epoch: 5, dataCenters: [{name: us}, {name: eu, shards: 2}], rings: [{name: one, dataCenters: [us, eu]}]}`
+
+var (
+	coordinatorEU = topology.Node{DC: 1, Part: topology.Coordinator}
+	shardEU       = topology.Node{DC: 1, Part: topology.Middleman}
+)
+
+func TestACoordinatorGoesOnOnlyWithItsOwnLog(t *testing.T) {
+	dir := t.TempDir()
+	before := identityOf(topologyOf(t, twoShards), coordinatorEU)
+	if err := before.checkDir(dir); err != nil {
+		t.Fatalf("a new folder: %v", err)
+	}
+	for range 2 {
+		if err := before.writeDir(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := before.checkDir(dir); err != nil {
+			t.Fatalf("the same again: %v", err)
+		}
+	}
+	for want, c := range map[string]struct {
+		text string
+		node topology.Node
+	}{
+		"":                                   {strings.Replace(twoShards, "epoch: 5", "epoch: 6", 1), coordinatorEU},
+		"belongs to coordinator 0 of eu":     {twoShards, topology.Node{Part: topology.Coordinator}},
+		"topology epoch 5":                   {strings.Replace(twoShards, "epoch: 5", "epoch: 4", 1), coordinatorEU},
+		"another topology of the same epoch": {strings.Replace(twoShards, "name: one", "name: uno", 1), coordinatorEU},
+		"origin 2": {`{epoch: 6, dataCenters: [{name: us, coordinators: 2}, {name: eu, shards: 2}],
+			rings: [{name: one, dataCenters: [us, eu]}]}`, coordinatorEU},
+	} {
+		err := identityOf(topologyOf(t, c.text), c.node).checkDir(dir)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestAMiddlemanGoesOnOnlyWithTheStorageOfItsShard(t *testing.T) {
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	claim := func(text string, n topology.Node) error {
+		return identityOf(topologyOf(t, text), n).claimStore(t.Context(), s)
+	}
+	for range 2 {
+		if err := claim(twoShards, shardEU); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := shardEU
+	other.Index = 1
+	if err := claim(twoShards, other); err == nil || !strings.Contains(err.Error(), "belongs to middleman 0 of eu") {
+		t.Errorf("the other shard: %v", err)
+	}
+	more := strings.NewReplacer("epoch: 5", "epoch: 6", "shards: 2", "shards: 3").Replace(twoShards)
+	if err := claim(more, shardEU); err == nil || !strings.Contains(err.Error(), "data is not moved between shards") {
+		t.Errorf("with one shard more: %v", err)
+	}
+	if err := claim(strings.Replace(twoShards, "epoch: 5", "epoch: 6", 1), shardEU); err != nil {
+		t.Errorf("a newer epoch: %v", err)
+	}
+	if err := claim(twoShards, shardEU); err == nil || !strings.Contains(err.Error(), "epoch 6") {
+		t.Errorf("back to the older one: %v", err)
+	}
+}
+
+func TestAMiddlemanWaitsForARedisThatIsNotThereYet(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("no redis-server in PATH: apt-get install redis-server")
+	}
+	dir := t.TempDir()
+	set := mustLoad(t, strings.Replace(good, `address: "127.0.0.1:6380"`, "socket: "+filepath.Join(dir, "redis.sock"), 1), topology.Middleman)
+	waiting := make(chan error, 100)
+	type opened struct {
+		ping, err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := awaitStore(t.Context(), set, slog.New(slog.DiscardHandler), func(err error) { waiting <- err })
+		if err != nil {
+			done <- opened{err: err}
+			return
+		}
+		done <- opened{ping: s.Ping(t.Context()), err: s.Close()}
+	}()
+	<-waiting
+	server, err := redis.Spawn(t.Context(), redis.SpawnOptions{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	if o := <-done; o.ping != nil || o.err != nil {
+		t.Errorf("%+v", o)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	set.Config.Storage.Redis.Socket = filepath.Join(dir, "none.sock")
+	if _, err := awaitStore(ctx, set, slog.New(slog.DiscardHandler), func(error) {}); err == nil {
+		t.Error("it opened a server that is not there")
+	}
+}

@@ -1,0 +1,167 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// good is a configuration that every part can use.
+const good = `
+dataCenter: eu
+topology:
+  epoch: 3
+  dataCenters: [{name: us}, {name: eu, shards: 2, caches: 0}]
+  rings: [{name: america, dataCenters: [us]}, {name: europe, dataCenters: [eu]}]
+addresses:
+  us: {coordinators: ["10.1.0.1:7400"], middlemen: ["10.1.0.2:7400"], caches: ["10.1.0.3:7400"]}
+  eu: {coordinators: ["10.2.0.1:7401"], middlemen: ["10.2.0.2:7402", "10.2.0.3:7403"]}
+storage: {engine: redis, redis: {address: "127.0.0.1:6380"}}
+dataDir: /data
+limits: {writeBufferBytes: 64Mi, cacheBytes: 1000, redis: {clients: 7, writeTimeout: 3s}}
+session: {scope: connection, reads: snapshot, readTimeout: 250ms}
+binding: static
+`
+
+func load(t *testing.T, text string, part topology.Part) (*Settings, error) {
+	t.Helper()
+	c, err := Parse([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return c.settings(part)
+}
+
+func mustLoad(t *testing.T, text string, part topology.Part) *Settings {
+	t.Helper()
+	s, err := load(t, text, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAGoodConfigurationIsUnderstood(t *testing.T) {
+	s := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nindex: 1\n", 1), topology.Middleman)
+	if want := (topology.Node{DC: 1, Part: topology.Middleman, Index: 1}); s.Self != want {
+		t.Errorf("self is %v, want %v", s.Self, want)
+	}
+	if s.Scope != node.ScopeConnection || !s.Snapshot || !s.Static || s.Topology.Epoch != 3 {
+		t.Errorf("got %+v", s)
+	}
+	c := s.Config
+	if c.Limits.WriteBufferBytes != 64<<20 || c.Limits.CacheBytes != 1000 || c.Limits.Redis.Clients != 7 ||
+		time.Duration(c.Limits.Redis.WriteTimeout) != 3*time.Second || time.Duration(c.Session.ReadTimeout) != 250*time.Millisecond {
+		t.Errorf("limits: %+v, session: %+v", c.Limits, c.Session)
+	}
+	if c.Listen.GRPC != ":7403" || c.Listen.HTTP != ":7480" {
+		t.Errorf("listens at %+v", c.Listen)
+	}
+	if addr, ok := newBook(s.directory).resolve(topology.Node{DC: 0, Part: topology.Cache}); !ok || addr != "10.1.0.3:7400" {
+		t.Errorf("the cache of us is at %q, %v", addr, ok)
+	}
+	for _, part := range []topology.Part{topology.Sidecar, topology.Coordinator} {
+		mustLoad(t, good, part)
+	}
+}
+
+func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
+	dir := t.TempDir()
+	short := filepath.Join(dir, "short")
+	if err := os.WriteFile(short, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		part     topology.Part
+		old, new string
+		want     []string
+	}{
+		{topology.Sidecar, "dataCenter: eu", "dataCentre: eu", []string{"unknown field", "dataCentre"}},
+		{topology.Sidecar, "dataCenter: eu", "dataCenter: asia", []string{"dataCenter:", `"asia"`, "us, eu"}},
+		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\ntopologyFile: t.yaml", []string{"topologyFile:", "leave one of them out"}},
+		{topology.Middleman, "dataCenter: eu", "dataCenter: eu\nindex: 2", []string{"index: 2 given", "2 of eu middlemen", "0 to 1"}},
+		{topology.Sidecar, "epoch: 3", "epoch: 3\n  roundTripMs: {us: {mars: 1}}", []string{"topology:", "mars"}},
+		{topology.Sidecar, `"10.2.0.2:7402", `, "", []string{"addresses.eu.middlemen: 1 given, but the topology has 2"}},
+		{topology.Sidecar, "10.2.0.3:7403", "10.1.0.1:7400", []string{"addresses.eu.middlemen[1]", "address of coordinator 0 of us"}},
+		{topology.Sidecar, "10.2.0.3:7403", "10.2.0.3", []string{"addresses.eu.middlemen[1]", "host:port"}},
+		{topology.Sidecar, "addresses:", "addresses:\n  mars: {}", []string{"addresses.mars", "us, eu"}},
+		{topology.Sidecar, "binding: static", "binding: loose", []string{"binding:", "Dynamic or Static"}},
+		{topology.Sidecar, "scope: connection", "scope: user", []string{"session.scope:", "Pod or Connection"}},
+		{topology.Sidecar, "64Mi", "64MB", []string{"64MB", "256Mi"}},
+		{topology.Sidecar, "readTimeout: 250ms", "readTimeout: 250", []string{"250", `"5s"`}},
+		{topology.Sidecar, "binding: static", "tokenKeyFile: " + short, []string{"tokenKeyFile:", "at least 16", "openssl"}},
+		{topology.Sidecar, "binding: static", "tokenKeyFile: " + dir + "/none", []string{"tokenKeyFile:", "no such file"}},
+		{topology.Sidecar, "binding: static", "auth: {username: app}", []string{"auth:", "passwordFile"}},
+		{topology.Sidecar, "binding: static", "listen: {redis: 6379}", []string{"listen.redis", "host:port"}},
+		{topology.Sidecar, "binding: static", "listen: {redis: \"6379\"}", []string{"listen.redis", "host:port"}},
+		{topology.Sidecar, "binding: static", "tls: {cert: a}", []string{"tls:", "cert, key and ca"}},
+		{topology.Sidecar, "binding: static", "log: {level: loud, format: xml}", []string{"log.level", "log.format", "text or json"}},
+		{topology.Coordinator, "dataDir: /data", "", []string{"dataDir:", "durable volume"}},
+		{topology.Coordinator, "cacheBytes: 1000", "logBytes: 1Mi", []string{"limits.logBytes", "64Mi"}},
+		{topology.Middleman, "engine: redis", "engine: mongo", []string{"storage.engine", "embedded or redis"}},
+		{topology.Middleman, "engine: redis", "engine: embedded", []string{"storage.embedded.dir"}},
+		{topology.Middleman, `address: "127.0.0.1:6380"`, "username: x", []string{"storage.redis.address", "socket"}},
+		{topology.Middleman, `address: "127.0.0.1:6380"`, `address: "127.0.0.1:6380", password: x, passwordFile: y`, []string{"storage.redis.passwordFile", "leave one of them out"}},
+	} {
+		text := strings.Replace(good, c.old, c.new, 1)
+		if text == good {
+			t.Fatalf("case %d changes nothing", i)
+		}
+		_, err := load(t, text, c.part)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s instead of %q: want %q in: %v", c.new, c.old, want, err)
+			}
+		}
+	}
+}
+
+func TestAllMistakesAreReportedTogether(t *testing.T) {
+	_, err := load(t, "dataCenter: x\nbinding: y\nlog: {level: z}", topology.Middleman)
+	for _, want := range []string{"topology:", "binding:", "log.level:", "storage.engine:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in: %v", want, err)
+		}
+	}
+}
+
+func TestWhatAPartDoesNotUseIsNotAskedFor(t *testing.T) {
+	text := strings.NewReplacer("dataDir: /data\n", "", `storage: {engine: redis, redis: {address: "127.0.0.1:6380"}}`+"\n", "").Replace(good)
+	mustLoad(t, text, topology.Sidecar)
+}
+
+func TestBytesAreWrittenAsKubernetesDoes(t *testing.T) {
+	for text, want := range map[string]Bytes{`5`: 5, `"5"`: 5, `"64Ki"`: 64 << 10, `"2Gi"`: 2 << 30, `"100M"`: 1e8, `0`: 0} {
+		var b Bytes
+		if err := b.UnmarshalJSON([]byte(text)); err != nil || b != want {
+			t.Errorf("%s: %d, %v", text, b, err)
+		}
+	}
+	for _, text := range []string{`-1`, `1.5`, `"Ki"`, `"1 Mi"`, `"9999999999Gi"`, `null`, `""`, `true`} {
+		var b Bytes
+		if err := b.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s was taken for %d bytes", text, b)
+		}
+	}
+}
+
+func TestASourceNamesItsFileAndLetsFlagsWin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Source{Path: path, Override: func(c *Config) { c.DataCenter = "us" }}.Load(topology.Coordinator)
+	if err != nil || s.Self.DC != 0 {
+		t.Errorf("%v, %v", s, err)
+	}
+	_, err = Source{Path: path, Override: func(c *Config) { c.Index = 9 }}.Load(topology.Coordinator)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprint(9)) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/metrics"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+type sidecar struct {
+	s      *node.Sidecar
+	server *resp.Server
+	heard  atomic.Bool
+}
+
+func (p *process) startSidecar() (part, error) {
+	set := p.o.Settings
+	key := []byte(set.tokenKey)
+	if len(key) == 0 {
+		p.log.Warn("no tokenKeyFile is configured: session tokens are good at this sidecar only, until it restarts")
+		key = make([]byte, 32)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("make a key for session tokens: %w", err)
+		}
+	}
+	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self, key), Clock: p.clock, Net: p.net, Scope: set.Scope})
+	commands := metrics.NewCommands()
+	o := resp.Options{Backend: s, Logger: p.log, Metrics: commands, Limits: redisLimits(set.Config.Limits.Redis), Password: set.clientPassword}
+	if set.Config.Auth != nil {
+		o.Username = set.Config.Auth.Username
+	}
+	server, err := resp.NewServer(o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", set.Config.Listen.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("listen.redis: %w", err)
+	}
+	p.metrics.MustRegister(metrics.Sidecar(func() *node.Sidecar { return s }), commands)
+	p.serving.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, resp.ErrServerClosed) {
+			p.fail(err)
+		}
+	})
+	return &sidecar{s: s, server: server}, nil
+}
+
+func sidecarConfig(set *Settings, self topology.Node, key []byte) causal.SidecarConfig {
+	c := causal.DefaultSidecarConfig(set.Topology, self)
+	c.Static, c.UseCache, c.Snapshot, c.TokenKey = set.Static, *set.Config.Cache, set.Snapshot, key
+	if d := set.Config.Session.ReadTimeout; d > 0 {
+		c.ReadTimeout = time.Duration(d)
+	}
+	if d := set.Config.Session.WriteTimeout; d > 0 {
+		c.PutTimeout = time.Duration(d)
+	}
+	if b := set.Config.Limits.OwnBytes; b > 0 {
+		c.MaxOwnBytes = int(b)
+	}
+	return c
+}
+
+func redisLimits(l RedisLimits) resp.Limits {
+	return resp.Limits{
+		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments, MaxCommandBytes: int(l.CommandBytes),
+		MaxInlineBytes: int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes), MaxClients: l.Clients, WriteTimeout: time.Duration(l.WriteTimeout),
+	}
+}
+
+func (s *sidecar) host() *node.Host              { return s.s.Host }
+func (s *sidecar) handle(batch []causal.Message) { s.s.Handle(batch) }
+func (s *sidecar) linkDown(n topology.Node)      { s.s.LinkDown(n) }
+
+// ready: before the vectors were heard nothing is known to be in every ring, and the data centre's coordinator may not be
+// reachable at all. Once they were heard, a coordinator that goes away leaves the sidecar able to read and, elsewhere, to write.
+func (s *sidecar) ready() error {
+	if s.heard.Load() {
+		return nil
+	}
+	var sv causal.HLC
+	s.s.Machine(func(m *causal.Sidecar) { sv = m.Known().MaxSV() })
+	if sv == 0 {
+		return errors.New("has heard no stability vectors from its data centre's first coordinator yet")
+	}
+	s.heard.Store(true)
+	return nil
+}
+
+// drain lets clients get the answers to what they have asked.
+func (s *sidecar) drain(ctx context.Context) error {
+	err := s.server.Shutdown(ctx)
+	s.s.Close()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil // clients that did not leave in time were cut, as they must expect at any time
+}
+
+func (s *sidecar) close() error { return nil }

@@ -1,0 +1,84 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// INCR key
+func incr(c *connection, args [][]byte) error { return c.add(args[1], 1) }
+
+// DECR key
+func decr(c *connection, args [][]byte) error { return c.add(args[1], -1) }
+
+// INCRBY key increment
+func incrBy(c *connection, args [][]byte) error {
+	n, ok := parseInt(args[2])
+	if !ok {
+		return errNotInteger
+	}
+	return c.add(args[1], n)
+}
+
+// DECRBY key decrement
+func decrBy(c *connection, args [][]byte) error {
+	n, ok := parseInt(args[2])
+	switch {
+	case !ok:
+		return errNotInteger
+	case n == math.MinInt64:
+		return errDecrOverflow
+	}
+	return c.add(args[1], -n)
+}
+
+// add adds to an integer; a missing key counts as 0. The deadline stays.
+func (c *connection) add(key []byte, n int64) error {
+	var sum int64
+	err := c.modify(string(key), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+		var old int64
+		if ok {
+			if old, ok = parseInt(v.Data); !ok {
+				return v, false, errNotInteger
+			}
+		}
+		if sum, ok = addInt(old, n); !ok {
+			return v, false, errOverflow
+		}
+		return causal.Value{Data: strconv.AppendInt(nil, sum, 10), ExpireAtMs: v.ExpireAtMs}, true, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.out.integer(sum)
+	return nil
+}
+
+// INCRBYFLOAT key increment
+func incrByFloat(c *connection, args [][]byte) error {
+	var text string
+	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+		old := v.Data
+		if !ok {
+			old = []byte("0")
+		}
+		a, ok1 := parseFloat(old)
+		b, ok2 := parseFloat(args[2])
+		if !ok1 || !ok2 {
+			return v, false, errNotFloat
+		}
+		sum, ok := addFloat(a, b)
+		if !ok {
+			return v, false, errNaNOrInfinity
+		}
+		text = formatFloat(sum)
+		return causal.Value{Data: []byte(text), ExpireAtMs: v.ExpireAtMs}, true, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.out.bulkString(text)
+	return nil
+}

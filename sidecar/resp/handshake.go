@@ -1,0 +1,152 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+)
+
+const (
+	defaultUser = "default"
+	// redisVersion is the version of Redis whose replies the commands give; clients switch features by it.
+	redisVersion = "7.0.15"
+)
+
+// PING [message]
+func ping(c *connection, args [][]byte) error {
+	switch len(args) {
+	case 1:
+		c.out.simple("PONG")
+	case 2:
+		c.out.bulk(args[1])
+	default:
+		return errArity("ping")
+	}
+	return nil
+}
+
+// ECHO message
+func echo(c *connection, args [][]byte) error {
+	c.out.bulk(args[1])
+	return nil
+}
+
+// QUIT
+func quit(c *connection, _ [][]byte) error {
+	c.out.ok()
+	c.quitting = true
+	return nil
+}
+
+// RESET: as if the client had connected anew. What its session has seen stays.
+func reset(c *connection, _ [][]byte) error {
+	c.authenticate(c.server.options.Password == "")
+	c.out.proto = 2
+	c.noReply, c.skipNext, c.out.mute = false, false, false
+	c.name = ""
+	c.out.simple("RESET")
+	return nil
+}
+
+// SELECT index
+func selectDB(c *connection, args [][]byte) error {
+	n, ok := parseInt(args[1])
+	switch {
+	case !ok:
+		return errNotInteger
+	case n != int64(int32(n)):
+		return plainError("value is out of range, value must between -2147483648 and 2147483647")
+	case n != 0:
+		return plainError("DB index is out of range: there is only database 0")
+	}
+	c.out.ok()
+	return nil
+}
+
+// AUTH [username] password
+func auth(c *connection, args [][]byte) error {
+	if len(args) > 3 {
+		return errSyntax
+	}
+	user, password := []byte(defaultUser), args[len(args)-1]
+	if len(args) == 3 {
+		user = args[1]
+	} else if c.server.options.Password == "" {
+		return plainError("AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?")
+	}
+	if !c.allowed(user, password) {
+		return errWrongPass
+	}
+	c.authenticate(true)
+	c.out.ok()
+	return nil
+}
+
+// allowed checks a user in time that tells nothing about the password.
+func (c *connection) allowed(user, password []byte) bool {
+	o := &c.server.options
+	if o.Password == "" {
+		return string(user) == o.Username
+	}
+	gotUser, gotPassword := sha256.Sum256(user), sha256.Sum256(password)
+	wantUser, wantPassword := sha256.Sum256([]byte(o.Username)), sha256.Sum256([]byte(o.Password))
+	return subtle.ConstantTimeCompare(gotUser[:], wantUser[:])&subtle.ConstantTimeCompare(gotPassword[:], wantPassword[:]) == 1
+}
+
+// HELLO [protover [AUTH username password] [SETNAME clientname]]
+func hello(c *connection, args [][]byte) error {
+	proto := int64(c.out.proto)
+	if len(args) > 1 {
+		n, ok := parseInt(args[1])
+		switch {
+		case !ok:
+			return plainError("Protocol version is not an integer or out of range")
+		case n < 2 || n > 3:
+			return errNoProto
+		}
+		proto = n
+	}
+	var user, password, name []byte
+	for i := 2; i < len(args); i++ {
+		switch more := len(args) - 1 - i; {
+		case equalFold(args[i], "auth") && more >= 2:
+			user, password = args[i+1], args[i+2]
+			i += 2
+		case equalFold(args[i], "setname") && more >= 1:
+			if name = args[i+1]; !printable(name) {
+				return errBadClientName
+			}
+			i++
+		default:
+			return Errorf("ERR", "Syntax error in HELLO option '%s'", cString(args[i], len(args[i])))
+		}
+	}
+	if password != nil {
+		if !c.allowed(user, password) {
+			return errWrongPass
+		}
+		c.authenticate(true)
+	}
+	if !c.authenticated {
+		return &Error{Code: "NOAUTH", Message: "HELLO must be called with the client already authenticated, otherwise the " +
+			"HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol " +
+			"version at the same time"}
+	}
+	if name != nil {
+		c.name = string(name)
+	}
+	c.out.proto = int(proto)
+	c.out.value(Map{"server", "redis", "version", redisVersion, "proto", proto, "id", c.id, "mode", "standalone",
+		"role", "master", "modules", Array{}})
+	return nil
+}
+
+// printable reports whether a name has only visible ASCII characters, so that CLIENT LIST stays readable.
+func printable(name []byte) bool {
+	for _, b := range name {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}

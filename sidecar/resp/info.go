@@ -1,0 +1,132 @@
+package resp
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// TIME
+func timeNow(c *connection, _ [][]byte) error {
+	now := c.server.options.Clock()
+	c.out.array(2)
+	c.out.bulkString(fmt.Sprint(now.Unix()))
+	c.out.bulkString(fmt.Sprint(now.Nanosecond() / 1000))
+	return nil
+}
+
+// DBSIZE
+func dbSize(c *connection, _ [][]byte) error {
+	n, err := c.session.DBSize(c.server.context)
+	if err != nil {
+		return err
+	}
+	c.out.integer(n)
+	return nil
+}
+
+// INFO [section ...]
+func info(c *connection, args [][]byte) error {
+	all := len(args) == 1
+	wanted := make(map[string]bool)
+	for _, arg := range args[1:] {
+		switch name := strings.ToLower(string(arg)); name {
+		case "all", "default", "everything":
+			all = true
+		default:
+			wanted[name] = true
+		}
+	}
+	var text strings.Builder
+	for _, section := range c.sections(func(name string) bool { return all || wanted[name] }) {
+		if text.Len() > 0 {
+			text.WriteString("\r\n")
+		}
+		text.WriteString(section)
+	}
+	c.out.verbatim(text.String())
+	return nil
+}
+
+// sections makes those sections of INFO whose lower-case name is wanted.
+func (c *connection) sections(wanted func(name string) bool) []string {
+	var made []string
+	for _, s := range []struct {
+		name string
+		make func() string
+	}{
+		{"server", c.serverSection}, {"clients", c.clientsSection}, {"stats", c.statsSection},
+		{"replication", func() string { return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n" }},
+		{"keyspace", c.keyspaceSection},
+	} {
+		if wanted(s.name) {
+			made = append(made, s.make())
+		}
+	}
+	for _, section := range c.sessionSections() {
+		title, _, _ := strings.Cut(strings.TrimPrefix(section, "# "), "\r\n")
+		if wanted(strings.ToLower(title)) {
+			made = append(made, section)
+		}
+	}
+	return made
+}
+
+// sessionSections cuts what the session adds into sections. A session that cannot be made adds nothing: INFO is what one
+// looks at when the store is away.
+func (c *connection) sessionSections() []string {
+	if c.open() != nil {
+		return nil
+	}
+	var sections []string
+	for line := range strings.SplitAfterSeq(c.session.Info(), "\r\n") {
+		switch {
+		case strings.HasPrefix(line, "# "):
+			sections = append(sections, line)
+		case len(sections) > 0 && strings.TrimSpace(line) != "":
+			sections[len(sections)-1] += line
+		}
+	}
+	return sections
+}
+
+func (c *connection) serverSection() string {
+	uptime := int64(c.server.options.Clock().Sub(c.server.started).Seconds())
+	port := 0
+	if addr, ok := c.socket.LocalAddr().(*net.TCPAddr); ok {
+		port = addr.Port
+	}
+	return fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nos:%s %s\r\narch_bits:%d\r\nprocess_id:%d\r\n"+
+		"tcp_port:%d\r\nserver_time_usec:%d\r\nuptime_in_seconds:%d\r\nuptime_in_days:%d\r\n",
+		redisVersion, runtime.GOOS, runtime.GOARCH, 32<<(^uint(0)>>63), os.Getpid(), port,
+		c.server.options.Clock().UnixMicro(), uptime, uptime/86400)
+}
+
+func (c *connection) clientsSection() string {
+	return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n",
+		c.server.Connections(), c.server.options.Limits.MaxClients)
+}
+
+func (c *connection) statsSection() string {
+	c.report()
+	s := &c.server.stats
+	return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\nrejected_connections:%d\r\n"+
+		"total_error_replies:%d\r\nprotocol_errors:%d\r\npanics:%d\r\n",
+		s.accepted.Load(), s.commands.Load(), s.refused.Load(), s.failures.Load()+s.protocolErrors.Load(),
+		s.protocolErrors.Load(), s.panics.Load())
+}
+
+// keyspaceSection leaves the line of the database out when the store cannot tell its size.
+func (c *connection) keyspaceSection() string {
+	const title = "# Keyspace\r\n"
+	if c.open() != nil {
+		return title
+	}
+	n, err := c.session.DBSize(c.server.context)
+	if err != nil || n == 0 {
+		return title
+	}
+	return title + fmt.Sprintf("db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+}

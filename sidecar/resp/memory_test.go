@@ -1,0 +1,168 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// memory is a Backend whose store is a map.
+type memory struct {
+	mu     sync.Mutex
+	values map[string]causal.Value
+	locks  map[string]*sync.Mutex
+
+	// sequential makes sessions without PutAsync and Prefetch.
+	sequential bool
+	// refuse is what NewSession fails with.
+	refuse error
+	// failure is what every operation fails with.
+	failure error
+	// before is called with each operation and its key; a panic or a wait in it happens inside the session.
+	before func(operation, key string)
+
+	opened, closed atomic.Int64
+}
+
+func newMemory() *memory {
+	return &memory{values: make(map[string]causal.Value), locks: make(map[string]*sync.Mutex)}
+}
+
+func (m *memory) NewSession(net.Addr) (Session, error) {
+	if m.refuse != nil {
+		return nil, m.refuse
+	}
+	m.opened.Add(1)
+	s := &memorySession{store: m}
+	if m.sequential {
+		return struct{ Session }{s}, nil
+	}
+	return s, nil
+}
+
+func (m *memory) hook(operation, key string) {
+	if m.before != nil {
+		m.before(operation, key)
+	}
+}
+
+func (m *memory) get(key string) causal.Value {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v, ok := m.values[key]; ok {
+		return v
+	}
+	return causal.Value{Tombstone: true}
+}
+
+func (m *memory) put(key string, v causal.Value) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values[key] = v
+}
+
+var errPutRefused = &Error{Code: "BUSY", Message: "the write buffer is full; try again"}
+
+type memorySession struct{ store *memory }
+
+func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
+	s.store.hook("get", key)
+	return s.store.get(key), s.store.failure
+}
+
+func (s *memorySession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
+	values := make([]causal.Value, len(keys))
+	for i, key := range keys {
+		s.store.hook("get", key)
+		values[i] = s.store.get(key)
+	}
+	return values, s.store.failure
+}
+
+func (s *memorySession) Put(_ context.Context, key string, v causal.Value) error {
+	s.store.hook("put", key)
+	if s.store.failure != nil {
+		return s.store.failure
+	}
+	if key == "refused" {
+		return errPutRefused
+	}
+	s.store.put(key, v)
+	return nil
+}
+
+func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
+	s.store.hook("issue", key)
+	if key == "refused" {
+		return func() error { return errPutRefused }
+	}
+	s.store.put(key, v)
+	return func() error {
+		s.store.hook("await", key)
+		return nil
+	}
+}
+
+func (s *memorySession) Prefetch(keys []string) {
+	for _, key := range keys {
+		s.store.hook("prefetch", key)
+	}
+}
+
+func (s *memorySession) Lock(keys ...string) func() {
+	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
+	var held []*sync.Mutex
+	for _, key := range sorted {
+		s.store.mu.Lock()
+		lock := s.store.locks[key]
+		if lock == nil {
+			lock = new(sync.Mutex)
+			s.store.locks[key] = lock
+		}
+		s.store.mu.Unlock()
+		lock.Lock()
+		held = append(held, lock)
+	}
+	return func() {
+		for _, lock := range held {
+			lock.Unlock()
+		}
+	}
+}
+
+func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {
+	switch string(args[0]) {
+	case "status":
+		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes", Array{nil, Simple("fine"), 7, []byte("x")}}, nil
+	case "wait":
+		return nil, &Error{Code: "TIMEOUT", Message: "ring eu has not acknowledged"}
+	}
+	return fmt.Sprintf("%q", args), nil
+}
+
+func (s *memorySession) DBSize(context.Context) (int64, error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	n := int64(0)
+	for _, v := range s.store.values {
+		if !v.Tombstone {
+			n++
+		}
+	}
+	return n, s.store.failure
+}
+
+func (s *memorySession) Info() string { return "# Causal\r\nrings:2\r\n# Session\r\nbound:0\r\n" }
+
+func (s *memorySession) Close() {
+	s.store.closed.Add(1)
+	s.store.hook("close", "")
+}
+
+var errNotReady = errors.New("the session is starting")

@@ -1,0 +1,104 @@
+package resp
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Limits bound what one client can make the sidecar hold. Zero fields take the default.
+type Limits struct {
+	// MaxKeyBytes is the longest key. Default 64 KiB.
+	MaxKeyBytes int
+	// MaxValueBytes is the longest argument that is not a key, and the longest value that APPEND makes. Default 16 MiB, at most 512 MB.
+	MaxValueBytes int
+	// MaxArgs is the number of arguments of a command, its name included. Default 1 Mi.
+	MaxArgs int
+	// MaxCommandBytes bounds all arguments of one command together. Default 64 MiB.
+	MaxCommandBytes int
+	// MaxInlineBytes is the longest command in inline form, and the longest length line. Default 64 KiB.
+	MaxInlineBytes int
+	// MaxPipelineBytes bounds the values of pipelined puts that are not durable yet, and, separately, the commands that are
+	// taken in while the client does not read its replies. Default 32 MiB.
+	MaxPipelineBytes int
+	// MaxClients is the number of connections. Default 10000.
+	MaxClients int
+	// WriteTimeout is how long a client may take no byte of its replies before it is cut. Default 1 minute.
+	WriteTimeout time.Duration
+}
+
+// maxBulkBytes is Redis' own limit for one argument, proto-max-bulk-len.
+const maxBulkBytes = 512 << 20
+
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.MaxKeyBytes, 64 << 10}, {&l.MaxValueBytes, 16 << 20}, {&l.MaxArgs, 1 << 20}, {&l.MaxCommandBytes, 64 << 20},
+		{&l.MaxInlineBytes, 64 << 10}, {&l.MaxPipelineBytes, 32 << 20}, {&l.MaxClients, 10000},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if l.WriteTimeout == 0 {
+		l.WriteTimeout = time.Minute
+	}
+	return l
+}
+
+func (l Limits) check() error {
+	for _, f := range []struct {
+		name       string
+		value, max int
+	}{
+		{"MaxKeyBytes", l.MaxKeyBytes, maxBulkBytes}, {"MaxValueBytes", l.MaxValueBytes, maxBulkBytes},
+		{"MaxArgs", l.MaxArgs, 1 << 30}, {"MaxCommandBytes", l.MaxCommandBytes, 1 << 31}, {"MaxInlineBytes", l.MaxInlineBytes, 1 << 30},
+		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxClients", l.MaxClients, 1 << 30},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("limit %s is %d; it must be between 1 and %d", f.name, f.value, f.max)
+		}
+	}
+	if l.WriteTimeout < 0 {
+		return fmt.Errorf("limit WriteTimeout is %s; it must be positive", l.WriteTimeout)
+	}
+	return nil
+}
+
+// Options are the parts and settings of a Server.
+type Options struct {
+	// Backend is required.
+	Backend Backend
+	Limits  Limits
+	// Username and Password are what AUTH and HELLO ask for. No password: every client is let in. No username: "default".
+	Username string
+	Password string
+	// Clock is the wall clock that deadlines are compared with. Default time.Now.
+	Clock func() time.Time
+	// Logger is told of panics and failed accepts. Default: slog.Default.
+	Logger *slog.Logger
+	// Metrics may be nil.
+	Metrics Metrics
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Backend == nil {
+		return o, fmt.Errorf("options: Backend is required")
+	}
+	if o.Username != "" && o.Password == "" {
+		return o, fmt.Errorf("options: user %q has no password; set Password too", o.Username)
+	}
+	if o.Username == "" {
+		o.Username = defaultUser
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Limits = o.Limits.withDefaults()
+	return o, o.Limits.check()
+}

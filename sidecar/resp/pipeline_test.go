@@ -1,0 +1,184 @@
+package resp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// journal records what the session was asked, in order.
+type journal struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+func (j *journal) note(operation, key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, operation+" "+key)
+}
+
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := strings.Join(j.entries, ", ")
+	j.entries = nil
+	return all
+}
+
+func pipelined(t *testing.T, commands ...[]string) (replies, asked string) {
+	t.Helper()
+	store := newMemory()
+	var j journal
+	store.before = j.note
+	_, address := serve(t, Options{Backend: store})
+	p := dial(t, address)
+	p.send(batch(commands...))
+	for range commands {
+		replies += p.reply()
+	}
+	return replies, j.take()
+}
+
+func batch(commands ...[]string) (b []byte) {
+	for _, args := range commands {
+		b = append(b, frameOf(args...)...)
+	}
+	return b
+}
+
+func TestPipelinedSetsAreIssuedInOrderAndAwaitedBeforeAnythingElse(t *testing.T) {
+	replies, asked := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "b", "2", "EX", "100"}, []string{"SETEX", "c", "9", "3"},
+		[]string{"GET", "a"}, []string{"SET", "d", "4"}, []string{"SET", "e", "5", "NX"}, []string{"SET", "f", "6"})
+	if replies != "+OK\r\n+OK\r\n+OK\r\n$1\r\n1\r\n+OK\r\n+OK\r\n+OK\r\n" {
+		t.Errorf("replies %q", replies)
+	}
+	want := "issue a, issue b, issue c, await a, await b, await c, get a, issue d, await d, get e, put e, put f"
+	if asked != want {
+		t.Errorf("asked\n %s, want\n %s", asked, want)
+	}
+}
+
+func TestErrorsInAPipelineStandInTheirPlace(t *testing.T) {
+	replies, asked := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "refused", "2"}, []string{"SET", "b", "1", "EX", "0"},
+		[]string{"SET", "c", "3"}, []string{"SET"}, []string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"SET", "refused", "5"})
+	want := "+OK\r\n-BUSY the write buffer is full; try again\r\n-ERR invalid expire time in 'set' command\r\n+OK\r\n" +
+		"-ERR wrong number of arguments for 'set' command\r\n+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n" +
+		"-BUSY the write buffer is full; try again\r\n"
+	if replies != want {
+		t.Errorf("replies\n %q, want\n %q", replies, want)
+	}
+	if !strings.HasPrefix(asked, "issue a, issue refused, await a, issue c, await c, issue d, await d") {
+		t.Errorf("asked %s", asked)
+	}
+}
+
+func TestASetThatIsNotPipelinedIsAPlainPut(t *testing.T) {
+	if _, asked := pipelined(t, []string{"SET", "a", "1"}); asked != "put a" {
+		t.Errorf("asked %s", asked)
+	}
+}
+
+func TestKeysOfGetsThatWaitAreAnnouncedOnceAndReadInOrder(t *testing.T) {
+	_, asked := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"}, []string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
+	want := "prefetch b, prefetch c, get a, get b, get c, issue d, await d, prefetch f, get e, get f"
+	if asked != want {
+		t.Errorf("asked\n %s, want\n %s", asked, want)
+	}
+}
+
+func TestMSetIssuesItsPutsInOrder(t *testing.T) {
+	replies, asked := pipelined(t, []string{"MSET", "a", "1", "b", "2", "a", "3"}, []string{"MSET", "c", "1", "refused", "2", "d", "3"}, []string{"MGET", "a", "b", "d"})
+	if replies != "+OK\r\n-BUSY the write buffer is full; try again\r\n*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n3\r\n" {
+		t.Errorf("replies %q", replies)
+	}
+	if !strings.HasPrefix(asked, "issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
+		t.Errorf("asked %s", asked)
+	}
+}
+
+func TestASessionThatTakesPutsOneByOneServesPipelinesToo(t *testing.T) {
+	store := newMemory()
+	store.sequential = true
+	_, address := serve(t, Options{Backend: store})
+	p := dial(t, address)
+	p.send(batch([]string{"SET", "a", "1"}, []string{"MSET", "b", "2", "refused", "3", "c", "4"}, []string{"SET", "refused", "1"}, []string{"GET", "a"}, []string{"GET", "c"}))
+	got := p.reply() + p.reply() + p.reply() + p.reply() + p.reply()
+	refused := "-BUSY the write buffer is full; try again\r\n"
+	if got != "+OK\r\n"+refused+refused+"$1\r\n1\r\n$1\r\n4\r\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRepliesAreSentBeforeAPartOfACommandIsWaitedFor(t *testing.T) {
+	_, address := serve(t, Options{Backend: newMemory()})
+	p := dial(t, address)
+	last := frameOf("GET", "a")
+	p.send(append(batch([]string{"SET", "a", "1"}, []string{"SET", "b", "1"}, []string{"GET", "a"}), last[:5]...))
+	if got := p.reply() + p.reply() + p.reply(); got != "+OK\r\n+OK\r\n$1\r\n1\r\n" {
+		t.Errorf("got %q", got)
+	}
+	p.send(last[5:])
+	if got := p.reply(); got != "$1\r\n1\r\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAPipelineIsTakenInWhileItsRepliesDoNotFitIntoTheSocket(t *testing.T) {
+	_, address := serve(t, Options{Backend: newMemory()})
+	p := dial(t, address)
+	value := strings.Repeat("v", 10000)
+	p.expect("+OK\r\n", "SET", "k", value)
+	const n = 5000
+	// 50 MB of replies, and 5 MB of commands that are all written before the first reply is read.
+	commands := make([][]string, 0, 2*n)
+	for i := range n {
+		commands = append(commands, []string{"GET", "k"}, []string{"ECHO", fmt.Sprint(i, strings.Repeat(".", 1000))})
+	}
+	p.send(batch(commands...))
+	for i := range n {
+		if got := p.reply(); got != "$10000\r\n"+value+"\r\n" {
+			t.Fatalf("reply %d is %d bytes", i, len(got))
+		}
+		if got := p.reply(); !strings.Contains(got, fmt.Sprint(i, "....")) {
+			t.Fatalf("reply %d is %.20q", i, got)
+		}
+	}
+}
+
+func TestAClientThatNeverReadsIsCut(t *testing.T) {
+	s, address := serve(t, Options{Backend: newMemory(), Limits: Limits{WriteTimeout: 50 * time.Millisecond, MaxPipelineBytes: 1 << 20}})
+	p := dial(t, address)
+	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 1<<20))
+	p.send(batch(slices.Repeat([][]string{{"GET", "k"}}, 100)...))
+	eventually(t, "the client is cut", func() bool { return s.Connections() == 0 })
+}
+
+// eventually waits until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(bound); !f(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", bound, what)
+		}
+	}
+}
+
+func TestClientReplySwitchesRepliesOff(t *testing.T) {
+	_, address := serve(t, Options{Backend: newMemory()})
+	p := dial(t, address)
+	big := strings.Repeat("v", 2*directBytes)
+	p.send(batch([]string{"SET", "big", big}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"SET", "a", "1"}, []string{"SET", "b", "2"},
+		[]string{"CLIENT", "REPLY", "SKIP"}, []string{"GET", "big"}, []string{"CLIENT", "REPLY", "OFF"}, []string{"GET", "big"}, []string{"SET", "c", "3"},
+		[]string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"MGET", "big", "big", "big"}, []string{"CLIENT", "REPLY", "ON"},
+		[]string{"MGET", "a", "b", "c", "d"}))
+	got := p.reply() + p.reply() + p.reply() + p.reply()
+	if got != "+OK\r\n+OK\r\n+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n" {
+		t.Errorf("got %.200q", got)
+	}
+}

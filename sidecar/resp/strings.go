@@ -1,0 +1,151 @@
+package resp
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// GET key
+func get(c *connection, args [][]byte) error {
+	v, ok, err := c.read(c.announce(args[1]))
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(v, ok)
+	return nil
+}
+
+func (c *connection) bulkOrNull(v causal.Value, ok bool) {
+	if ok {
+		c.out.bulk(v.Data)
+	} else {
+		c.out.null()
+	}
+}
+
+// MGET key [key ...]
+func mget(c *connection, args [][]byte) error {
+	values, err := c.session.MGet(c.server.context, keyStrings(args[1:]))
+	if err != nil {
+		return err
+	}
+	c.out.array(len(values))
+	for _, v := range values {
+		c.bulkOrNull(v, c.live(v))
+	}
+	return nil
+}
+
+// STRLEN key
+func strlen(c *connection, args [][]byte) error {
+	v, ok, err := c.read(string(args[1]))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		v.Data = nil
+	}
+	c.out.integer(int64(len(v.Data)))
+	return nil
+}
+
+// GETRANGE and SUBSTR key start end: positions are inclusive, and negative ones count from the end.
+func getRange(c *connection, args [][]byte) error {
+	start, ok1 := parseInt(args[2])
+	end, ok2 := parseInt(args[3])
+	if !ok1 || !ok2 {
+		return errNotInteger
+	}
+	v, ok, err := c.read(string(args[1]))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		v.Data = nil
+	}
+	c.out.bulk(substring(v.Data, start, end))
+	return nil
+}
+
+func substring(s []byte, start, end int64) []byte {
+	n := int64(len(s))
+	if start < 0 && end < 0 && start > end {
+		return nil
+	}
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if end < 0 {
+		end = max(end+n, 0)
+	}
+	end = min(end, n-1)
+	if start > end {
+		return nil
+	}
+	return s[start : end+1]
+}
+
+// MSET key value [key value ...]: puts in order, not one atomic step.
+func mset(c *connection, args [][]byte) error {
+	if len(args)%2 == 0 {
+		return errArity("mset")
+	}
+	keys := make([]string, 0, len(args)/2)
+	for i := 1; i < len(args); i += 2 {
+		keys = append(keys, string(args[i]))
+	}
+	err := c.putAll(keys, func(i int) causal.Value { return value(args[2*i+2]) })
+	if err != nil {
+		return err
+	}
+	c.out.ok()
+	return nil
+}
+
+// GETSET key value
+func getSet(c *connection, args [][]byte) error {
+	var old causal.Value
+	var had bool
+	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+		old, had = v, ok
+		return value(args[2]), true, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(old, had)
+	return nil
+}
+
+// GETDEL key
+func getDel(c *connection, args [][]byte) error {
+	var old causal.Value
+	var had bool
+	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+		old, had = v, ok
+		return tombstone, ok, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(old, had)
+	return nil
+}
+
+// APPEND key value: the deadline stays.
+func appendTo(c *connection, args [][]byte) error {
+	length := 0
+	err := c.modify(string(args[1]), func(v causal.Value, _ bool) (causal.Value, bool, error) {
+		length = len(v.Data) + len(args[2])
+		if limit := c.server.options.Limits.MaxValueBytes; length > limit {
+			return v, false, errTooLong("the resulting value", length, limit)
+		}
+		data := make([]byte, 0, length)
+		data = append(append(data, v.Data...), args[2]...)
+		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.out.integer(int64(length))
+	return nil
+}

@@ -1,0 +1,152 @@
+package resp
+
+import "slices"
+
+// table lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because clients read
+// them from COMMAND; a test compares them with a real server.
+func table() []*command {
+	return slices.Concat(stringCommands(), keyCommands(), connectionCommands(), serverCommands())
+}
+
+func stringCommands() []*command {
+	row := func(name string, arity int, flags string, k keys, acl, access, since string, t trait, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "string",
+			since: since, summary: summary, traits: store | t, run: run}
+	}
+	const (
+		readFast  = "@read @string @fast"
+		readSlow  = "@read @string @slow"
+		writeFast = "@write @string @fast"
+		writeSlow = "@write @string @slow"
+	)
+	return []*command{
+		row("get", 2, "readonly fast", oneKey, readFast, "RO access", "1.0.0", 0, get, "Get the value of a key"),
+		row("mget", -2, "readonly fast", allKeys, readFast, "RO access", "1.0.0", 0, mget, "Get the values of all the given keys"),
+		row("getrange", 4, "readonly", oneKey, readSlow, "RO access", "2.4.0", 0, getRange, "Get a substring of the string stored at a key"),
+		row("substr", 4, "readonly", oneKey, readSlow, "RO access", "1.0.0", 0, getRange, "Get a substring of the string stored at a key"),
+		row("strlen", 2, "readonly fast", oneKey, readFast, "RO", "2.2.0", 0, strlen, "Get the length of the value stored in a key"),
+
+		row("set", -3, "write denyoom", oneKey, writeSlow, "RW access update variable_flags", "1.0.0", blind, set, "Set the string value of a key"),
+		row("setex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.0.0", blind, setEx, "Set the value and expiration of a key"),
+		row("psetex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.6.0", blind, psetEx, "Set the value and expiration in milliseconds of a key"),
+		row("mset", -3, "write denyoom", pairs, writeSlow, "OW update", "1.0.1", 0, mset, "Set multiple keys to multiple values, one after the other"),
+		row("setnx", 3, "write denyoom fast", oneKey, writeFast, "OW insert", "1.0.0", 0, setNX, "Set the value of a key, only if the key does not exist"),
+		row("getset", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, getSet, "Set the string value of a key and return its old value"),
+		row("getdel", 2, "write fast", oneKey, writeFast, "RW access delete", "6.2.0", 0, getDel, "Get the value of a key and delete the key"),
+		row("getex", -2, "write fast", oneKey, writeFast, "RW access update", "6.2.0", 0, getEx, "Get the value of a key and optionally set its expiration"),
+		row("append", 3, "write denyoom fast", oneKey, writeFast, "RW insert", "2.0.0", 0, appendTo, "Append a value to a key"),
+
+		row("incr", 2, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, incr, "Increment the integer value of a key by one"),
+		row("decr", 2, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, decr, "Decrement the integer value of a key by one"),
+		row("incrby", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, incrBy, "Increment the integer value of a key by the given amount"),
+		row("decrby", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, decrBy, "Decrement the integer value of a key by the given number"),
+		row("incrbyfloat", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "2.6.0", 0, incrByFloat, "Increment the float value of a key by the given amount"),
+	}
+}
+
+func keyCommands() []*command {
+	row := func(name string, arity int, flags string, k keys, acl, access, since string, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "generic",
+			since: since, summary: summary, traits: store, run: run}
+	}
+	const (
+		readFast  = "@keyspace @read @fast"
+		writeFast = "@keyspace @write @fast"
+	)
+	return []*command{
+		row("del", -2, "write", allKeys, "@keyspace @write @slow", "RM delete", "1.0.0", del, "Delete keys"),
+		row("unlink", -2, "write fast", allKeys, writeFast, "RM delete", "4.0.0", del, "Delete keys; the same as DEL"),
+		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", exists, "Count the given keys that exist"),
+		row("type", 2, "readonly fast", oneKey, readFast, "RO", "1.0.0", typeOf, "Determine the type stored at a key"),
+
+		row("expire", -3, "write fast", oneKey, writeFast, "RW update", "1.0.0", expire, "Set a key's time to live in seconds"),
+		row("pexpire", -3, "write fast", oneKey, writeFast, "RW update", "2.6.0", pexpire, "Set a key's time to live in milliseconds"),
+		row("expireat", -3, "write fast", oneKey, writeFast, "RW update", "1.2.0", expireAt, "Set the expiration of a key as a UNIX timestamp"),
+		row("pexpireat", -3, "write fast", oneKey, writeFast, "RW update", "2.6.0", pexpireAt, "Set the expiration of a key as a UNIX timestamp in milliseconds"),
+		row("persist", 2, "write fast", oneKey, writeFast, "RW update", "2.2.0", persist, "Remove the expiration of a key"),
+		row("ttl", 2, "readonly fast", oneKey, readFast, "RO access", "1.0.0", ttl, "Get the time to live of a key in seconds"),
+		row("pttl", 2, "readonly fast", oneKey, readFast, "RO access", "2.6.0", pttl, "Get the time to live of a key in milliseconds"),
+		row("expiretime", 2, "readonly fast", oneKey, readFast, "RO access", "7.0.0", expireTime, "Get the expiration of a key as a UNIX timestamp"),
+		row("pexpiretime", 2, "readonly fast", oneKey, readFast, "RO access", "7.0.0", pexpireTime, "Get the expiration of a key as a UNIX timestamp in milliseconds"),
+	}
+}
+
+func connectionCommands() []*command {
+	row := func(name string, arity int, flags, acl, since string, t trait, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, acl: acl, group: "connection", since: since,
+			summary: summary, traits: t, run: run}
+	}
+	const (
+		fast  = "@fast @connection"
+		slow  = "@slow @connection"
+		admin = "@admin @slow @dangerous @connection"
+		early = "noscript loading stale fast no_auth allow_busy"
+		quiet = "noscript loading stale"
+	)
+	client := row("client", -2, "", "@slow", "2.4.0", 0, nil, "A container for client connection commands")
+	client.subs = []*command{
+		row("client|id", 2, quiet, slow, "5.0.0", 0, clientID, "Returns the client ID of the current connection"),
+		row("client|getname", 2, quiet, slow, "2.6.9", 0, clientGetName, "Get the current connection's name"),
+		row("client|setname", 3, quiet, slow, "2.6.9", 0, clientSetName, "Set the current connection's name"),
+		row("client|setinfo", 4, quiet, slow, "7.2.0", 0, clientSetInfo, "Tell the name or version of the client's library"),
+		row("client|info", 2, quiet, slow, "6.2.0", 0, clientInfo, "Returns information about the current connection"),
+		row("client|list", -2, "admin "+quiet, admin, "2.4.0", 0, clientList, "Lists the current connection; others are not shown"),
+		row("client|no-evict", 3, "admin "+quiet, admin, "7.0.0", 0, clientNoEvict, "Accepted; connections are never evicted"),
+		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
+		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply, "Instruct the server whether to reply to commands"),
+		row("client|tracking", -3, quiet, slow, "6.0.0", 0, clientTracking, "Refused: the sidecar tells clients of no change"),
+		row("client|help", 2, "loading stale", slow, "5.0.0", 0, clientHelp, "Show helpful text about the subcommands"),
+	}
+	return []*command{
+		row("ping", -1, "fast", fast, "1.0.0", 0, ping, "Ping the server"),
+		row("echo", 2, "loading stale fast", fast, "1.0.0", 0, echo, "Echo the given string"),
+		row("hello", -1, early, fast, "6.0.0", open, hello, "Handshake: choose the protocol, authenticate"),
+		row("auth", -2, early, fast, "1.0.0", open, auth, "Authenticate to the server"),
+		row("select", 2, "loading stale fast", fast, "1.0.0", 0, selectDB, "Change the selected database; there is only 0"),
+		row("quit", -1, early, fast, "1.0.0", open, quit, "Close the connection"),
+		row("reset", 1, early, fast, "6.2.0", open, reset, "Reset the connection"),
+		client,
+	}
+}
+
+func serverCommands() []*command {
+	row := func(name string, arity int, flags, acl, since string, t trait, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, acl: acl, group: "server", since: since,
+			summary: summary, traits: t, run: run}
+	}
+	const (
+		quiet = "loading stale"
+		admin = "admin noscript loading stale"
+		shell = "@slow @connection"
+		risky = "@admin @slow @dangerous"
+	)
+	describe := row("command", -1, quiet, shell, "2.8.13", 0, commandAll, "Get an array of command details")
+	describe.subs = []*command{
+		row("command|count", 2, quiet, shell, "2.8.13", 0, commandCount, "Get the number of commands"),
+		row("command|docs", -2, quiet, shell, "7.0.0", 0, commandDocs, "Get command documentation"),
+		row("command|info", -2, quiet, shell, "2.8.13", 0, commandInfo, "Get an array of command details"),
+		row("command|list", -2, quiet, shell, "7.0.0", 0, commandList, "Get an array of command names"),
+		row("command|help", 2, quiet, shell, "5.0.0", 0, commandHelp, "Show helpful text about the subcommands"),
+	}
+	config := row("config", -2, "", "@slow", "2.0.0", 0, nil, "A container for server configuration commands")
+	config.subs = []*command{
+		row("config|get", -3, admin, risky, "2.0.0", 0, configGet, "Get the values of configuration parameters"),
+		row("config|set", -4, admin, risky, "2.0.0", 0, configSet, "Refused: the deployment configures the sidecar"),
+		row("config|help", 2, quiet, "@slow", "5.0.0", 0, configHelp, "Show helpful text about the subcommands"),
+	}
+	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
+	causal.subs = []*command{
+		row("causal|status", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Show what the session is bound to"),
+		row("causal|token", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Export the session, to go on with it elsewhere"),
+		row("causal|resume", 3, quiet, "@slow", "1.0.0", store, causalCommand, "Go on with an exported session"),
+		row("causal|wait", -3, quiet, "@slow", "1.0.0", store, causalCommand, "Wait until the last write is in a ring, or in all"),
+		row("causal|last", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Show how the last command was answered"),
+		row("causal|help", 2, quiet, "@slow", "1.0.0", 0, causalHelp, "Show helpful text about the subcommands"),
+	}
+	return []*command{
+		row("info", -1, quiet, "@slow @dangerous", "1.0.0", 0, info, "Get information and statistics about the server"),
+		row("time", 1, "loading stale fast", "@fast", "2.6.0", 0, timeNow, "Return the current server time"),
+		row("dbsize", 1, "readonly fast", "@keyspace @read @fast", "1.0.0", store, dbSize, "Return the number of keys"),
+		describe, config, causal,
+	}
+}

@@ -1,0 +1,31 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/history"
+)
+
+// faultSeeds bounds the seeds within which a broken rule must be noticed (PROTOCOL §11.4).
+const faultSeeds = 300
+
+func TestEveryBrokenRuleIsCaught(t *testing.T) {
+	for _, f := range causal.AllFaults() {
+		t.Run(f.String(), func(t *testing.T) {
+			t.Parallel()
+			p, err := CaughtBy(f)
+			if err != nil {
+				t.Fatalf("%v; find one with `causalstore sim --fault %s` and add it to caughtBy", err, f)
+			}
+			var checker history.Checker
+			for seed := range uint64(faultSeeds) {
+				if o := Run(p, seed, causal.FaultsOf(f), &checker); len(o.Violations) > 0 {
+					t.Logf("profile %s, seed %d: %s", p.Name, seed, o.Violations[0])
+					return
+				}
+			}
+			t.Errorf("%d seeds of profile %s with %s, and nothing was noticed", faultSeeds, p.Name, f)
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/history"
+)
+
+// seedsVariable gives the number of seeds that TestNoScheduleBreaksThePromise plays, over all profiles.
+const seedsVariable = "CAUSALSTORE_SIM_SEEDS"
+
+func seedsToPlay(t *testing.T) uint64 {
+	text := os.Getenv(seedsVariable)
+	if text == "" {
+		if raceDetector {
+			return 150 // it is some ten times slower
+		}
+		return 2000
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q is not a number of seeds", seedsVariable, text)
+	}
+	return n
+}
+
+func TestNoScheduleBreaksThePromise(t *testing.T) {
+	report, err := Campaign(t.Context(), CampaignConfig{Seeds: seedsToPlay(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Failures {
+		t.Errorf("profile %s, seed %d: %v", f.Profile, f.Seed, f.Violations)
+		for i := range f.History {
+			t.Log(f.History[i].String())
+		}
+	}
+	if report.Failed > len(report.Failures) {
+		t.Errorf("and %d more seeds", report.Failed-len(report.Failures))
+	}
+	t.Logf("%d seeds, %.0f a second: %d operations, %d messages, faults: %s", report.Seeds, report.SeedsPerSecond(), report.Ops,
+		report.Messages, report.Harms.String())
+}
+
+func TestOneSeedIsOneSchedule(t *testing.T) {
+	for _, p := range Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			var checker history.Checker
+			for seed := range uint64(3) {
+				first, again := Run(p, seed, 0, &checker), Run(p, seed, 0, &checker)
+				if diff := cmp.Diff(first, again); diff != "" {
+					t.Errorf("seed %d ran differently the second time (-first +second):\n%s", seed, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
+	var checker history.Checker
+	var harms Harms
+	for _, p := range Profiles() {
+		for seed := range uint64(5) {
+			o := Run(p, seed, 0, &checker)
+			harms.Add(&o.Harms)
+			if o.Ops < 50 || o.Report.Stats.Puts == 0 {
+				t.Errorf("profile %s, seed %d: only %d operations, %d puts among them", p.Name, seed, o.Ops, o.Report.Stats.Puts)
+			}
+		}
+	}
+	for h, n := range harms {
+		if n == 0 {
+			t.Errorf("no profile brought about a %s", Harm(h))
+		}
+	}
+}
+
+func TestACampaignReportsTheFirstFailuresWithShortHistories(t *testing.T) {
+	var calls uint64
+	r, err := Campaign(t.Context(), CampaignConfig{Seeds: 24, Profile: "mixed", Workers: 3, Broken: causal.FaultsOf(causal.OwnUnchecked),
+		Progress: func(r CampaignReport) { calls++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Seeds != 24 || calls != 24 {
+		t.Errorf("%d seeds played and %d told, 24 wanted", r.Seeds, calls)
+	}
+	if r.Failed == 0 || len(r.Failures) != min(r.Failed, maxFailures) {
+		t.Fatalf("%d seeds failed and %d are shown", r.Failed, len(r.Failures))
+	}
+	for i, f := range r.Failures {
+		if i > 0 && f.Seed <= r.Failures[i-1].Seed {
+			t.Errorf("seed %d is shown after seed %d", f.Seed, r.Failures[i-1].Seed)
+		}
+		if len(f.Violations) == 0 || len(f.History) > 60 {
+			t.Errorf("seed %d: %d violations, a history of %d operations", f.Seed, len(f.Violations), len(f.History))
+		}
+	}
+}
+
+func TestACampaignRefusesAnUnknownProfile(t *testing.T) {
+	if _, err := Campaign(t.Context(), CampaignConfig{Seeds: 1, Profile: "nonsense"}); err == nil {
+		t.Error("a campaign ran an unknown profile")
+	}
+}

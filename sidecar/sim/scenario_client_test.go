@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The commands of a session:
+//
+//	alice put x 1            alice del x              alice get x              alice mget x y
+//	alice token T            bob resume T             alice wait [RING]        until its writes are in a ring, or complete
+//
+// The answer to a read tells whether it was in-flight and where it came from.
+
+// patience is how long a command is waited for, in virtual time.
+const patience = 20 * time.Second
+
+func (s *scenario) operate(p *process, name, what string, args []string, background bool) (string, error) {
+	if p.busy {
+		return "", fmt.Errorf("%s has not been answered yet", name)
+	}
+	op, err := s.operation(what, args)
+	if err != nil {
+		return "", err
+	}
+	var answer string
+	p.answered = func(r *causal.Result) {
+		answer = s.answer(p, what, args, r)
+		if background {
+			s.said = append(s.said, strings.Join(append([]string{name, what}, args...), " ")+": "+answer)
+		}
+	}
+	p.issue(op)
+	if background {
+		return "", nil
+	}
+	s.world.Run(patience, func() bool { return !p.busy })
+	if p.busy {
+		return "", fmt.Errorf("no answer within %s", patience)
+	}
+	return answer, nil
+}
+
+func (s *scenario) operation(what string, args []string) (causal.Op, error) {
+	var keys []string
+	for _, a := range args {
+		keys = append(keys, s.key(a))
+	}
+	switch {
+	case what == "put" && len(args) == 2:
+		return causal.Op{Kind: causal.OpPut, Key: keys[0], Value: causal.Value{Data: []byte(args[1])}}, nil
+	case what == "del" && len(args) == 1:
+		return causal.Op{Kind: causal.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
+	case what == "get" && len(args) == 1:
+		return causal.Op{Kind: causal.OpGet, Key: keys[0]}, nil
+	case what == "mget":
+		return causal.Op{Kind: causal.OpMGet, Keys: keys}, nil
+	case what == "token" && len(args) == 1:
+		return causal.Op{Kind: causal.OpToken}, nil
+	case what == "resume" && len(args) == 1:
+		return causal.Op{Kind: causal.OpResume, Token: s.tokens[args[0]]}, nil
+	case what == "wait" && len(args) == 0:
+		return causal.Op{Kind: causal.OpWait, Ring: topology.NoRing, Timeout: patience}, nil
+	case what == "wait":
+		for i, r := range s.rings {
+			if r.Name == args[0] {
+				return causal.Op{Kind: causal.OpWait, Ring: topology.RingID(i), Timeout: patience}, nil
+			}
+		}
+	}
+	return causal.Op{}, fmt.Errorf("not an operation: %s %s", what, strings.Join(args, " "))
+}
+
+// answer shows a result.
+func (s *scenario) answer(p *process, what string, args []string, r *causal.Result) string {
+	if r.Err != causal.OK {
+		return r.Err.String()
+	}
+	switch what {
+	case "get":
+		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
+	case "mget":
+		var b strings.Builder
+		for i, rec := range r.Records {
+			fmt.Fprintf(&b, "%s=%s ", args[i], shownValue(rec))
+		}
+		return b.String() + "(" + s.provenance(r.Outcome) + ")"
+	case "token":
+		s.tokens[args[0]] = r.Token
+	}
+	return "ok"
+}
+
+func shownValue(r causal.Record) string {
+	if r.Value.Tombstone {
+		return "missing"
+	}
+	return string(r.Value.Data)
+}
+
+func (s *scenario) provenance(o causal.Outcome) string {
+	var parts []string
+	if o.Source != causal.SourceOwn && o.Status == causal.InFlight {
+		parts = append(parts, o.Status.String())
+	}
+	parts = append(parts, o.Source.String())
+	if o.Ring != topology.NoRing {
+		parts = append(parts, s.rings[o.Ring].Name)
+	}
+	return strings.Join(parts, " ")
+}

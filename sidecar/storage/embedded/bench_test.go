@@ -1,0 +1,82 @@
+package embedded
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/causalstore/causalstore/sidecar/storage"
+)
+
+func benchStore(b *testing.B, opts Options, dir string) (*Store, []string) {
+	s := mustOpen(b, dir, opts)
+	keys := make([]string, 1000)
+	writes := make([]storage.Write, len(keys))
+	for i := range keys {
+		keys[i] = "user:" + strconv.Itoa(i)
+		writes[i] = storage.Write{Key: keys[i], Record: record(i, strings.Repeat("v", 100))}
+	}
+	if err := s.Apply(ctx, writes); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	return s, keys
+}
+
+func BenchmarkGet(b *testing.B) {
+	s, keys := benchStore(b, Options{FS: vfs.NewMem()}, "store")
+	for i := range b.N {
+		if _, found, err := s.Get(ctx, keys[i%len(keys)]); !found || err != nil {
+			b.Fatal(found, err)
+		}
+	}
+}
+
+func BenchmarkGetMissing(b *testing.B) {
+	s, _ := benchStore(b, Options{FS: vfs.NewMem()}, "store")
+	for range b.N {
+		if _, found, err := s.Get(ctx, "missing"); found || err != nil {
+			b.Fatal(found, err)
+		}
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, on := range []struct {
+		name string
+		dir  func(b *testing.B) string
+		opts Options
+	}{
+		{"memory", func(*testing.B) string { return "store" }, Options{FS: vfs.NewMem()}},
+		{"disk", func(b *testing.B) string { return b.TempDir() }, Options{}},
+	} {
+		b.Run(on.name, func(b *testing.B) {
+			s, keys := benchStore(b, on.opts, on.dir(b))
+			writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100))}}
+			for i := range b.N {
+				writes[0].Key = keys[i%len(keys)]
+				if err := s.Apply(ctx, writes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkApplyTogether shows that Applies that overlap share a sync.
+func BenchmarkApplyTogether(b *testing.B) {
+	s, keys := benchStore(b, Options{}, b.TempDir())
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100))}}
+		for i := 0; pb.Next(); i++ {
+			writes[0].Key = keys[i%len(keys)]
+			if err := s.Apply(ctx, writes); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,168 @@
+// Package embedded is a storage engine inside the process: Pebble, an LSM tree with a write-ahead log, in a directory.
+//
+// Apply is one Pebble batch: atomic, and synced to the disk before it returns. Applies that overlap share a sync.
+// Len is exact: the count of keys is written in the same batch as the keys.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/internal/gate"
+)
+
+// Store implements storage.Store.
+type Store struct {
+	db    *pebble.DB
+	calls *gate.Gate
+	// failed is the first failed commit. What is visible may not be durable from then on, so the store refuses everything.
+	failed atomic.Pointer[error]
+
+	commit sync.Mutex // orders looking up which keys exist, counting, and making the batch visible
+	// known, under commit, has the keys of the batch in hand and whether they exist after the writes so far.
+	known map[string]bool
+	count atomic.Int64 // changed under commit
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// Open opens the store in dir, and makes it if there is none.
+func Open(dir string, opts Options) (*Store, error) {
+	db, err := pebble.Open(dir, opts.pebble())
+	if err != nil {
+		return nil, explain(dir, opts.FS, err)
+	}
+	s := &Store{db: db, calls: gate.New(), known: make(map[string]bool)}
+	n, err := s.readCount()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
+	}
+	s.count.Store(n)
+	return s, nil
+}
+
+func (s *Store) readCount() (int64, error) {
+	b, closer, err := s.db.Get(countKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the key count: %w", err)
+	}
+	defer closer.Close()
+	return decodeCount(b)
+}
+
+// begin must precede every use of db, and be followed by calls.Leave if it returns nil.
+func (s *Store) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.calls.Enter() {
+		return storage.ErrClosed
+	}
+	if err := s.failed.Load(); err != nil {
+		s.calls.Leave()
+		return *err
+	}
+	return nil
+}
+
+// Get implements storage.Store.
+func (s *Store) Get(ctx context.Context, key string) (causal.Record, bool, error) {
+	if err := s.begin(ctx); err != nil {
+		return causal.Record{}, false, err
+	}
+	defer s.calls.Leave()
+	return s.get(key)
+}
+
+func (s *Store) get(key string) (causal.Record, bool, error) {
+	b, found, err := s.read(prefixData, key)
+	if err != nil || !found {
+		return causal.Record{}, false, err
+	}
+	rec, err := storage.DecodeRecord(key, b)
+	return rec, err == nil, err
+}
+
+// read returns a copy of a value, because Pebble takes its own back.
+func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
+	k := lendKey(prefix, name)
+	defer giveBack(k)
+	b, closer, err := s.db.Get(*k)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get %q: %w", name, err)
+	}
+	value := make([]byte, len(b))
+	copy(value, b)
+	return value, true, closer.Close()
+}
+
+// GetMany implements storage.Store.
+func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.calls.Leave()
+	results := make([]storage.Result, len(keys))
+	for i, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r := &results[i]
+		r.Record, r.Found, r.Err = s.get(key)
+		if r.Err != nil && !errors.Is(r.Err, storage.ErrForeign) {
+			return nil, r.Err
+		}
+	}
+	return results, nil
+}
+
+// Meta implements storage.Store.
+func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, false, err
+	}
+	defer s.calls.Leave()
+	return s.read(prefixMeta, name)
+}
+
+// Len implements storage.Store. It is exact.
+func (s *Store) Len(ctx context.Context) (int64, error) {
+	if err := s.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer s.calls.Leave()
+	return s.count.Load(), nil
+}
+
+// Ping implements storage.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	s.calls.Leave()
+	return nil
+}
+
+// Close implements storage.Store.
+func (s *Store) Close() error {
+	if !s.calls.Close() {
+		return nil
+	}
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}

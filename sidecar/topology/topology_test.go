@@ -1,0 +1,99 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDefaultIsEightRegionsInThreeRingsWithAllRoundTrips(t *testing.T) {
+	topo := Default()
+	if len(topo.DCs) != 8 || len(topo.Rings) != 3 {
+		t.Fatalf("%d data centres in %d rings", len(topo.DCs), len(topo.Rings))
+	}
+	for i := range topo.DCs {
+		for j := range topo.DCs {
+			if i != j && (topo.RTT[i][j] < 20 || topo.RTT[i][j] != topo.RTT[j][i]) {
+				t.Errorf("%s to %s: %g ms and back %g ms", topo.DCs[i].Name, topo.DCs[j].Name, topo.RTT[i][j], topo.RTT[j][i])
+			}
+		}
+	}
+}
+
+func TestEveryRingOwnsEverySlotOnceAndAboutEvenly(t *testing.T) {
+	topo := Default()
+	for r := range topo.Rings {
+		owned := map[Node]int{}
+		for slot := range Slots {
+			n := topo.Owner(RingID(r), Slot(slot))
+			if topo.RingOf(n.DC) != RingID(r) || n.Part != Middleman {
+				t.Fatalf("slot %d of ring %d belongs to %v", slot, r, n)
+			}
+			owned[n]++
+		}
+		for n, k := range owned {
+			if fair := Slots / len(owned); k < fair*8/10 || k > fair*12/10 {
+				t.Errorf("%v owns %d of %d slots; %d would be even", n, k, Slots, fair)
+			}
+		}
+	}
+}
+
+func TestAddingAShardMovesOnlySlotsToIt(t *testing.T) {
+	dcs := func(shards int) []DataCenter { return []DataCenter{{Name: "a", Coordinators: 1, Shards: shards}} }
+	rings := []Ring{{Name: "r", DCs: []DC{0}}}
+	two, err := New(1, dcs(2), rings, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := New(2, dcs(3), rings, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot := range Slots {
+		if before, after := two.Owner(0, Slot(slot)), three.Owner(0, Slot(slot)); before != after && after.Index != 2 {
+			t.Fatalf("slot %d moved from shard %d to shard %d, which is not the new one", slot, before.Index, after.Index)
+		}
+	}
+}
+
+func TestOriginsAndCoordinatorsNameEachOther(t *testing.T) {
+	topo, err := New(1, []DataCenter{{Name: "a", Coordinators: 3, Shards: 1}, {Name: "b", Coordinators: 2, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o := Origin(1); int(o) <= topo.Origins(); o++ {
+		if back := topo.OriginOf(topo.CoordinatorOf(o)); back != o {
+			t.Errorf("origin %d is %v, which is origin %d", o, topo.CoordinatorOf(o), back)
+		}
+	}
+	if topo.Origins() != 5 {
+		t.Errorf("%d origins, want 5", topo.Origins())
+	}
+}
+
+func TestKeysWithTheSameTagShareASlot(t *testing.T) {
+	if SlotOf("{user:1}:cart") != SlotOf("{user:1}:name") || SlotOf("{user:1}:cart") != SlotOf("user:1") {
+		t.Error("the tag is not hashed alone")
+	}
+	if SlotOf("{}a") == SlotOf("{}b") {
+		t.Error("an empty tag must not count")
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"dataCenters":[{"name":"a"}],"rings":[]}`:                                                                                          "between 1 and 64",
+		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             `data centre "b" is in no ring`,
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["a"]}]}`:                         "belongs to exactly one",
+		`{"dataCenters":[{"name":"a"},{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             "declared twice",
+		`{"dataCenters":[{"name":"a","shards":0}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                               "at least 1",
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["c"]}]}`:                                                          `"c", which dataCenters does not list`,
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}],"roundTripMs":{"a":{"b":1}}}`:                              "does not list both",
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCentres":["a"]}]}`:                                                          "dataCentres",
+		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a","b"]}],"roundTripMs":{"a":{"b":1},"b":{"a":2}}}`: "twice",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n  gives %v, want something with %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package transport
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/wan"
+)
+
+var (
+	coordinatorA = topology.Node{Part: topology.Coordinator, DC: 0}
+	middlemanA   = topology.Node{Part: topology.Middleman, DC: 0}
+	middlemanB   = topology.Node{Part: topology.Middleman, DC: 1}
+	sidecarA     = topology.Node{Part: topology.Sidecar, DC: 0, Index: 77}
+)
+
+// emulator is two data centres 40 ms apart, there and back.
+func emulator(t testing.TB) *wan.Emulator {
+	t.Helper()
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 1}}
+	top, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1}}}, [][]float64{{0, 40}, {40, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := wan.New(top, wan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func put(from, to topology.Node, seq uint64) causal.Message {
+	return causal.Message{Kind: causal.KindPut, From: from, To: to, Seq: seq, Key: "k"}
+}
+
+// box is a Handler that remembers what came.
+type box struct {
+	mu      sync.Mutex
+	got     []causal.Message
+	batches int
+	changed chan struct{} // has room for one token
+}
+
+func newBox() *box { return &box{changed: make(chan struct{}, 1)} }
+
+func (b *box) handle(batch []causal.Message) {
+	b.mu.Lock()
+	b.got = append(b.got, batch...)
+	b.batches++
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (b *box) all() []causal.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]causal.Message(nil), b.got...)
+}
+
+func (b *box) seqs() (seqs []uint64) {
+	for _, m := range b.all() {
+		seqs = append(seqs, m.Seq)
+	}
+	return seqs
+}
+
+func same[T any](t testing.TB, what string, got, want T, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func register(t testing.TB, l *Local, n topology.Node, h Handler) {
+	t.Helper()
+	if err := l.Register(n, h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInsideADataCentreAMessageIsHandledBeforeSendReturns(t *testing.T) {
+	l := NewLocal(emulator(t))
+	defer l.Close()
+	b := newBox()
+	register(t, l, middlemanA, b.handle)
+	m := put(coordinatorA, middlemanA, 1)
+	m.Deps = []causal.Dep{{Slot: 3}}
+	l.Send(m)
+	same(t, "handled", b.all(), []causal.Message{m})
+}
+
+func TestWithoutEmulationAllMessagesAreHandledBeforeSendReturns(t *testing.T) {
+	l := NewLocal(nil)
+	defer l.Close()
+	b := newBox()
+	register(t, l, middlemanB, b.handle)
+	l.Send(put(coordinatorA, middlemanB, 1))
+	same(t, "handled", b.seqs(), []uint64{1})
+}
+
+func TestAHandlerMaySendBackBeforeTheFirstSendReturns(t *testing.T) {
+	l := NewLocal(nil)
+	defer l.Close()
+	b := newBox()
+	register(t, l, coordinatorA, b.handle)
+	register(t, l, middlemanA, func(batch []causal.Message) {
+		for _, m := range batch {
+			l.Send(put(m.To, m.From, m.Seq+1))
+			l.Send(put(m.To, m.From, m.Seq+2))
+		}
+	})
+	l.Send(put(coordinatorA, middlemanA, 1))
+	same(t, "answers", b.seqs(), []uint64{2, 3})
+}
+
+func TestBetweenDataCentresMessagesTakeTheirTimeAndKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLocal(emulator(t))
+		defer l.Close()
+		b, other := newBox(), newBox()
+		register(t, l, middlemanB, b.handle)
+		register(t, l, topology.Node{Part: topology.Cache, DC: 1}, other.handle)
+		var want []uint64
+		for seq := range uint64(100) {
+			l.Send(put(coordinatorA, middlemanB, seq))
+			if seq%10 == 9 {
+				l.Send(put(coordinatorA, topology.Node{Part: topology.Cache, DC: 1}, seq))
+			}
+			want = append(want, seq)
+		}
+		time.Sleep(20*time.Millisecond - 1)
+		synctest.Wait()
+		same(t, "early", b.seqs(), nil)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		same(t, "handled", b.seqs(), want)
+		if n := len(other.seqs()); n != 10 || b.batches != 10 {
+			t.Errorf("%d messages for the neighbour, %d batches", n, b.batches)
+		}
+	})
+}
+
+func TestWhatWasSentBeforeACrashIsLostEvenIfTheNodeIsBackBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLocal(emulator(t))
+		defer l.Close()
+		b, again := newBox(), newBox()
+		register(t, l, middlemanB, b.handle)
+		l.Send(put(coordinatorA, middlemanB, 1))
+		time.Sleep(5 * time.Millisecond)
+		l.Deregister(middlemanB)
+		l.Send(put(coordinatorA, middlemanB, 2))
+		register(t, l, middlemanB, again.handle)
+		l.Send(put(coordinatorA, middlemanB, 3))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "before the crash", b.seqs(), nil)
+		same(t, "after the crash", again.seqs(), []uint64{3})
+		s := l.Stats()
+		same(t, "drops", s.Drops, []DropStats{{causal.KindPut, DropNoRoute, 1}, {causal.KindPut, DropClosed, 1}})
+		same(t, "messages", s.Messages, []MessageStats{{causal.KindPut, 2, 1}})
+	})
+}
+
+func TestACutIsCountedWhetherItCameBeforeOrAfterSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := emulator(t)
+		l := NewLocal(e)
+		defer l.Close()
+		b := newBox()
+		register(t, l, middlemanB, b.handle)
+		l.Send(put(coordinatorA, middlemanB, 1))
+		_ = e.Cut(0, 1)
+		l.Send(put(coordinatorA, middlemanB, 2))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s := l.Stats()
+		if len(b.seqs()) != 0 || s.Dropped(DropCut) != 2 {
+			t.Errorf("%d handled, %+v", len(b.seqs()), s.Drops)
+		}
+	})
+}
+
+func TestANodeIsRegisteredOnce(t *testing.T) {
+	l := NewLocal(nil)
+	defer l.Close()
+	register(t, l, middlemanA, newBox().handle)
+	if l.Register(middlemanA, newBox().handle) == nil {
+		t.Error("a second registration was taken")
+	}
+	l.Deregister(middlemanA)
+	l.Deregister(middlemanA)
+	register(t, l, middlemanA, newBox().handle)
+}
+
+func TestCloseWaitsForRunningHandlersAndLetsNoneBegin(t *testing.T) {
+	l := NewLocal(nil)
+	begun, finish := make(chan struct{}), make(chan struct{})
+	b := newBox()
+	register(t, l, coordinatorA, b.handle)
+	register(t, l, middlemanA, func([]causal.Message) {
+		close(begun)
+		<-finish
+		l.Send(put(middlemanA, coordinatorA, 2))
+	})
+	var sent, ended sync.WaitGroup
+	sent.Go(func() { l.Send(put(coordinatorA, middlemanA, 1)) })
+	<-begun
+	over := make(chan struct{})
+	ended.Go(func() { l.Close(); close(over) })
+	for !l.calls.ended.Load() {
+		runtime.Gosched()
+	}
+	select {
+	case <-over:
+		t.Error("Close did not wait")
+	default:
+	}
+	close(finish)
+	ended.Wait()
+	sent.Wait()
+	l.Send(put(middlemanA, coordinatorA, 3))
+	same(t, "after Close", b.seqs(), nil)
+}
+
+func TestManyMaySendAtOnceWhileNodesComeAndGo(t *testing.T) {
+	l := NewLocal(emulator(t))
+	b := newBox()
+	register(t, l, middlemanA, b.handle)
+	var wg sync.WaitGroup
+	for i := range uint64(4) {
+		wg.Go(func() {
+			for seq := range uint64(500) {
+				l.Send(put(topology.Node{Part: topology.Sidecar, Index: i}, middlemanA, seq))
+				l.Send(put(topology.Node{Part: topology.Sidecar, Index: i}, middlemanB, seq))
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				n := topology.Node{Part: topology.Middleman, DC: 1, Index: i % 2}
+				_ = l.Register(n, newBox().handle)
+				l.Deregister(n)
+			}
+		})
+	}
+	wg.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := map[topology.Node]uint64{}
+	for _, m := range b.all() {
+		if m.Seq != last[m.From] {
+			t.Fatalf("%v: %d where %d was due", m.From, m.Seq, last[m.From])
+		}
+		last[m.From]++
+	}
+	if n := len(b.all()); n != 2000 {
+		t.Errorf("%d of 2000 handled", n)
+	}
+}
+
+func BenchmarkLocalSend(b *testing.B) {
+	l := NewLocal(nil)
+	defer l.Close()
+	_ = l.Register(middlemanA, func([]causal.Message) {})
+	m := put(coordinatorA, middlemanA, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Send(m)
+	}
+}

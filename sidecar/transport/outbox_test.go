@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
+)
+
+func boxed(t *testing.T, o *outbox) (all []causal.Message, frames int) {
+	t.Helper()
+	for {
+		f, _ := o.take()
+		if f == nil {
+			return all, frames
+		}
+		frames++
+		var err error
+		if all, err = wire.DecodeBatch(f.batch.Buf, all); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.batch.Buf) > maxFrame || len(f.kinds) > frameMessages {
+			t.Errorf("a frame of %d bytes and %d messages", len(f.batch.Buf), len(f.kinds))
+		}
+	}
+}
+
+func TestAnOutboxKeepsOrderThroughFramesOfBoundedSize(t *testing.T) {
+	o := newOutbox(&counters{}, 64<<20)
+	const n = 10000
+	for i := range uint64(n) {
+		m := put(coordinatorA, middlemanB, i)
+		if i%100 == 0 {
+			m.Record.Value.Data = make([]byte, 100<<10)
+		}
+		if why := o.push(&m); why != dropNone {
+			t.Fatal(why)
+		}
+	}
+	all, frames := boxed(t, o)
+	if frames < 30 || len(all) != n || o.queued() != 0 {
+		t.Errorf("%d messages in %d frames, %d bytes left", len(all), frames, o.queued())
+	}
+	for i, m := range all {
+		if m.Seq != uint64(i) || m.From != coordinatorA || m.To != middlemanB {
+			t.Fatalf("message %d from %v to %v is number %d", m.Seq, m.From, m.To, i)
+		}
+	}
+}
+
+func TestAnOutboxTakesAGreatMessageOnlyWhenItIsEmptyEnough(t *testing.T) {
+	o := newOutbox(&counters{}, 1000)
+	small, great := put(coordinatorA, middlemanB, 1), put(coordinatorA, middlemanB, 2)
+	great.Record.Value.Data = make([]byte, 5000)
+	same(t, "into an empty one", o.push(&great), dropNone)
+	same(t, "behind a great one", o.push(&small), DropOverflow)
+	boxed(t, o)
+	same(t, "a small one", o.push(&small), dropNone)
+	same(t, "behind a small one", o.push(&great), DropOverflow)
+}
+
+func TestABrokenOutboxCountsWhatItLoses(t *testing.T) {
+	c := &counters{}
+	o := newOutbox(c, 1<<20)
+	m := put(coordinatorA, middlemanB, 1)
+	o.push(&m)
+	o.push(&m)
+	o.fail()
+	same(t, "while broken", o.push(&m), DropBroken)
+	same(t, "lost", c.snapshot().Drops, []DropStats{{causal.KindPut, DropBroken, 2}})
+	o.reopen()
+	same(t, "open again", o.push(&m), dropNone)
+	if all, _ := boxed(t, o); len(all) != 1 {
+		t.Errorf("%d messages", len(all))
+	}
+}
+
+func TestAShutOutboxGivesWhatItHasAndStaysShut(t *testing.T) {
+	o := newOutbox(&counters{}, 1<<20)
+	m := put(coordinatorA, middlemanB, 1)
+	o.push(&m)
+	o.shut()
+	o.reopen()
+	same(t, "push", o.push(&m), DropClosed)
+	if f, more := o.take(); f == nil || !more {
+		t.Error("what was in it is gone")
+	}
+	if f, more := o.take(); f != nil || more {
+		t.Error("it does not say that it is empty for good")
+	}
+}
+
+func TestReasonsAndKindsOfALaterVersionHaveAName(t *testing.T) {
+	c := &counters{}
+	c.drop(200, DropCut)
+	same(t, "drops", c.snapshot().Drops, []DropStats{{maxKinds - 1, DropCut, 1}})
+	for r := dropNone; r < reasonEnd; r++ {
+		if r.String() == "" || r.String() == "unknown" {
+			t.Errorf("reason %d has no name", r)
+		}
+	}
+	same(t, "beyond", reasonEnd.String(), "unknown")
+}

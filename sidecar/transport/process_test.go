@@ -1,0 +1,182 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of a test. It is reached only when something is broken.
+const patience = 30 * time.Second
+
+// quick are timings that make a test of failures short.
+func quick() timings {
+	t := defaultTimings
+	t.backoff, t.maxBackoff = time.Millisecond, 20*time.Millisecond
+	return t
+}
+
+// directory is where the processes of a test find each other.
+type directory struct {
+	mu    sync.Mutex
+	addrs map[topology.Node]string
+}
+
+func newDirectory() *directory { return &directory{addrs: map[topology.Node]string{}} }
+
+func (d *directory) set(addr string, nodes ...topology.Node) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range nodes {
+		if addr == "" {
+			delete(d.addrs, n)
+		} else {
+			d.addrs[n] = addr
+		}
+	}
+}
+
+func (d *directory) resolve(n topology.Node) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addr, ok := d.addrs[n]
+	return addr, ok
+}
+
+// logBook keeps what a process logs.
+type logBook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// process is a GRPC network with its inbox and, if it listens, its address.
+type process struct {
+	*GRPC
+	*box
+	addr string
+	log  *logBook
+}
+
+type change func(*Config, *timings)
+
+// start makes a process that runs nodes and, unless it is only a sidecar, listens and is in the directory.
+func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *process {
+	t.Helper()
+	p := &process{box: newBox(), log: &logBook{}}
+	tm := quick()
+	c := Config{
+		Process: nodes[0].String(), Nodes: nodes, Handler: p.handle, Resolve: d.resolve,
+		Epoch: func() uint64 { return 5 }, Log: slog.New(slog.NewTextHandler(p.log, nil)),
+	}
+	for _, f := range changes {
+		f(&c, &tm)
+	}
+	var err error
+	if p.GRPC, err = newGRPC(c, tm); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	if nodes[0].Part != topology.Sidecar {
+		p.listen(t, "127.0.0.1:0")
+		d.set(p.addr, nodes...)
+	}
+	return p
+}
+
+func (p *process) listen(t testing.TB, addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(l) }()
+	t.Cleanup(func() {
+		p.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// eventually waits until cond holds.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// wait waits until n messages have come.
+func (p *process) wait(t testing.TB, n int) []causal.Message {
+	t.Helper()
+	eventually(t, "messages to come", func() bool {
+		p.mu().Lock()
+		defer p.mu().Unlock()
+		return len(p.got) >= n
+	})
+	return p.all()
+}
+
+func (p *process) mu() *sync.Mutex { return &p.box.mu }
+
+// link is a raw stream to a process, for what a GRPC would not do.
+func link(t testing.TB, addr string) grpc.ClientStream {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	s, err := conn.NewStream(ctx, &serviceDesc.Streams[0], wire.Method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func frameOf(ms ...causal.Message) *frame {
+	f := newFrame()
+	for i := range ms {
+		f.batch.Add(&ms[i])
+		f.kinds = append(f.kinds, ms[i].Kind)
+	}
+	return f
+}

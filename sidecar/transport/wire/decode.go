@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Decode replaces *m by the message encoded in b, without aliasing b. Empty lists and data come out nil.
+// On an error *m is unspecified.
+func Decode(b []byte, m *causal.Message) error {
+	*m = causal.Message{}
+	return decodeMessage(b, m)
+}
+
+// DecodeBatch appends the messages of the frame in b to dst, without aliasing b. On an error none is appended.
+func DecodeBatch(b []byte, dst []causal.Message) ([]causal.Message, error) {
+	first := len(dst)
+	c := cursor{what: "frame", b: b}
+	var from, to topology.Node
+	for c.next() {
+		if c.num != fFrameMessages {
+			c.skip()
+			continue
+		}
+		if len(dst)-first >= MaxBatch {
+			c.fail(fmt.Errorf("more than %d messages", MaxBatch))
+			break
+		}
+		body := c.bytes()
+		if c.err != nil {
+			break
+		}
+		dst = append(dst, causal.Message{From: from, To: to})
+		m := &dst[len(dst)-1]
+		if err := decodeMessage(body, m); err != nil {
+			c.fail(err)
+			break
+		}
+		from, to = m.From, m.To
+	}
+	if c.err != nil {
+		clear(dst[first:])
+		return dst[:first], c.err
+	}
+	return dst, nil
+}
+
+func decodeMessage(b []byte, m *causal.Message) error {
+	c := cursor{what: "message", b: b}
+	for c.next() {
+		switch c.num {
+		case fKind:
+			m.Kind = causal.Kind(c.uint(math.MaxUint8))
+		case fFrom:
+			m.From = c.route()
+		case fTo:
+			m.To = c.route()
+		case fID:
+			m.ID = c.uint(math.MaxUint64)
+		case fSession:
+			m.Session = c.uint(math.MaxUint64)
+		case fSeq:
+			m.Seq = c.uint(math.MaxUint64)
+		case fEpoch:
+			m.Epoch = c.uint(math.MaxUint64)
+		case fHLC:
+			m.HLC = causal.HLC(c.fixed())
+		case fKey:
+			m.Key = string(c.bytes())
+		case fRecord:
+			c.record(&m.Record)
+		case fDeps:
+			m.Deps = grow(&c, m.Deps, MaxList)
+			m.Deps = append(m.Deps, c.dep())
+		case fVersions:
+			m.Versions = grow(&c, m.Versions, MaxList)
+			m.Versions = append(m.Versions, c.version())
+		case fVectors:
+			m.Vectors = grow(&c, m.Vectors, MaxList)
+			m.Vectors = append(m.Vectors, c.vector())
+		case fLatencies:
+			m.Latencies = c.floats(m.Latencies)
+		default:
+			c.small(m)
+		}
+	}
+	return c.err
+}
+
+// small reads the scalar fields with a narrow range, and skips fields of a later version.
+func (c *cursor) small(m *causal.Message) {
+	switch c.num {
+	case fRing:
+		m.Ring = topology.RingID(c.uint(math.MaxUint8))
+	case fStatus:
+		m.Status = causal.Status(c.uint(math.MaxUint8))
+	case fErr:
+		m.Err = causal.ErrCode(c.uint(math.MaxUint8))
+	case fClean:
+		m.Clean = c.bool()
+	case fHit:
+		m.Hit = c.bool()
+	case fVersionOnly:
+		m.VersionOnly = c.bool()
+	case fHash:
+		m.Hash = c.fixed()
+	case fCut:
+		m.Cut = causal.HLC(c.fixed())
+	case fDuration:
+		m.Duration = protowire.DecodeZigZag(c.uint(math.MaxUint64))
+	default:
+		c.skip()
+	}
+}
+
+func (c *cursor) bool() bool { return c.uint(math.MaxUint64) != 0 }
+
+func (c *cursor) route() topology.Node {
+	b := c.bytes()
+	var v [3]uint64 // further ones would be of a later version
+	for i := 0; len(b) > 0; i++ {
+		x, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			c.fail(protowire.ParseError(n))
+			return topology.Node{}
+		}
+		if i < len(v) {
+			v[i] = x
+		}
+		b = b[n:]
+	}
+	if v[0] > math.MaxUint8 || v[1] > math.MaxUint16 {
+		c.fail(fmt.Errorf("node with part %d, dc %d", v[0], v[1]))
+		return topology.Node{}
+	}
+	return topology.Node{Part: topology.Part(v[0]), DC: topology.DC(v[1]), Index: v[2]}
+}
+
+func (c *cursor) record(r *causal.Record) {
+	in := cursor{what: "record", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fRecordData:
+			if data := in.bytes(); len(data) > 0 {
+				r.Value.Data = bytes.Clone(data)
+			}
+		case fRecordExpire:
+			r.Value.ExpireAtMs = protowire.DecodeZigZag(in.uint(math.MaxUint64))
+		case fRecordTomb:
+			r.Value.Tombstone = in.bool()
+		default:
+			in.versionField(&r.Version)
+		}
+	}
+	c.adopt(&in)
+}
+
+func (c *cursor) version() (v causal.Version) {
+	in := cursor{what: "version", b: c.bytes()}
+	for in.next() {
+		in.versionField(&v)
+	}
+	c.adopt(&in)
+	return v
+}
+
+func (c *cursor) dep() (d causal.Dep) {
+	in := cursor{what: "dep", b: c.bytes()}
+	for in.next() {
+		if in.num == fDepSlot {
+			// A slot indexes tables, so one that does not exist must not get past here.
+			d.Slot = topology.Slot(in.uint(topology.Slots - 1))
+			continue
+		}
+		in.versionField(&d.Version)
+	}
+	c.adopt(&in)
+	return d
+}
+
+// versionField reads a field of Version, which Record and Dep begin with, and skips any other.
+func (c *cursor) versionField(v *causal.Version) {
+	switch c.num {
+	case fVersionHLC:
+		v.HLC = causal.HLC(c.fixed())
+	case fVersionOrigin:
+		v.Origin = topology.Origin(c.uint(math.MaxUint32))
+	default:
+		c.skip()
+	}
+}
+
+func (c *cursor) vector() (e causal.VectorEntry) {
+	in := cursor{what: "vector", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fVectorOrigin:
+			e.Origin = topology.Origin(in.uint(math.MaxUint32))
+		case fVectorSV:
+			e.SV = causal.HLC(in.fixed())
+		case fVectorRV:
+			list := in.fixedList(topology.MaxRings - len(e.RV))
+			if e.RV == nil && len(list) > 0 {
+				e.RV = make([]causal.HLC, 0, len(list)/8)
+			}
+			for ; len(list) > 0; list = list[8:] {
+				e.RV = append(e.RV, causal.HLC(binary.LittleEndian.Uint64(list)))
+			}
+		default:
+			in.skip()
+		}
+	}
+	c.adopt(&in)
+	return e
+}
+
+func (c *cursor) floats(dst []float64) []float64 {
+	list := c.fixedList(MaxDCs - len(dst))
+	if dst == nil && len(list) > 0 {
+		dst = make([]float64, 0, len(list)/8)
+	}
+	for ; len(list) > 0; list = list[8:] {
+		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(list)))
+	}
+	return dst
+}
+
+// adopt takes over the fault of the walk over an inner message.
+func (c *cursor) adopt(in *cursor) {
+	if in.err != nil {
+		c.fail(in.err)
+	}
+}

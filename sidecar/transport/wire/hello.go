@@ -1,0 +1,151 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The protocol that this code speaks, and the oldest that it understands. A change that a reader may ignore is a new
+// field and needs no new number.
+const (
+	Protocol    = 1
+	MinProtocol = 1
+)
+
+// MaxNodes bounds the nodes of one process.
+const MaxNodes = 1 << 16
+
+// Hello is what a process says of itself when a link opens.
+type Hello struct {
+	Protocol      uint32
+	MinProtocol   uint32
+	Process       string
+	Incarnation   uint64
+	Link          uint64
+	TopologyEpoch uint64
+	Nodes         []topology.Node
+}
+
+// ErrProtocol is wrapped by what Compatible returns.
+var ErrProtocol = errors.New("the link protocols have no version in common")
+
+// Compatible reports why this code and the sender of h cannot understand each other.
+func (h *Hello) Compatible() error {
+	if h.Protocol < MinProtocol || h.MinProtocol > Protocol {
+		return fmt.Errorf("%w: process %q speaks %d down to %d, this one %d down to %d; upgrade the older of the two through a version that both understand",
+			ErrProtocol, h.Process, h.Protocol, h.MinProtocol, Protocol, MinProtocol)
+	}
+	return nil
+}
+
+const (
+	fHelloProtocol    = 1
+	fHelloMin         = 2
+	fHelloProcess     = 3
+	fHelloIncarnation = 4
+	fHelloLink        = 5
+	fHelloEpoch       = 6
+	fHelloNodes       = 7
+
+	fNodeIndex = 1
+	fNodeDC    = 2
+	fNodePart  = 3
+)
+
+// AppendHello appends a frame that holds h to dst and returns the extended buffer.
+func AppendHello(dst []byte, h *Hello) []byte {
+	var body []byte
+	body = appendUint(body, fHelloProtocol, uint64(h.Protocol))
+	body = appendUint(body, fHelloMin, uint64(h.MinProtocol))
+	if h.Process != "" {
+		body = protowire.AppendTag(body, fHelloProcess, protowire.BytesType)
+		body = protowire.AppendString(body, h.Process)
+	}
+	body = appendUint(body, fHelloIncarnation, h.Incarnation)
+	body = appendUint(body, fHelloLink, h.Link)
+	body = appendUint(body, fHelloEpoch, h.TopologyEpoch)
+	for _, n := range h.Nodes {
+		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
+		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))))
+		body = appendUint(body, fNodeIndex, n.Index)
+		body = appendUint(body, fNodeDC, uint64(n.DC))
+		body = appendUint(body, fNodePart, uint64(n.Part))
+	}
+	dst = protowire.AppendTag(dst, fFrameHello, protowire.BytesType)
+	return protowire.AppendBytes(dst, body)
+}
+
+// DecodeHello returns the hello of the frame in b, and an error if there is none.
+func DecodeHello(b []byte) (*Hello, error) {
+	c := cursor{what: "frame", b: b}
+	var h *Hello
+	for c.next() {
+		if c.num != fFrameHello {
+			c.skip()
+			continue
+		}
+		h = &Hello{}
+		c.hello(h)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	if h == nil {
+		return nil, fmt.Errorf("the first frame of a link is no hello: the other end is not a CausalStore process, or a broken one")
+	}
+	return h, nil
+}
+
+func (c *cursor) hello(h *Hello) {
+	in := cursor{what: "hello", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fHelloProtocol:
+			h.Protocol = uint32(in.uint(math.MaxUint32))
+		case fHelloMin:
+			h.MinProtocol = uint32(in.uint(math.MaxUint32))
+		case fHelloProcess:
+			name := in.bytes()
+			if !utf8.Valid(name) || len(name) > 256 {
+				in.fail(fmt.Errorf("a process name is at most 256 bytes of UTF-8"))
+			}
+			h.Process = string(name)
+		case fHelloIncarnation:
+			h.Incarnation = in.uint(math.MaxUint64)
+		case fHelloLink:
+			h.Link = in.uint(math.MaxUint64)
+		case fHelloEpoch:
+			h.TopologyEpoch = in.uint(math.MaxUint64)
+		case fHelloNodes:
+			h.Nodes = grow(&in, h.Nodes, MaxNodes)
+			h.Nodes = append(h.Nodes, in.node())
+		default:
+			in.skip()
+		}
+	}
+	c.adopt(&in)
+}
+
+func (c *cursor) node() (n topology.Node) {
+	in := cursor{what: "node", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fNodeIndex:
+			n.Index = in.uint(math.MaxUint64)
+		case fNodeDC:
+			n.DC = topology.DC(in.uint(math.MaxUint16))
+		case fNodePart:
+			n.Part = topology.Part(in.uint(math.MaxUint8))
+		default:
+			in.skip()
+		}
+	}
+	c.adopt(&in)
+	return n
+}

@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestAHelloSurvives(t *testing.T) {
+	want := &Hello{
+		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4,
+		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
+	}
+	got, err := DecodeHello(AppendHello(nil, want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestAFrameOfMessagesIsNoHello(t *testing.T) {
+	if _, err := DecodeHello(AppendBatch(nil, []causal.Message{full()})); err == nil || !strings.Contains(err.Error(), "no hello") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestABadHelloIsRefused(t *testing.T) {
+	for _, b := range [][]byte{
+		{0x0a, 0x05},
+		AppendHello(nil, &Hello{Process: "\xff"}),
+		AppendHello(nil, &Hello{Process: strings.Repeat("x", 257)}),
+	} {
+		if _, err := DecodeHello(b); err == nil {
+			t.Errorf("%x was taken", b)
+		}
+	}
+}
+
+func TestProcessesUnderstandEachOtherWhenTheirProtocolRangesMeet(t *testing.T) {
+	for _, c := range []struct {
+		protocol, min uint32
+		ok            bool
+	}{
+		{Protocol, MinProtocol, true},
+		{Protocol + 1, MinProtocol, true},
+		{Protocol + 1, Protocol + 1, false},
+		{MinProtocol - 1, 0, false},
+	} {
+		if err := (&Hello{Protocol: c.protocol, MinProtocol: c.min}).Compatible(); (err == nil) != c.ok {
+			t.Errorf("protocol %d, oldest %d: %v", c.protocol, c.min, err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Package wire turns messages of the protocol into bytes and back.
+//
+// The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, so generated code would
+// only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an error;
+// no input makes them panic, and what they allocate is bounded by a small multiple of the input.
+//
+// Decoded messages share no memory with the input. A value that lives on in a cache for hours must not keep a frame of
+// other messages alive, so strings and data are copied.
+package wire
+
+import (
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The gRPC names of the format.
+const (
+	Service = "causalstore.v1.Link"
+	Method  = "/" + Service + "/Stream"
+)
+
+// The bounds that a reader insists on. Check says before sending whether a message is within them.
+const (
+	// MaxMessage is the size of one encoded message, in bytes: a value of 16 MiB and much room for what goes with it.
+	MaxMessage = 20 << 20
+	// MaxBatch is the number of messages in one frame.
+	MaxBatch = 1 << 16
+	// MaxList is the number of elements of a list in a message.
+	MaxList = 1 << 20
+	// MaxDCs is the number of data centres that a list by DC can cover.
+	MaxDCs = 1 << 16
+)
+
+// Field numbers of Message in wire.proto.
+const (
+	fKind        = 1
+	fFrom        = 2
+	fTo          = 3
+	fID          = 4
+	fSession     = 5
+	fSeq         = 6
+	fEpoch       = 7
+	fHLC         = 8
+	fKey         = 9
+	fRecord      = 10
+	fDeps        = 11
+	fVersions    = 12
+	fRing        = 13
+	fStatus      = 14
+	fErr         = 15
+	fClean       = 16
+	fHit         = 17
+	fVersionOnly = 18
+	fHash        = 19
+	fCut         = 20
+	fDuration    = 21
+	fVectors     = 22
+	fLatencies   = 23
+)
+
+// Field numbers of the smaller messages in wire.proto. Version, Record and Dep begin alike.
+const (
+	fVersionHLC    = 1
+	fVersionOrigin = 2
+	fRecordData    = 3
+	fRecordExpire  = 4
+	fRecordTomb    = 5
+	fDepSlot       = 3
+
+	fVectorOrigin = 1
+	fVectorSV     = 2
+	fVectorRV     = 3
+
+	fFrameHello    = 1
+	fFrameMessages = 2
+)
+
+// EstimateSize returns about how many bytes m takes when encoded, cheaply.
+func EstimateSize(m *causal.Message) int {
+	n := 40 + len(m.Key) + len(m.Record.Value.Data) + 16*len(m.Deps) + 14*len(m.Versions) + 8*len(m.Latencies)
+	for i := range m.Vectors {
+		n += 16 + 8*len(m.Vectors[i].RV)
+	}
+	return n
+}
+
+// Check reports why a reader would refuse m. A sender that asks first never spoils the frame for the other messages in it.
+func Check(m *causal.Message) error {
+	switch {
+	case EstimateSize(m)+256 > MaxMessage:
+		return fmt.Errorf("%s of about %d bytes is over the limit of %d", m.Kind, EstimateSize(m), MaxMessage)
+	case len(m.Deps) > MaxList || len(m.Versions) > MaxList || len(m.Vectors) > MaxList:
+		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors; at most %d of each fit", m.Kind, len(m.Deps), len(m.Versions), len(m.Vectors), MaxList)
+	case len(m.Latencies) > MaxDCs:
+		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(m.Latencies), MaxDCs)
+	}
+	for i := range m.Deps {
+		if m.Deps[i].Slot >= topology.Slots {
+			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, m.Deps[i].Slot, topology.Slots-1)
+		}
+	}
+	for i := range m.Vectors {
+		if len(m.Vectors[i].RV) > topology.MaxRings {
+			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(m.Vectors[i].RV), topology.MaxRings)
+		}
+	}
+	return nil
+}

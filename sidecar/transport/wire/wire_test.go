@@ -1,0 +1,255 @@
+package wire
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"pgregory.net/rapid"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestEveryFieldOfAMessageSurvivesOnItsOwn(t *testing.T) {
+	fields := 0
+	each(func(path string, want causal.Message) {
+		fields++
+		var got causal.Message
+		if err := Decode(Append(nil, &want), &got); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s is not carried (-sent +received):\n%s", path, diff)
+		}
+	})
+	if fields < 30 {
+		t.Fatalf("only %d fields were tried: the walk over causal.Message is broken", fields)
+	}
+}
+
+func TestAnyMessageSurvives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := message().Draw(t, "message")
+		prefix := []byte("before")
+		b := Append(slices.Clone(prefix), &want)
+		got := full() // what was there before must not shine through
+		if err := Decode(b[len(prefix):], &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || !bytes.HasPrefix(b, prefix) {
+			t.Fatalf("(-sent +received):\n%s", diff)
+		}
+	})
+}
+
+func TestABatchSurvivesWithItsRoutesInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(message(), 1, 8).Draw(t, "batch")
+		for i := range want[1:] {
+			if rapid.Bool().Draw(t, "same route") {
+				want[i+1].From, want[i+1].To = want[i].From, want[i].To
+			}
+		}
+		kept := causal.Message{ID: 99}
+		got, err := DecodeBatch(AppendBatch(nil, want), []causal.Message{kept})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(append([]causal.Message{kept}, want...), got); diff != "" {
+			t.Fatalf("(-sent +received):\n%s", diff)
+		}
+	})
+}
+
+func TestTheZeroMessageTakesNoBytes(t *testing.T) {
+	if b := Append(nil, &causal.Message{}); len(b) != 0 {
+		t.Errorf("%x", b)
+	}
+}
+
+func TestAFrameNamesItsRouteOnce(t *testing.T) {
+	m := causal.Message{Kind: causal.KindStable, From: topology.Node{Part: topology.Coordinator, DC: 3, Index: 1}, To: topology.Node{Part: topology.Middleman, DC: 5, Index: 2}}
+	one, three := len(AppendBatch(nil, []causal.Message{m})), len(AppendBatch(nil, []causal.Message{m, m, m}))
+	if three-one >= 2*one/2 {
+		t.Errorf("one message takes %d bytes, three take %d", one, three)
+	}
+}
+
+func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
+	for _, n := range []int{0, 40, 80, 90, 120, 127, 128, 16250, 16300, 16340, 16383, 16384, 2 << 20} {
+		want := []causal.Message{{Key: strings.Repeat("k", n), HLC: 1}, {ID: 7}}
+		got, err := DecodeBatch(AppendBatch(nil, want), nil)
+		if err != nil {
+			t.Fatalf("key of %d: %v", n, err)
+		}
+		if !cmp.Equal(want, got) {
+			t.Fatalf("key of %d came back otherwise", n)
+		}
+	}
+	for _, guess := range []int{0, 127, 128, 16383, 16384, 3 << 20} {
+		for _, length := range []int{0, 127, 128, 16383, 16384} {
+			b, start := openBytes([]byte("x"), guess)
+			b = closeBytes(append(b, bytes.Repeat([]byte{9}, length)...), start, guess)
+			v, n := protowire.ConsumeBytes(b[1:])
+			if n != len(b)-1 || len(v) != length || bytes.Count(v, []byte{9}) != length {
+				t.Fatalf("guess %d, length %d: read %d bytes of %d", guess, length, len(v), n)
+			}
+		}
+	}
+}
+
+func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
+	want := full()
+	b := AppendBatch(nil, []causal.Message{want})
+	got, err := DecodeBatch(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		b[i] = 0xEE
+	}
+	if diff := cmp.Diff(want, got[0]); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// unknownFields are what a later version may add, one of each wire type, with numbers beyond those in use.
+func unknownFields(dst []byte) []byte {
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, 100, protowire.VarintType), math.MaxUint64)
+	dst = protowire.AppendFixed32(protowire.AppendTag(dst, 101, protowire.Fixed32Type), 1)
+	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 102, protowire.Fixed64Type), 1)
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, 103, protowire.BytesType), []byte("later"))
+	dst = protowire.AppendTag(dst, 104, protowire.StartGroupType)
+	return protowire.AppendTag(dst, 104, protowire.EndGroupType)
+}
+
+// withUnknown adds unknown fields to a message and, going by the numbers of those that hold messages, inside them.
+func withUnknown(b []byte, inner map[protowire.Number]bool) []byte {
+	dst := unknownFields(nil)
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeField(b)
+		if inner[num] {
+			_, _, t := protowire.ConsumeTag(b)
+			v, _ := protowire.ConsumeBytes(b[t:])
+			dst = protowire.AppendBytes(protowire.AppendTag(dst, num, typ), withUnknown(v, nil))
+		} else {
+			dst = append(dst, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return unknownFields(dst)
+}
+
+func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
+	want := full()
+	b := withUnknown(Append(nil, &want), map[protowire.Number]bool{fRecord: true, fDeps: true, fVersions: true, fVectors: true})
+	frame := unknownFields(nil)
+	frame = protowire.AppendBytes(protowire.AppendTag(frame, fFrameMessages, protowire.BytesType), b)
+	got, err := DecodeBatch(unknownFields(frame), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]causal.Message{want}, got); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
+	b := AppendBatch(nil, []causal.Message{full(), {ID: 1}})
+	for n := range b {
+		if msgs, err := DecodeBatch(b[:n], nil); err == nil && len(msgs) == 2 {
+			t.Fatalf("cut after %d of %d bytes, yet both messages were read", n, len(b))
+		}
+	}
+	for i := range b {
+		for _, x := range []byte{0x01, 0x07, 0x80, 0xff} {
+			damaged := slices.Clone(b)
+			damaged[i] ^= x
+			_, _ = DecodeBatch(damaged, nil)
+		}
+	}
+}
+
+func TestWhatCannotBeIsRefused(t *testing.T) {
+	tag := protowire.AppendTag
+	cases := map[string][]byte{
+		"wire type 0 where 1":  protowire.AppendVarint(tag(nil, fHLC, protowire.VarintType), 1),
+		"wire type 2 where 0":  protowire.AppendBytes(tag(nil, fID, protowire.BytesType), nil),
+		"over the limit of 25": protowire.AppendVarint(tag(nil, fKind, protowire.VarintType), 256),
+		"node with part 300":   protowire.AppendBytes(tag(nil, fFrom, protowire.BytesType), protowire.AppendVarint(nil, 300)),
+		"packed list of 9":     protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 9)),
+		"limit of 4095": protowire.AppendBytes(tag(nil, fDeps, protowire.BytesType),
+			protowire.AppendVarint(tag(nil, fDepSlot, protowire.VarintType), topology.Slots)),
+		"65 elements": protowire.AppendBytes(tag(nil, fVectors, protowire.BytesType),
+			protowire.AppendBytes(tag(nil, fVectorRV, protowire.BytesType), make([]byte, 8*65))),
+		"unexpected EOF":     {fKey<<3 | 2},
+		"65537 elements":     protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 8*65537)),
+		"more than 1048576":  bytes.Repeat([]byte{fVersions<<3 | 2, 0}, MaxList+1),
+		"invalid field numb": {0x00, 0x00},
+	}
+	for want, b := range cases {
+		if err := Decode(b, new(causal.Message)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want something with %q", err, want)
+		}
+	}
+	if _, err := DecodeBatch(bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch+1), nil); err == nil {
+		t.Error("a frame of too many messages was read")
+	}
+}
+
+func TestCheckRefusesWhatAReaderWould(t *testing.T) {
+	for name, m := range map[string]causal.Message{
+		"value":     {Record: causal.Record{Value: causal.Value{Data: make([]byte, MaxMessage)}}},
+		"deps":      {Deps: make([]causal.Dep, MaxList+1)},
+		"versions":  {Versions: make([]causal.Version, MaxList+1)},
+		"slot":      {Deps: []causal.Dep{{Slot: topology.Slots}}},
+		"rings":     {Vectors: []causal.VectorEntry{{RV: make([]causal.HLC, topology.MaxRings+1)}}},
+		"latencies": {Latencies: make([]float64, MaxDCs+1)},
+	} {
+		if Check(&m) == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := message().Draw(t, "message")
+		if err := Check(&m); err != nil {
+			t.Fatal(err)
+		}
+		if size, guess := len(Append(nil, &m)), EstimateSize(&m); size > 3*guess+200 {
+			t.Fatalf("%d bytes were estimated as %d", size, guess)
+		}
+	})
+}
+
+func TestTheGreatestValueFits(t *testing.T) {
+	m := full()
+	m.Record.Value.Data = make([]byte, 16<<20)
+	if err := Check(&m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzDecodeBatch(f *testing.F) {
+	f.Add(AppendBatch(nil, []causal.Message{full(), {ID: 1}}))
+	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = DecodeHello(b)
+		msgs, err := DecodeBatch(b, nil)
+		if err != nil {
+			return
+		}
+		again := AppendBatch(nil, msgs)
+		msgs2, err := DecodeBatch(again, nil)
+		if err != nil {
+			t.Fatalf("what was read cannot be written and read again: %v", err)
+		}
+		if !bytes.Equal(again, AppendBatch(nil, msgs2)) {
+			t.Fatal("a frame changed on its second way")
+		}
+	})
+}

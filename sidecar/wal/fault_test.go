@@ -1,0 +1,236 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// failingDisk injects one error, at the n-th operation that changes the disk, and counts what is done after it.
+type failingDisk struct {
+	mu     sync.Mutex
+	n      int
+	failed errorfs.Op
+	fired  bool
+	after  []errorfs.Op
+}
+
+func (d *failingDisk) String() string { return "one error" }
+
+func (d *failingDisk) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite && op.Kind != errorfs.OpOpenDir {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fired {
+		d.after = append(d.after, op)
+		return nil
+	}
+	if d.n--; d.n < 0 {
+		d.fired, d.failed = true, op
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+func TestAfterAFailedOperationTheLogRefusesFurtherAppendsAndLosesNothing(t *testing.T) {
+	kinds := map[errorfs.OpKind]int{}
+	for n := 0; ; n++ {
+		r := rand.New(rand.NewPCG(uint64(n), 5))
+		disk := vfs.NewCrashableMem()
+		g := newLedger()
+		l, err := openOn(disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := randomAppend(t, l, g, r, 1)
+		mustClose(t, l)
+
+		fault := &failingDisk{n: n}
+		l, err = openOn(errorfs.Wrap(disk, fault))
+		if err == nil {
+			g.recovered(t, l, "before the fault")
+			next = runUntilFault(t, l, g, r, next, fault)
+			done := len(fault.after)
+			if fault.fired && fault.failed.Kind != errorfs.OpRemove {
+				wantSticky(t, l)
+			}
+			if len(fault.after) != done {
+				t.Fatalf("fault %d: a failed log went on with %v", n, fault.after[done:])
+			}
+			if err := l.Close(); err != nil && !errors.Is(err, errorfs.ErrInjected) {
+				t.Fatal(err)
+			}
+		} else if !errors.Is(err, errorfs.ErrInjected) {
+			t.Fatalf("fault %d: open: %v", n, err)
+		}
+		if !fault.fired {
+			break
+		}
+		kinds[fault.failed.Kind]++
+		what := fmt.Sprintf("fault %d (operation %d on %s)", n, fault.failed.Kind, fault.failed.Path)
+		verifyCrash(t, disk.CrashClone(crashOf(r)), g, r, what)
+		verifyCrash(t, disk, g, r, what+", without a crash")
+	}
+	for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpRename,
+		errorfs.OpOpenDir, errorfs.OpRemove, errorfs.OpLock, errorfs.OpMkdirAll} {
+		if kinds[kind] == 0 {
+			t.Errorf("no fault was injected into operations of kind %d", kind)
+		}
+	}
+}
+
+// runUntilFault appends and truncates until the disk has failed or enough was done.
+func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, fault *failingDisk) uint64 {
+	t.Helper()
+	for range 40 {
+		g.try([]uint64{next})
+		last, err := l.Append([][]byte{payloadOf(next, r.IntN(4000))})
+		if err != nil {
+			if !errors.Is(err, errorfs.ErrInjected) || last != 0 {
+				t.Fatalf("append: %d, %v", last, err)
+			}
+			return next + 1
+		}
+		g.acknowledge(t, last, []uint64{next})
+		next++
+		if r.IntN(6) != 0 {
+			continue
+		}
+		g.needed = g.last
+		err = l.TruncateBefore(g.needed)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, errorfs.ErrInjected) {
+			t.Fatalf("truncate: %v", err)
+		}
+		if fault.failed.Kind != errorfs.OpRemove {
+			return next
+		}
+		// A file that could not be removed is still there, and the log as good as before.
+		if err := l.TruncateBefore(g.needed); err != nil {
+			t.Fatalf("truncate again: %v", err)
+		}
+	}
+	return next
+}
+
+func wantSticky(t *testing.T, l *Log) {
+	t.Helper()
+	for range 2 {
+		_, err := l.Append([][]byte{{1}})
+		if !errors.Is(err, errorfs.ErrInjected) || !strings.Contains(err.Error(), "restart the process") {
+			t.Fatalf("append to a failed log: %v", err)
+		}
+		if err := l.TruncateBefore(l.LastIndex()); !errors.Is(err, errorfs.ErrInjected) {
+			t.Fatalf("truncate a failed log: %v", err)
+		}
+		if err := l.Replay(func(uint64, []byte) error { return nil }); !errors.Is(err, errorfs.ErrInjected) {
+			t.Fatalf("replay a failed log: %v", err)
+		}
+	}
+}
+
+func TestAFailedSyncFailsEveryoneWhoWaits(t *testing.T) {
+	var arm, armed = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	broken := false
+	l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSync && broken {
+			once.Do(func() { close(armed); <-arm })
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))))
+	mustAppend(t, l, 1, 3, 20)
+	broken = true
+	results := make(chan error)
+	add := func() {
+		_, err := l.Append([][]byte{payloadOf(9, 20)})
+		results <- err
+	}
+	go add()
+	<-armed // the first one is in its sync
+	for range 10 {
+		go add()
+	}
+	waitFor(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.queue) == 10
+	})
+	close(arm)
+	for range 11 {
+		if err := <-results; !errors.Is(err, errorfs.ErrInjected) {
+			t.Errorf("append: %v", err)
+		}
+	}
+	if l.LastIndex() != 3 {
+		t.Errorf("last index %d, want 3", l.LastIndex())
+	}
+	l.mu.Lock()
+	if l.queued != 0 || l.leading || len(l.queue) != 0 {
+		t.Errorf("left behind: %d bytes, %d callers, leading %v", l.queued, len(l.queue), l.leading)
+	}
+	l.mu.Unlock()
+	mustClose(t, l)
+}
+
+// shortFS writes half of what it is given once the disk is full, and says so.
+type shortFS struct {
+	vfs.FS
+	full bool
+}
+
+var errNoSpace = errors.New("no space left on device")
+
+func (s *shortFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, c)
+	return &shortFile{File: f, fs: s}, err
+}
+
+type shortFile struct {
+	vfs.File
+	fs *shortFS
+}
+
+func (f *shortFile) Write(p []byte) (int, error) {
+	if !f.fs.full {
+		return f.File.Write(p)
+	}
+	n, err := f.File.Write(p[:len(p)/2])
+	return n, errors.Join(err, errNoSpace)
+}
+
+func TestAWriteThatEndsHalfWayIsCutOffAtTheNextOpen(t *testing.T) {
+	for size := range 200 {
+		fs := &shortFS{FS: vfs.NewMem()}
+		l := mustOpen(t, testDir, smallOptions(fs))
+		mustAppend(t, l, 1, 3, 40)
+		fs.full = true
+		if _, err := l.Append([][]byte{payloadOf(4, size), payloadOf(5, size)}); !errors.Is(err, errNoSpace) {
+			t.Fatalf("append to a full disk: %v", err)
+		}
+		fs.full = false
+		if _, err := l.Append([][]byte{payloadOf(4, size)}); !errors.Is(err, errNoSpace) {
+			t.Fatalf("append after a full disk: %v", err)
+		}
+		mustClose(t, l)
+		l = mustOpen(t, testDir, smallOptions(fs))
+		ids := replayed(t, l)
+		wantIDs(t, ids, sequence(1, uint64(len(ids))))
+		if len(ids) < 3 || len(ids) > 4 {
+			t.Fatalf("%d records came back", len(ids))
+		}
+		mustAppend(t, l, uint64(len(ids))+1, 9, 40)
+		mustClose(t, l)
+	}
+}

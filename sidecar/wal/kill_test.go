@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// childDir, when set, makes the test binary a process that appends to the log in that directory until it is killed.
+const childDir = "CAUSALSTORE_WAL_TEST_DIR"
+
+var killOptions = Options{SegmentBytes: 64 << 10, MaxBytes: 256 << 20}
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := appendUntilKilled(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// appendUntilKilled says "try id" before, and "ack index id" after each append, and "shown index id" for what it replays.
+func appendUntilKilled(dir string) error {
+	l, err := Open(dir, killOptions)
+	if err != nil {
+		return err
+	}
+	err = l.Replay(func(index uint64, p []byte) error {
+		id, ok := idOf(p)
+		if !ok {
+			return fmt.Errorf("record %d is not what was written", index)
+		}
+		_, err := fmt.Printf("shown %d %d\n", index, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	for range 4 {
+		go func() {
+			for {
+				id := rand.Uint64()
+				fmt.Printf("try %d\n", id)
+				index, err := l.Append([][]byte{payloadOf(id, int(id%500))})
+				if err != nil {
+					failed <- err
+					return
+				}
+				fmt.Printf("ack %d %d\n", index, id)
+			}
+		}()
+	}
+	return <-failed
+}
+
+func TestEveryAcknowledgedRecordSurvivesKill9(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 8))
+	dir := t.TempDir()
+	g := newLedger()
+	for round := range 15 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childDir+"="+dir)
+		var stderr strings.Builder
+		child.Stderr = &stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		acks, killAfter, killed := 0, r.IntN(600), false
+		for lines.Scan() {
+			var index, id uint64
+			switch line := lines.Text(); {
+			case scan(line, "try %d", &id):
+				g.tried[id] = true
+			case scan(line, "ack %d %d", &index, &id):
+				g.acknowledge(t, index, []uint64{id})
+				acks++
+			case scan(line, "shown %d %d", &index, &id):
+				if want, ok := g.acked[index]; ok && want != id || !g.tried[id] {
+					t.Fatalf("round %d: the process showed %d as record %d, acknowledged was %d", round, id, index, want)
+				}
+				g.acked[index] = id
+			}
+			if acks >= killAfter && !killed {
+				if acks > 0 && round%5 == 0 {
+					if _, err := Open(dir, killOptions); err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
+						t.Fatalf("open while another process has the log: %v", err)
+					}
+				}
+				killed = true
+				if err := child.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := child.Wait(); err == nil || !killed || stderr.Len() > 0 {
+			t.Fatalf("round %d: the process ended by itself: %v\n%s", round, err, stderr.String())
+		}
+		l := mustOpen(t, dir, killOptions)
+		g.recovered(t, l, fmt.Sprintf("round %d, killed after %d acknowledgements", round, acks))
+		mustClose(t, l)
+	}
+	if g.last < 1000 {
+		t.Fatalf("only %d records were written", g.last)
+	}
+}
+
+func scan(line, format string, to ...any) bool {
+	n, err := fmt.Sscanf(line, format, to...)
+	return err == nil && n == len(to)
+}

@@ -1,0 +1,178 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	segmentSuffix = ".log"
+	// stagedSuffix marks a segment that is being written and not yet part of the log.
+	stagedSuffix = ".tmp"
+
+	diskCategory vfs.DiskWriteCategory = "write-buffer"
+)
+
+// segmentName is the first index with 20 digits, so that names sort as indices do.
+func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
+
+func (l *Log) segmentPath(first uint64) string {
+	return l.opts.FS.PathJoin(l.dir, segmentName(first))
+}
+
+// listSegments returns the first indices of the segments in order, and removes what a crash left half written. Files
+// with other names, such as lost+found, are left alone.
+func (l *Log) listSegments() ([]uint64, error) {
+	names, err := l.opts.FS.List(l.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list: %w", err)
+	}
+	var firsts []uint64
+	for _, name := range names {
+		if strings.HasSuffix(name, segmentSuffix+stagedSuffix) {
+			if err := l.opts.FS.Remove(l.opts.FS.PathJoin(l.dir, name)); err != nil {
+				return nil, fmt.Errorf("remove unfinished segment %s: %w", name, err)
+			}
+			continue
+		}
+		digits, ok := strings.CutSuffix(name, segmentSuffix)
+		if !ok {
+			continue
+		}
+		first, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || first == 0 || name != segmentName(first) {
+			return nil, fmt.Errorf("file %s is not named as a segment is (the index of its first record with 20 digits): "+
+				"move it out of the directory", l.opts.FS.PathJoin(l.dir, name))
+		}
+		firsts = append(firsts, first)
+	}
+	slices.Sort(firsts)
+	return firsts, nil
+}
+
+// install makes content the segment that begins with record first, durably, and leaves it open for appending. The name
+// appears only once the content is on the disk: a crash never leaves a segment without its header.
+func (l *Log) install(first uint64, content []byte) (vfs.File, error) {
+	fs, path := l.opts.FS, l.segmentPath(first)
+	f, err := fs.Create(path+stagedSuffix, diskCategory)
+	if err != nil {
+		return nil, fmt.Errorf("create segment %s: %w", path, err)
+	}
+	if _, err = f.Write(content); err != nil {
+		err = fmt.Errorf("write segment %s: %w", path, err)
+	} else if err = f.Sync(); err != nil {
+		err = fmt.Errorf("sync segment %s: %w", path, err)
+	} else if err = fs.Rename(path+stagedSuffix, path); err != nil {
+		err = fmt.Errorf("name segment %s: %w", path, err)
+	} else {
+		err = syncDir(fs, l.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// newSegmentHeader draws the salt of a segment and returns its header.
+func (l *Log) newSegmentHeader(first uint64) ([]byte, error) {
+	var salt [8]byte
+	if _, err := io.ReadFull(l.opts.Rand, salt[:]); err != nil {
+		return nil, fmt.Errorf("draw the salt of segment %s: %w", segmentName(first), err)
+	}
+	return appendSegmentHeader(make([]byte, 0, segmentHeaderSize), first, salt), nil
+}
+
+// begin makes an empty segment for record first and on, and the active one.
+func (l *Log) begin(first uint64) error {
+	header, err := l.newSegmentHeader(first)
+	if err != nil {
+		return err
+	}
+	salt, err := parseSegmentHeader(header, l.segmentPath(first), first)
+	if err != nil {
+		return err
+	}
+	if l.active != nil {
+		old := l.active
+		l.active = nil
+		if err := old.Close(); err != nil {
+			return fmt.Errorf("close the segment before %s: %w", segmentName(first), err)
+		}
+	}
+	f, err := l.install(first, header)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active, l.salt = f, salt
+	l.segments = append(l.segments, segment{first: first, size: segmentHeaderSize})
+	l.bytes += segmentHeaderSize
+	return nil
+}
+
+// readSegment reads a whole segment into buf, which it may replace.
+func (l *Log) readSegment(first uint64, buf []byte) ([]byte, error) {
+	path := l.segmentPath(first)
+	f, err := l.opts.FS.Open(path)
+	if err != nil {
+		return buf, fmt.Errorf("open segment %s: %w", path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return buf, errors.Join(fmt.Errorf("read segment %s: %w", path, err), f.Close())
+	}
+	size := int(info.Size())
+	buf = slices.Grow(buf[:0], size)[:size]
+	n, err := f.ReadAt(buf, 0)
+	if n == size {
+		err = nil // io.EOF may come with the last byte
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return buf, fmt.Errorf("read segment %s at byte %d: %w", path, n, err)
+	}
+	return buf, nil
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("open directory %s to sync it: %w", dir, err)
+	}
+	if err = errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}
+
+// makeDir makes dir and what is missing above it, durably: a log is lost with the name of its directory.
+func makeDir(fs vfs.FS, dir string) error {
+	var parents []string
+	for d := dir; ; {
+		parent := fs.PathDir(d)
+		if parent == d {
+			break
+		}
+		parents = append(parents, parent)
+		if _, err := fs.Stat(parent); err == nil {
+			break
+		}
+		d = parent
+	}
+	if err := fs.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	for _, parent := range parents {
+		if err := syncDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package wal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+func TestTruncationGivesBackWholeSegmentsBelowTheIndexOnly(t *testing.T) {
+	for index := range uint64(62) {
+		fs := vfs.NewMem()
+		l := mustOpen(t, testDir, smallOptions(fs))
+		mustAppend(t, l, 1, 60, 100)
+		before := l.Bytes()
+		firsts := segmentsOf(t, fs)
+		if err := l.TruncateBefore(index); err != nil {
+			t.Fatal(err)
+		}
+		want := firsts[0]
+		for _, f := range firsts {
+			if f <= index {
+				want = f
+			}
+		}
+		if l.FirstIndex() != want {
+			t.Fatalf("truncated before %d: first index %d, want %d of segments %v", index, l.FirstIndex(), want, firsts)
+		}
+		if want > 1 && l.Bytes() >= before {
+			t.Fatalf("truncated before %d: no bytes were given back", index)
+		}
+		size := l.Bytes()
+		mustClose(t, l)
+		l = mustOpen(t, testDir, smallOptions(fs))
+		if l.Bytes() != size {
+			t.Fatalf("%d bytes before reopening, %d after", size, l.Bytes())
+		}
+		wantIDs(t, replayed(t, l), sequence(want, 60))
+		mustAppend(t, l, 61, 61, 100)
+		mustClose(t, l)
+	}
+}
+
+func TestTruncatingEverythingKeepsTheNextIndex(t *testing.T) {
+	fs := vfs.NewMem()
+	next := uint64(1)
+	for range 20 {
+		l := mustOpen(t, testDir, smallOptions(fs))
+		replayed(t, l)
+		mustAppend(t, l, next, next+30, 60)
+		next += 31
+		if err := l.TruncateBefore(next + 1000); err != nil {
+			t.Fatal(err)
+		}
+		if l.Bytes() > 1<<10 {
+			t.Fatalf("%d bytes are left of a segment size of %d", l.Bytes(), 1<<10)
+		}
+		mustClose(t, l)
+	}
+}
+
+func TestTruncationWithNothingToGiveBackDoesNotTouchTheDisk(t *testing.T) {
+	ops := 0
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error { ops++; return nil }))
+	l := mustOpen(t, testDir, smallOptions(fs))
+	defer mustClose(t, l)
+	mustAppend(t, l, 1, 5, 20)
+	ops = 0
+	for index := range uint64(10) {
+		if err := l.TruncateBefore(index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ops != 0 {
+		t.Fatalf("%d operations", ops)
+	}
+}
+
+func TestEachRemovalIsDurableBeforeTheNextOne(t *testing.T) {
+	var order []string
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch {
+		case op.Kind == errorfs.OpRemove:
+			order = append(order, "remove")
+		case op.Kind == errorfs.OpFileSync && op.Path == testDir:
+			order = append(order, "sync")
+		}
+		return nil
+	}))
+	l := mustOpen(t, testDir, smallOptions(fs))
+	defer mustClose(t, l)
+	mustAppend(t, l, 1, 60, 100)
+	order = nil
+	if err := l.TruncateBefore(61); err != nil {
+		t.Fatal(err)
+	}
+	if len(order) < 10 {
+		t.Fatalf("%d steps; the test wants several segments to go", len(order))
+	}
+	for i, step := range order {
+		if want := []string{"remove", "sync"}[i%2]; step != want {
+			t.Fatalf("step %d is %s, want %s: %v", i, step, want, order)
+		}
+	}
+}
+
+func TestAFullLogRefusesAndHasRoomAgainAfterTruncation(t *testing.T) {
+	opts := Options{FS: vfs.NewMem(), SegmentBytes: 1 << 10, MaxBytes: 2 << 10}
+	l := mustOpen(t, testDir, opts)
+	next := uint64(1)
+	for round := range 50 {
+		var err error
+		for range 1000 {
+			if _, err = l.Append([][]byte{payloadOf(next, 16+round*13)}); err != nil {
+				break
+			}
+			next++
+		}
+		if !errors.Is(err, ErrFull) || !strings.HasPrefix(err.Error(), "write buffer full: it holds ") {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if headers := int64(len(segmentsOf(t, opts.FS))) * segmentHeaderSize; l.Bytes()-headers > opts.MaxBytes {
+			t.Fatalf("round %d: %d bytes, %d of them headers; the bound is %d", round, l.Bytes(), headers, opts.MaxBytes)
+		}
+		if err := l.TruncateBefore(next); err != nil {
+			t.Fatal(err)
+		}
+		// The largest append there is must fit now.
+		if _, err := l.Append([][]byte{payloadOf(next, 1<<10-segmentHeaderSize-recordHeaderSize)}); err != nil {
+			t.Fatalf("round %d, after truncation: %v", round, err)
+		}
+		next++
+	}
+	mustClose(t, l)
+	l = mustOpen(t, testDir, opts)
+	defer mustClose(t, l)
+	replayed(t, l)
+	if l.LastIndex() != next-1 {
+		t.Fatalf("last index %d, want %d", l.LastIndex(), next-1)
+	}
+}
+
+func TestAnAppendLargerThanASegmentIsRefused(t *testing.T) {
+	l := mustOpen(t, testDir, smallOptions(vfs.NewMem()))
+	defer mustClose(t, l)
+	big := make([]byte, 1<<10-segmentHeaderSize-recordHeaderSize+1)
+	if _, err := l.Append([][]byte{big}); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "raise the segment size") {
+		t.Fatalf("one byte too many: %v", err)
+	}
+	if last, err := l.Append([][]byte{big[1:]}); err != nil || last != 1 {
+		t.Fatalf("just fitting: %d, %v", last, err)
+	}
+}
+
+func TestSmallerSegmentsAndBoundTakeEffectOnAnExistingLog(t *testing.T) {
+	fs := vfs.NewMem()
+	l := mustOpen(t, testDir, Options{FS: fs, SegmentBytes: 1 << 20})
+	mustAppend(t, l, 1, 100, 200)
+	mustClose(t, l)
+	l = mustOpen(t, testDir, Options{FS: fs, SegmentBytes: 1 << 10, MaxBytes: 4 << 10})
+	defer mustClose(t, l)
+	wantIDs(t, replayed(t, l), sequence(1, 100))
+	if _, err := l.Append([][]byte{{1}}); !errors.Is(err, ErrFull) {
+		t.Fatalf("append above the new bound: %v", err)
+	}
+	if err := l.TruncateBefore(101); err != nil {
+		t.Fatal(err)
+	}
+	if l.FirstIndex() != 101 || l.LastIndex() != 100 {
+		t.Fatalf("first %d last %d, want an empty log before 101", l.FirstIndex(), l.LastIndex())
+	}
+	mustAppend(t, l, 101, 103, 200)
+}
