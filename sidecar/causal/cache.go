@@ -1,6 +1,9 @@
 package causal
 
 import (
+	"slices"
+	"time"
+
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -28,17 +31,24 @@ func DefaultCacheConfig(t *topology.Topology, self topology.Node) CacheConfig {
 // entryOverhead is what an entry costs beside its key and value, in bytes.
 const entryOverhead = 160
 
+// olderFor is how long an older version is served: then the next one may be complete.
+const olderFor = 250 * time.Millisecond
+
 // entry is one cached value; only stable ones are.
 type entry struct {
 	key   string
 	rec   Record
 	from  *source
 	epoch uint64 // of the stream that brought it
+	// next is the HLC of the version that came after it, if there was one already: it is then for unbound sessions that
+	// have seen less, until olderUntil.
+	next       HLC
+	olderUntil int64
 }
 
 // flight is one read-through that is under way; whoever wants the same key joins it.
 type flight struct {
-	key     string
+	flightKey
 	slot    topology.Slot
 	id      uint64
 	from    *source
@@ -50,9 +60,15 @@ type flight struct {
 	dueAt   int64
 }
 
+type flightKey struct {
+	key   string
+	older bool
+}
+
 type waiter struct {
-	to topology.Node
-	id uint64
+	to   topology.Node
+	id   uint64
+	seen HLC // with Older
 }
 
 // Cache is the read-through cache of a DC, or one part of it (PROTOCOL §6).
@@ -65,7 +81,7 @@ type Cache struct {
 	routes  *Routes
 	lru     *simplelru.LRU[uint64, *entry]
 	bytes   int
-	flights map[string]*flight
+	flights map[flightKey]*flight
 	byID    map[uint64]*flight
 	order   []*flight
 	nextID  uint64
@@ -88,7 +104,7 @@ type CacheStats struct {
 
 // NewCache makes an empty cache.
 func NewCache(cfg CacheConfig) *Cache {
-	c := &Cache{cfg: cfg, routes: NewRoutes(cfg.Topology, cfg.Self.DC), flights: map[string]*flight{},
+	c := &Cache{cfg: cfg, routes: NewRoutes(cfg.Topology, cfg.Self.DC), flights: map[flightKey]*flight{},
 		byID: map[uint64]*flight{}, sources: map[topology.Node]*source{}}
 	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
 	if err != nil {
@@ -119,27 +135,41 @@ func (c *Cache) Step(now Now, m *Message) {
 // get answers from memory or reads through.
 func (c *Cache) get(now Now, m *Message) {
 	e, ok := c.lru.Get(topology.Hash(m.Key))
-	if ok && e.key == m.Key && e.valid(now) && (m.Cut == 0 || e.rec.Version.HLC <= m.Cut) {
+	w := waiter{m.From, m.ID, m.HLC}
+	if ok && e.key == m.Key && e.valid(now) && c.serves(now, e, m) {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
-		c.reply(waiter{m.From, m.ID}, Message{Record: e.rec, Status: Stable, Hit: true, Ring: topology.NoRing})
+		c.reply(w, Message{Record: e.rec, Status: Stable, Hit: true, Ring: topology.NoRing})
 		return
 	}
 	if m.Cut != 0 {
 		// PROTOCOL §9: a value above the cut is a miss, and no fill of today's value answers it.
-		c.reply(waiter{m.From, m.ID}, Message{Err: ErrNotFound})
+		c.reply(w, Message{Err: ErrNotFound})
 		return
 	}
 	c.stats.Misses++
-	if f := c.flights[m.Key]; f != nil {
+	key := flightKey{m.Key, m.Older}
+	if f := c.flights[key]; f != nil {
 		c.stats.Joined++
-		f.waiters = append(f.waiters, waiter{m.From, m.ID})
+		f.waiters = append(f.waiters, w)
 		return
 	}
-	f := &flight{key: m.Key, slot: topology.SlotOf(m.Key), waiters: []waiter{{m.From, m.ID}}}
-	c.flights[m.Key] = f
+	f := &flight{flightKey: key, slot: topology.SlotOf(m.Key), waiters: []waiter{w}}
+	c.flights[key] = f
 	c.order = append(c.order, f)
 	c.launch(now, f)
+}
+
+// serves reports whether a valid entry answers a get: at a cut, if it is the newest version at or below; else if it is the
+// newest version that the reader may have seen.
+func (c *Cache) serves(now Now, e *entry, m *Message) bool {
+	switch {
+	case m.Cut != 0:
+		return e.rec.Version.HLC <= m.Cut && (e.next == 0 || m.Cut < e.next)
+	case e.next == 0:
+		return true
+	}
+	return m.Older && now.Mono < e.olderUntil && (m.HLC < e.next || c.cfg.Broken.has(OlderUnchecked))
 }
 
 func (c *Cache) reply(w waiter, m Message) {
@@ -179,17 +209,25 @@ func (c *Cache) ask(now Now, f *flight) {
 		return
 	}
 	f.epoch = s.epoch
-	c.send(Message{Kind: KindFill, From: c.cfg.Self, To: s.mm, ID: f.id, Key: f.key, Epoch: s.epoch})
+	c.sendFill(f)
 }
 
-// land answers the first n waiters of a flight and ends it, or sends it again for the rest.
+func (c *Cache) sendFill(f *flight) {
+	seen := HLC(0)
+	for _, w := range f.waiters[:f.early] {
+		seen = max(seen, w.seen)
+	}
+	c.send(Message{Kind: KindFill, From: c.cfg.Self, To: f.from.mm, ID: f.id, Key: f.key, Epoch: f.epoch, Older: f.older, HLC: seen})
+}
+
+// land answers the first n waiters of a flight, and ends it if these were all.
 func (c *Cache) land(f *flight, m Message, n int) {
 	for _, w := range f.waiters[:n] {
 		c.reply(w, m)
 	}
 	f.waiters = f.waiters[n:]
 	if len(f.waiters) == 0 {
-		delete(c.flights, f.key)
+		delete(c.flights, f.flightKey)
 		delete(c.byID, f.id)
 		f.id = 0
 	}
@@ -208,9 +246,14 @@ func (c *Cache) filled(now Now, s *source, m *Message) {
 	answer := Message{Record: m.Record, Status: m.Status, Ring: m.Ring}
 	fillable := m.Status == Stable || c.cfg.Broken.has(CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
-		// The copy is registered, so nothing newer can have become complete before this arrived: all who wait may have it.
-		c.insert(f.key, m.Record, s)
-		c.land(f, answer, len(f.waiters))
+		// The copy is registered, so nothing newer can have become complete before this arrived, but for what it is older
+		// than: all who wait and have not seen that may have it.
+		c.insert(now, f.key, m, s)
+		n := len(f.waiters)
+		if m.Cut != 0 && !c.cfg.Broken.has(OlderUnchecked) {
+			n = f.sort(func(w waiter) bool { return w.seen < m.Cut })
+		}
+		c.landAndLaunch(now, f, answer, n)
 		return
 	}
 	if m.Status == InFlight {
@@ -221,15 +264,28 @@ func (c *Cache) filled(now Now, s *source, m *Message) {
 	if c.cfg.Broken.has(ShareInFlight) {
 		n = len(f.waiters)
 	}
-	c.land(f, answer, n)
+	c.landAndLaunch(now, f, answer, n)
+}
+
+// landAndLaunch answers the first n waiters of a flight, and sends it again for the rest.
+func (c *Cache) landAndLaunch(now Now, f *flight, m Message, n int) {
+	c.land(f, m, n)
 	if len(f.waiters) > 0 {
 		f.tries, f.tried = 0, 0
 		c.launch(now, f)
 	}
 }
 
-func (c *Cache) insert(key string, rec Record, s *source) {
-	e := &entry{key: key, rec: rec, from: s, epoch: s.epoch}
+// sort puts the waiters for which first holds before the others, and returns their number.
+func (f *flight) sort(first func(waiter) bool) int {
+	rest := slices.DeleteFunc(slices.Clone(f.waiters), first)
+	f.waiters = append(slices.DeleteFunc(f.waiters, func(w waiter) bool { return !first(w) }), rest...)
+	return len(f.waiters) - len(rest)
+}
+
+// insert keeps the answer to a fill.
+func (c *Cache) insert(now Now, key string, m *Message, s *source) {
+	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut, olderUntil: now.Mono + int64(olderFor)}
 	hash := topology.Hash(key)
 	c.lru.Remove(hash)
 	c.lru.Add(hash, e)

@@ -30,6 +30,9 @@ const (
 	ReadPastStaged                        // middleman: a bound reader does not wait for puts that it may have to see
 	RestartUnsynced                       // middleman: a bound reader is served before what was received earlier is here again
 	TrustFailedWrite                      // middleman: a write that failed and can be read counts as durable
+	OlderThanSeen                         // middleman: an older version is given whatever the reader has seen
+	SupersededKeepsOlder                  // middleman: a write that loses is not told to the caches, which may hold older versions
+	OlderUnchecked                        // cache: an older version is served whatever the reader has seen
 	InvalidateLate                        // cache: acknowledges an invalidation before the copy is gone
 	FillUnordered                         // cache: ignores the order of the stream
 	LeaseFromReceipt                      // cache: counts the lease from when the grant arrived
@@ -51,7 +54,8 @@ const (
 var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early", "reuse-hlc", "floor-without-own",
 	"status-per-key", "loser-skips-deps", "dep-by-greater", "status-not-atomic", "restart-stable",
 	"ack-before-invalidation", "ignore-other-invalidations", "ack-before-deps-clean", "register-late", "negative-untracked", "tombstone-early",
-	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write", "invalidate-late", "fill-unordered", "lease-from-receipt",
+	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write",
+	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
 	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
 	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "snapshot-bound", "mget-one-round", "resume-without-last"}
 

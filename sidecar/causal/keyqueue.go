@@ -159,6 +159,8 @@ func (m *Middleman) readStep(now Now, o *keyOp, r StorageResult) {
 			m.stats.CutsTooOld++
 			reply.Err = ErrCutTooOld
 		}
+	case o.msg.Older && !r.Foreign:
+		reply.Record, reply.Cut = m.unbinding(o.key, r.Record, o.msg.HLC)
 	default:
 		reply.Record = r.Record
 	}
@@ -185,6 +187,28 @@ func (m *Middleman) readStep(now Now, o *keyOp, r StorageResult) {
 	if !m.cfg.Broken.has(StatusNotAtomic) && !m.cfg.Broken.has(RegisterLate) {
 		m.release(o)
 	}
+}
+
+// unbinding returns what an unbound session reads that would rather not be bound: the version in storage, or if that is
+// in-flight and newer than all that the session has seen, the newest older one of which neither is true, and the HLC of
+// the one that came next.
+//
+// The session misses nothing: every write of the key in its past is complete, so it is here, and its HLC is not above
+// seen. So the older version serves any unbound session that has seen less than the next one, for ever; but for later
+// writes of the key, which are told to the caches as always.
+func (m *Middleman) unbinding(key string, current Record, seen HLC) (Record, HLC) {
+	if m.cfg.Broken.has(OlderThanSeen) {
+		seen = 0
+	}
+	good := func(v Version) bool { return v.HLC <= seen || m.status(key, v) == Stable }
+	if good(current.Version) {
+		return current, 0
+	}
+	if rec, next, ok := m.hist.newest(key, good); ok {
+		m.stats.OlderReads++
+		return rec, next
+	}
+	return current, 0
 }
 
 func (m *Middleman) write(now Now, p *put) {

@@ -14,10 +14,10 @@ const (
 	KindNone Kind = iota
 
 	// Reads.
-	KindGet       // sidecar -> middleman or cache: ID Key Cut VersionOnly HLC(greatest seen, if it is bound)
+	KindGet       // sidecar -> middleman or cache: ID Key Cut VersionOnly Older HLC(greatest seen, if it is bound or Older)
 	KindGetReply  // -> sidecar: ID Record Status Ring Hit Err
-	KindFill      // cache -> middleman: ID Key Epoch
-	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Epoch Seq
+	KindFill      // cache -> middleman: ID Key Epoch Older HLC
+	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Epoch Seq Cut(of an older version: that of the next one)
 
 	// Writes.
 	KindPut      // sidecar -> coordinator: ID Session Seq Key Record.Value HLC(floor) Deps
@@ -115,6 +115,7 @@ type Message struct {
 	Clean       bool // KindDepStatus: also acknowledged, with its dependencies; KindPutAfter
 	Hit         bool // KindGetReply: answered from the cache
 	VersionOnly bool // KindGet: the value is not wanted
+	Older       bool // KindGet, KindFill: rather an older version that is complete than an in-flight one
 
 	From, To topology.Node
 	ID       uint64

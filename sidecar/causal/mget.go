@@ -44,7 +44,7 @@ func (s *Sidecar) mget(now Now, c *call) {
 		s.finish(c, Result{})
 		return
 	}
-	if s.cfg.Snapshot && s.snapshotCut(c) {
+	if s.cfg.Snapshot && !c.op.Latest && s.snapshotCut(c) {
 		s.stats.Snapshots++
 		s.collect(now, c)
 		return
@@ -104,7 +104,7 @@ func (s *Sidecar) collect(now Now, c *call) {
 	m.rounds++
 	s.stats.MGetRounds++
 	c.dueAt = now.Mono
-	seen := s.seenBy(c.s)
+	seen := s.seenBy(c.s, false)
 	for _, r := range m.recs {
 		seen = max(seen, r.Version.HLC) // what the last round found counts as seen by this one
 	}

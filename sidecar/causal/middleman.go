@@ -153,7 +153,7 @@ type lateRegistration struct {
 
 // MiddlemanStats counts since the start.
 type MiddlemanStats struct {
-	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, StorageErrors, CutsTooOld, Foreign uint64
+	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, StorageErrors, CutsTooOld, Foreign uint64
 }
 
 // NewMiddleman makes a middleman.

@@ -36,7 +36,7 @@ func (s *Sidecar) Prefetch(session uint64, keys []string) {
 	}
 	for _, k := range keys {
 		if cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(k)); ok && ss.own[k] == nil {
-			s.send(Message{Kind: KindGet, From: s.cfg.Self, To: cache, Key: k})
+			s.send(Message{Kind: KindGet, From: s.cfg.Self, To: cache, Key: k, Older: s.cfg.Snapshot, HLC: s.seenBy(ss, s.cfg.Snapshot)})
 		}
 	}
 }
@@ -56,6 +56,8 @@ func (s *Sidecar) serveOwn(now Now, c *call, e *ownWrite) {
 // route sends a get to where it may be read.
 func (s *Sidecar) route(now Now, c *call) {
 	c.tries++
+	older := s.cfg.Snapshot && !c.op.Latest && s.unbound(c.s)
+	q := Message{Kind: KindGet, Key: c.op.Key, Older: older, HLC: s.seenBy(c.s, older)}
 	if late, ok := s.faultKeys[c.op.Key]; ok {
 		delete(s.faultKeys, c.op.Key)
 		s.gotten(now, c, &late)
@@ -66,7 +68,8 @@ func (s *Sidecar) route(now Now, c *call) {
 			ring, _ := s.routes.Nearest(now, c.slot, s.home)
 			c.ring, c.target = topology.NoRing, cache
 			c.dueAt = now.Mono + int64(250*time.Millisecond+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
-			c.req = s.ask(c, 0, Message{Kind: KindGet, To: cache, Key: c.op.Key})
+			q.To = cache
+			c.req = s.ask(c, 0, q)
 			return
 		}
 	}
@@ -84,7 +87,8 @@ func (s *Sidecar) route(now Now, c *call) {
 	c.ring, c.target = ring, s.cfg.Topology.Owner(ring, c.slot)
 	c.tried = c.tried.With(ring)
 	c.dueAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
-	c.req = s.ask(c, 0, Message{Kind: KindGet, To: c.target, Key: c.op.Key, HLC: s.seenBy(c.s)})
+	q.To = c.target
+	c.req = s.ask(c, 0, q)
 }
 
 // binds reports whether reading v in-flight adds a restriction.
@@ -93,10 +97,14 @@ func (s *Sidecar) binds(ss *session, v Version) bool {
 		!slices.ContainsFunc(ss.restrict, func(r *restriction) bool { return r.version == v })
 }
 
-// seenBy is what a bound session tells a middleman: puts older than this may have to be seen. To an unbound one all that
-// it may have to see is complete.
-func (s *Sidecar) seenBy(ss *session) HLC {
-	if s.unbound(ss) {
+// seenBy is what a session tells a middleman. A bound one: puts older than this may have to be seen. To an unbound one all
+// that it may have to see is complete; if it would rather have an older version than be bound: that must not be older than
+// this.
+func (s *Sidecar) seenBy(ss *session, older bool) HLC {
+	switch {
+	case older:
+		return max(ss.seen, ss.ownDone)
+	case s.unbound(ss):
 		return 0
 	}
 	return ss.seen

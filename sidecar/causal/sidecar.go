@@ -15,7 +15,8 @@ type SidecarConfig struct {
 	Static bool
 	// UseCache reads of unbound sessions go through the DC's cache, if it has one.
 	UseCache bool
-	// Snapshot makes MGET of unbound sessions read at a cut.
+	// Snapshot makes MGET of unbound sessions read at a cut, and GET rather an older version that is complete than one that
+	// would bind the session.
 	Snapshot bool
 	// ReadTimeout and PutTimeout bound an operation.
 	ReadTimeout, PutTimeout time.Duration
@@ -64,6 +65,7 @@ type Op struct {
 	Keys    []string
 	Value   Value
 	Token   string
+	Latest  bool // OpGet, OpMGet: the newest version, also with Snapshot
 }
 
 // Source says where a value came from.

@@ -72,7 +72,7 @@ func (c *Cache) reopen(now Now, s *source) {
 	for _, f := range c.order {
 		if f.from == s && f.id != 0 && f.epoch != s.epoch {
 			f.epoch, f.early = s.epoch, len(f.waiters)
-			c.send(Message{Kind: KindFill, From: c.cfg.Self, To: s.mm, ID: f.id, Key: f.key, Epoch: s.epoch})
+			c.sendFill(f)
 		}
 	}
 }

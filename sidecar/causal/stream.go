@@ -186,7 +186,7 @@ func (m *Middleman) invalidate(now Now, p *put, superseded bool) {
 			}
 		}
 	}
-	if !superseded {
+	if !superseded || !m.cfg.Broken.has(SupersededKeepsOlder) { // a copy may be of a version that is older than both
 		m.at.take(hash, func(dc topology.DC) {
 			cache, ok := m.cfg.Topology.CacheFor(dc, hash)
 			if s := m.streams[cache]; ok && s.alive(now) {

@@ -68,7 +68,7 @@ While it runs, its admin address takes faults and shows the state:
 	fs.StringVar(&f.storage, "storage", "embedded", "storage of each shard: embedded, or redis (starts one stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "folder that keeps everything; starting again with it continues; default: a temporary one")
 	fs.StringVar(&f.scope, "session-scope", "pod", "what one session is: pod (all connections to a port) or connection")
-	fs.StringVar(&f.reads, "reads", "latest", "how MGET reads: latest or snapshot")
+	fs.StringVar(&f.reads, "reads", "latest", "latest, or snapshot: complete versions rather than newer ones that would bind the session")
 	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays with its data centre's ring (COPS-PR)")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centres")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centres")

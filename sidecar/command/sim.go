@@ -85,7 +85,7 @@ func (f *simFlags) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--profile: %w; --list shows all", err)
 	}
-	printCampaign(out, &report, f.verbose)
+	f.print(out, &report)
 	if report.Failed > 0 {
 		return errSilent
 	}
@@ -118,7 +118,7 @@ func simProgress(w io.Writer, seeds uint64) (func(sim.CampaignReport), func()) {
 	return write, func() { fmt.Fprint(w, "\r\x1b[K") }
 }
 
-func printCampaign(out io.Writer, r *sim.CampaignReport, verbose bool) {
+func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 	fmt.Fprintf(out, "%d seeds in %s, %.0f a second\n", r.Seeds, r.Elapsed.Round(time.Millisecond), r.SeedsPerSecond())
 	fmt.Fprintf(out, "%d operations, %d messages, %d steps\n", r.Ops, r.Messages, r.Steps)
 	fmt.Fprintf(out, "%d faults: %s\n", r.Harms.Total(), r.Harms.String())
@@ -127,20 +127,24 @@ func printCampaign(out io.Writer, r *sim.CampaignReport, verbose bool) {
 		return
 	}
 	fmt.Fprintf(out, "%d seeds with violations\n", r.Failed)
-	for _, f := range r.Failures {
-		fmt.Fprintf(out, "\nseed %d; again with: causalstore sim --profile %s --from %d --seeds 1\n", f.Seed, f.Profile, f.Seed)
-		for i, v := range f.Violations {
-			if i > 0 && !verbose {
-				fmt.Fprintf(out, "  and %d more; --verbose shows them\n", len(f.Violations)-1)
+	broken := ""
+	if f.fault != "" {
+		broken = " --fault " + f.fault
+	}
+	for _, failure := range r.Failures {
+		fmt.Fprintf(out, "\nseed %d; again with: causalstore sim --profile %s --from %d --seeds 1%s\n", failure.Seed, failure.Profile, failure.Seed, broken)
+		for i, v := range failure.Violations {
+			if i > 0 && !f.verbose {
+				fmt.Fprintf(out, "  and %d more; --verbose shows them\n", len(failure.Violations)-1)
 				break
 			}
 			fmt.Fprintf(out, "  %s\n", v)
 		}
-		if len(f.History) > 0 {
+		if len(failure.History) > 0 {
 			fmt.Fprintln(out, "  a part of the history that shows the first one; times in virtual milliseconds:")
 		}
-		for i := range f.History {
-			op := &f.History[i]
+		for i := range failure.History {
+			op := &failure.History[i]
 			fmt.Fprintf(out, "    %9.3f %9.3f  %-5s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC, op.String())
 		}
 	}

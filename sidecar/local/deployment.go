@@ -35,7 +35,7 @@ type Options struct {
 	// DataDir keeps everything durable; empty is a temporary folder that Close removes.
 	DataDir string
 	Scope   node.Scope
-	// Snapshot makes MGET read at a cut.
+	// Snapshot makes reads prefer complete versions.
 	Snapshot bool
 	// Static pins sessions to the ring of their DC (COPS-PR).
 	Static bool

@@ -22,6 +22,7 @@ var (
 	middlemanInvalidations = middlemanFamily.counter("invalidations_total", "Invalidations sent to caches.")
 	middlemanDepWaits      = middlemanFamily.counter("dependency_waits_total", "Dependencies that a write had to wait for.")
 	middlemanErrors        = middlemanFamily.counter("storage_errors_total", "Requests that the storage failed.")
+	middlemanOlderReads    = middlemanFamily.counter("older_reads_total", "Reads that were given an older, complete version instead of an in-flight one.")
 	middlemanCutsTooOld    = middlemanFamily.counter("cuts_too_old_total", "Reads at a cut whose versions were gone.")
 	middlemanForeign       = middlemanFamily.counter("foreign_values_total", "Values met in storage that something else wrote.")
 )
@@ -51,6 +52,7 @@ func Middleman(get func() *node.Middleman) prometheus.Collector {
 		show(middlemanInvalidations, float64(st.Invalidations))
 		show(middlemanDepWaits, float64(st.DepWaits))
 		show(middlemanErrors, float64(st.StorageErrors))
+		show(middlemanOlderReads, float64(st.OlderReads))
 		show(middlemanCutsTooOld, float64(st.CutsTooOld))
 		show(middlemanForeign, float64(st.Foreign))
 	}}

@@ -116,6 +116,7 @@ type session struct {
 	id     uint64
 	waiter *waiter // for the operation that the connection waits for at once: there is one at a time
 	latest causal.Outcome
+	locked bool     // inside a read-modify-write: it modifies the newest value
 	next   []string // keys that the client has asked for behind the current command
 }
 
@@ -151,7 +152,7 @@ func clientError(code causal.ErrCode, what string) error {
 
 // Get implements resp.Session.
 func (c *session) Get(_ context.Context, key string) (causal.Value, error) {
-	c.s.start(c.waiter, causal.Op{Kind: causal.OpGet, Session: c.id, Key: key})
+	c.s.start(c.waiter, causal.Op{Kind: causal.OpGet, Session: c.id, Key: key, Latest: c.locked})
 	if len(c.next) > 0 && !c.waiter.done() {
 		// This one takes its time, and so would each of those behind it: let the cache fetch them all meanwhile. They are
 		// still read one after the other.
@@ -171,7 +172,7 @@ func (c *session) MGet(_ context.Context, keys []string) ([]causal.Value, error)
 		v, err := c.Get(context.Background(), keys[0])
 		return []causal.Value{v}, err
 	}
-	r := c.run(causal.Op{Kind: causal.OpMGet, Keys: keys})
+	r := c.run(causal.Op{Kind: causal.OpMGet, Keys: keys, Latest: c.locked})
 	values := make([]causal.Value, len(r.Records))
 	for i := range r.Records {
 		values[i] = r.Records[i].Value
@@ -197,7 +198,14 @@ func (c *session) PutAsync(key string, v causal.Value) func() error {
 }
 
 // Lock implements resp.Session.
-func (c *session) Lock(keys ...string) func() { return c.s.keys.lock(keys) }
+func (c *session) Lock(keys ...string) func() {
+	unlock := c.s.keys.lock(keys)
+	c.locked = true
+	return func() {
+		c.locked = false
+		unlock()
+	}
+}
 
 // DBSize implements resp.Session.
 func (c *session) DBSize(context.Context) (int64, error) {

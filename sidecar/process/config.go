@@ -121,7 +121,7 @@ type RedisLimits struct {
 type Session struct {
 	// Scope is Pod (all connections to a sidecar are one session, the default) or Connection.
 	Scope string `json:"scope,omitempty"`
-	// Reads is how MGET reads: Latest (the default) or Snapshot.
+	// Reads is Latest (the default) or Snapshot: complete versions rather than newer ones that would bind the session.
 	Reads string `json:"reads,omitempty"`
 	// ReadTimeout and WriteTimeout bound an operation. Default 5s.
 	ReadTimeout  Duration `json:"readTimeout,omitempty"`

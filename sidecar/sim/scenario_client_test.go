@@ -12,6 +12,7 @@ import (
 // The commands of a session:
 //
 //	alice put x 1            alice del x              alice get x              alice mget x y
+//	alice latest x           a get before a modification: the newest, also in mode snapshot
 //	alice token T            bob resume T             alice wait [RING]        until its writes are in a ring, or complete
 //
 // The answer to a read tells whether it was in-flight and where it came from.
@@ -55,8 +56,8 @@ func (s *scenario) operation(what string, args []string) (causal.Op, error) {
 		return causal.Op{Kind: causal.OpPut, Key: keys[0], Value: causal.Value{Data: []byte(args[1])}}, nil
 	case what == "del" && len(args) == 1:
 		return causal.Op{Kind: causal.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
-	case what == "get" && len(args) == 1:
-		return causal.Op{Kind: causal.OpGet, Key: keys[0]}, nil
+	case (what == "get" || what == "latest") && len(args) == 1:
+		return causal.Op{Kind: causal.OpGet, Key: keys[0], Latest: what == "latest"}, nil
 	case what == "mget":
 		return causal.Op{Kind: causal.OpMGet, Keys: keys}, nil
 	case what == "token" && len(args) == 1:
@@ -81,7 +82,7 @@ func (s *scenario) answer(p *process, what string, args []string, r *causal.Resu
 		return r.Err.String()
 	}
 	switch what {
-	case "get":
+	case "get", "latest":
 		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
 	case "mget":
 		var b strings.Builder

@@ -81,7 +81,7 @@ func (p *process) next() {
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
 	default:
-		p.issue(causal.Op{Kind: causal.OpGet, Key: key})
+		p.issue(causal.Op{Kind: causal.OpGet, Key: key, Latest: r%5 == 0}) // as before a modification
 	}
 }
 

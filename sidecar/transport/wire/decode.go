@@ -109,6 +109,8 @@ func (c *cursor) small(m *causal.Message) {
 		m.Hit = c.bool()
 	case fVersionOnly:
 		m.VersionOnly = c.bool()
+	case fOlder:
+		m.Older = c.bool()
 	case fHash:
 		m.Hash = c.fixed()
 	case fCut:

@@ -107,6 +107,7 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 			dst = protowire.AppendFixed64(dst, math.Float64bits(l))
 		}
 	}
+	dst = appendBool(dst, fOlder, m.Older)
 	return dst
 }
 

@@ -127,6 +127,7 @@ func message() *rapid.Generator[causal.Message] {
 			Clean:       rapid.Bool().Draw(t, "clean"),
 			Hit:         rapid.Bool().Draw(t, "hit"),
 			VersionOnly: rapid.Bool().Draw(t, "version only"),
+			Older:       rapid.Bool().Draw(t, "older"),
 			From:        node().Draw(t, "from"),
 			To:          node().Draw(t, "to"),
 			ID:          rapid.Uint64().Draw(t, "id"),

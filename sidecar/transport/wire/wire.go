@@ -58,6 +58,7 @@ const (
 	fDuration    = 21
 	fVectors     = 22
 	fLatencies   = 23
+	fOlder       = 24
 )
 
 // Field numbers of the smaller messages in wire.proto. Version, Record and Dep begin alike.
