@@ -23,6 +23,8 @@ type CoordinatorConfig struct {
 	PublishEvery, IdleEvery time.Duration
 	// ResendAfter is when an unacknowledged put is sent again.
 	ResendAfter time.Duration
+	// Unpipelined holds a session's put back from a ring until the ring has acknowledged the one before, as Karma does.
+	Unpipelined bool
 	Broken      Faults
 }
 
@@ -52,8 +54,9 @@ type write struct {
 	index    uint64        // in the log
 	acked    topology.RingSet
 	durable  bool
-	released bool // on its way to the rings
-	size     int  // bytes it counts for in the bound
+	released bool   // on its way to the rings
+	before   *write // of its session, with Unpipelined
+	size     int    // bytes it counts for in the bound
 }
 
 // Coordinator is a client coordinator: write buffer, propagation to every ring at its own pace, and completion
@@ -160,6 +163,9 @@ func (c *Coordinator) restore(replay []Message) {
 				session: m.Session, sidecar: m.From}
 			byID := max(len(m.Deps)-int(m.Epoch), 0)
 			w.deps = append(w.deps, m.Deps[:byID]...)
+			if line := c.sessions[client{m.From, m.Session}]; line != nil {
+				c.chain(w, line.last)
+			}
 			c.follow(w, m.Deps[byID:])
 			c.insert(w)
 			c.release(w)
@@ -249,11 +255,19 @@ func (c *Coordinator) put(now Now, m *Message) {
 	}
 	direct := c.depsOf(m, line)
 	c.follow(w, direct)
+	c.chain(w, line.last)
 	line.last, line.slot = w.rec.Version, w.slot
 	c.insert(w)
 	c.append(c.logged(w, m.Seq, direct))
 	if c.cfg.Broken.has(PropagateBeforeDurable) {
 		c.release(w)
+	}
+}
+
+// chain notes which write of its session w comes after.
+func (c *Coordinator) chain(w *write, last Version) {
+	if c.cfg.Unpipelined {
+		w.before = c.byHLC[last.HLC]
 	}
 }
 

@@ -62,13 +62,24 @@ func (c *Coordinator) pumpAll(now Now) {
 // pump sends what the window of the lane has room for.
 func (c *Coordinator) pump(now Now, l *lane) {
 	for l.next < len(l.queue) && l.inflight < c.cfg.Window {
+		if w := l.queue[l.next].before; w != nil && !w.acked.Has(l.ring) {
+			return
+		}
 		if l.inflight == 0 {
 			l.resendAt = now.Mono + int64(c.cfg.ResendAfter)<<l.backoff
 		}
 		c.putAfter(l, l.next)
+		if !l.queue[l.next].acked.Has(l.ring) { // an earlier life of this coordinator may have sent it
+			l.inflight++
+		}
 		l.next++
-		l.inflight++
 	}
+	l.advance()
+}
+
+// sent reports whether a write of the lane is among those under way.
+func (l *lane) sent(w *write) bool {
+	return l.next > l.head && w.rec.Version.HLC <= l.queue[l.next-1].rec.Version.HLC
 }
 
 // resend sends again what is under way: to a middleman that has lost its memory all of it, else what it has not
@@ -131,7 +142,9 @@ func (c *Coordinator) acknowledged(now Now, m *Message) {
 			continue
 		}
 		w.acked = w.acked.With(l.ring)
-		l.inflight--
+		if l.sent(w) {
+			l.inflight--
+		}
 		l.backoff, c.progress = 0, true
 		if w.acked == c.rings {
 			c.completed(w)
@@ -139,6 +152,10 @@ func (c *Coordinator) acknowledged(now Now, m *Message) {
 	}
 	l.advance()
 	c.advance()
+	if c.cfg.Unpipelined {
+		c.pumpAll(now) // puts for other shards may have waited for these
+		return
+	}
 	c.pump(now, l)
 }
 
@@ -193,7 +210,7 @@ func (c *Coordinator) completed(w *write) {
 	}
 	delete(c.byHLC, w.rec.Version.HLC)
 	c.bytes -= w.size
-	w.rec.Value, w.deps, w.need = Value{}, nil, nil // an older write may keep its place in the order for long
+	w.rec.Value, w.deps, w.need, w.before = Value{}, nil, nil, nil // an older write may keep its place in the order for long
 	for r := range c.cfg.Topology.Rings {
 		l := c.laneTo(topology.RingID(r), w.slot)
 		l.complete = append(l.complete, w.rec.Version)

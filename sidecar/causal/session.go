@@ -100,8 +100,11 @@ func (s *Sidecar) observe(now Now, ss *session, rec Record, slot topology.Slot, 
 	if ss.mine(v) {
 		return true
 	}
-	if status == InFlight && !s.known.Complete(v) {
-		rings := s.known.RingsWith(v).With(ring)
+	if status == InFlight && (s.cfg.AskEach || !s.known.Complete(v)) {
+		rings := topology.RingsOf(ring)
+		if !s.cfg.OneRing {
+			rings |= s.known.RingsWith(v)
+		}
 		if s.rings(ss)&rings == 0 && !s.cfg.Broken.has(TwoRings) {
 			return false
 		}
@@ -123,7 +126,11 @@ func (s *Sidecar) bind(now Now, ss *session, v Version, slot topology.Slot, ring
 		}
 	}
 	ss.ops++ // a put that is under way was sent before this read, and must not lift it
-	ss.restrict = append(ss.restrict, &restriction{version: v, slot: slot, at: ss.ops, since: now.Mono, rings: rings})
+	since := now.Mono
+	if s.cfg.AskEach {
+		since -= int64(s.cfg.LagBound) // at once
+	}
+	ss.restrict = append(ss.restrict, &restriction{version: v, slot: slot, at: ss.ops, since: since, rings: rings})
 }
 
 // lift drops the restrictions for which f holds.
@@ -158,11 +165,13 @@ func (s *Sidecar) completeOwn(ss *session, w *ownWrite) {
 // sweep applies the vectors to a session, and reports whether anything is left that they may change.
 func (s *Sidecar) sweep(ss *session) bool {
 	for _, r := range ss.restrict {
-		if rings := r.rings | s.known.RingsWith(r.version); rings != r.rings {
+		if rings := r.rings | s.known.RingsWith(r.version); rings != r.rings && !s.cfg.OneRing {
 			r.rings, ss.boundOK = rings, false
 		}
 	}
-	ss.lift(func(r *restriction) bool { return s.known.Complete(r.version) })
+	if !s.cfg.AskEach {
+		ss.lift(func(r *restriction) bool { return s.known.Complete(r.version) })
+	}
 	// Own writes stand in the order of acknowledgement, and mostly complete in it.
 	n := 0
 	for ; n < len(ss.order); n++ {

@@ -25,6 +25,9 @@ type SidecarConfig struct {
 	MaxOwnBytes int
 	// MaxBound bounds the in-flight versions that a session may have read; beyond it reads of further ones wait.
 	MaxBound int
+	// OneRing binds a session to the one ring that it read from, and AskEach lifts restrictions by notify-after and not by
+	// SV, as Karma does.
+	OneRing, AskEach bool
 	// LagBound is when a restriction that SV does not lift is asked for in every ring.
 	LagBound time.Duration
 	// TokenKey authenticates session tokens.
@@ -394,7 +397,9 @@ func (s *Sidecar) depStatus(now Now, m *Message) {
 }
 
 func (s *Sidecar) noted(r *restriction, m *Message) {
-	r.rings = r.rings.With(m.Ring)
+	if !s.cfg.OneRing {
+		r.rings = r.rings.With(m.Ring)
+	}
 	if m.Clean {
 		r.clean = r.clean.With(m.Ring)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/local"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -38,6 +39,7 @@ type localFlags struct {
 	endpointsFile string
 	duration      time.Duration
 	pprof         bool
+	without       []string
 }
 
 // NewLocalCommand returns `causalstore local`.
@@ -70,6 +72,7 @@ While it runs, its admin address takes faults and shows the state:
 	fs.StringVar(&f.scope, "session-scope", "pod", "what one session is: pod (all connections to a port) or connection")
 	fs.StringVar(&f.reads, "reads", "latest", "latest, or snapshot: complete versions rather than newer ones that would bind the session")
 	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays with its data centre's ring (COPS-PR)")
+	fs.StringSliceVar(&f.without, "without", nil, "for comparison, do without what goes beyond Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centres")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centres")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
@@ -108,8 +111,32 @@ func (f *localFlags) options() (local.Options, error) {
 	default:
 		return o, fmt.Errorf("--binding %q: give dynamic or static", f.binding)
 	}
+	if o.Tune, err = tuneWithout(f.without); err != nil {
+		return o, err
+	}
 	o.Logger, err = f.log.logger(os.Stderr)
 	return o, err
+}
+
+// tuneWithout switches improvements over Karma off, by name.
+func tuneWithout(names []string) (local.Tune, error) {
+	var oneRing, askEach, unpipelined bool
+	for _, n := range names {
+		switch n {
+		case "ring-sets":
+			oneRing = true
+		case "sv-lifting":
+			askEach = true
+		case "pipelining":
+			unpipelined = true
+		default:
+			return local.Tune{}, fmt.Errorf("--without %q: give ring-sets, sv-lifting, pipelining, or several with commas", n)
+		}
+	}
+	return local.Tune{
+		Coordinator: func(c *causal.CoordinatorConfig) { c.Unpipelined = unpipelined },
+		Sidecar:     func(c *causal.SidecarConfig) { c.OneRing, c.AskEach = oneRing, askEach },
+	}, nil
 }
 
 func scopeOf(s string) (node.Scope, error) {

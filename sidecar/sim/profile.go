@@ -48,6 +48,7 @@ var profiles = []Profile{
 	{"clocks", "coordinators with little to do crash and come back with their clocks behind; clocks jump", clocks},
 	{"partitions", "data centres are cut off from each other most of the time; many rings", partitions},
 	{"distances", "rings spread over very different distances, sessions with many connections that read all of them at once", distances},
+	{"karma", "without some of what goes beyond Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"contention", "no faults but links that break: many sessions hammer one or two keys", contention},
 }
 
@@ -183,6 +184,13 @@ func distances(p *plan, rng *rand.Rand) {
 	p.think, p.length = ms(2, 30, rng), ms(1500, 3500, rng)
 	p.mix = mix{put: 15 + rng.IntN(20), mget: rng.IntN(5), token: rng.IntN(2)}
 	p.harmEach, p.harms = ms(100, 500, rng), weights{Congest: 4, Cut: 3}
+}
+
+func karma(p *plan, rng *rand.Rand) {
+	n := 1 + rng.IntN(7)
+	p.set.OneRing, p.set.AskEach, p.set.Unpipelined = n&1 > 0, n&2 > 0, n&4 > 0
+	p.mix.put = 20 + rng.IntN(30)
+	p.sessions, p.procs = span{1, 3}, span{1, 3}
 }
 
 func contention(p *plan, rng *rand.Rand) {

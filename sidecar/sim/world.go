@@ -42,10 +42,12 @@ type Settings struct {
 	Seed   uint64
 	Static bool
 	Cache  bool
-	// Snapshot is the mode of MGET.
+	// Snapshot is the mode of reads.
 	Snapshot bool
-	Lease    time.Duration
-	KeepMs   int64
+	// OneRing, AskEach and Unpipelined switch off what goes beyond Karma.
+	OneRing, AskEach, Unpipelined bool
+	Lease                         time.Duration
+	KeepMs                        int64
 	// MaxDeps and MaxOwnBytes make rare paths common when small.
 	MaxDeps, MaxOwnBytes int
 	// MaxBufferBytes bounds what a coordinator holds of incomplete writes; 0: the default.
@@ -107,7 +109,7 @@ func (w *World) start(n *node) {
 	switch n.id.Part {
 	case topology.Coordinator:
 		cfg := causal.DefaultCoordinatorConfig(w.topo, n.id)
-		cfg.Broken = w.set.Broken
+		cfg.Broken, cfg.Unpipelined = w.set.Broken, w.set.Unpipelined
 		cfg.PublishEvery = 20 * time.Millisecond
 		if w.set.MaxDeps > 0 {
 			cfg.MaxDeps = w.set.MaxDeps
@@ -151,6 +153,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]causal.R
 	n.results = results
 	cfg := causal.DefaultSidecarConfig(w.topo, id)
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.set.Static, w.set.Cache, w.set.Snapshot, w.set.Broken
+	cfg.OneRing, cfg.AskEach = w.set.OneRing, w.set.AskEach
 	cfg.LagBound = 500 * time.Millisecond
 	cfg.TokenKey = []byte("simulation")
 	if w.set.MaxOwnBytes > 0 {
