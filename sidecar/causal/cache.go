@@ -2,7 +2,6 @@ package causal
 
 import (
 	"slices"
-	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -31,20 +30,19 @@ func DefaultCacheConfig(t *topology.Topology, self topology.Node) CacheConfig {
 // entryOverhead is what an entry costs beside its key and value, in bytes.
 const entryOverhead = 160
 
-// olderFor is how long an older version is served: then the next one may be complete.
-const olderFor = 250 * time.Millisecond
-
 // entry is one cached value; only stable ones are.
 type entry struct {
 	key   string
 	rec   Record
 	from  *source
 	epoch uint64 // of the stream that brought it
-	// next is the HLC of the version that came after it, if there was one already: it is then for unbound sessions that
-	// have seen less, until olderUntil.
-	next       HLC
-	olderUntil int64
+	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest one at or below
+	// every HLC from its own up to there.
+	next HLC
 }
+
+// newestUpTo reports whether no version at or below h came after this one.
+func (e *entry) newestUpTo(h HLC) bool { return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next) }
 
 // flight is one read-through that is under way; whoever wants the same key joins it.
 type flight struct {
@@ -66,9 +64,9 @@ type flightKey struct {
 }
 
 type waiter struct {
-	to   topology.Node
-	id   uint64
-	seen HLC // with Older
+	to        topology.Node
+	id        uint64
+	cut, seen HLC // with Older
 }
 
 // Cache is the read-through cache of a DC, or one part of it (PROTOCOL §6).
@@ -135,14 +133,14 @@ func (c *Cache) Step(now Now, m *Message) {
 // get answers from memory or reads through.
 func (c *Cache) get(now Now, m *Message) {
 	e, ok := c.lru.Get(topology.Hash(m.Key))
-	w := waiter{m.From, m.ID, m.HLC}
-	if ok && e.key == m.Key && e.valid(now) && c.serves(now, e, m) {
+	w := waiter{m.From, m.ID, m.Cut, m.HLC}
+	if ok && e.key == m.Key && e.valid(now) && c.serves(e, m) {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
 		c.reply(w, Message{Record: e.rec, Status: Stable, Hit: true, Ring: topology.NoRing})
 		return
 	}
-	if m.Cut != 0 {
+	if m.Cut != 0 && !m.Older {
 		// PROTOCOL §9: a value above the cut is a miss, and no fill of today's value answers it.
 		c.reply(w, Message{Err: ErrNotFound})
 		return
@@ -160,16 +158,17 @@ func (c *Cache) get(now Now, m *Message) {
 	c.launch(now, f)
 }
 
-// serves reports whether a valid entry answers a get: at a cut, if it is the newest version at or below; else if it is the
-// newest version that the reader may have seen.
-func (c *Cache) serves(now Now, e *entry, m *Message) bool {
+// serves reports whether a valid entry answers a get.
+func (c *Cache) serves(e *entry, m *Message) bool {
 	switch {
-	case m.Cut != 0:
-		return e.rec.Version.HLC <= m.Cut && (e.next == 0 || m.Cut < e.next)
-	case e.next == 0:
+	case m.Older && c.cfg.Broken.has(OlderUnchecked):
 		return true
+	case m.Older:
+		return e.newestUpTo(max(m.Cut, m.HLC))
+	case m.Cut != 0:
+		return e.newestUpTo(m.Cut)
 	}
-	return m.Older && now.Mono < e.olderUntil && (m.HLC < e.next || c.cfg.Broken.has(OlderUnchecked))
+	return e.next == 0
 }
 
 func (c *Cache) reply(w waiter, m Message) {
@@ -213,11 +212,13 @@ func (c *Cache) ask(now Now, f *flight) {
 }
 
 func (c *Cache) sendFill(f *flight) {
-	seen := HLC(0)
-	for _, w := range f.waiters[:f.early] {
-		seen = max(seen, w.seen)
+	m := Message{Kind: KindFill, From: c.cfg.Self, To: f.from.mm, ID: f.id, Key: f.key, Epoch: f.epoch, Older: f.older}
+	if f.older {
+		for _, w := range f.waiters[:f.early] {
+			m.Cut, m.HLC = max(m.Cut, w.cut), max(m.HLC, w.seen)
+		}
 	}
-	c.send(Message{Kind: KindFill, From: c.cfg.Self, To: f.from.mm, ID: f.id, Key: f.key, Epoch: f.epoch, Older: f.older, HLC: seen})
+	c.send(m)
 }
 
 // land answers the first n waiters of a flight, and ends it if these were all.
@@ -248,10 +249,10 @@ func (c *Cache) filled(now Now, s *source, m *Message) {
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before this arrived, but for what it is older
 		// than: all who wait and have not seen that may have it.
-		c.insert(now, f.key, m, s)
+		c.insert(f.key, m, s)
 		n := len(f.waiters)
 		if m.Cut != 0 && !c.cfg.Broken.has(OlderUnchecked) {
-			n = f.sort(func(w waiter) bool { return w.seen < m.Cut })
+			n = f.sort(func(w waiter) bool { return max(w.cut, w.seen) < m.Cut })
 		}
 		c.landAndLaunch(now, f, answer, n)
 		return
@@ -284,8 +285,8 @@ func (f *flight) sort(first func(waiter) bool) int {
 }
 
 // insert keeps the answer to a fill.
-func (c *Cache) insert(now Now, key string, m *Message, s *source) {
-	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut, olderUntil: now.Mono + int64(olderFor)}
+func (c *Cache) insert(key string, m *Message, s *source) {
+	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut}
 	hash := topology.Hash(key)
 	c.lru.Remove(hash)
 	c.lru.Add(hash, e)

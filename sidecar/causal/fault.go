@@ -30,9 +30,9 @@ const (
 	ReadPastStaged                        // middleman: a bound reader does not wait for puts that it may have to see
 	RestartUnsynced                       // middleman: a bound reader is served before what was received earlier is here again
 	TrustFailedWrite                      // middleman: a write that failed and can be read counts as durable
-	OlderThanSeen                         // middleman: an older version is given whatever the reader has seen
+	OlderThanSeen                         // middleman: the version at a cut is given whatever the reader has seen
 	SupersededKeepsOlder                  // middleman: a write that loses is not told to the caches, which may hold older versions
-	OlderUnchecked                        // cache: an older version is served whatever the reader has seen
+	OlderUnchecked                        // cache: an older version is served whatever came next
 	InvalidateLate                        // cache: acknowledges an invalidation before the copy is gone
 	FillUnordered                         // cache: ignores the order of the stream
 	LeaseFromReceipt                      // cache: counts the lease from when the grant arrived
@@ -45,6 +45,7 @@ const (
 	OwnUnchecked                          // session: the own write is served whatever was seen
 	CutBeyondSV                           // session: the snapshot cut is the greatest SV, not the least
 	CutBelowSeen                          // session: a snapshot cut below what the session has seen is used
+	CutWithoutOwn                         // session: a complete own write is not laid over a cut below it
 	SnapshotBound                         // session: a bound session uses a snapshot cut
 	MGetOneRound                          // session: MGET takes what it finds first
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
@@ -57,7 +58,7 @@ var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early"
 	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write",
 	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
 	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
-	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "snapshot-bound", "mget-one-round", "resume-without-last"}
+	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last"}
 
 func (f Fault) String() string { return faultNames[f] }
 

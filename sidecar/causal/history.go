@@ -2,8 +2,7 @@ package causal
 
 import "slices"
 
-// history holds the versions of keys that newer ones have replaced, for snapshot cuts and for
-// readers that would rather not be bound (PROTOCOL §9).
+// history holds the versions of keys that newer ones have replaced, for snapshot cuts (PROTOCOL §9).
 //
 // For each key the list is complete from its lowest entry up to the version in storage: a cut below the lowest entry
 // cannot be answered, one at or above it can.
@@ -58,29 +57,16 @@ func (h *history) superseded(key string, rec Record) {
 	h.trim()
 }
 
-// at returns the newest old version at or below cut; the caller has seen that the current one is above it.
-func (h *history) at(key string, cut HLC) (Record, bool) {
-	vs := h.keys[key]
-	if vs == nil {
-		return Record{}, false
-	}
-	for i := len(vs.old) - 1; i >= 0; i-- {
-		if vs.old[i].Version.HLC <= cut {
-			return vs.old[i], true
-		}
-	}
-	return Record{}, false
-}
-
-// newest returns the newest old version for which f holds, and the HLC of the one that came next.
-func (h *history) newest(key string, f func(Version) bool) (rec Record, next HLC, ok bool) {
+// at returns the newest old version at or below cut, and the HLC of the one that came next; the caller has seen that the
+// current one is above the cut.
+func (h *history) at(key string, cut HLC) (rec Record, next HLC, ok bool) {
 	vs := h.keys[key]
 	if vs == nil {
 		return Record{}, 0, false
 	}
 	next = vs.current.HLC
 	for i := len(vs.old) - 1; i >= 0; i-- {
-		if f(vs.old[i].Version) {
+		if vs.old[i].Version.HLC <= cut {
 			return vs.old[i], next, true
 		}
 		next = vs.old[i].Version.HLC

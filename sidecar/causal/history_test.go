@@ -12,13 +12,16 @@ func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
 	h.overwritten("k", Missing(0), rec(10, "").Version)
 	h.overwritten("k", rec(10, "a"), rec(30, "").Version)
 	h.superseded("k", rec(20, "b")) // processed after 30, and before it in order
-	for cut, want := range map[HLC]string{9: "", 10: "a", 19: "a", 20: "b", 29: "b"} {
-		if r, ok := h.at("k", cut); !ok || string(r.Value.Data) != want {
-			t.Errorf("at %d: %q, %v; want %q", cut, r.Value.Data, ok, want)
+	for cut, want := range map[HLC]struct {
+		data string
+		next HLC
+	}{9: {"", 10}, 10: {"a", 20}, 19: {"a", 20}, 20: {"b", 30}, 29: {"b", 30}} {
+		if r, next, ok := h.at("k", cut); !ok || string(r.Value.Data) != want.data || next != want.next {
+			t.Errorf("at %d: %q until %d, %v; want %v", cut, r.Value.Data, next, ok, want)
 		}
 	}
 	h.prune(20)
-	if r, ok := h.at("k", 25); !ok || string(r.Value.Data) != "b" {
+	if r, _, ok := h.at("k", 25); !ok || string(r.Value.Data) != "b" {
 		t.Errorf("after pruning to 20, at 25: %q, %v; want b", r.Value.Data, ok)
 	}
 }
@@ -29,11 +32,11 @@ func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
 	h.overwritten("k", rec(10, "a"), rec(30, "").Version)
 	h.overwritten("k", rec(30, "c"), rec(50, "").Version)
 	h.prune(40)
-	if r, ok := h.at("k", 20); ok {
+	if r, _, ok := h.at("k", 20); ok {
 		t.Errorf("at 20, which was pruned: %q", r.Value.Data)
 	}
 	h.superseded("k", rec(15, "late")) // below the lowest: what came between is not known
-	if r, ok := h.at("k", 20); ok {
+	if r, _, ok := h.at("k", 20); ok {
 		t.Errorf("at 20: %q from a write below what is complete", r.Value.Data)
 	}
 }

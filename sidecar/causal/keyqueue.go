@@ -153,18 +153,21 @@ func (m *Middleman) readStep(now Now, o *keyOp, r StorageResult) {
 	switch {
 	case r.Failed:
 		reply.Err = ErrStorage
+	case o.msg.Older && !r.Foreign:
+		reply.Record, reply.Cut = m.older(o, r.Record)
 	case o.msg.Cut != 0 && r.Record.Version.HLC > o.msg.Cut:
 		var ok bool
-		if reply.Record, ok = m.hist.at(o.key, o.msg.Cut); !ok {
+		if reply.Record, _, ok = m.hist.at(o.key, o.msg.Cut); !ok {
 			m.stats.CutsTooOld++
 			reply.Err = ErrCutTooOld
 		}
-	case o.msg.Older && !r.Foreign:
-		reply.Record, reply.Cut = m.unbinding(o.key, r.Record, o.msg.HLC)
 	default:
 		reply.Record = r.Record
 	}
 	reply.Status = m.status(o.key, reply.Record.Version)
+	if o.msg.Older && reply.Record.Version.HLC <= o.msg.Cut {
+		reply.Status = Stable // the reader has newer vectors
+	}
 	if r.Foreign {
 		reply.Status = InFlight // nothing is known of it: it must not be cached
 	}
@@ -189,24 +192,21 @@ func (m *Middleman) readStep(now Now, o *keyOp, r StorageResult) {
 	}
 }
 
-// unbinding returns what an unbound session reads that would rather not be bound: the version in storage, or if that is
-// in-flight and newer than all that the session has seen, the newest older one of which neither is true, and the HLC of
-// the one that came next.
+// older returns the newest version at or below what the reader has seen and knows to be complete, and the HLC of the next
+// one. If that is not remembered any more, the version in storage has to do.
 //
-// The session misses nothing: every write of the key in its past is complete, so it is here, and its HLC is not above
-// seen. So the older version serves any unbound session that has seen less than the next one, for ever; but for later
-// writes of the key, which are told to the caches as always.
-func (m *Middleman) unbinding(key string, current Record, seen HLC) (Record, HLC) {
+// The reader misses nothing: it is unbound, so every write in its past is complete and therefore here, and not above what
+// it has seen.
+func (m *Middleman) older(o *keyOp, current Record) (Record, HLC) {
+	upTo := max(o.msg.Cut, o.msg.HLC)
 	if m.cfg.Broken.has(OlderThanSeen) {
-		seen = 0
+		upTo = o.msg.Cut
 	}
-	good := func(v Version) bool { return v.HLC <= seen || m.status(key, v) == Stable }
-	if good(current.Version) {
-		return current, 0
-	}
-	if rec, next, ok := m.hist.newest(key, good); ok {
-		m.stats.OlderReads++
-		return rec, next
+	if current.Version.HLC > upTo {
+		if rec, next, ok := m.hist.at(o.key, upTo); ok {
+			m.stats.OlderReads++
+			return rec, next
+		}
 	}
 	return current, 0
 }

@@ -14,10 +14,10 @@ const (
 	KindNone Kind = iota
 
 	// Reads.
-	KindGet       // sidecar -> middleman or cache: ID Key Cut VersionOnly Older HLC(greatest seen, if it is bound or Older)
+	KindGet       // sidecar -> middleman or cache: ID Key Cut(everything at or below is complete) VersionOnly Older HLC(greatest seen, if it is bound or Older)
 	KindGetReply  // -> sidecar: ID Record Status Ring Hit Err
-	KindFill      // cache -> middleman: ID Key Epoch Older HLC
-	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Epoch Seq Cut(of an older version: that of the next one)
+	KindFill      // cache -> middleman: ID Key Epoch Older Cut HLC
+	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Epoch Seq Cut(HLC of the next version, if there is one)
 
 	// Writes.
 	KindPut      // sidecar -> coordinator: ID Session Seq Key Record.Value HLC(floor) Deps
@@ -42,7 +42,7 @@ const (
 	KindStreamReset   // middleman -> cache: Epoch(greatest seen) Session(incarnation) : open a new one, above it
 	KindLease         // cache -> middleman: Epoch ID Seq(cumulative acknowledgement)
 	KindLeaseGrant    // middleman -> cache, on the stream: Epoch Seq ID Duration
-	KindInvalidate    // middleman -> cache, on the stream: Epoch Seq Hash
+	KindInvalidate    // middleman -> cache, on the stream: Epoch Seq Hash HLC(of the new version)
 	KindInvalidateAck // cache -> middleman: Epoch Seq(cumulative)
 
 	// Stability.
@@ -115,7 +115,7 @@ type Message struct {
 	Clean       bool // KindDepStatus: also acknowledged, with its dependencies; KindPutAfter
 	Hit         bool // KindGetReply: answered from the cache
 	VersionOnly bool // KindGet: the value is not wanted
-	Older       bool // KindGet, KindFill: rather an older version that is complete than an in-flight one
+	Older       bool // KindGet, KindFill: the newest version at or below Cut and HLC, not the newest of all
 
 	From, To topology.Node
 	ID       uint64

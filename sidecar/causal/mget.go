@@ -53,17 +53,21 @@ func (s *Sidecar) mget(now Now, c *call) {
 }
 
 // snapshotCut chooses a cut at which everything is complete and that contains all the session has seen, if there is one.
-// Being unbound is not enough: a version that was marked stable on its own, and an own write, may be above the least SV.
+// Being unbound is not enough: a version that was marked stable on its own may be above the least SV. Own writes above the
+// cut are laid over it.
 func (s *Sidecar) snapshotCut(c *call) bool {
 	ss := c.s
 	if !s.unbound(ss) && !s.cfg.Broken.has(SnapshotBound) {
 		return false
 	}
-	cut := s.known.MinSV()
+	cut := s.snapshot()
+	if needed := max(ss.seen, ss.cut); cut < needed {
+		cut = s.known.MinSV()
+	}
 	if s.cfg.Broken.has(CutBeyondSV) {
 		cut = s.known.MaxSV()
 	}
-	if cut < max(ss.seen, ss.ownDone, ss.cut) && !s.cfg.Broken.has(CutBelowSeen) && !s.cfg.Broken.has(SnapshotBound) {
+	if cut < max(ss.seen, ss.cut) && !s.cfg.Broken.has(CutBelowSeen) && !s.cfg.Broken.has(SnapshotBound) {
 		return false
 	}
 	if cut == 0 {

@@ -121,6 +121,8 @@ type Middleman struct {
 	waiting map[uint64]*keyOp // by storage op
 
 	at *cachedAt
+	// olderAt are, by key hash, the DCs with copies that are older than what stands in storage.
+	olderAt map[uint64]olderCopies
 	// invalidating counts, by key hash, the waits in all streams' pending.
 	invalidating map[uint64]int
 	streams      map[topology.Node]*stream
@@ -163,7 +165,7 @@ func NewMiddleman(cfg MiddlemanConfig, now Now) *Middleman {
 		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: NewStability(t),
 		puts: map[Version]*put{}, processed: map[Version]*done{}, marked: map[Version]struct{}{}, needs: map[Version]*need{},
 		watchers: map[Version][]watcher{}, acks: map[topology.Node][]Version{}, keys: map[string]*keyQueue{},
-		waiting: map[uint64]*keyOp{}, at: newCachedAt(len(t.DCs)), invalidating: map[uint64]int{}, fronts: map[frontKey]*front{},
+		waiting: map[uint64]*keyOp{}, at: newCachedAt(len(t.DCs)), olderAt: map[uint64]olderCopies{}, invalidating: map[uint64]int{}, fronts: map[frontKey]*front{},
 		staged: map[string][]*put{}, lanes: make([]*inlane, t.Origins()+1), streams: map[topology.Node]*stream{}, horizon: cfg.Horizon,
 	}
 	m.hist.init(cfg.MaxHistoryBytes)
@@ -370,6 +372,7 @@ func (m *Middleman) Tick(now Now) {
 		}
 	}
 	m.dropParked(now)
+	m.forgetOlder()
 	if len(m.marked) > maxMarked {
 		clear(m.marked) // at any time: they then count as in-flight until SV passes them
 	}

@@ -17,7 +17,7 @@ func (s *Sidecar) get(now Now, c *call) {
 		s.stats.Bound++
 	}
 	if e := ss.own[c.op.Key]; e != nil {
-		if ss.seen < e.version.HLC || s.cfg.Broken.has(OwnUnchecked) {
+		if (ss.seen < e.version.HLC || s.cfg.Broken.has(OwnUnchecked)) && !(e.complete && s.readsNewest(now, c)) {
 			s.serveOwn(now, c, e)
 			return
 		}
@@ -29,14 +29,18 @@ func (s *Sidecar) get(now Now, c *call) {
 
 // Prefetch asks the cache for keys that a session is likely to read next. It is not a read: what comes back is dropped
 // here, and only the cache remembers it.
-func (s *Sidecar) Prefetch(session uint64, keys []string) {
+func (s *Sidecar) Prefetch(now Now, session uint64, keys []string) {
 	ss := s.sessions[session]
 	if ss == nil || !s.cfg.UseCache || !s.unbound(ss) {
 		return
 	}
+	older, cut := s.cutServes(now), HLC(0)
+	if older {
+		cut = s.snapshot()
+	}
 	for _, k := range keys {
 		if cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(k)); ok && ss.own[k] == nil {
-			s.send(Message{Kind: KindGet, From: s.cfg.Self, To: cache, Key: k, Older: s.cfg.Snapshot, HLC: s.seenBy(ss, s.cfg.Snapshot)})
+			s.send(Message{Kind: KindGet, From: s.cfg.Self, To: cache, Key: k, Older: older, Cut: cut, HLC: s.seenBy(ss, older)})
 		}
 	}
 }
@@ -56,8 +60,14 @@ func (s *Sidecar) serveOwn(now Now, c *call, e *ownWrite) {
 // route sends a get to where it may be read.
 func (s *Sidecar) route(now Now, c *call) {
 	c.tries++
-	older := s.cfg.Snapshot && !c.op.Latest && s.unbound(c.s)
-	q := Message{Kind: KindGet, Key: c.op.Key, Older: older, HLC: s.seenBy(c.s, older)}
+	q := Message{Kind: KindGet, Key: c.op.Key}
+	if !s.readsNewest(now, c) {
+		q.Older, q.Cut = true, s.snapshot()
+	}
+	q.HLC = s.seenBy(c.s, q.Older)
+	if q.Older && c.own != nil {
+		q.HLC = max(q.HLC, c.own.version.HLC)
+	}
 	if late, ok := s.faultKeys[c.op.Key]; ok {
 		delete(s.faultKeys, c.op.Key)
 		s.gotten(now, c, &late)
@@ -97,14 +107,32 @@ func (s *Sidecar) binds(ss *session, v Version) bool {
 		!slices.ContainsFunc(ss.restrict, func(r *restriction) bool { return r.version == v })
 }
 
+// snapshot is the cut that unbound sessions read at in mode Snapshot: everything at or below is complete. It moves in steps,
+// so that what a cache fetches for one step serves all of it.
+func (s *Sidecar) snapshot() HLC {
+	cut, step := s.known.MinSV(), HLCAt(s.cfg.SnapshotEvery.Milliseconds())
+	if step > 0 {
+		cut -= cut % step
+	}
+	return cut
+}
+
+// readsNewest reports whether a call reads the newest version there is, and not that at a cut. A cut that stays behind,
+// since some data centre is away, would keep all that happens elsewhere from being seen.
+func (s *Sidecar) readsNewest(now Now, c *call) bool {
+	return c.op.Latest || !s.unbound(c.s) || !s.cutServes(now)
+}
+
+func (s *Sidecar) cutServes(now Now) bool {
+	cut := s.snapshot()
+	return s.cfg.Snapshot && cut != 0 && now.WallMs-cut.WallMs() <= (s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery).Milliseconds()
+}
+
 // seenBy is what a session tells a middleman. A bound one: puts older than this may have to be seen. To an unbound one all
-// that it may have to see is complete; if it would rather have an older version than be bound: that must not be older than
-// this.
+// that it may have to see is complete; if it reads older versions, they must not be older than this. Own writes above the
+// cut are laid over what is read.
 func (s *Sidecar) seenBy(ss *session, older bool) HLC {
-	switch {
-	case older:
-		return max(ss.seen, ss.ownDone)
-	case s.unbound(ss):
+	if !older && s.unbound(ss) {
 		return 0
 	}
 	return ss.seen

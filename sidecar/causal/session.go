@@ -18,12 +18,14 @@ type restriction struct {
 
 // ownWrite is an acknowledged put of the session until it is complete.
 type ownWrite struct {
-	version Version
-	key     string
-	value   Value
-	dropped bool   // the value fell out of memory: the coordinator's log has it
-	issued  uint64 // operation counter when the put was sent
-	cc      topology.Node
+	version  Version
+	key      string
+	value    Value
+	complete bool   // and yet above the cut that the session reads at
+	gone     bool   // it is in own no more
+	dropped  bool   // the value fell out of memory: the coordinator's log has it
+	issued   uint64 // operation counter when the put was sent
+	cc       topology.Node
 }
 
 // session is one causal session.
@@ -39,6 +41,7 @@ type session struct {
 	own      map[string]*ownWrite // newest own incomplete write of a key
 	pending  map[Version]*ownWrite
 	order    []*ownWrite // of pending, as acknowledged; some may be complete
+	kept     []*ownWrite // of own, complete, as they became that
 	ownBytes int
 	recent   [8]Version // own writes that completed lately: a middleman may not know it yet
 	recentAt int
@@ -125,6 +128,9 @@ func (s *Sidecar) bind(now Now, ss *session, v Version, slot topology.Slot, ring
 			return
 		}
 	}
+	if len(ss.restrict) == 0 {
+		s.stats.Bindings++
+	}
 	ss.ops++ // a put that is under way was sent before this read, and must not lift it
 	since := now.Mono
 	if s.cfg.AskEach {
@@ -147,11 +153,16 @@ func (ss *session) lift(f func(*restriction) bool) {
 func (s *Sidecar) completeOwn(ss *session, w *ownWrite) {
 	v := w.version
 	delete(ss.pending, v)
-	if ss.own[w.key] == w {
-		delete(ss.own, w.key)
-	}
-	if !w.dropped {
-		ss.ownBytes -= w.value.Size()
+	above := s.cfg.Snapshot && ss.own[w.key] == w && s.snapshot() < v.HLC && !s.cfg.Broken.has(CutWithoutOwn)
+	if above && !w.dropped {
+		w.complete = true
+		ss.kept = append(ss.kept, w)
+		s.activate(ss)
+	} else {
+		if above {
+			ss.seen = max(ss.seen, v.HLC) // to be read like any other
+		}
+		ss.disown(w)
 	}
 	ss.recent[ss.recentAt%len(ss.recent)] = v
 	ss.recentAt++
@@ -160,6 +171,28 @@ func (s *Sidecar) completeOwn(ss *session, w *ownWrite) {
 		ss.last = Dep{}
 	}
 	ss.lift(func(r *restriction) bool { return r.at <= w.issued || s.cfg.Broken.has(LiftByEarlierPut) })
+}
+
+// disown forgets the value of an own write.
+func (ss *session) disown(w *ownWrite) {
+	if ss.own[w.key] == w {
+		delete(ss.own, w.key)
+	}
+	if !w.dropped && !w.gone {
+		ss.ownBytes -= w.value.Size()
+	}
+	w.gone = true
+}
+
+// overlaid drops the complete own writes that are not above the cut any more.
+func (s *Sidecar) overlaid(ss *session) {
+	n := 0
+	for n < len(ss.kept) && ss.kept[n].version.HLC <= s.snapshot() {
+		ss.disown(ss.kept[n])
+		n++
+	}
+	clear(ss.kept[:n])
+	ss.kept = ss.kept[n:]
 }
 
 // sweep applies the vectors to a session, and reports whether anything is left that they may change.
@@ -186,7 +219,8 @@ func (s *Sidecar) sweep(ss *session) bool {
 	}
 	clear(ss.order[:n])
 	ss.order = ss.order[n:]
-	return len(ss.restrict) > 0 || len(ss.pending) > 0
+	s.overlaid(ss)
+	return len(ss.restrict) > 0 || len(ss.pending) > 0 || len(ss.kept) > 0
 }
 
 func (s *Sidecar) activate(ss *session) {
@@ -220,15 +254,15 @@ func (s *Sidecar) wrote(ss *session, c *call, v Version) {
 		ss.last = Dep{v, c.slot}
 	}
 	ss.ownBytes += w.value.Size()
+	if old := ss.own[w.key]; old == nil || old.version.Less(v) {
+		ss.own[w.key] = w
+	}
 	if s.known.Complete(v) || v.HLC <= ss.ownDone { // a later one is complete, so this one is
 		s.completeOwn(ss, w)
 		return
 	}
 	ss.pending[v] = w
 	ss.order = append(ss.order, w)
-	if old := ss.own[w.key]; old == nil || old.version.Less(v) {
-		ss.own[w.key] = w
-	}
 	s.activate(ss)
 	if ss.ownBytes > s.cfg.MaxOwnBytes {
 		s.shed(ss)
@@ -237,6 +271,11 @@ func (s *Sidecar) wrote(ss *session, c *call, v Version) {
 
 // shed drops the values of own writes from memory, oldest first, until half of the bound is free.
 func (s *Sidecar) shed(ss *session) {
+	for len(ss.kept) > 0 && ss.ownBytes > s.cfg.MaxOwnBytes/2 {
+		ss.seen = max(ss.seen, ss.kept[0].version.HLC) // to be read like any other
+		ss.disown(ss.kept[0])
+		ss.kept = ss.kept[1:]
+	}
 	for _, w := range ss.order {
 		if ss.ownBytes <= s.cfg.MaxOwnBytes/2 {
 			return

@@ -15,9 +15,12 @@ type SidecarConfig struct {
 	Static bool
 	// UseCache reads of unbound sessions go through the DC's cache, if it has one.
 	UseCache bool
-	// Snapshot makes MGET of unbound sessions read at a cut, and GET rather an older version that is complete than one that
-	// would bind the session.
+	// Snapshot makes unbound sessions read at a cut at which everything is complete, and so stay unbound.
 	Snapshot bool
+	// SnapshotEvery is how far apart cuts are. Between two of them nothing that is cached goes out of date.
+	SnapshotEvery time.Duration
+	// MaxSnapshotLag is when such reads give up on a cut that stays behind, and take the newest versions.
+	MaxSnapshotLag time.Duration
 	// ReadTimeout and PutTimeout bound an operation.
 	ReadTimeout, PutTimeout time.Duration
 	// MaxOwnBytes bounds the values of incomplete own writes that a session keeps in memory; older ones are read from the
@@ -40,6 +43,7 @@ func DefaultSidecarConfig(t *topology.Topology, self topology.Node) SidecarConfi
 	return SidecarConfig{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxBound: 4096, LagBound: 2 * time.Second,
+		SnapshotEvery: 500 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
 	}
 }
 
@@ -155,6 +159,7 @@ type Sidecar struct {
 	results  []Result
 	suspect  map[topology.Node]int64 // coordinators, until when
 	askAt    int64
+	tickedAt int64
 	stats    SidecarStats
 
 	faultKeys map[string]Message // only for the LateReply fault: the last answer that came too late, by key
@@ -165,6 +170,8 @@ type SidecarStats struct {
 	Gets, Puts, MGets, MGetRounds, Snapshots               uint64
 	Own, CacheHits, Local, Remote                          uint64
 	Bound, InFlight, Reread, Retried, Unavailable, Unknown uint64
+	// Bindings counts how often a session became bound; BoundNs is the time that sessions were, taken at ticks.
+	Bindings, BoundNs uint64
 }
 
 // NewSidecar makes a sidecar without sessions.
@@ -426,7 +433,12 @@ func (s *Sidecar) Tick(now Now) {
 	}
 	clear(s.calls[len(kept):])
 	s.calls = kept
+	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
+	s.tickedAt = now.Mono
 	for _, ss := range s.active {
+		if len(ss.restrict) > 0 && !ss.closed {
+			s.stats.BoundNs += elapsed
+		}
 		for _, r := range ss.restrict {
 			if now.Mono-r.since >= int64(s.cfg.LagBound) {
 				r.since = now.Mono

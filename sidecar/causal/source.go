@@ -156,13 +156,34 @@ func (c *Cache) granted(now Now, s *source, m *Message) {
 	}
 }
 
-// invalidate drops the copies and only then confirms.
+// invalidate ends the use of a copy for all that may have seen the new version, and only then confirms. The others, who
+// read at or below a cut, may go on with it.
 func (c *Cache) invalidate(now Now, s *source, m *Message) {
 	c.stats.Invalidated++
 	if c.cfg.Broken.has(InvalidateLate) {
 		c.faultDrops = append(c.faultDrops, faultDrop{m.Hash, now.Mono + int64(300*time.Millisecond)})
 	} else {
-		c.lru.Remove(m.Hash)
+		c.outdate(m.Hash, m.HLC)
 	}
 	c.send(Message{Kind: KindInvalidateAck, From: c.cfg.Self, To: s.mm, Epoch: s.epoch, Seq: s.seq})
+}
+
+// outdate notes that a version came after the copy of a key; 0: nobody may use it any more.
+func (c *Cache) outdate(hash uint64, next HLC) {
+	e, ok := c.lru.Peek(hash)
+	switch {
+	case !ok:
+		return
+	case next == 0:
+		c.lru.Remove(hash)
+		return
+	case e.rec.Version.HLC > next: // it is newer itself
+		return
+	}
+	if e.next == 0 || next < e.next {
+		e.next = next
+	}
+	if e.next <= e.rec.Version.HLC {
+		c.lru.Remove(hash)
+	}
 }

@@ -156,21 +156,28 @@ func (m *Middleman) fillReply(now Now, req *Message, reply Message) {
 	}
 	s := m.streams[req.From]
 	reply.Kind = KindFillReply
+	if reply.Cut != 0 && m.olderFull() {
+		reply.Status = InFlight // always safe, and not cached
+	}
 	register := reply.Status == Stable && reply.Err == OK && s.alive(now)
 	if m.cfg.Broken.has(NegativeUntracked) && reply.Record.Value.Tombstone {
 		register = false
 	}
 	if hash := topology.Hash(req.Key); register {
-		if m.cfg.Broken.has(RegisterLate) {
+		switch {
+		case m.cfg.Broken.has(RegisterLate):
 			m.faultLate = append(m.faultLate, lateRegistration{hash, req.From.DC})
-		} else {
+		case reply.Cut != 0:
+			m.rememberOlder(hash, req.From.DC, reply.Cut)
+		default:
 			m.at.add(hash, req.From.DC)
 		}
 	}
 	m.onStream(s, reply)
 }
 
-// invalidate tells every cache that may hold an older value of p's key, and makes p wait for them. It also waits for the
+// invalidate tells every cache that may serve an older value of p's key to somebody who has seen p, and makes p wait for
+// them. A superseded p matters only to copies that are older than what stands in storage. It also waits for the
 // invalidations of the key that are under way for other writes: the copy that these are after may be older than p too, and
 // is registered no more.
 func (m *Middleman) invalidate(now Now, p *put, superseded bool) {
@@ -186,13 +193,26 @@ func (m *Middleman) invalidate(now Now, p *put, superseded bool) {
 			}
 		}
 	}
-	if !superseded || !m.cfg.Broken.has(SupersededKeepsOlder) { // a copy may be of a version that is older than both
+	next := p.rec.Version.HLC
+	if m.olderFull() {
+		next = 0
+	}
+	tell := func(dc topology.DC) bool {
+		cache, ok := m.cfg.Topology.CacheFor(dc, hash)
+		s := m.streams[cache]
+		if !ok || !s.alive(now) {
+			return false
+		}
+		m.stats.Invalidations++
+		m.onStream(s, Message{Kind: KindInvalidate, Hash: hash, HLC: next})
+		m.waitFor(now, s, s.seq, hash, p)
+		return true
+	}
+	m.tellOlder(hash, p, tell)
+	if !superseded {
 		m.at.take(hash, func(dc topology.DC) {
-			cache, ok := m.cfg.Topology.CacheFor(dc, hash)
-			if s := m.streams[cache]; ok && s.alive(now) {
-				m.stats.Invalidations++
-				m.onStream(s, Message{Kind: KindInvalidate, Hash: hash})
-				m.waitFor(now, s, s.seq, hash, p)
+			if tell(dc) && next != 0 { // it goes on serving the copy to those who have seen less
+				m.rememberOlder(hash, dc, next)
 			}
 		})
 	}

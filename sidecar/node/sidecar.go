@@ -156,7 +156,7 @@ func (c *session) Get(_ context.Context, key string) (causal.Value, error) {
 	if len(c.next) > 0 && !c.waiter.done() {
 		// This one takes its time, and so would each of those behind it: let the cache fetch them all meanwhile. They are
 		// still read one after the other.
-		c.s.do(func(causal.Now) { c.s.m.(*causal.Sidecar).Prefetch(c.id, c.next) })
+		c.s.do(func(now causal.Now) { c.s.m.(*causal.Sidecar).Prefetch(now, c.id, c.next) })
 		c.next = c.next[:0]
 	}
 	r := c.waiter.end()

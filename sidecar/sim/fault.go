@@ -42,6 +42,7 @@ var caughtBy = map[causal.Fault]string{
 	causal.OwnUnchecked:             "mixed",
 	causal.CutBeyondSV:              "transactions",
 	causal.CutBelowSeen:             "transactions",
+	causal.CutWithoutOwn:            "mixed",
 	causal.SnapshotBound:            "transactions",
 	causal.MGetOneRound:             "transactions",
 	causal.ResumeWithoutLast:        "sessions",

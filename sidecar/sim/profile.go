@@ -84,6 +84,7 @@ func (p Profile) draw(rng *rand.Rand) plan {
 	if p.change != nil {
 		p.change(&pl, rng)
 	}
+	pl.set.SnapshotEvery = time.Duration(rng.IntN(4)) * 30 * time.Millisecond
 	return pl
 }
 
