@@ -28,7 +28,7 @@ func DefaultCacheConfig(t *topology.Topology, self topology.Node) CacheConfig {
 }
 
 // entryOverhead is what an entry costs beside its key and value, in bytes.
-const entryOverhead = 160
+const entryOverhead = 190
 
 // entry is one cached value; only stable ones are.
 type entry struct {
@@ -39,6 +39,8 @@ type entry struct {
 	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest one at or below
 	// every HLC from its own up to there.
 	next HLC
+	prev *entry // the version before, while sessions may read it
+	used bool   // since it came
 }
 
 // newestUpTo reports whether no version at or below h came after this one.
@@ -52,6 +54,7 @@ type flight struct {
 	from    *source
 	epoch   uint64
 	waiters []waiter
+	cut     HLC // it is for those that will read there as well
 	early   int // waiters[:early] had asked before the request was sent
 	tried   topology.RingSet
 	tries   int
@@ -87,6 +90,10 @@ type Cache struct {
 	sorted  []*source
 	stats   CacheStats
 
+	cut      HLC      // the newest that is announced
+	outdated []uint64 // hashes of used entries that are not the newest, to be fetched for the next cut
+	pairs    []uint64 // hashes of entries with a version before
+
 	faultDrops []faultDrop
 }
 
@@ -112,7 +119,13 @@ func NewCache(cfg CacheConfig) *Cache {
 	return c
 }
 
-func (e *entry) size() int { return len(e.key) + e.rec.Value.Size() + entryOverhead }
+func (e *entry) size() int {
+	n := len(e.key) + e.rec.Value.Size() + entryOverhead
+	if e.prev != nil {
+		n += e.prev.size()
+	}
+	return n
+}
 
 func (e *entry) valid(now Now) bool { return e.epoch == e.from.epoch && now.Mono < e.from.leaseUntil }
 
@@ -127,16 +140,22 @@ func (c *Cache) Step(now Now, m *Message) {
 		c.streamReset(now, m)
 	case KindLatencies:
 		c.routes.Update(m.Latencies)
+	case KindCut:
+		c.refresh(now, m.Cut)
 	}
 }
 
 // get answers from memory or reads through.
 func (c *Cache) get(now Now, m *Message) {
-	e, ok := c.lru.Get(topology.Hash(m.Key))
+	e, _ := c.lru.Get(topology.Hash(m.Key))
 	w := waiter{m.From, m.ID, m.Cut, m.HLC}
-	if ok && e.key == m.Key && e.valid(now) && c.serves(e, m) {
+	if e = c.find(now, e, m); e != nil {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
+		if !e.used {
+			e.used = true
+			c.toRefresh(topology.Hash(m.Key), e)
+		}
 		c.reply(w, Message{Record: e.rec, Status: Stable, Hit: true, Ring: topology.NoRing})
 		return
 	}
@@ -152,10 +171,28 @@ func (c *Cache) get(now Now, m *Message) {
 		f.waiters = append(f.waiters, w)
 		return
 	}
-	f := &flight{flightKey: key, slot: topology.SlotOf(m.Key), waiters: []waiter{w}}
-	c.flights[key] = f
+	f := newFlight(key)
+	f.waiters = append(f.waiters, w)
+	c.depart(now, f)
+}
+
+func newFlight(k flightKey) *flight { return &flight{flightKey: k, slot: topology.SlotOf(k.key)} }
+
+// depart sends a new flight.
+func (c *Cache) depart(now Now, f *flight) {
+	c.flights[f.flightKey] = f
 	c.order = append(c.order, f)
 	c.launch(now, f)
+}
+
+// find returns that of an entry and the one before which answers a get, or nil.
+func (c *Cache) find(now Now, e *entry, m *Message) *entry {
+	for ; e != nil; e = e.prev {
+		if e.key == m.Key && e.valid(now) && c.serves(e, m) {
+			return e
+		}
+	}
+	return nil
 }
 
 // serves reports whether a valid entry answers a get.
@@ -214,6 +251,7 @@ func (c *Cache) ask(now Now, f *flight) {
 func (c *Cache) sendFill(f *flight) {
 	m := Message{Kind: KindFill, From: c.cfg.Self, To: f.from.mm, ID: f.id, Key: f.key, Epoch: f.epoch, Older: f.older}
 	if f.older {
+		m.Cut = f.cut
 		for _, w := range f.waiters[:f.early] {
 			m.Cut, m.HLC = max(m.Cut, w.cut), max(m.HLC, w.seen)
 		}
@@ -288,8 +326,23 @@ func (f *flight) sort(first func(waiter) bool) int {
 func (c *Cache) insert(key string, m *Message, s *source) {
 	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut}
 	hash := topology.Hash(key)
+	if old, ok := c.lru.Peek(hash); ok && old.key == key && old.epoch == old.from.epoch {
+		switch order := e.rec.Version.Compare(old.rec.Version); {
+		case order < 0:
+			return // of use to few, and what is there is what the others will need
+		case order == 0:
+			e.prev, e.used = old.prev, old.used
+		case old.next != 0:
+			e.prev = old
+		}
+	}
 	c.lru.Remove(hash)
+	if e.prev != nil {
+		e.prev.prev = nil
+		c.pairs = append(c.pairs, hash)
+	}
 	c.lru.Add(hash, e)
+	c.toRefresh(hash, e)
 	c.bytes += e.size()
 	c.stats.Inserted++
 	for c.bytes > c.cfg.MaxBytes && c.lru.Len() > 0 {

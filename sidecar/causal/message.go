@@ -53,6 +53,7 @@ const (
 	KindLatencies // leader -> nodes of its DC: Latencies
 
 	// Sizes.
+	KindCut        // sidecar -> cache: Cut(will soon be read at)
 	KindCount      // sidecar -> middleman: ID
 	KindCountReply // middleman -> sidecar: ID Seq(keys)
 
@@ -61,7 +62,7 @@ const (
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
-	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "count", "count-reply"}
+	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "cut", "count", "count-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

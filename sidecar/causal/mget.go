@@ -60,7 +60,7 @@ func (s *Sidecar) snapshotCut(c *call) bool {
 	if !s.unbound(ss) && !s.cfg.Broken.has(SnapshotBound) {
 		return false
 	}
-	cut := s.snapshot()
+	cut := s.cut
 	if needed := max(ss.seen, ss.cut); cut < needed {
 		cut = s.known.MinSV()
 	}

@@ -36,7 +36,7 @@ func (s *Sidecar) Prefetch(now Now, session uint64, keys []string) {
 	}
 	older, cut := s.cutServes(now), HLC(0)
 	if older {
-		cut = s.snapshot()
+		cut = s.cut
 	}
 	for _, k := range keys {
 		if cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(k)); ok && ss.own[k] == nil {
@@ -62,7 +62,7 @@ func (s *Sidecar) route(now Now, c *call) {
 	c.tries++
 	q := Message{Kind: KindGet, Key: c.op.Key}
 	if !s.readsNewest(now, c) {
-		q.Older, q.Cut = true, s.snapshot()
+		q.Older, q.Cut = true, s.cut
 	}
 	q.HLC = s.seenBy(c.s, q.Older)
 	if q.Older && c.own != nil {
@@ -105,37 +105,6 @@ func (s *Sidecar) route(now Now, c *call) {
 func (s *Sidecar) binds(ss *session, v Version) bool {
 	return v.Written() && !ss.mine(v) && !s.known.Complete(v) &&
 		!slices.ContainsFunc(ss.restrict, func(r *restriction) bool { return r.version == v })
-}
-
-// snapshot is the cut that unbound sessions read at in mode Snapshot: everything at or below is complete. It moves in steps,
-// so that what a cache fetches for one step serves all of it.
-func (s *Sidecar) snapshot() HLC {
-	cut, step := s.known.MinSV(), HLCAt(s.cfg.SnapshotEvery.Milliseconds())
-	if step > 0 {
-		cut -= cut % step
-	}
-	return cut
-}
-
-// readsNewest reports whether a call reads the newest version there is, and not that at a cut. A cut that stays behind,
-// since some data centre is away, would keep all that happens elsewhere from being seen.
-func (s *Sidecar) readsNewest(now Now, c *call) bool {
-	return c.op.Latest || !s.unbound(c.s) || !s.cutServes(now)
-}
-
-func (s *Sidecar) cutServes(now Now) bool {
-	cut := s.snapshot()
-	return s.cfg.Snapshot && cut != 0 && now.WallMs-cut.WallMs() <= (s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery).Milliseconds()
-}
-
-// seenBy is what a session tells a middleman. A bound one: puts older than this may have to be seen. To an unbound one all
-// that it may have to see is complete; if it reads older versions, they must not be older than this. Own writes above the
-// cut are laid over what is read.
-func (s *Sidecar) seenBy(ss *session, older bool) HLC {
-	if !older && s.unbound(ss) {
-		return 0
-	}
-	return ss.seen
 }
 
 // getOverdue tries another way; the answer to the first one is no longer taken.

@@ -153,7 +153,7 @@ func (ss *session) lift(f func(*restriction) bool) {
 func (s *Sidecar) completeOwn(ss *session, w *ownWrite) {
 	v := w.version
 	delete(ss.pending, v)
-	above := s.cfg.Snapshot && ss.own[w.key] == w && s.snapshot() < v.HLC && !s.cfg.Broken.has(CutWithoutOwn)
+	above := s.cfg.Snapshot && ss.own[w.key] == w && s.cut < v.HLC && !s.cfg.Broken.has(CutWithoutOwn)
 	if above && !w.dropped {
 		w.complete = true
 		ss.kept = append(ss.kept, w)
@@ -187,7 +187,7 @@ func (ss *session) disown(w *ownWrite) {
 // overlaid drops the complete own writes that are not above the cut any more.
 func (s *Sidecar) overlaid(ss *session) {
 	n := 0
-	for n < len(ss.kept) && ss.kept[n].version.HLC <= s.snapshot() {
+	for n < len(ss.kept) && ss.kept[n].version.HLC <= s.cut {
 		ss.disown(ss.kept[n])
 		n++
 	}

@@ -19,6 +19,8 @@ type SidecarConfig struct {
 	Snapshot bool
 	// SnapshotEvery is how far apart cuts are. Between two of them nothing that is cached goes out of date.
 	SnapshotEvery time.Duration
+	// SnapshotAhead is how long before it is used the caches are told of a cut.
+	SnapshotAhead time.Duration
 	// MaxSnapshotLag is when such reads give up on a cut that stays behind, and take the newest versions.
 	MaxSnapshotLag time.Duration
 	// ReadTimeout and PutTimeout bound an operation.
@@ -43,7 +45,7 @@ func DefaultSidecarConfig(t *topology.Topology, self topology.Node) SidecarConfi
 	return SidecarConfig{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxBound: 4096, LagBound: 2 * time.Second,
-		SnapshotEvery: 500 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
+		SnapshotEvery: 500 * time.Millisecond, SnapshotAhead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
 	}
 }
 
@@ -145,22 +147,25 @@ type request struct {
 // Sidecar holds the sessions of one pod (PROTOCOL §3).
 type Sidecar struct {
 	outbox
-	cfg      SidecarConfig
-	home     topology.RingSet // the rings that sessions may read
-	known    *Stability
-	routes   *Routes
-	sessions map[uint64]*session
-	active   []*session
-	requests map[uint64]request
-	nextReq  uint64
-	calls    []*call
-	parked   []*call // waiting for vectors, not for an answer
-	free     []*call
-	results  []Result
-	suspect  map[topology.Node]int64 // coordinators, until when
-	askAt    int64
-	tickedAt int64
-	stats    SidecarStats
+	cfg       SidecarConfig
+	home      topology.RingSet // the rings that sessions may read
+	known     *Stability
+	routes    *Routes
+	sessions  map[uint64]*session
+	active    []*session
+	requests  map[uint64]request
+	nextReq   uint64
+	calls     []*call
+	parked    []*call // waiting for vectors, not for an answer
+	free      []*call
+	results   []Result
+	suspect   map[topology.Node]int64 // coordinators, until when
+	askAt     int64
+	cut       HLC // that unbound sessions read at, with Snapshot
+	announced HLC // of the newest of cuts
+	cuts      []nextCut
+	tickedAt  int64
+	stats     SidecarStats
 
 	faultKeys map[string]Message // only for the LateReply fault: the last answer that came too late, by key
 }
@@ -366,6 +371,7 @@ func (s *Sidecar) compact(ss *session) {
 
 // vectorsMoved applies new vectors to every session that they may matter to.
 func (s *Sidecar) vectorsMoved(now Now) {
+	s.advanceCut(now)
 	kept := s.active[:0]
 	for _, ss := range s.active {
 		if !ss.closed && s.sweep(ss) {
@@ -414,6 +420,9 @@ func (s *Sidecar) noted(r *restriction, m *Message) {
 
 // Tick gives up what has waited too long, tries other ways, and asks for restrictions that SV does not lift.
 func (s *Sidecar) Tick(now Now) {
+	if s.cfg.Snapshot {
+		s.vectorsMoved(now) // a cut may be due
+	}
 	if now.Mono >= s.askAt {
 		s.askAt = now.Mono + int64(subscription/4)
 		s.send(Message{Kind: KindSubscribe, From: s.cfg.Self, To: s.cfg.Topology.Leader(s.cfg.Self.DC)})

@@ -167,23 +167,3 @@ func (c *Cache) invalidate(now Now, s *source, m *Message) {
 	}
 	c.send(Message{Kind: KindInvalidateAck, From: c.cfg.Self, To: s.mm, Epoch: s.epoch, Seq: s.seq})
 }
-
-// outdate notes that a version came after the copy of a key; 0: nobody may use it any more.
-func (c *Cache) outdate(hash uint64, next HLC) {
-	e, ok := c.lru.Peek(hash)
-	switch {
-	case !ok:
-		return
-	case next == 0:
-		c.lru.Remove(hash)
-		return
-	case e.rec.Version.HLC > next: // it is newer itself
-		return
-	}
-	if e.next == 0 || next < e.next {
-		e.next = next
-	}
-	if e.next <= e.rec.Version.HLC {
-		c.lru.Remove(hash)
-	}
-}

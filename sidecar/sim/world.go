@@ -154,7 +154,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]causal.R
 	n.results = results
 	cfg := causal.DefaultSidecarConfig(w.topo, id)
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.set.Static, w.set.Cache, w.set.Snapshot, w.set.Broken
-	cfg.SnapshotEvery, cfg.MaxSnapshotLag = w.set.SnapshotEvery, 2*time.Second
+	cfg.SnapshotEvery, cfg.SnapshotAhead, cfg.MaxSnapshotLag = w.set.SnapshotEvery, w.set.SnapshotEvery/2, 2*time.Second
 	cfg.OneRing, cfg.AskEach = w.set.OneRing, w.set.AskEach
 	cfg.LagBound = 500 * time.Millisecond
 	cfg.TokenKey = []byte("simulation")
