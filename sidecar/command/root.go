@@ -28,6 +28,8 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 	}
 	root.AddCommand(NewSidecarCommand(), NewCoordinatorCommand(), NewMiddlemanCommand(), NewCacheCommand())
 	root.AddCommand(NewDemoCommand(), NewLocalCommand(), NewBenchCommand(), NewLoadCommand(), NewCheckCommand(), NewSimCommand())
+	root.AddCommand(NewCostCommand())
+	root.AddCommand(NewPlanCommand())
 	return root
 }
 
