@@ -119,9 +119,7 @@ func (l *Leader) toNodes(now Now, m Message) {
 
 func (l *Leader) probeAll(now Now) {
 	for dc := range l.topo.DCs {
-		if id := l.probe.ping(now, topology.DC(dc)); id != 0 {
-			l.send(Message{Kind: KindPing, From: l.self, To: topology.Node{DC: topology.DC(dc), Part: topology.Middleman}, ID: id})
-		}
+		l.send(Message{Kind: KindPing, From: l.self, To: topology.Node{DC: topology.DC(dc), Part: topology.Middleman}, ID: l.probe.ping(now, topology.DC(dc))})
 	}
 	l.toNodes(now, Message{Kind: KindLatencies, From: l.self, Latencies: l.probe.latencies(now)})
 }

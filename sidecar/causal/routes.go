@@ -8,20 +8,25 @@ import (
 
 // prober measures the round trip to one middleman of every DC.
 type prober struct {
-	ms      []float64 // EWMA
-	sentAt  []int64   // of the ping that is under way, 0 if none
-	id      []uint64
-	next    uint64
-	dueAt   int64
-	lostFor []int // pings unanswered in a row
+	ms    []float64 // EWMA, by DC
+	sent  [][]probe // not answered, oldest first, by DC
+	next  uint64
+	dueAt int64
 }
 
-// pingLost is when an unanswered probe counts as lost.
-const pingLost = 1500 * time.Millisecond
+type probe struct {
+	id     uint64
+	sentAt int64
+}
+
+// pingLost is when a DC that answers no probe counts as unreachable.
+const pingLost = 3 * time.Second
+
+// maxProbes bounds the probes to one DC that are remembered: more than go out while one is not lost yet.
+const maxProbes = 16
 
 func newProber(t *topology.Topology, self topology.DC) prober {
-	p := prober{ms: append([]float64(nil), t.RTT[self]...), sentAt: make([]int64, len(t.DCs)), id: make([]uint64, len(t.DCs)), lostFor: make([]int, len(t.DCs))}
-	return p
+	return prober{ms: append([]float64(nil), t.RTT[self]...), sent: make([][]probe, len(t.DCs))}
 }
 
 func (p *prober) due(now Now, every time.Duration) bool {
@@ -32,26 +37,29 @@ func (p *prober) due(now Now, every time.Duration) bool {
 	return true
 }
 
+// ping returns the id of the next probe. The oldest is kept while others go: it says for how long there was no answer.
 func (p *prober) ping(now Now, dc topology.DC) uint64 {
-	if p.sentAt[dc] != 0 && now.Mono-p.sentAt[dc] < int64(pingLost) {
-		return 0 // the last one is still under way
-	}
-	if p.sentAt[dc] != 0 {
-		p.lostFor[dc]++
-	}
 	p.next++
-	p.id[dc], p.sentAt[dc] = p.next, now.Mono
+	if len(p.sent[dc]) == maxProbes {
+		p.sent[dc] = append(p.sent[dc][:1], p.sent[dc][2:]...)
+	}
+	p.sent[dc] = append(p.sent[dc], probe{p.next, now.Mono})
 	return p.next
 }
 
+// pong takes an answer. Probes before the answered one are lost, and say nothing any more.
 func (p *prober) pong(now Now, m *Message) {
 	dc := m.From.DC
-	if int(dc) >= len(p.ms) || m.ID == 0 || m.ID != p.id[dc] || p.sentAt[dc] == 0 {
+	if int(dc) >= len(p.ms) {
 		return
 	}
-	ms := float64(now.Mono-p.sentAt[dc]) / 1e6
-	p.sentAt[dc], p.lostFor[dc] = 0, 0
-	p.ms[dc] += (ms - p.ms[dc]) / 2
+	for i, s := range p.sent[dc] {
+		if s.id == m.ID {
+			p.ms[dc] += (float64(now.Mono-s.sentAt)/1e6 - p.ms[dc]) / 2
+			p.sent[dc] = append(p.sent[dc][:0], p.sent[dc][i+1:]...)
+			return
+		}
+	}
 }
 
 // latencies returns milliseconds by DC; negative is unreachable. A probe that is late counts as at least its age.
@@ -59,10 +67,12 @@ func (p *prober) latencies(now Now) []float64 {
 	out := make([]float64, len(p.ms))
 	for i, ms := range p.ms {
 		out[i] = ms
-		if p.sentAt[i] != 0 {
-			out[i] = max(ms, float64(now.Mono-p.sentAt[i])/1e6)
+		if len(p.sent[i]) == 0 {
+			continue
 		}
-		if p.lostFor[i] > 0 {
+		age := now.Mono - p.sent[i][0].sentAt
+		out[i] = max(ms, float64(age)/1e6)
+		if age >= int64(pingLost) {
 			out[i] = -1
 		}
 	}
