@@ -74,6 +74,50 @@ func TestLoadMeasuresRecordsAndChecksOneRedis(t *testing.T) {
 	}
 }
 
+func TestLoadMeasuresAWorkloadAtOneRedis(t *testing.T) {
+	dir := t.TempDir()
+	result, series, file := filepath.Join(dir, "result.json"), filepath.Join(dir, "series.csv"), filepath.Join(dir, "w.yaml")
+	if err := os.WriteFile(file, []byte("operations: {get: 0.6, rmw: 0.2, incr: 0.1, del: 0.1}\nvalues: {bytes: 100}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	redis := startRedis(t)
+	for _, workload := range []string{"ycsb-e", "twitter-52", "twitter-23", file} {
+		out, err := execute(t, NewLoadCommand(), "", "--endpoint", redis, "--workload", workload, "--ops", "2000", "--keys", "300", "--rate", "100000",
+			"--arrivals", "poisson", "--pipeline", "4", "--hot-keys", "2", "--hot-share", "0.2", "--json", result, "--series", series)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", workload, err, out)
+		}
+		wantAll(t, out, "300 keys written before in", "2000 operations in", "0 failed, 0 of unknown outcome", "p99.9", "keys read:")
+		if strings.Contains(out, "errors:") {
+			t.Errorf("%s:\n%s", workload, out)
+		}
+		b, err := os.ReadFile(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Workload string
+			Ops      int
+			Arrivals string
+		}
+		if err := json.Unmarshal(b, &got); err != nil || got.Workload != workload || got.Ops != 2000 || got.Arrivals != "poisson" {
+			t.Errorf("%v: %s", err, b)
+		}
+		if b, err = os.ReadFile(series); err != nil || !strings.HasPrefix(string(b), "second,ops,") {
+			t.Errorf("%v: %s", err, b)
+		}
+	}
+}
+
+func TestLoadChecksAWorkload(t *testing.T) {
+	out, err := execute(t, NewLoadCommand(), "", "--endpoint", startRedis(t), "--workload", "ycsb-f", "--keys", "200",
+		"--ops", "2000", "--sessions", "4", "--check")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantAll(t, out, "200 keys written before in", "RMW", "final reads of 200 keys", "causal+")
+}
+
 func TestLoadFindsThatTwoUnconnectedRedisDiverge(t *testing.T) {
 	out, err := execute(t, NewLoadCommand(), "", "--endpoint", "a="+startRedis(t), "--endpoint", "b="+startRedis(t),
 		"--ops", "500", "--sessions", "4", "--keys", "5", "--check", "--final-timeout", "1s")
@@ -93,10 +137,23 @@ func TestLoadSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		says string
 	}{
 		{nil, "--endpoints-file"},
-		{[]string{"--endpoint", "127.0.0.1:1"}, "name=host:port"},
+		{[]string{"--endpoint", "nowhere"}, "name=host:port"},
+		{[]string{"--endpoint", "a=127.0.0.1"}, "name=host:port"},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--only", "b"}, `no endpoint "b"`},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--record", "-"}, "--record"},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--theta", "2"}, "theta"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-z"}, "ycsb-a, ycsb-b"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "missing.yaml"}, "there is no such file"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--read-ratio", "0.5"}, "write a workload file"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--keys", "0"}, "at least 1"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--load-keys", "-5"}, "give 0 for none"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--load-keys", "20000"}, "there are only 10000"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--max-gib", "0.001"}, "lower the number of keys"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "twitter-23", "--check"}, "a history cannot say what incr does"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--load-keys", "5"}, "goes with --workload"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--arrivals", "poisson"}, "need a rate"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--rate", "5", "--burst-factor", "2"}, "a length and a pause"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--hot-keys", "2"}, "a share above 0"},
 	} {
 		if _, err := execute(t, NewLoadCommand(), "", c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.args, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,14 @@ func (c *connection) send(ctx context.Context, queue func(redis.Pipeliner)) bool
 	pipe := c.conn.Pipeline()
 	queue(pipe)
 	// An interrupted round trip would leave outcomes unknown for no reason: it ends by itself within the timeout.
-	cmds, _ := pipe.Exec(context.WithoutCancel(ctx))
+	cmds, err := pipe.Exec(context.WithoutCancel(ctx))
+	if err != nil && !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil }) {
+		// go-redis gives a connection up after READONLY and MOVED, and then sends nothing, but marks no command as failed.
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return false
+	}
 	good := true
 	for _, cmd := range cmds {
 		if answered(cmd.Err()) {
@@ -144,6 +152,11 @@ func unknownCommand(err error) bool {
 	}
 	text := strings.ToLower(err.Error())
 	return strings.Contains(text, "unknown command") || strings.Contains(text, "unknown subcommand")
+}
+
+// knowsCausal asks whether the endpoint has the command CAUSAL.
+func (c *connection) knowsCausal(ctx context.Context) bool {
+	return !c.target.mute.Load() && !unknownCommand(c.conn.Do(ctx, "CAUSAL", "STATUS").Err())
 }
 
 // drain waits until the writes of the session are everywhere, and reports whether they are. It asks in short steps, since

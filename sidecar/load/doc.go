@@ -3,10 +3,13 @@
 //
 // # Contract
 //
-// Every connection is a goroutine with its own go-redis client of exactly one connection: GET, SET, DEL and MGET, each
-// once, without retries, so that an operation in the history is an operation on the wire. Values are unique. A lost
-// connection is made anew, which on the server is a new session (PROTOCOL §3, scope); SessionNaming says how the history
+// Every connection is a goroutine with its own go-redis client of exactly one connection. Commands are sent once, without
+// retries, so that an operation in the history is an operation on the wire. Where a history is kept, values are unique. A
+// lost connection is made anew, which on the server is a new session (PROTOCOL §3, scope); SessionNaming says how the history
 // is to name that.
+//
+// What is asked comes from a Workload (YCSB, Twitter's clusters, a file; docs/load.md), whose keys are written beforehand, or
+// without one from a mix of GET, SET, DEL and MGET on few keys, which shows whether the endpoints are causal.
 //
 // # Outcomes
 //
@@ -19,5 +22,6 @@
 //
 // In the closed loop (Rate 0) the latency is that of the round trip. In the open loop it counts from the moment at which
 // the operation was due, so that a stalled server is charged for the operations that it kept from being sent (no
-// coordinated omission). Only successful operations are counted.
+// coordinated omission); those that were never sent are counted. Only successful operations have a latency. A
+// read-modify-write is one operation with one latency, from its GET to the answer of its SET.
 package load

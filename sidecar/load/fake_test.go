@@ -2,9 +2,11 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,8 +91,11 @@ func (s *fakeServer) serve(c net.Conn, number int) {
 		if err != nil {
 			return
 		}
-		if s.intercept != nil {
-			reply, closeAfter := s.intercept(number, args)
+		s.mu.Lock()
+		intercept := s.intercept
+		s.mu.Unlock()
+		if intercept != nil {
+			reply, closeAfter := intercept(number, args)
 			if reply != "" {
 				if _, err := io.WriteString(c, reply); err != nil {
 					return
@@ -107,6 +112,12 @@ func (s *fakeServer) serve(c net.Conn, number int) {
 			return
 		}
 	}
+}
+
+func (s *fakeServer) setIntercept(f func(connection int, args []string) (string, bool)) {
+	s.mu.Lock()
+	s.intercept = f
+	s.mu.Unlock()
 }
 
 func readCommand(in *bufio.Reader) ([]string, error) {
@@ -166,14 +177,25 @@ func (s *fakeServer) execute(args []string, last *string) string {
 	case "GET":
 		return get(args[1])
 	case "MGET":
-		reply := fmt.Sprintf("*%d\r\n", len(args)-1)
+		var reply strings.Builder
+		fmt.Fprintf(&reply, "*%d\r\n", len(args)-1)
 		for _, key := range args[1:] {
-			reply += get(key)
+			reply.WriteString(get(key))
 		}
-		return reply
+		return reply.String()
 	case "SET":
+		if v, ok := s.store.values[args[1]]; ok && !v.deleted && slices.ContainsFunc(args[3:], func(a string) bool { return strings.EqualFold(a, "nx") }) {
+			return "$-1\r\n"
+		}
 		put(args[1], fakeValue{value: args[2]})
 		return "+OK\r\n"
+	case "INCR":
+		n, err := strconv.Atoi(cmp.Or(s.store.values[args[1]].value, "0"))
+		if err != nil {
+			return "-ERR value is not an integer or out of range\r\n"
+		}
+		put(args[1], fakeValue{value: strconv.Itoa(n + 1)})
+		return fmt.Sprintf(":%d\r\n", n+1)
 	case "DEL":
 		if v, ok := s.store.values[args[1]]; !ok || v.deleted {
 			return ":0\r\n"

@@ -2,36 +2,48 @@ package load
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/causalstore/causalstore/sidecar/history"
 )
 
 // Result is what a run has measured.
 type Result struct {
-	// Elapsed is from the first operation to the end of the last one, without final reads.
+	// Elapsed is from the first operation to the end of the last one, without preloading and final reads.
 	Elapsed time.Duration
 	// Ops counts the operations that succeeded; Failed and Unknown the others, by what is known of their effect.
 	Ops, Failed, Unknown int64
+	// Unsent counts the operations of the open loop that were due before the end, but for which no connection was free.
+	Unsent int64
 	// Throughput is Ops a second.
 	Throughput float64
-	// Get, Put, Delete and MGet are the latencies of successful operations, in microseconds.
-	Get, Put, Delete, MGet *hdrhistogram.Histogram
-	// Errors counts operations by what went wrong: the code of an error reply, "connect", "timeout", "connection", or
-	// "causal-last" for answers to CAUSAL LAST that make no sense.
+	// Latency is that of successful operations, in microseconds. Verbs that did not occur are not in it.
+	Latency map[Verb]*hdrhistogram.Histogram
+	// Reads counts the keys that were read, and Misses those of them that were not there.
+	Reads, Misses int64
+	// Errors counts operations by what went wrong: the code of an error reply, "connect", "timeout", "connection",
+	// "unwritten" for a read-modify-write that lost its connection between its halves, or "causal-last" for answers to
+	// CAUSAL LAST that make no sense.
 	Errors map[string]int64
 	// Sources and Statuses count the second and third part of the answers to CAUSAL LAST.
 	Sources, Statuses map[string]int64
 	// Reconnects counts connections that were lost after they had worked.
 	Reconnects int64
+	// Preload says how the keys were written beforehand; nil if none were.
+	Preload *Preload
 	// Final says how the final reads went; nil if there were none.
 	Final *Final
+
+	config Config // what was run
+}
+
+// Preload is the outcome of preloading.
+type Preload struct {
+	Keys    int
+	Elapsed time.Duration
+	// Unsettled counts sessions for which the endpoint knows CAUSAL WAIT, but did not say that their writes are everywhere.
+	Unsettled int
 }
 
 // Final is the outcome of the final reads.
@@ -54,29 +66,59 @@ const (
 	digits        = 3
 )
 
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(lowestMicros, highestMicros, digits)
+}
+
 // meter collects measurements from all connections.
 type meter struct {
 	mu     sync.Mutex
 	result Result
+	series *series // nil: none is wanted
 }
 
 func newMeter() *meter {
-	h := func() *hdrhistogram.Histogram { return hdrhistogram.New(lowestMicros, highestMicros, digits) }
-	return &meter{result: Result{Get: h(), Put: h(), Delete: h(), MGet: h(), Errors: map[string]int64{},
-		Sources: map[string]int64{}, Statuses: map[string]int64{}}}
+	return &meter{result: Result{Latency: map[Verb]*hdrhistogram.Histogram{}, Errors: map[string]int64{}, Sources: map[string]int64{},
+		Statuses: map[string]int64{}}}
 }
 
-func (r *Result) of(k history.OpKind) *hdrhistogram.Histogram {
-	switch k {
-	case history.Put:
-		return r.Put
-	case history.Delete:
-		return r.Delete
-	case history.MGet:
-		return r.MGet
+// take counts a request whose outcome is known. The meter is locked.
+func (m *meter) take(r *request, latency time.Duration) {
+	op := r.decisive()
+	var counted outcome
+	switch {
+	case op.OK:
+		m.result.Ops++
+		counted = succeeded
+		record(m.result.of(r.verb), latency)
+		misses, reads := r.misses()
+		m.result.Misses += misses
+		m.result.Reads += reads
+	case op.Unknown:
+		m.result.Unknown++
+		counted = unknown
 	default:
-		return r.Get
+		m.result.Failed++
+		counted = failed
 	}
+	if m.series != nil {
+		m.series.take(r.ended(), counted, latency)
+	}
+}
+
+func (m *meter) reconnected() {
+	m.mu.Lock()
+	m.result.Reconnects++
+	m.mu.Unlock()
+}
+
+func (r *Result) of(v Verb) *hdrhistogram.Histogram {
+	h := r.Latency[v]
+	if h == nil {
+		h = newHistogram()
+		r.Latency[v] = h
+	}
+	return h
 }
 
 // record records a value that fits the histogram: longer ones count as the longest.
@@ -84,38 +126,4 @@ func record(h *hdrhistogram.Histogram, latency time.Duration) {
 	if err := h.RecordValue(min(max(latency.Microseconds(), lowestMicros), highestMicros)); err != nil {
 		panic(fmt.Sprintf("latency %v does not fit a histogram made for it: %v", latency, err))
 	}
-}
-
-// String is a summary for people.
-func (r *Result) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d operations in %v: %.0f/s; %d failed, %d of unknown outcome, %d reconnects\n", r.Ops,
-		r.Elapsed.Round(time.Millisecond), r.Throughput, r.Failed, r.Unknown, r.Reconnects)
-	for _, row := range []struct {
-		name string
-		h    *hdrhistogram.Histogram
-	}{{"get", r.Get}, {"mget", r.MGet}, {"put", r.Put}, {"delete", r.Delete}} {
-		if row.h.TotalCount() > 0 {
-			at := func(q float64) float64 { return float64(row.h.ValueAtQuantile(q)) / 1e3 }
-			fmt.Fprintf(&b, "  %-7s %9d  mean %.3f  p50 %.3f  p90 %.3f  p99 %.3f  p99.9 %.3f  max %.3f ms\n", row.name,
-				row.h.TotalCount(), row.h.Mean()/1e3, at(50), at(90), at(99), at(99.9), float64(row.h.Max())/1e3)
-		}
-	}
-	for _, row := range []struct {
-		name   string
-		counts map[string]int64
-	}{{"errors", r.Errors}, {"read from", r.Sources}, {"states", r.Statuses}} {
-		if len(row.counts) > 0 {
-			b.WriteString("  " + row.name + ":")
-			for _, k := range slices.Sorted(maps.Keys(row.counts)) {
-				fmt.Fprintf(&b, " %s %d", k, row.counts[k])
-			}
-			b.WriteByte('\n')
-		}
-	}
-	if f := r.Final; f != nil {
-		fmt.Fprintf(&b, "  final reads of %d keys in %d rounds: endpoints disagree on %d, are behind on %d; %d sessions not drained\n",
-			f.Keys, f.Rounds, f.Disagree, f.Behind, f.Undrained)
-	}
-	return b.String()
 }

@@ -28,6 +28,8 @@ func errorKind(err error) string {
 	case errors.As(err, &reply):
 		code, _, _ := strings.Cut(strings.TrimPrefix(reply.Error(), "-"), " ")
 		return strings.TrimSuffix(code, ":")
+	case errors.Is(err, errUnwritten):
+		return "unwritten"
 	case notSent(err):
 		return "connect"
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):

@@ -18,7 +18,8 @@ const drainBound = 20 * time.Second
 // run is what the connections of one Run share.
 type run struct {
 	config  Config
-	started time.Time
+	clock   clock
+	began   time.Duration // of the load, after preloading, on the clock
 	meter   *meter
 	keys    *keyspace
 	targets []*target
@@ -31,22 +32,34 @@ type run struct {
 	newest map[int]causal.Version
 }
 
-// Run drives the endpoints until a bound of the config is reached or ctx ends, and then makes the final reads. Operations
-// under way when the time is up are finished. Errors of operations are counted in the result; the error is for what keeps
-// the run itself from working. The result is valid beside an error.
+// Run drives the endpoints: it writes the keys of a workload beforehand, then loads until a bound of the config is reached
+// or ctx ends, and then makes the final reads. Operations under way when the time is up are finished. Errors of operations
+// are counted in the result; the error is for what keeps the run itself from working. The result is valid beside an error.
 func Run(ctx context.Context, config Config) (Result, error) {
 	config, err := config.withDefaults(time.Now())
 	if err != nil {
 		return Result{}, err
 	}
-	r := newRun(config)
+	return newRun(config, wall{started: time.Now()}).all(ctx)
+}
+
+// all goes through the phases of a run.
+func (r *run) all(ctx context.Context) (Result, error) {
 	defer func() {
 		for _, w := range r.workers {
 			w.conn.close()
 		}
 	}()
-	err = r.work(ctx)
-	if err == nil && config.FinalReads {
+	preload, err := r.preload(ctx)
+	r.begin()
+	r.meter.result.Preload = preload
+	if err == nil {
+		err = r.work(ctx)
+	}
+	if s := r.meter.series; s != nil {
+		err = errors.Join(err, s.close())
+	}
+	if err == nil && r.config.FinalReads {
 		err = r.finalReads(ctx)
 	}
 	if r.writer != nil {
@@ -57,8 +70,8 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return r.meter.result, err
 }
 
-func newRun(config Config) *run {
-	r := &run{config: config, started: time.Now(), meter: newMeter(), newest: make(map[int]causal.Version)}
+func newRun(config Config, clock clock) *run {
+	r := &run{config: config, clock: clock, meter: newMeter(), newest: make(map[int]causal.Version)}
 	if config.Record != nil {
 		r.writer = history.NewWriter(config.Record)
 	}
@@ -66,8 +79,9 @@ func newRun(config Config) *run {
 		r.targets = append(r.targets, &target{Endpoint: e})
 	}
 	r.left.Store(config.Ops)
-	connections := config.Sessions * config.ConnectionsPerSession
-	r.keys = newKeyspace(&r.config, connections)
+	connections := config.connections()
+	r.keys = newKeyspace(&r.config, connections, clock)
+	newSource := r.sources()
 	for number := range connections {
 		s, c := number/config.ConnectionsPerSession, number%config.ConnectionsPerSession
 		name := fmt.Sprintf("s%d", s)
@@ -75,14 +89,37 @@ func newRun(config Config) *run {
 			name = fmt.Sprintf("s%d/c%d", s, c)
 		}
 		t := r.targets[s%len(r.targets)]
-		w := &worker{run: r, conn: dial(t, &r.config), choose: newChooser(&r.config, r.keys, number, name),
-			due: newSchedule(config.Rate, number, connections, r.since)}
+		w := &worker{run: r, conn: dial(t, &r.config), name: name, source: newSource(number, name)}
 		if config.SessionNaming == ByEndpoint {
 			w.session = t.Name
 		}
 		r.workers = append(r.workers, w)
 	}
 	return r
+}
+
+// sources returns what makes the source of a connection.
+func (r *run) sources() func(number int, name string) source {
+	c := &r.config
+	if c.Workload == nil {
+		return func(number int, name string) source { return newChooser(c, r.keys, number, name) }
+	}
+	_, most := c.Workload.Values.bounds()
+	filler := newFiller(most, c.Seed)
+	return func(number int, name string) source { return newGenerator(c, r.keys, filler, number, name) }
+}
+
+// begin starts to measure.
+func (r *run) begin() {
+	r.began = r.clock.since()
+	r.meter = newMeter()
+	r.meter.result.config = r.config
+	if r.config.Series != nil {
+		r.meter.series = newSeries(r.config.Series, r.began)
+	}
+	for number, w := range r.workers {
+		w.due = newSchedule(&r.config, r.clock, number, len(r.workers))
+	}
 }
 
 // work lets all connections work until the run is over.
@@ -93,40 +130,60 @@ func (r *run) work(ctx context.Context) error {
 		timer := time.AfterFunc(r.config.Duration, cancel)
 		defer timer.Stop()
 	}
+	err := r.together(func(w *worker) error {
+		err := w.work(ctx)
+		if err != nil {
+			cancel() // the others stop too
+		}
+		return err
+	})
+	m := &r.meter.result
+	m.Elapsed = r.clock.since() - r.began
+	m.Throughput = float64(m.Ops) / max(m.Elapsed.Seconds(), 1e-9)
+	if ctx.Err() != nil { // the time was up, rather than all operations done
+		end := r.clock.since()
+		if r.config.Duration > 0 {
+			end = min(end, r.began+r.config.Duration)
+		}
+		for _, w := range r.workers {
+			m.Unsent += w.due.unsent(end)
+		}
+	}
+	return err
+}
+
+// together lets all connections do something at once, and waits for them.
+func (r *run) together(do func(*worker) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(r.workers))
 	for i, w := range r.workers {
-		wg.Go(func() {
-			if errs[i] = w.work(ctx); errs[i] != nil {
-				cancel() // the others stop too
-			}
-		})
+		wg.Go(func() { errs[i] = do(w) })
 	}
 	wg.Wait()
-	m := &r.meter.result
-	m.Elapsed = r.since()
-	m.Throughput = float64(m.Ops) / max(m.Elapsed.Seconds(), 1e-9)
 	return errors.Join(errs...)
 }
 
-// since is the time since the start of the run, on the monotonic clock.
-func (r *run) since() time.Duration { return time.Since(r.started) }
-
-func (r *run) now() int64 { return int64(r.since()) }
+func (r *run) now() int64 { return int64(r.clock.since()) }
 
 // claim takes up to n operations of those that are left to do.
 func (r *run) claim(n int) int {
 	if r.config.Ops == 0 {
 		return n
 	}
-	after := r.left.Add(int64(-n))
-	return max(0, n+int(min(after, 0)))
+	for {
+		left := r.left.Load()
+		take := min(int64(n), left)
+		if r.left.CompareAndSwap(left, left-take) {
+			return int(take)
+		}
+	}
 }
 
-func (r *run) reconnected() {
-	r.meter.mu.Lock()
-	r.meter.result.Reconnects++
-	r.meter.mu.Unlock()
+// unclaim gives back what was not done.
+func (r *run) unclaim(n int) {
+	if r.config.Ops != 0 {
+		r.left.Add(int64(n))
+	}
 }
 
 // written notes what the final reads have to look for.

@@ -13,16 +13,13 @@ import (
 
 // worker is one connection at work: choose, send, measure, record.
 type worker struct {
-	run     *run
-	conn    *connection
-	choose  *chooser
-	session string // ByEndpoint
-	due     *schedule
-
-	ops  []history.Op
-	keys [][]int
-	cmds []redis.Cmder
-	last []*redis.Cmd
+	run      *run
+	conn     *connection
+	source   source
+	name     string // of the connection
+	session  string // ByEndpoint
+	due      *schedule
+	requests []request
 }
 
 // redialPause is how long a worker waits before it tries an endpoint again that it cannot reach.
@@ -30,135 +27,215 @@ const redialPause = 50 * time.Millisecond
 
 func (w *worker) work(ctx context.Context) error {
 	for {
-		n := w.run.claim(w.run.config.Pipeline)
-		if n == 0 {
+		if n := w.take(ctx); n == 0 {
 			return nil
 		}
-		due, ok := w.due.next(ctx, n)
-		if !ok {
-			return nil
+		for i := range w.requests {
+			w.source.next(&w.requests[i])
 		}
-		good := w.batch(ctx, n)
-		if err := w.settle(n, due); err != nil {
+		good := w.batch(ctx)
+		if err := w.settle(); err != nil {
 			return err
 		}
-		if !good {
-			lost := w.conn.worked
-			w.conn.renew()
-			if lost {
-				w.run.reconnected()
-			} else if !pause(ctx, redialPause) {
-				return nil
-			}
+		if !good && !w.reconnect(ctx) {
+			return nil
 		}
 	}
 }
 
-// batch chooses n operations, sends them and waits for their answers.
-func (w *worker) batch(ctx context.Context, n int) (good bool) {
-	w.ops, w.cmds, w.last = w.ops[:0], w.cmds[:0], w.last[:0]
-	for len(w.keys) < n {
-		w.keys = append(w.keys, nil)
+// take waits until it is time, and makes as many requests ready as may be sent at once: in the closed loop a full pipeline,
+// in the open loop those that are due. It returns 0 when the run is over.
+func (w *worker) take(ctx context.Context) int {
+	w.requests = w.requests[:0]
+	if w.run.claim(1) == 0 || ctx.Err() != nil {
+		return 0
 	}
-	for i := range n {
-		op := history.Op{Session: w.session, Process: w.choose.name, DC: w.conn.target.Name}
-		w.keys[i] = append(w.keys[i][:0], w.choose.next(&op)...)
-		w.ops = append(w.ops, op)
+	if w.due == nil {
+		w.ready(1+w.run.claim(w.run.config.Pipeline-1), 0)
+		return len(w.requests)
 	}
+	due, ok := w.due.next(ctx)
+	if !ok {
+		return 0
+	}
+	w.ready(1, due)
+	for len(w.requests) < w.run.config.Pipeline && w.run.claim(1) == 1 {
+		if due, ok = w.due.overdue(); !ok {
+			w.run.unclaim(1)
+			break
+		}
+		w.ready(1, due)
+	}
+	return len(w.requests)
+}
+
+// ready adds n requests.
+func (w *worker) ready(n int, due time.Duration) {
+	for range n {
+		i := len(w.requests)
+		if i < cap(w.requests) {
+			w.requests = w.requests[:i+1]
+		} else {
+			w.requests = append(w.requests, request{})
+		}
+		w.requests[i].reset(history.Op{Session: w.session, Process: w.name, DC: w.conn.target.Name})
+		w.requests[i].due = due
+	}
+}
+
+// reconnect replaces a lost connection, and reports false if ctx ended meanwhile.
+func (w *worker) reconnect(ctx context.Context) bool {
+	lost := w.conn.worked
+	w.conn.renew()
+	if lost {
+		w.run.meter.reconnected()
+		return true
+	}
+	return pause(ctx, redialPause)
+}
+
+// batch sends the requests and waits for their answers; then the second halves of read-modify-writes.
+func (w *worker) batch(ctx context.Context) (good bool) {
 	ask := w.conn.asksVersions()
 	start := w.run.now()
 	good = w.conn.send(ctx, func(p redis.Pipeliner) {
-		for i := range w.ops {
-			w.cmds = append(w.cmds, w.queue(ctx, p, &w.ops[i]))
-			if ask {
-				w.last = append(w.last, p.Do(ctx, "CAUSAL", "LAST"))
+		for i := range w.requests {
+			r := &w.requests[i]
+			if r.reply = r.queue(ctx, p); ask {
+				r.last = p.Do(ctx, "CAUSAL", "LAST")
 			}
 		}
 	})
 	end := w.run.now()
-	for i := range w.ops {
-		w.ops[i].Start, w.ops[i].End = start, end
+	second := false
+	for i := range w.requests {
+		r := &w.requests[i]
+		r.op.Start, r.op.End = start, end
+		second = second || r.verb == ReadModifyWrite
 	}
-	w.name()
+	if good && second {
+		good = w.modify(ctx)
+	}
+	w.identify()
 	return good
 }
 
-// name gives the operations their session. A connection that is made anew is another session: the server knows nothing
+// modify sends the SET of each read-modify-write whose GET was answered.
+func (w *worker) modify(ctx context.Context) (good bool) {
+	ask := w.conn.asksVersions()
+	start := w.run.now()
+	good = w.conn.send(ctx, func(p redis.Pipeliner) {
+		for i := range w.requests {
+			r := &w.requests[i]
+			if err := r.reply.Err(); r.verb != ReadModifyWrite || err != nil && !errors.Is(err, redis.Nil) {
+				continue
+			}
+			if r.written = p.Set(ctx, r.write.Key, r.value, r.ttl); ask {
+				r.after = p.Do(ctx, "CAUSAL", "LAST")
+			}
+		}
+	})
+	end := w.run.now()
+	for i := range w.requests {
+		if r := &w.requests[i]; r.written != nil {
+			r.write.Start, r.write.End = start, end
+		}
+	}
+	return good
+}
+
+// identify gives the operations their session. A connection that is made anew is another session: the server knows nothing
 // of the lost one.
-func (w *worker) name() {
+func (w *worker) identify() {
 	if w.run.config.SessionNaming == ByEndpoint {
 		return
 	}
-	name := w.choose.name
+	name := w.name
 	if g := w.conn.generation; g > 1 {
 		name = fmt.Sprintf("%s#%d", name, g)
 	}
-	for i := range w.ops {
-		w.ops[i].Session, w.ops[i].Process = name, name
-	}
-}
-
-func (w *worker) queue(ctx context.Context, p redis.Pipeliner, op *history.Op) redis.Cmder {
-	switch op.Kind {
-	case history.Put:
-		return p.Set(ctx, op.Key, w.choose.padded(op.Value), 0)
-	case history.Delete:
-		return p.Del(ctx, op.Key)
-	case history.MGet:
-		keys := make([]string, len(op.Reads))
-		for i := range op.Reads {
-			keys[i] = op.Reads[i].Key
-		}
-		return p.MGet(ctx, keys...)
-	default:
-		return p.Get(ctx, op.Key)
+	for i := range w.requests {
+		r := &w.requests[i]
+		r.op.Session, r.op.Process = name, name
+		r.write.Session, r.write.Process = name, name
 	}
 }
 
 // settle reads the answers, measures and records.
-func (w *worker) settle(n int, due time.Duration) error {
+func (w *worker) settle() error {
 	m := w.run.meter
 	m.mu.Lock()
-	for i := range n {
-		op := &w.ops[i]
-		kind := op.Kind // fill may turn a delete into a get
-		err := fill(op, w.cmds[i])
-		if err == nil && len(w.last) > 0 {
-			w.takeLast(op, kind, w.last[i])
-		}
-		switch {
-		case op.OK:
-			m.result.Ops++
-			record(m.result.of(kind), time.Duration(op.End)-w.from(due, op))
-		case op.Unknown:
-			m.result.Unknown++
-		default:
-			m.result.Failed++
-		}
+	for i := range w.requests {
+		r := &w.requests[i]
+		err := w.outcome(r)
+		m.take(r, r.ended()-w.from(r))
 		if err != nil {
 			m.result.Errors[errorKind(err)]++
 		}
 	}
 	m.mu.Unlock()
-	for i := range n {
-		w.run.written(&w.ops[i], w.keys[i])
-		if err := w.run.record(&w.ops[i]); err != nil {
+	for i := range w.requests {
+		if r := &w.requests[i]; r.verb == Insert {
+			w.run.keys.inserts.finish(r.insert)
+		}
+	}
+	// The second halves of read-modify-writes were sent after everything else.
+	for i := range w.requests {
+		if err := w.note(&w.requests[i].op, w.requests[i].keys); err != nil {
 			return err
+		}
+	}
+	for i := range w.requests {
+		if r := &w.requests[i]; r.written != nil {
+			if err := w.note(&r.write, r.keys); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// from is when the latency of an operation starts to count.
-func (w *worker) from(due time.Duration, op *history.Op) time.Duration {
-	if w.due == nil {
-		return time.Duration(op.Start)
+func (w *worker) note(op *history.Op, keys []int) error {
+	w.run.written(op, keys)
+	return w.run.record(op)
+}
+
+// errUnwritten is what became of a read-modify-write whose connection broke after its read.
+var errUnwritten = errors.New("not written after its read")
+
+// outcome takes the outcome of a request from its replies. It returns the error that kept it from success. The meter is
+// locked.
+func (w *worker) outcome(r *request) error {
+	kind := r.op.Kind // fill may turn a delete into a get
+	err := fill(&r.op, r.reply)
+	if err == nil {
+		w.takeLast(&r.op, kind, r.last)
 	}
-	return min(due, time.Duration(op.Start))
+	if err != nil || r.verb != ReadModifyWrite {
+		return err
+	}
+	if r.written == nil {
+		return errUnwritten
+	}
+	if err = fill(&r.write, r.written); err == nil {
+		w.takeLast(&r.write, history.Put, r.after)
+	}
+	return err
+}
+
+// from is when the latency of an operation starts to count.
+func (w *worker) from(r *request) time.Duration {
+	if w.due == nil {
+		return time.Duration(r.op.Start)
+	}
+	return min(r.due, time.Duration(r.op.Start))
 }
 
 // takeLast uses an answer of CAUSAL LAST about an operation that was sent as kind. The meter is locked.
 func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) {
+	if cmd == nil {
+		return
+	}
 	m := &w.run.meter.result
 	l, err := w.conn.lastOf(cmd)
 	if err != nil {
@@ -195,7 +272,7 @@ func fill(op *history.Op, cmd redis.Cmder) error {
 	case *redis.StringCmd:
 		op.Value = unpadded(cmd.Val())
 	case *redis.IntCmd:
-		if cmd.Val() == 0 { // nothing was there, nothing was done
+		if op.Kind == history.Delete && cmd.Val() == 0 { // nothing was there, nothing was done
 			op.Kind, op.Missing = history.Get, true
 		}
 	case *redis.SliceCmd:

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,64 +10,22 @@ import (
 	"github.com/causalstore/causalstore/sidecar/history"
 )
 
-func TestZipfianRanksHaveTheirProbabilities(t *testing.T) {
-	const n, draws = 1000, 2_000_000
-	for _, theta := range []float64{0.5, 0.99} {
-		z := newZipfian(n, theta)
-		r := rand.New(rand.NewPCG(1, 2))
-		counts := make([]int, n)
-		for range draws {
-			counts[z.rank(r)]++
-		}
-		// Gray's method is exact for the first rank and close for the others.
-		for rank, tolerance := range map[int]float64{0: 0.02, 1: 0.03, 9: 0.15, 99: 0.15} {
-			want := draws / math.Pow(float64(rank+1), theta) / zeta(n, theta)
-			if got := float64(counts[rank]); math.Abs(got-want) > tolerance*want {
-				t.Errorf("theta %g, rank %d: %g draws, wanted about %g", theta, rank, got, want)
-			}
-		}
-	}
-}
-
-func TestScatteredZipfianStaysInRangeAndIsSkewed(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 100} {
-		for _, theta := range []float64{0, 0.99} {
-			z := newZipfian(n, theta)
-			r := rand.New(rand.NewPCG(1, 2))
-			counts := make([]int, n)
-			for range 10000 {
-				counts[z.next(r)]++
-			}
-			top := slices.Max(counts)
-			if n == 100 && theta == 0 && top > 200 || n == 100 && theta > 0 && top < 1000 {
-				t.Errorf("%d keys, theta %g: the most popular was drawn %d times of 10000", n, theta, top)
-			}
-		}
-	}
-}
-
-func TestTheHashIsFNV1a(t *testing.T) {
-	// The published vector for eight zero bytes.
-	if got := fnv64(0); got != 0xa8c7f832281a39c5 {
-		t.Errorf("got %#x", got)
-	}
-}
-
 func TestOperationsComeInTheRatiosAskedFor(t *testing.T) {
 	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, Keys: 100, ReadRatio: 0.5, MGetRatio: 0.1, DeleteRatio: 0.05,
 		PrivateKeyShare: 0.25, MGetKeys: 5, KeyPrefix: "k"}.withDefaults(time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := newKeyspace(&c, 4)
+	keys := newKeyspace(&c, 4, &manual{})
 	choose := newChooser(&c, keys, 3, "s3")
 	const n = 100000
 	kinds := map[history.OpKind]int{}
 	values := map[string]bool{}
 	private := 0
 	for range n {
-		var op history.Op
-		drawn := choose.next(&op)
+		var r request
+		choose.next(&r)
+		op, drawn := r.op, r.keys
 		kinds[op.Kind]++
 		sorted := slices.Sorted(slices.Values(drawn))
 		if len(slices.Compact(sorted)) != len(drawn) || op.Kind == history.MGet && len(op.Reads) != 5 {
@@ -103,18 +59,18 @@ func TestOneSeedIsOneSequenceOfOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := newKeyspace(&c, 2)
+	keys := newKeyspace(&c, 2, &manual{})
 	a, b, other := newChooser(&c, keys, 0, "s"), newChooser(&c, keys, 0, "s"), newChooser(&c, keys, 1, "s")
 	same := 0
 	for range 100 {
-		var x, y, z history.Op
+		var x, y, z request
 		a.next(&x)
 		b.next(&y)
 		other.next(&z)
-		if x.String() != y.String() {
-			t.Fatalf("%s, %s", x.String(), y.String())
+		if x.op.String() != y.op.String() {
+			t.Fatalf("%s, %s", x.op.String(), y.op.String())
 		}
-		if x.String() == z.String() {
+		if x.op.String() == z.op.String() {
 			same++
 		}
 	}
@@ -124,37 +80,11 @@ func TestOneSeedIsOneSequenceOfOperations(t *testing.T) {
 }
 
 func TestValuesLoseTheirPaddingAndNothingElse(t *testing.T) {
-	c := chooser{config: &Config{ValueBytes: 20}}
-	if v := c.padded("s1-10"); len(v) != 20 || unpadded(v) != "s1-10" {
+	if v := padded("s1-10", 20); len(v) != 20 || unpadded(v) != "s1-10" {
 		t.Errorf("%q", v)
 	}
 	long := strings.Repeat("x", 30)
-	if v := c.padded(long); v != long {
+	if v := padded(long, 20); v != long {
 		t.Errorf("%q", v)
-	}
-}
-
-func TestTheScheduleSpreadsConnectionsAndCatchesUp(t *testing.T) {
-	now := time.Duration(0)
-	s := newSchedule(100, 1, 4, func() time.Duration { return now }) // 25/s each: one in 40 ms, this one from 10 ms on
-	now = time.Second
-	for i, want := range []time.Duration{10, 50, 90} {
-		if due, ok := s.next(t.Context(), 1); !ok || due != want*time.Millisecond {
-			t.Errorf("operation %d was due at %v", i, due)
-		}
-	}
-	if due, _ := s.next(t.Context(), 3); due != 130*time.Millisecond {
-		t.Errorf("the batch was due at %v", due)
-	}
-	if due, _ := s.next(t.Context(), 1); due != 250*time.Millisecond {
-		t.Errorf("after a batch of three: %v", due)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, ok := s.next(ended, 1); ok {
-		t.Error("went on after the end")
-	}
-	if _, ok := (*schedule)(nil).next(t.Context(), 1); !ok {
-		t.Error("the closed loop waits")
 	}
 }
