@@ -23,6 +23,7 @@ type disk struct {
 	// volatile are the records before writes that failed and yet can be read: a crash may undo these, until another write
 	// succeeds. A nil record: there was none.
 	volatile map[string]*causal.Record
+	failing  int // so many of the next writes fail half done: for scenarios
 
 	slow    int64 // added to everything it does until slowTil, ns
 	slowTil int64
@@ -37,6 +38,10 @@ type storageWrite struct {
 // crash decides which unacknowledged writes made it: a prefix of the log's, any of a storage's; in a scenario none.
 func (d *disk) crash(rng *rand.Rand, none bool) {
 	if none {
+		for key := range d.volatile {
+			d.undo(key)
+		}
+		clear(d.volatile)
 		d.unsynced, d.pending, d.syncing = nil, nil, false
 		return
 	}
@@ -45,10 +50,8 @@ func (d *disk) crash(rng *rand.Rand, none bool) {
 	}
 	d.unsynced, d.syncing = nil, false
 	for _, key := range slices.Sorted(maps.Keys(d.volatile)) {
-		if before := d.volatile[key]; before != nil && rng.IntN(2) == 0 {
-			d.records[key] = *before
-		} else if before == nil && rng.IntN(2) == 0 {
-			delete(d.records, key)
+		if rng.IntN(2) == 0 {
+			d.undo(key)
 		}
 	}
 	clear(d.volatile)
@@ -58,6 +61,15 @@ func (d *disk) crash(rng *rand.Rand, none bool) {
 		}
 	}
 	d.pending = nil
+}
+
+// undo brings back what stood before a write that was not durable.
+func (d *disk) undo(key string) {
+	if before := d.volatile[key]; before != nil {
+		d.records[key] = *before
+	} else {
+		delete(d.records, key)
+	}
 }
 
 // half does a write that will be reported as failed: it can be read and is not durable.
@@ -150,6 +162,10 @@ func (w *World) storage(n *node, op causal.StorageOp) {
 		n.disk.pending = slices.DeleteFunc(n.disk.pending, func(q *storageWrite) bool { return q.done })
 		failed := w.storageFails()
 		switch {
+		case n.disk.failing > 0:
+			failed = true
+			n.disk.failing--
+			n.disk.half(op)
 		case !failed:
 			n.disk.apply(op)
 			clear(n.disk.volatile)

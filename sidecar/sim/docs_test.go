@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,4 +37,32 @@ func containsRow(lines []string, start, end string) bool {
 		}
 	}
 	return false
+}
+
+func TestEveryFaultHasAScenario(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scenarios, %v", len(files), err)
+	}
+	shown := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			for word := range strings.FieldsSeq(line) {
+				if list, ok := strings.CutPrefix(word, "broken="); ok {
+					for fault := range strings.SplitSeq(list, ",") {
+						shown[fault] = true
+					}
+				}
+			}
+		}
+	}
+	for _, f := range causal.AllFaults() {
+		if !shown[f.String()] {
+			t.Errorf("no scenario shows what happens with %s", f)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 //	crash NODE...                 stops nodes; what a disk had not acknowledged is gone
 //	restart NODE...
 //	clock NODE MS                 moves a wall clock
+//	fail-write NODE               the next write of its storage is done, but not durable, and reported as failed
 //	slow-disk NODE DURATION       from now on the disk takes that much longer
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
@@ -18,6 +19,9 @@ func init() {
 	}
 	verbs["restart"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.world.restart(n) })
+	}
+	verbs["fail-write"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.failing++ })
 	}
 	verbs["clock"] = (*scenario).clock
 	verbs["slow-disk"] = (*scenario).slowDisk
