@@ -2,6 +2,7 @@ package causal
 
 import (
 	"slices"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -41,6 +42,8 @@ type entry struct {
 	next HLC
 	prev *entry // the version before, while sessions may read it
 	used bool   // since it came
+	// touchedAt is when it was last moved to the front.
+	touchedAt int64
 }
 
 // newestUpTo reports whether no version at or below h came after this one.
@@ -147,7 +150,7 @@ func (c *Cache) Step(now Now, m *Message) {
 
 // get answers from memory or reads through.
 func (c *Cache) get(now Now, m *Message) {
-	e, _ := c.lru.Get(topology.Hash(m.Key))
+	e := c.lookup(now, topology.Hash(m.Key))
 	w := waiter{m.From, m.ID, m.Cut, m.HLC}
 	if e = c.find(now, e, m); e != nil {
 		c.stats.Hits++
@@ -183,6 +186,18 @@ func (c *Cache) depart(now Now, f *flight) {
 	c.flights[f.flightKey] = f
 	c.order = append(c.order, f)
 	c.launch(now, f)
+}
+
+// touchEvery is how often a hit moves its entry to the front of those that are kept longest.
+const touchEvery = int64(time.Second)
+
+func (c *Cache) lookup(now Now, hash uint64) *entry {
+	e, _ := c.lru.Peek(hash)
+	if e != nil && now.Mono-e.touchedAt >= touchEvery {
+		e.touchedAt = now.Mono
+		c.lru.Get(hash)
+	}
+	return e
 }
 
 // find returns that of an entry and the one before which answers a get, or nil.

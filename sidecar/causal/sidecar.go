@@ -255,6 +255,23 @@ func (s *Sidecar) Do(now Now, op Op) {
 	case OpCount:
 		s.count(c)
 	}
+	s.reap()
+}
+
+// reap frees the newest calls if they are answered: most are, long before the next tick.
+func (s *Sidecar) reap() {
+	for n := len(s.calls) - 1; n >= 0 && s.calls[n].done; n-- {
+		s.recycle(s.calls[n])
+		s.calls[n] = nil
+		s.calls = s.calls[:n]
+	}
+}
+
+// recycle keeps a call for the next operation, if nothing can point to it any more.
+func (s *Sidecar) recycle(c *call) {
+	if c.op.Kind == OpGet || c.op.Kind == OpPut {
+		s.free = append(s.free, c)
+	}
 }
 
 func (s *Sidecar) newCall() *call {
@@ -333,6 +350,7 @@ func (s *Sidecar) Step(now Now, m *Message) {
 		case OpCount:
 			s.counted(r.c, m)
 		}
+		s.reap()
 	case KindComplete:
 		s.completed(now, m)
 	case KindVectors:
@@ -433,9 +451,7 @@ func (s *Sidecar) Tick(now Now) {
 			s.overdue(now, c)
 		}
 		if c.done {
-			if c.op.Kind == OpGet || c.op.Kind == OpPut { // nothing else points to these any more
-				s.free = append(s.free, c)
-			}
+			s.recycle(c)
 			continue
 		}
 		kept = append(kept, c)
