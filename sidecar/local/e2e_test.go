@@ -85,18 +85,20 @@ func TestE2EHistoriesOnStockRedisAreCausalWhileFaultsStrike(t *testing.T) {
 
 func TestE2EABrokenRuleIsNoticed(t *testing.T) {
 	t.Parallel()
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind)
-	const attempts = 4
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	const attempts = 6
 	for range attempts {
 		_, _, report := underLoad(t, 4*time.Second, local.Options{Scope: node.ScopeConnection, Cache: true, Tune: local.Tune{
 			Coordinator: func(c *causal.CoordinatorConfig) { c.Broken = broken },
 			Sidecar:     func(c *causal.SidecarConfig) { c.Broken = broken },
+			Middleman:   func(c *causal.MiddlemanConfig) { c.Broken = broken },
+			Cache:       func(c *causal.CacheConfig) { c.Broken = broken },
 		}})
 		if !report.OK() {
 			return
 		}
 	}
-	t.Errorf("%d times, puts went out without their dependencies and reads bound nothing, and the histories were causal", attempts)
+	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the histories were causal", attempts)
 }
 
 // loadWithFaults puts a deployment under load and judges what its clients saw.
