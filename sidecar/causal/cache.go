@@ -40,7 +40,7 @@ type entry struct {
 	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest one at or below
 	// every HLC from its own up to there.
 	next HLC
-	prev *entry // the version before, while sessions may read it
+	prev *entry // the version before, which sessions may read at a cut
 	used bool   // since it came
 	// touchedAt is when it was last moved to the front.
 	touchedAt int64
@@ -93,9 +93,10 @@ type Cache struct {
 	sorted  []*source
 	stats   CacheStats
 
-	cut      HLC      // the newest that is announced
-	outdated []uint64 // hashes of used entries that are not the newest, to be fetched for the next cut
-	pairs    []uint64 // hashes of entries with a version before
+	cut        HLC      // the newest that is announced
+	outdated   []uint64 // hashes of used entries that are not the newest, to be fetched for the next cut
+	olderUntil int64    // sessions read at cuts
+	reading    HLC      // the newest cut that was read at
 
 	faultDrops []faultDrop
 }
@@ -152,6 +153,9 @@ func (c *Cache) Step(now Now, m *Message) {
 func (c *Cache) get(now Now, m *Message) {
 	e := c.lookup(now, topology.Hash(m.Key))
 	w := waiter{m.From, m.ID, m.Cut, m.HLC}
+	if m.Older {
+		c.olderUntil, c.reading = now.Mono+olderWanted, max(c.reading, m.Cut)
+	}
 	if e = c.find(now, e, m); e != nil {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
@@ -302,7 +306,7 @@ func (c *Cache) filled(now Now, s *source, m *Message) {
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before this arrived, but for what it is older
 		// than: all who wait and have not seen that may have it.
-		c.insert(f.key, m, s)
+		c.insert(now, f.key, m, s)
 		n := len(f.waiters)
 		if m.Cut != 0 && !c.cfg.Broken.has(OlderUnchecked) {
 			n = f.sort(func(w waiter) bool { return max(w.cut, w.seen) < m.Cut })
@@ -338,27 +342,20 @@ func (f *flight) sort(first func(waiter) bool) int {
 }
 
 // insert keeps the answer to a fill.
-func (c *Cache) insert(key string, m *Message, s *source) {
-	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut}
+func (c *Cache) insert(now Now, key string, m *Message, s *source) {
+	e := &entry{key: key, rec: m.Record, from: s, epoch: s.epoch, next: m.Cut, touchedAt: now.Mono}
 	hash := topology.Hash(key)
-	if old, ok := c.lru.Peek(hash); ok && old.key == key && old.epoch == old.from.epoch {
-		switch order := e.rec.Version.Compare(old.rec.Version); {
-		case order < 0:
-			return // of use to few, and what is there is what the others will need
-		case order == 0:
-			e.prev, e.used = old.prev, old.used
-		case old.next != 0:
-			e.prev = old
+	head, _ := c.lru.Peek(hash)
+	if head != nil {
+		c.bytes -= head.size()
+		if head.key != key {
+			head = nil
 		}
 	}
-	c.lru.Remove(hash)
-	if e.prev != nil {
-		e.prev.prev = nil
-		c.pairs = append(c.pairs, hash)
-	}
-	c.lru.Add(hash, e)
+	head = c.place(now, head, e)
+	c.lru.Add(hash, head)
+	c.bytes += head.size()
 	c.toRefresh(hash, e)
-	c.bytes += e.size()
 	c.stats.Inserted++
 	for c.bytes > c.cfg.MaxBytes && c.lru.Len() > 0 {
 		c.lru.RemoveOldest()

@@ -247,7 +247,7 @@ const maxParked = 1 << 14
 
 // hold lets a bound reader wait if a put of the key that it may have to see is here and not yet visible.
 func (m *Middleman) hold(now Now, msg *Message) bool {
-	if msg.Kind != KindGet || msg.HLC == 0 || msg.Cut != 0 || msg.Older {
+	if msg.Kind != KindGet || msg.HLC == 0 || msg.Cut != 0 && !msg.Older {
 		return false
 	}
 	if m.missesLanes(msg.HLC) {

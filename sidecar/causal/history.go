@@ -40,6 +40,23 @@ func (h *history) overwritten(key string, old Record, by Version) {
 	h.order = append(h.order, historyRef{by, key})
 	h.bytes += old.Value.Size() + historyOverhead
 	h.trim()
+	if len(h.order) > 1024+2*h.bytes/historyOverhead {
+		h.compact()
+	}
+}
+
+// compact drops the references to versions that are forgotten: a key has no more than it has versions.
+func (h *history) compact() {
+	kept, count := make([]historyRef, 0, len(h.order)/2), map[string]int{}
+	for i := len(h.order) - 1; i >= 0; i-- {
+		r := h.order[i]
+		if vs := h.keys[r.key]; vs != nil && count[r.key] < len(vs.old) {
+			count[r.key]++
+			kept = append(kept, r)
+		}
+	}
+	slices.Reverse(kept)
+	h.order = kept
 }
 
 // superseded notes a write that was processed after a greater one.

@@ -18,6 +18,7 @@ type keyOp struct {
 	also   []*put  // of a write: older ones of the key, which it overtakes
 	tomb   Version // of a removal
 	stage  int     // of a write: 0 reads what stands, 1 writes
+	alien  bool    // what stood was written by somebody else
 	old    Record
 	status Status // only for the StatusNotAtomic fault
 }
@@ -231,13 +232,16 @@ func (m *Middleman) writeStep(now Now, o *keyOp, r StorageResult) {
 		m.failed = append(m.failed, o)
 	case o.stage == 0 && !p.rec.Version.Less(r.Record.Version):
 		// Also if it stands there already: from before a restart, and perhaps never made durable.
-		o.stage, o.old = 1, r.Record
+		o.stage, o.old, o.alien = 1, r.Record, r.Foreign
 		m.requestWrite(o)
 	case o.stage == 0:
 		m.overtaken(now, append(o.also, p))
 		m.release(o)
 	default:
-		if o.old.Version != p.rec.Version {
+		switch {
+		case o.alien:
+			m.hist.drop(o.key) // nothing is known of it, and so nothing of what came before
+		case o.old.Version != p.rec.Version:
 			m.hist.overwritten(o.key, o.old, p.rec.Version)
 		}
 		if p.rec.Value.Tombstone {

@@ -44,7 +44,7 @@ func (s *Sidecar) mget(now Now, c *call) {
 		s.finish(c, Result{})
 		return
 	}
-	if s.cfg.Snapshot && !c.op.Latest && s.snapshotCut(c) {
+	if !s.readsNewest(now, c) && s.snapshotCut(c) {
 		s.stats.Snapshots++
 		s.collect(now, c)
 		return

@@ -122,7 +122,9 @@ type Middleman struct {
 
 	at *cachedAt
 	// olderAt are, by key hash, the DCs with copies that are older than what stands in storage.
-	olderAt map[uint64]olderCopies
+	olderAt    map[uint64]olderCopies
+	olderWhole HLC   // up to where the ring had everything when they were last gone through
+	olderUntil int64 // somebody reads them
 	// invalidating counts, by key hash, the waits in all streams' pending.
 	invalidating map[uint64]int
 	streams      map[topology.Node]*stream

@@ -1,6 +1,10 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
 
 // A cache may hold a version of a key that is older than the one in storage: for unbound sessions that have seen less than
 // the version that came next. Versions between the two may still arrive, late; they lose, and yet bound for whom the copy
@@ -13,10 +17,15 @@ type olderCopies struct {
 }
 
 // maxOlder bounds the keys that may have older copies.
-const maxOlder = 1 << 20
+const maxOlder = 1 << 17
 
-// olderFull reports that no more older copies can be remembered: then there must be none.
-func (m *Middleman) olderFull() bool { return len(m.olderAt) >= maxOlder }
+// olderWanted is for how long after such a read caches are taken to have readers of older versions.
+const olderWanted = int64(time.Minute)
+
+// keepsOlder reports whether caches may keep older copies: somebody reads them, and they can be remembered.
+func (m *Middleman) keepsOlder(now Now) bool {
+	return now.Mono < m.olderUntil && len(m.olderAt) < maxOlder
+}
 
 func (m *Middleman) rememberOlder(hash uint64, dc topology.DC, next HLC) {
 	o := m.olderAt[hash]
@@ -39,6 +48,10 @@ func (m *Middleman) tellOlder(hash uint64, p *put, tell func(topology.DC) bool) 
 // forgetOlder forgets the copies for which no version between can arrive any more.
 func (m *Middleman) forgetOlder() {
 	whole := m.known.MinRV(m.ring)
+	if whole == m.olderWhole {
+		return
+	}
+	m.olderWhole = whole
 	for hash, o := range m.olderAt {
 		if o.next <= whole {
 			delete(m.olderAt, hash)

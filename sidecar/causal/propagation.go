@@ -150,7 +150,11 @@ func (c *Coordinator) acknowledged(now Now, m *Message) {
 			c.completed(w)
 		}
 	}
+	head := l.head
 	l.advance()
+	if l.head != head { // what is first now has not waited for long
+		l.resendAt = now.Mono + int64(c.cfg.ResendAfter)
+	}
 	c.advance()
 	if c.cfg.Unpipelined {
 		c.pumpAll(now) // puts for other shards may have waited for these

@@ -28,6 +28,11 @@ type ownWrite struct {
 	cc       topology.Node
 }
 
+// ownOverhead is what an own write costs beside its key and value, in bytes.
+const ownOverhead = 150
+
+func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
+
 // session is one causal session.
 //
 // Invariant: everything that the session has seen is complete, or processed in every ring of rings(), or an own write in
@@ -179,7 +184,7 @@ func (ss *session) disown(w *ownWrite) {
 		delete(ss.own, w.key)
 	}
 	if !w.dropped && !w.gone {
-		ss.ownBytes -= w.value.Size()
+		ss.ownBytes -= w.size()
 	}
 	w.gone = true
 }
@@ -253,7 +258,7 @@ func (s *Sidecar) wrote(ss *session, c *call, v Version) {
 	if ss.last.Version.Less(v) {
 		ss.last = Dep{v, c.slot}
 	}
-	ss.ownBytes += w.value.Size()
+	ss.ownBytes += w.size()
 	if old := ss.own[w.key]; old == nil || old.version.Less(v) {
 		ss.own[w.key] = w
 	}
@@ -281,7 +286,7 @@ func (s *Sidecar) shed(ss *session) {
 			return
 		}
 		if ss.pending[w.version] == w && !w.dropped {
-			ss.ownBytes -= w.value.Size()
+			ss.ownBytes -= w.size()
 			w.value.Data, w.dropped = nil, true
 		}
 	}

@@ -15,13 +15,13 @@ type SidecarConfig struct {
 	Static bool
 	// UseCache reads of unbound sessions go through the DC's cache, if it has one.
 	UseCache bool
-	// Snapshot makes unbound sessions read at a cut at which everything is complete, and so stay unbound.
+	// Snapshot makes sessions read at a cut at which everything is complete, and so stay unbound.
 	Snapshot bool
 	// SnapshotEvery is how far apart cuts are. Between two of them nothing that is cached goes out of date.
 	SnapshotEvery time.Duration
 	// SnapshotAhead is how long before it is used the caches are told of a cut.
 	SnapshotAhead time.Duration
-	// MaxSnapshotLag is when such reads give up on a cut that stays behind, and take the newest versions.
+	// MaxSnapshotLag is when such reads give up on a cut that does not move, and take the newest versions.
 	MaxSnapshotLag time.Duration
 	// ReadTimeout and PutTimeout bound an operation.
 	ReadTimeout, PutTimeout time.Duration
@@ -161,8 +161,9 @@ type Sidecar struct {
 	results   []Result
 	suspect   map[topology.Node]int64 // coordinators, until when
 	askAt     int64
-	cut       HLC // that unbound sessions read at, with Snapshot
-	announced HLC // of the newest of cuts
+	cut       HLC   // that sessions read at, with Snapshot
+	cutAt     int64 // when it moved
+	announced HLC   // of the newest of cuts
 	cuts      []nextCut
 	tickedAt  int64
 	stats     SidecarStats

@@ -2,8 +2,9 @@ package causal
 
 import "github.com/causalstore/causalstore/sidecar/topology"
 
-// In mode Snapshot unbound sessions read at a cut: everything at or below it is complete, so nothing that they read binds
-// them. The cut moves in steps, so that what a cache fetches for one step serves all of it; and the caches are told of it a
+// In mode Snapshot sessions read at a cut: everything at or below it is complete, so nothing that they read binds them. One
+// that has seen more, and perhaps was bound by it, reads up to that; it sees nothing newer, so the cut soon catches up. The
+// cut moves in steps, so that what a cache fetches for one step serves all of it; and the caches are told of it a
 // little before it is used, so that they can fetch what it outdates.
 
 // nextCut is a cut that the caches have been told of.
@@ -33,7 +34,7 @@ func (s *Sidecar) advanceCut(now Now) {
 	}
 	n := 0
 	for n < len(s.cuts) && s.cuts[n].at <= now.Mono {
-		s.cut = s.cuts[n].cut
+		s.cut, s.cutAt = s.cuts[n].cut, now.Mono
 		n++
 	}
 	s.cuts = s.cuts[n:]
@@ -41,20 +42,20 @@ func (s *Sidecar) advanceCut(now Now) {
 
 // readsNewest reports whether a call reads the newest version there is, and not that at the cut.
 func (s *Sidecar) readsNewest(now Now, c *call) bool {
-	return c.op.Latest || !s.unbound(c.s) || !s.cutServes(now)
+	return c.op.Latest || !s.cutServes(now)
 }
 
-// cutServes reports whether there is a cut to read at. One that stays behind, since some data centre is away, would keep
-// all that happens elsewhere from being seen.
+// cutServes reports whether there is a cut to read at. One that stands, since some data centre is away, would keep all that
+// happens elsewhere from being seen.
 func (s *Sidecar) cutServes(now Now) bool {
-	return s.cut != 0 && now.WallMs-s.cut.WallMs() <= (s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery).Milliseconds()
+	return s.cut != 0 && now.Mono-s.cutAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery)
 }
 
-// seenBy is what a session tells a middleman. A bound one: puts older than this may have to be seen. To an unbound one all
-// that it may have to see is complete; if it reads older versions, they must not be older than this. Own writes above the
-// cut are laid over what is read.
+// seenBy is what a session tells a middleman: puts at or below this may have to be seen, though they are not complete, and
+// older versions than these must not be read. To an unbound session all that it may have to see is complete; only if that is
+// above the cut at which it reads, this says so. Own writes above the cut are laid over what is read.
 func (s *Sidecar) seenBy(ss *session, older bool) HLC {
-	if !older && s.unbound(ss) {
+	if s.unbound(ss) && (!older || ss.seen <= s.cut) {
 		return 0
 	}
 	return ss.seen

@@ -163,7 +163,7 @@ func (c *Cache) invalidate(now Now, s *source, m *Message) {
 	if c.cfg.Broken.has(InvalidateLate) {
 		c.faultDrops = append(c.faultDrops, faultDrop{m.Hash, now.Mono + int64(300*time.Millisecond)})
 	} else {
-		c.outdate(m.Hash, m.HLC)
+		c.outdate(now, m.Hash, m.HLC)
 	}
 	c.send(Message{Kind: KindInvalidateAck, From: c.cfg.Self, To: s.mm, Epoch: s.epoch, Seq: s.seq})
 }

@@ -156,7 +156,10 @@ func (m *Middleman) fillReply(now Now, req *Message, reply Message) {
 	}
 	s := m.streams[req.From]
 	reply.Kind = KindFillReply
-	if reply.Cut != 0 && m.olderFull() {
+	if req.Older {
+		m.olderUntil = now.Mono + olderWanted
+	}
+	if reply.Cut != 0 && !m.keepsOlder(now) {
 		reply.Status = InFlight // always safe, and not cached
 	}
 	register := reply.Status == Stable && reply.Err == OK && s.alive(now)
@@ -194,7 +197,7 @@ func (m *Middleman) invalidate(now Now, p *put, superseded bool) {
 		}
 	}
 	next := p.rec.Version.HLC
-	if m.olderFull() {
+	if !m.keepsOlder(now) {
 		next = 0
 	}
 	tell := func(dc topology.DC) bool {

@@ -28,7 +28,7 @@ const macBytes = 16
 // things that must be in a ring before it is read from (PROTOCOL §3).
 func (s *Sidecar) export(ss *session) string {
 	b := []byte{tokenVersion}
-	b = binary.AppendUvarint(b, uint64(ss.floor))
+	b = binary.AppendUvarint(b, uint64(max(ss.floor, ss.seen))) // seen is above the floor after a read of a dropped tombstone
 	n := len(ss.restrict)
 	if !ss.last.Version.IsZero() {
 		n++

@@ -41,7 +41,7 @@ func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker)
 	}
 	w.Run(pl.length, nil)
 	o := Outcome{Profile: p.Name, Seed: seed}
-	o.Violations = wl.settle(c)
+	o.Violations = append(wl.settle(c), wl.nameMissing()...)
 	o.History, o.Ops, o.Harms, o.Steps, o.Messages = wl.history, len(wl.history), w.harms, w.steps, w.net.sent
 	o.Report = checker.Check(wl.history, history.Options{MaxViolations: 3})
 	for _, v := range o.Report.Violations {

@@ -115,6 +115,7 @@ func (s *scenario) showCache(name string) (string, error) {
 }
 
 func (s *scenario) check([]string) (string, error) {
+	s.load.nameMissing()
 	report := history.Check(s.load.history, history.Options{})
 	if report.OK() {
 		return "causal+", nil

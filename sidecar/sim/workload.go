@@ -39,6 +39,7 @@ type workload struct {
 	mix     mix
 	hot     int
 	issuing bool
+	missing []missingRead
 }
 
 func (wl *workload) results(rs []causal.Result) {
@@ -77,10 +78,14 @@ func (p *process) next() {
 		for _, i := range rng.Perm(len(p.w.keys))[:min(n, len(p.w.keys))] {
 			keys = append(keys, p.w.keys[i])
 		}
-		p.issue(causal.Op{Kind: causal.OpMGet, Keys: keys})
+		p.issue(causal.Op{Kind: causal.OpMGet, Keys: keys, Latest: r%7 == 0})
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
 	default:
+		if r%8 == 1 {
+			w := p.w.world
+			w.do(p.sidecar, func(m machine, now causal.Now) { m.(*causal.Sidecar).Prefetch(now, p.id, p.w.keys) })
+		}
 		p.issue(causal.Op{Kind: causal.OpGet, Key: key, Latest: r%5 == 0}) // as before a modification
 	}
 }
@@ -125,6 +130,7 @@ func (p *process) done(r *causal.Result) {
 	op.End, op.OK = w.now, r.Err == causal.OK
 	op.Unknown = r.Err == causal.ErrUnknown
 	if op.OK {
+		p.w.noteMissing(&op, r)
 		switch op.Kind {
 		case history.Get:
 			op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version), r.Record.Value.Tombstone

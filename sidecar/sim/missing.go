@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/history"
+)
+
+// A read of a deleted key whose tombstone is gone comes with the horizon and not with the version of the delete. A history
+// without that version would let a session go back to before the delete; so it is found afterwards.
+
+// missingRead is a read that found nothing, at a horizon.
+type missingRead struct {
+	op, read int // read -1: a get
+	key      string
+	horizon  causal.HLC
+}
+
+func (wl *workload) noteMissing(op *history.Op, r *causal.Result) {
+	note := func(i int, key string, rec causal.Record) {
+		if rec.Value.Tombstone && !rec.Version.Written() && rec.Version.HLC > 0 {
+			wl.missing = append(wl.missing, missingRead{len(wl.history), i, key, rec.Version.HLC})
+		}
+	}
+	if op.Kind == history.Get {
+		note(-1, op.Key, r.Record)
+	}
+	for i := range op.Reads {
+		note(i, op.Reads[i].Key, r.Records[i])
+	}
+}
+
+// nameMissing gives those reads the version of the delete that they have seen: the greatest write of the key at or below
+// the horizon. It returns those for which that is no delete.
+func (wl *workload) nameMissing() (violations []string) {
+	for _, m := range wl.missing {
+		last, known := wl.newestWrite(m.key, m.horizon)
+		switch {
+		case !known:
+		case last.Kind != history.Delete:
+			violations = append(violations, "dropped: "+m.key+" was read as missing, and the newest write up to the horizon is "+last.String())
+		case m.read < 0:
+			wl.history[m.op].Version = last.Version
+		default:
+			wl.history[m.op].Reads[m.read].Version = last.Version
+		}
+	}
+	return violations
+}
+
+// newestWrite returns the greatest write of a key at or below a version, unless there is none or one of unknown outcome may
+// be it.
+func (wl *workload) newestWrite(key string, upTo causal.HLC) (last *history.Op, known bool) {
+	for i := range wl.history {
+		o := &wl.history[i]
+		if o.Key != key || o.Kind != history.Put && o.Kind != history.Delete {
+			continue
+		}
+		if o.Unknown {
+			return nil, false
+		}
+		if o.OK && o.Version.HLC <= upTo && (last == nil || last.Version.Less(o.Version)) {
+			last = o
+		}
+	}
+	return last, last != nil
+}
