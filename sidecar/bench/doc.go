@@ -1,5 +1,5 @@
-// Package bench measures CausalStore: what its data plane costs over the stock storage (Overhead), what it gains over
-// sessions that stay in one ring (Paper), and what it keeps in memory (Memory).
+// Package bench measures CausalStore: what its data plane costs over the stock storage (Overhead), how it stands in the
+// evaluation of Karma's paper (Paper), and what it keeps in memory (Memory).
 //
 // Every comparison is made in one run, with rounds of the compared systems in turn, since the machine that it runs on
 // changes from minute to minute. Deployments run in processes of their own, so that what the load generator uses is not

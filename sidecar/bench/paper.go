@@ -5,23 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// PaperOptions say how long and how hard to measure.
+// PaperOptions say what to measure, how long and how hard. FullPaper and QuickPaper fill them in.
 type PaperOptions struct {
 	Binary string
 	Dir    string
-	Rounds int
-	// Length is that of a round on one side; Warm goes before the first one, on each side.
-	Length, Warm time.Duration
+	// Sections to measure, in their order.
+	Sections []string
+	Rounds   int
+	// Length is that of a round. Sections with many cells take a part of it. Before each, Lead is thrown away.
+	Length, Lead time.Duration
+	// WarmReads is how many keys every data centre reads before anything is measured, by the number of keys.
+	WarmReads float64
+	// WarmMost bounds them, because a million keys would take minutes.
+	WarmMost int
 	// Clients in a closed loop, spread over the data centres; each is a session. Between an answer and the next request
 	// each waits for Think.
 	Clients    int
@@ -30,69 +33,127 @@ type PaperOptions struct {
 	ValueBytes int
 	ReadRatio  float64
 	Theta      float64
+	// Mixes are the read ratios of the sweep; LoadMixes those at which the load is varied.
+	Mixes, LoadMixes []float64
+	// Saturation ends when twice the clients give less than Gain more, or at MaxClients.
+	Gain       float64
+	MaxClients int
+	Sizes      []int // of values
+	Sessions   []int // connections to each data centre
+	Centers    []int // data centres
+	KeyCounts  []int
+	// Congestion is the delay added each way, in milliseconds; CongestFor how long, with Around before and after it.
+	// CongestMost is for the greatest of them, the one with the time series.
+	Congestion                      []int
+	CongestFor, CongestMost, Around time.Duration
+	CongestedDC                     string
+	Burst                           int // dependent puts
 	// Topology is a file; "" is the default one.
 	Topology string
 	Seed     uint64
+	// Command is how this was called, for the report.
+	Command  string
 	Progress io.Writer
 }
 
-// Figures are one of the two systems.
-type Figures struct {
-	Throughput spread  `json:"throughput"`
-	GetMeanMs  float64 `json:"getMeanMs"`
-	GetP50Ms   float64 `json:"getP50Ms"`
-	GetP90Ms   float64 `json:"getP90Ms"`
-	GetP99Ms   float64 `json:"getP99Ms"`
-	PutP50Ms   float64 `json:"putP50Ms"`
-	PutP99Ms   float64 `json:"putP99Ms"`
-	Failed     int64   `json:"failed"`
-	// Shares of reads: where they were answered, those of bound sessions, and those that returned an in-flight value.
-	Own      float64 `json:"own"`
-	Cache    float64 `json:"cache"`
-	Local    float64 `json:"local"`
-	Remote   float64 `json:"remote"`
-	Bound    float64 `json:"bound"`
-	InFlight float64 `json:"inFlight"`
-
-	rounds   []float64
-	perDC    [][]float64 // by DC, operations a second of each round
-	get, put *hdrhistogram.Histogram
-	reads    causal.SidecarStats
+// FullPaper is the whole evaluation, in less than half an hour.
+func FullPaper() PaperOptions {
+	return PaperOptions{
+		Sections: SectionNames(), Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1, WarmMost: 100000, Clients: 64,
+		Think: 5 * time.Millisecond, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, Seed: 1,
+		Mixes: []float64{0.95, 0.9, 0.8, 0.5}, LoadMixes: []float64{0.95, 0.9, 0.8, 0.5}, Gain: 0.1, MaxClients: 2048,
+		Sizes: []int{200, 1024, 4096}, Sessions: []int{1, 10, 100}, Centers: []int{4, 8, 16}, KeyCounts: []int{10000, 100000, 1000000},
+		Congestion: []int{300, 600, 1200}, CongestFor: 20 * time.Second, CongestMost: 2 * time.Minute, Around: 10 * time.Second,
+		CongestedDC: "eu-west-1", Burst: 100,
+	}
 }
 
-// NearReads is the share of reads that no other data centre was asked for.
-func (f *Figures) NearReads() float64 { return f.Own + f.Cache + f.Local }
+// QuickPaper is the part of it that fits into a few minutes.
+func QuickPaper() PaperOptions {
+	o := FullPaper()
+	o.Sections = []string{"throughput", "mixes", "load", "ablation", "congestion", "burst"}
+	o.Rounds, o.Keys = 3, 10000
+	o.Mixes, o.LoadMixes, o.MaxClients = []float64{0.95, 0.8, 0.5}, []float64{0.95, 0.5}, 512
+	o.Congestion, o.CongestMost, o.Around = []int{1200}, 15*time.Second, 6*time.Second
+	return o
+}
 
-// Paper is the evaluation of Karma's section 6, on this machine: dynamic rings with caches, against sessions that stay in
-// the ring of their data centre (COPS-PR).
+// Check reports what cannot be measured.
+func (o *PaperOptions) Check() error {
+	switch {
+	case o.Length <= 0 || o.Rounds < 1 || o.Clients < 1 || o.Keys < 1 || o.ValueBytes < 1:
+		return errors.New("--seconds, --rounds, --clients, --keys and --value-bytes must be positive")
+	case o.Rounds > 50 || o.Length > time.Minute:
+		return errors.New("--rounds is at most 50, and --seconds at most 60")
+	case o.Think < 0 || o.Lead < 0 || o.WarmReads < 0 || o.WarmReads > 20:
+		return errors.New("--think must not be negative, and --warm-reads is between 0 and 20")
+	case o.ReadRatio < 0 || o.ReadRatio > 1:
+		return errors.New("--read-ratio is between 0 and 1")
+	}
+	if len(o.Sections) == 0 {
+		return fmt.Errorf("--sections names none; give some of %s", strings.Join(SectionNames(), ", "))
+	}
+	for _, s := range o.Sections {
+		if !slices.Contains(SectionNames(), s) {
+			return fmt.Errorf("--sections: there is no %q; give some of %s", s, strings.Join(SectionNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func (o *PaperOptions) warmReads(keys int) int {
+	return min(int(o.WarmReads*float64(keys)), o.WarmMost)
+}
+
+// Paper is the evaluation of Karma's section 6, on this machine.
 type Paper struct {
-	Machine    string  `json:"machine"`
-	Clients    int     `json:"clients"`
-	ThinkMs    float64 `json:"thinkMs"`
-	Keys       int     `json:"keys"`
-	ValueBytes int     `json:"valueBytes"`
-	ReadRatio  float64 `json:"readRatio"`
-	Theta      float64 `json:"theta"`
-	Rounds     int     `json:"rounds"`
-	Seconds    float64 `json:"secondsPerRound"`
-	Karma      Figures `json:"karma"`
-	COPSPR     Figures `json:"copsPR"`
-	// Ratio is the throughput of a round by that of COPS-PR just after.
-	Ratio spread `json:"ratio"`
-	// PerDC is the same for the clients of each data centre.
-	PerDC map[string]spread `json:"ratioByDataCenter"`
+	Machine string `json:"machine"`
+	Commit  string `json:"commit"`
+	Command string `json:"command"`
+	Date    string `json:"date"`
+
+	Sections    []string `json:"sections"`
+	Rounds      int      `json:"rounds"`
+	Seconds     float64  `json:"secondsPerRound"`
+	Clients     int      `json:"clients"`
+	ThinkMs     float64  `json:"thinkMs"`
+	Keys        int      `json:"keys"`
+	ValueBytes  int      `json:"valueBytes"`
+	ReadRatio   float64  `json:"readRatio"`
+	Theta       float64  `json:"theta"`
+	WarmReads   float64  `json:"warmReads"`
+	Burst       int      `json:"burst"`
+	DataCenters int      `json:"dataCenters"`
+	Rings       int      `json:"rings"`
+
+	Schemes    []Scheme      `json:"schemes"`
+	Cells      []*Cell       `json:"cells,omitempty"`
+	Saturation []*Saturation `json:"saturation,omitempty"`
+	Congestion []*Congestion `json:"congestion,omitempty"`
+	Bursts     []*Burst      `json:"bursts,omitempty"`
+	// TookSeconds is how long all that took, OthersCores the CPU time that went to none of it, by time: what else the machine did.
+	TookSeconds float64 `json:"tookSeconds"`
+	OthersCores float64 `json:"othersCores"`
 }
 
-// paperSide is a running system and what is measured of it.
-type paperSide struct {
-	name    string
-	args    []string
-	plane   *deployment
-	figures *Figures
+// paperRun is an evaluation under way.
+type paperRun struct {
+	o     *PaperOptions
+	res   *Paper
+	fleet *fleet
+	// last was measured last: its writes may still be on their way.
+	last *system
+	// planes is the CPU time of the deployments that were measured, while they were.
+	watched, mine, busy time.Duration
+	// planned are the systems and records that an earlier section has made already.
+	planned map[string]bool
 }
 
-// MeasurePaper runs both systems at a time, each in a process of its own, and loads them in turn.
+// MeasurePaper runs the systems of each section at a time, each in a process of its own, and loads them in turn.
 func MeasurePaper(ctx context.Context, o PaperOptions) (*Paper, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, err
@@ -101,180 +162,102 @@ func MeasurePaper(ctx context.Context, o PaperOptions) (*Paper, error) {
 		return nil, fmt.Errorf("make a folder for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	res := &Paper{Machine: machine(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys, ValueBytes: o.ValueBytes, ReadRatio: o.ReadRatio, Theta: o.Theta,
-		Rounds: o.Rounds, Seconds: o.Length.Seconds()}
-	sides := []*paperSide{
-		{name: "CausalStore", figures: &res.Karma},
-		{name: "COPS-PR", figures: &res.COPSPR, args: []string{"--binding", "static", "--cache=false"}},
+	f, err := newFleet(&o, dir)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range sides {
-		s.figures.get, s.figures.put = newLatency(), newLatency()
-		say(o.Progress, "%s: starting, writing %d keys, warming up for %s", s.name, o.Keys, o.Warm)
-		if err := s.start(ctx, o, filepath.Join(dir, s.name)); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		defer s.plane.stop()
+	begun := time.Now()
+	if o.Progress != nil {
+		o.Progress = &stamped{out: o.Progress, begun: begun}
 	}
-	for round := range o.Rounds {
-		for _, s := range sides {
-			say(o.Progress, "round %d of %d: %s", round+1, o.Rounds, s.name)
-			if err := s.measure(ctx, o, uint64(round)+1); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
-			}
-		}
+	p := &paperRun{o: &o, fleet: f, planned: map[string]bool{}, res: &Paper{
+		Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January " +
+			"2006"), Sections: o.Sections, Rounds: o.Rounds,
+		Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		ReadRatio: o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst, DataCenters: len(f.base.DCs), Rings: len(f.base.Rings),
+	}}
+	err = p.run(ctx)
+	err = errors.Join(err, f.keep(nil))
+	if err != nil {
+		return nil, err
 	}
-	var ratios []float64
-	for i, r := range res.Karma.rounds {
-		ratios = append(ratios, r/res.COPSPR.rounds[i])
+	p.res.Schemes = schemesIn(p.res.schemes())
+	p.res.TookSeconds = time.Since(begun).Seconds()
+	if p.watched > 0 {
+		p.res.OthersCores = max(0, (p.busy-p.mine).Seconds()/p.watched.Seconds())
 	}
-	res.Ratio = spreadOf(ratios)
-	res.PerDC = map[string]spread{}
-	for dc, e := range sides[0].plane.DataCenters {
-		ratios = ratios[:0]
-		for i, r := range res.Karma.perDC[dc] {
-			ratios = append(ratios, r/res.COPSPR.perDC[dc][i])
-		}
-		res.PerDC[e.Name] = spreadOf(ratios)
-	}
-	res.Karma.conclude()
-	res.COPSPR.conclude()
-	return res, nil
+	return p.res, nil
 }
 
-const paperPrefix = "user"
+// stamped writes lines with the time since the start before them.
+type stamped struct {
+	out   io.Writer
+	begun time.Time
+}
 
-func (s *paperSide) start(ctx context.Context, o PaperOptions, dir string) (err error) {
-	args := append([]string{"--session-scope", "connection"}, s.args...)
-	if o.Topology != "" {
-		file, err := filepath.Abs(o.Topology)
-		if err != nil {
+// Write implements io.Writer, for one line at a time.
+func (s *stamped) Write(line []byte) (int, error) {
+	at := time.Since(s.begun)
+	if _, err := fmt.Fprintf(s.out, "%2d:%02d %s", int(at.Minutes()), int(at.Seconds())%60, line); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// run measures one section after the other.
+func (p *paperRun) run(ctx context.Context) error {
+	sections := p.sections()
+	left := time.Duration(0)
+	for _, s := range sections {
+		left += s.estimate
+	}
+	for i, s := range sections {
+		say(p.o.Progress, "%s (section %d of %d, about %s left)", s.title, i+1, len(sections), left.Round(10*time.Second))
+		if err := s.measure(ctx); err != nil {
+			return fmt.Errorf("section %s: %w", s.name, err)
+		}
+		left -= s.estimate
+		var needed []systemSpec
+		for _, later := range sections[i+1:] {
+			needed = append(needed, later.systems...)
+		}
+		p.last = nil
+		if err := p.fleet.keep(needed); err != nil {
 			return err
 		}
-		args = append(args, "--topology", file)
-	}
-	if s.plane, err = startDeployment(ctx, o.Binary, dir, args...); err != nil {
-		return err
-	}
-	err = sendAll(s.plane.DataCenters[0].RESP, setFrames(paperPrefix, o.Keys, o.ValueBytes))
-	if err == nil {
-		_, _, err = s.plane.drain(ctx)
-	}
-	if err == nil && o.Warm > 0 {
-		_, err = s.loop(o, o.Warm, 0).run(ctx)
-	}
-	if err != nil {
-		return errors.Join(err, s.plane.stop())
 	}
 	return nil
 }
 
-// loop is the load, as YCSB makes it.
-func (s *paperSide) loop(o PaperOptions, length time.Duration, round uint64) *closedLoop {
-	l := &closedLoop{clients: o.Clients, length: length, think: o.Think, gets: getFrames(paperPrefix, o.Keys),
-		sets: setFrames(paperPrefix, o.Keys, o.ValueBytes), reads: o.ReadRatio, popular: newPopularity(o.Keys, o.Theta), seed: o.Seed + round}
-	for _, e := range s.plane.DataCenters {
-		l.addrs = append(l.addrs, e.RESP)
+// schemes are the names of those that were measured.
+func (p *Paper) schemes() (names []string) {
+	for _, c := range p.Cells {
+		names = append(names, c.Scheme)
 	}
-	return l
+	for _, c := range p.Congestion {
+		names = append(names, c.Scheme)
+	}
+	for _, b := range p.Bursts {
+		names = append(names, b.Scheme)
+	}
+	return names
 }
 
-func (s *paperSide) measure(ctx context.Context, o PaperOptions, round uint64) error {
-	before, err := s.reads(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := s.loop(o, o.Length, round).run(ctx)
-	if err != nil {
-		return err
-	}
-	after, err := s.reads(ctx)
-	if err != nil {
-		return err
-	}
-	f := s.figures
-	f.rounds = append(f.rounds, r.throughput())
-	f.perDC = append(f.perDC, make([][]float64, len(r.ops)-len(f.perDC))...)
-	for dc, n := range r.ops {
-		f.perDC[dc] = append(f.perDC[dc], float64(n)/r.elapsed.Seconds())
-	}
-	f.get.Merge(r.get)
-	f.put.Merge(r.put)
-	f.Failed += r.failed
-	f.reads = plus(f.reads, before, after)
-	_, _, err = s.plane.drain(ctx)
-	return err
-}
-
-// reads sums the counters of all sidecars.
-func (s *paperSide) reads(ctx context.Context) (causal.SidecarStats, error) {
-	st, err := s.plane.state(ctx)
-	var sum causal.SidecarStats
-	for _, dc := range st.DataCenters {
-		sum = plus(sum, causal.SidecarStats{}, dc.Sidecar)
-	}
-	return sum, err
-}
-
-// plus adds what has come between two states of the counters that are of interest.
-func plus(sum, before, after causal.SidecarStats) causal.SidecarStats {
-	sum.Gets += after.Gets - before.Gets
-	sum.Own += after.Own - before.Own
-	sum.CacheHits += after.CacheHits - before.CacheHits
-	sum.Local += after.Local - before.Local
-	sum.Remote += after.Remote - before.Remote
-	sum.Bound += after.Bound - before.Bound
-	sum.InFlight += after.InFlight - before.InFlight
-	return sum
-}
-
-func (f *Figures) conclude() {
-	ms := func(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
-	f.Throughput = spreadOf(f.rounds)
-	f.GetMeanMs, f.GetP50Ms, f.GetP90Ms, f.GetP99Ms = f.get.Mean()/1e6, ms(f.get, 50), ms(f.get, 90), ms(f.get, 99)
-	f.PutP50Ms, f.PutP99Ms = ms(f.put, 50), ms(f.put, 99)
-	r := f.reads
-	share := func(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
-	all := r.Own + r.CacheHits + r.Local + r.Remote
-	f.Own, f.Cache, f.Local, f.Remote = share(r.Own, all), share(r.CacheHits, all), share(r.Local, all), share(r.Remote, all)
-	f.Bound, f.InFlight = share(r.Bound, r.Gets), share(r.InFlight, r.Gets)
-}
-
-// sendAll sends every request once over one connection, in lots.
-func sendAll(addr string, f frames) error {
-	c, err := net.DialTimeout("tcp", addr, 10*time.Second)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	const lot = 256
-	var batch []byte
-	in := make([]byte, 64<<10)
-	for at := 0; at < len(f.requests); at += lot {
-		requests := f.requests[at:min(at+lot, len(f.requests))]
-		batch = batch[:0]
-		for _, r := range requests {
-			batch = append(batch, r...)
+// cells are those of a section and a scheme, in the order of measuring.
+func (p *Paper) cells(section, scheme string) (out []*Cell) {
+	for _, c := range p.Cells {
+		if c.Section == section && c.Scheme == scheme {
+			out = append(out, c)
 		}
-		if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			return err
-		}
-		if _, err := c.Write(batch); err != nil {
-			return fmt.Errorf("write keys: %w", err)
-		}
-		for left, got := len(requests), 0; left > 0; {
-			n, err := c.Read(in[got:])
-			if err != nil {
-				return fmt.Errorf("write keys: %w", err)
-			}
-			got += n
-			replies, wrong, used, err := skipReplies(in[:got], left, f.reply)
-			if err == nil && wrong > 0 {
-				err = fmt.Errorf("refused: %.120q", in[:used])
-			}
-			if err != nil {
-				return fmt.Errorf("write keys: %w", err)
-			}
-			left, got = left-replies, copy(in, in[used:got])
+	}
+	return out
+}
+
+// cell is the one at a label; nil if it was not measured.
+func (p *Paper) cell(section, scheme, label string) *Cell {
+	for _, c := range p.cells(section, scheme) {
+		if c.Label == label {
+			return c
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -72,41 +71,6 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 		}
 	}
 	says(t, res.Text, ">= 0.90", "SET, pipeline 16", "Where the CPU time")
-	carries(t, res)
-}
-
-func TestPaperMeasuresBothSystems(t *testing.T) {
-	topology := filepath.Join(t.TempDir(), "topology.yaml")
-	err := os.WriteFile(topology, []byte(`epoch: 1
-dataCenters: [{name: a}, {name: b}, {name: c}]
-rings:
-- {name: one, dataCenters: [a, b]}
-- {name: two, dataCenters: [c]}
-roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := bench.MeasurePaper(t.Context(), bench.PaperOptions{Binary: program(t), Dir: t.TempDir(), Rounds: 2, Length: 300 * time.Millisecond,
-		Warm: 100 * time.Millisecond, Clients: 6, Think: time.Millisecond, Keys: 50, ValueBytes: 50, ReadRatio: 0.8, Theta: 0.99, Topology: topology})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range map[string]*bench.Figures{"CausalStore": &res.Karma, "COPS-PR": &res.COPSPR} {
-		if f.Throughput.Min <= 0 || f.GetP99Ms < f.GetP50Ms || f.Failed != 0 {
-			t.Errorf("%s: %+v", name, f)
-		}
-		if sum := f.NearReads() + f.Remote; sum < 0.999 || sum > 1.001 {
-			t.Errorf("%s: the sources of reads sum up to %v", name, sum)
-		}
-	}
-	if res.COPSPR.Cache != 0 {
-		t.Errorf("COPS-PR runs without caches, and %v of its reads were hits", res.COPSPR.Cache)
-	}
-	if len(res.PerDC) != 3 {
-		t.Errorf("ratios of %d data centres: %v", len(res.PerDC), res.PerDC)
-	}
-	says(t, res.Text, "1.43", "77 %", "< 2 %")
 	carries(t, res)
 }
 

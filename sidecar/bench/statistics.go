@@ -30,6 +30,71 @@ func (s spread) text(format string) string {
 	return fmt.Sprintf(format+" ("+format+".."+format+")", s.Median, s.Min, s.Max)
 }
 
+// summary is what the rounds of one measure gave: their mean, and how far they are from it.
+type summary struct {
+	Mean float64 `json:"mean"`
+	// Deviation is the standard deviation of a sample; 0 for a single round.
+	Deviation float64 `json:"standardDeviation"`
+	Min       float64 `json:"min"`
+	Max       float64 `json:"max"`
+	Rounds    int     `json:"rounds"`
+	// Values are those of the rounds.
+	Values []float64 `json:"values,omitempty"`
+}
+
+func summaryOf(values []float64) summary {
+	s := summary{Rounds: len(values), Values: values}
+	if len(values) == 0 {
+		return s
+	}
+	for _, v := range values {
+		s.Mean += v / float64(len(values))
+	}
+	s.Min, s.Max = slices.Min(values), slices.Max(values)
+	if len(values) > 1 {
+		for _, v := range values {
+			s.Deviation += (v - s.Mean) * (v - s.Mean) / float64(len(values)-1)
+		}
+		s.Deviation = math.Sqrt(s.Deviation)
+	}
+	return s
+}
+
+// text prints the mean and the deviation with a format for numbers.
+func (s summary) text(format string) string {
+	switch s.Rounds {
+	case 0:
+		return "-"
+	case 1:
+		return fmt.Sprintf(format, s.Mean)
+	}
+	return fmt.Sprintf(format+" ±"+format, s.Mean, s.Deviation)
+}
+
+// over compares two systems round by round, since rounds with the same number were next to each other in time: what the
+// machine did to both does not show.
+func (s summary) over(b summary) summary {
+	var ratios []float64
+	for i := range min(len(s.Values), len(b.Values)) {
+		if b.Values[i] > 0 {
+			ratios = append(ratios, s.Values[i]/b.Values[i])
+		}
+	}
+	return summaryOf(ratios)
+}
+
+// geometricMean of ratios; 0 if one of them is not positive.
+func geometricMean(ratios []float64) float64 {
+	if len(ratios) == 0 || slices.Min(ratios) <= 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, r := range ratios {
+		sum += math.Log(r)
+	}
+	return math.Exp(sum / float64(len(ratios)))
+}
+
 // goal is what a figure should be.
 type goal struct {
 	Least float64 `json:"least,omitempty"`

@@ -23,9 +23,10 @@ type CoordinatorConfig struct {
 	PublishEvery, IdleEvery time.Duration
 	// ResendAfter is when an unacknowledged put is sent again.
 	ResendAfter time.Duration
-	// Unpipelined holds a session's put back from a ring until the ring has acknowledged the one before, as Karma does.
-	Unpipelined bool
-	Broken      Faults
+	// DepsByID lets a ring ask for the put that another one follows at its shard, and so costs a round trip inside the ring for
+	// each of a burst.
+	DepsByID bool
+	Broken   Faults
 }
 
 // DefaultCoordinatorConfig returns the defaults for a coordinator of t.
@@ -54,9 +55,8 @@ type write struct {
 	index    uint64        // in the log
 	acked    topology.RingSet
 	durable  bool
-	released bool   // on its way to the rings
-	before   *write // of its session, with Unpipelined
-	size     int    // bytes it counts for in the bound
+	released bool // on its way to the rings
+	size     int  // bytes it counts for in the bound
 }
 
 // Coordinator is a client coordinator: write buffer, propagation to every ring at its own pace, and completion
@@ -163,9 +163,6 @@ func (c *Coordinator) restore(replay []Message) {
 				session: m.Session, sidecar: m.From}
 			byID := max(len(m.Deps)-int(m.Epoch), 0)
 			w.deps = append(w.deps, m.Deps[:byID]...)
-			if line := c.sessions[client{m.From, m.Session}]; line != nil {
-				c.chain(w, line.last)
-			}
 			c.follow(w, m.Deps[byID:])
 			c.insert(w)
 			c.release(w)
@@ -255,19 +252,11 @@ func (c *Coordinator) put(now Now, m *Message) {
 	}
 	direct := c.depsOf(m, line)
 	c.follow(w, direct)
-	c.chain(w, line.last)
 	line.last, line.slot = w.rec.Version, w.slot
 	c.insert(w)
 	c.append(c.logged(w, m.Seq, direct))
 	if c.cfg.Broken.has(PropagateBeforeDurable) {
 		c.release(w)
-	}
-}
-
-// chain notes which write of its session w comes after.
-func (c *Coordinator) chain(w *write, last Version) {
-	if c.cfg.Unpipelined {
-		w.before = c.byHLC[last.HLC]
 	}
 }
 
@@ -326,7 +315,7 @@ func (c *Coordinator) follow(w *write, direct []Dep) {
 			w.need[l.index] = max(w.need[l.index], u.rec.Version.HLC)
 		}
 	}
-	if len(w.deps) > c.cfg.MaxDeps {
+	if len(w.deps) > c.cfg.MaxDeps || c.cfg.DepsByID {
 		w.need, w.deps = nil, append(byID, own...)
 	}
 }

@@ -62,9 +62,6 @@ func (c *Coordinator) pumpAll(now Now) {
 // pump sends what the window of the lane has room for.
 func (c *Coordinator) pump(now Now, l *lane) {
 	for l.next < len(l.queue) && l.inflight < c.cfg.Window {
-		if w := l.queue[l.next].before; w != nil && !w.acked.Has(l.ring) {
-			return
-		}
 		if l.inflight == 0 {
 			l.resendAt = now.Mono + int64(c.cfg.ResendAfter)<<l.backoff
 		}
@@ -156,10 +153,6 @@ func (c *Coordinator) acknowledged(now Now, m *Message) {
 		l.resendAt = now.Mono + int64(c.cfg.ResendAfter)
 	}
 	c.advance()
-	if c.cfg.Unpipelined {
-		c.pumpAll(now) // puts for other shards may have waited for these
-		return
-	}
 	c.pump(now, l)
 }
 
@@ -214,7 +207,7 @@ func (c *Coordinator) completed(w *write) {
 	}
 	delete(c.byHLC, w.rec.Version.HLC)
 	c.bytes -= w.size
-	w.rec.Value, w.deps, w.need, w.before = Value{}, nil, nil, nil // an older write may keep its place in the order for long
+	w.rec.Value, w.deps, w.need = Value{}, nil, nil // an older write may keep its place in the order for long
 	for r := range c.cfg.Topology.Rings {
 		l := c.laneTo(topology.RingID(r), w.slot)
 		l.complete = append(l.complete, w.rec.Version)

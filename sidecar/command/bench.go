@@ -121,49 +121,95 @@ acknowledged. Needs redis-server and Linux.`,
 
 func newBenchPaperCommand() *cobra.Command {
 	var f benchFlags
-	var seconds float64
-	o := bench.PaperOptions{Theta: 0.99, Seed: 1}
+	var seconds, think float64
+	var report string
+	full, quick := bench.FullPaper(), bench.QuickPaper()
+	o := full
 	cmd := &cobra.Command{
 		Use:   "paper",
-		Short: "Compare with sessions that stay in one ring, as in the evaluation of Karma",
-		Long: `Runs two deployments of eight data centres in three rings with the delays of a WAN between them: CausalStore as it is, and
-with every session bound to the ring of its data centre and without caches (COPS-PR). Clients in a closed loop load them in
-turn, with YCSB's zipfian distribution.`,
+		Short: "Repeat the evaluation of Karma: throughput, latency, congestion, mixes, loads, sizes",
+		Long: `Repeats sections 5 and 6 of Karma's paper with eight data centres in three rings, on an emulated WAN. The schemes are this
+program with different flags, each a process of its own: CausalStore, Karma as published, Karma without caches, COPS-PR
+(sessions stay in their ring) and COPS-Ideal (full replication). Clients in a closed loop load them in turn, with YCSB's
+zipfian distribution. The paper's figures stand beside those measured.
+
+Sections: ` + strings.Join(bench.SectionNames(), ", ") + `.`,
+		Example: `  causalstore bench paper --quick
+  causalstore bench paper --sections throughput,mixes --rounds 5
+  causalstore bench paper --report docs/benchmarks --json docs/benchmarks/paper.json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.quick {
-				setUnlessGiven(cmd, "seconds", &seconds, 4)
-				setUnlessGiven(cmd, "rounds", &o.Rounds, 3)
-				setUnlessGiven(cmd, "warm-up", &o.Warm, 4*time.Second)
-				setUnlessGiven(cmd, "keys", &o.Keys, 10000)
+				given := o
+				o = quick
+				keepGiven(cmd, &o, &given)
 			}
-			if seconds <= 0 || o.Rounds < 1 || o.Clients < 1 || o.Keys < 1 || o.ValueBytes < 1 || o.Think < 0 || o.ReadRatio < 0 || o.ReadRatio > 1 {
-				return errors.New("--seconds, --rounds, --clients, --keys and --value-bytes must be positive, and --read-ratio between 0 and 1")
-			}
+			setIfGiven(cmd, "seconds", &o.Length, time.Duration(seconds*float64(time.Second)))
+			setIfGiven(cmd, "think", &o.Think, time.Duration(think*float64(time.Millisecond)))
 			var err error
 			if o.Binary, err = thisProgram(); err != nil {
 				return err
 			}
-			o.Dir, o.Length, o.Progress = f.dir, time.Duration(seconds*float64(time.Second)), cmd.ErrOrStderr()
+			o.Dir, o.Progress, o.Command = f.dir, cmd.ErrOrStderr(), commandLine(cmd)
 			res, err := bench.MeasurePaper(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
-			return f.finish(cmd, res)
+			if report != "" {
+				err = res.WriteReport(report)
+			}
+			return errors.Join(f.finish(cmd, res), err)
 		},
 	}
 	fs := cmd.Flags()
-	f.register(fs, "three rounds of four seconds and fewer keys: less than a minute")
-	fs.Float64Var(&seconds, "seconds", 10, "length of a round on one side")
-	fs.IntVar(&o.Rounds, "rounds", 5, "how often each side is measured")
-	fs.DurationVar(&o.Warm, "warm-up", 15*time.Second, "load of each side before the first round")
-	fs.IntVar(&o.Clients, "clients", 64, "clients of all data centres together, each a session")
-	fs.DurationVar(&o.Think, "think", 5*time.Millisecond, "what a client waits between an answer and its next request; 0 lets data centres that hold everything take the machine from the others")
-	fs.IntVar(&o.Keys, "keys", 50000, "number of keys")
-	fs.IntVar(&o.ValueBytes, "value-bytes", 200, "size of values")
-	fs.Float64Var(&o.ReadRatio, "read-ratio", 0.95, "share of reads")
+	f.register(fs, "three rounds and "+fmt.Sprint(len(quick.Sections))+" of the sections: about six minutes")
+	fs.StringVar(&report, "report", "", "folder to write a page with tables and charts to")
+	fs.StringSliceVar(&o.Sections, "sections", full.Sections, "what to measure; default: all, with --quick "+strings.Join(quick.Sections, ","))
+	fs.Float64Var(&seconds, "seconds", full.Length.Seconds(), "length of a round; sections with many of them take a part of it")
+	fs.IntVar(&o.Rounds, "rounds", full.Rounds, "how often everything is measured")
+	fs.Float64Var(&o.WarmReads, "warm-reads", full.WarmReads, "how many reads every data centre makes to fill its cache, by the number of keys")
+	fs.IntVar(&o.Clients, "clients", full.Clients, "clients of all data centres together, each a session")
+	fs.Float64Var(&think, "think", full.Think.Seconds()*1e3,
+		"milliseconds that a client waits between an answer and its next request; 0 lets data centres that hold everything take the machine from the others")
+	fs.IntVar(&o.Keys, "keys", full.Keys, "number of keys")
+	fs.IntVar(&o.ValueBytes, "value-bytes", full.ValueBytes, "size of values")
+	fs.Float64Var(&o.ReadRatio, "read-ratio", full.ReadRatio, "share of reads")
 	fs.StringVar(&o.Topology, "topology", "", "topology file; default: eight AWS regions in three rings")
 	return cmd
+}
+
+// keepGiven takes over what was asked for by flags into what --quick stands for.
+func keepGiven(cmd *cobra.Command, o, given *bench.PaperOptions) {
+	setIfGiven(cmd, "sections", &o.Sections, given.Sections)
+	setIfGiven(cmd, "rounds", &o.Rounds, given.Rounds)
+	setIfGiven(cmd, "warm-reads", &o.WarmReads, given.WarmReads)
+	setIfGiven(cmd, "clients", &o.Clients, given.Clients)
+	setIfGiven(cmd, "keys", &o.Keys, given.Keys)
+	setIfGiven(cmd, "value-bytes", &o.ValueBytes, given.ValueBytes)
+	setIfGiven(cmd, "read-ratio", &o.ReadRatio, given.ReadRatio)
+	setIfGiven(cmd, "topology", &o.Topology, given.Topology)
+}
+
+// setIfGiven sets what a flag stands for if the flag was given.
+func setIfGiven[T any](cmd *cobra.Command, flag string, field *T, value T) {
+	if cmd.Flags().Changed(flag) {
+		*field = value
+	}
+}
+
+// commandLine is how a command was called, with the flags that say what was measured.
+func commandLine(cmd *cobra.Command) string {
+	line := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case f.Name == "json" || f.Name == "dir" || f.Name == "report":
+		case f.Value.Type() == "bool":
+			line += " --" + f.Name
+		default:
+			line += " --" + f.Name + " " + strings.Trim(f.Value.String(), "[]")
+		}
+	})
+	return line
 }
 
 func newBenchMemoryCommand() *cobra.Command {

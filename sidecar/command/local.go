@@ -120,7 +120,7 @@ func (f *localFlags) options() (local.Options, error) {
 
 // tuneWithout switches improvements over Karma off, by name.
 func tuneWithout(names []string) (local.Tune, error) {
-	var oneRing, askEach, unpipelined bool
+	var oneRing, askEach, byID bool
 	for _, n := range names {
 		switch n {
 		case "ring-sets":
@@ -128,13 +128,13 @@ func tuneWithout(names []string) (local.Tune, error) {
 		case "sv-lifting":
 			askEach = true
 		case "pipelining":
-			unpipelined = true
+			byID = true
 		default:
 			return local.Tune{}, fmt.Errorf("--without %q: give ring-sets, sv-lifting, pipelining, or several with commas", n)
 		}
 	}
 	return local.Tune{
-		Coordinator: func(c *causal.CoordinatorConfig) { c.Unpipelined = unpipelined },
+		Coordinator: func(c *causal.CoordinatorConfig) { c.DepsByID = byID },
 		Sidecar:     func(c *causal.SidecarConfig) { c.OneRing, c.AskEach = oneRing, askEach },
 	}, nil
 }

@@ -94,6 +94,9 @@ func (d *Deployment) hurtNetwork(f Fault) error {
 type State struct {
 	Origins     []OriginState `json:"origins"`
 	DataCenters []DCState     `json:"dataCenters"`
+	WAN         WANState      `json:"wan"`
+	RingPairs   []RingPair    `json:"ringPairs"`
+	InFlight    []RingTimes   `json:"inFlight"`
 }
 
 // OriginState is what the coordinator of an origin knows of its own writes, as HLCs.
@@ -153,7 +156,8 @@ type SessionState struct {
 func (d *Deployment) State() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := State{}
+	st := State{WAN: d.wanState()}
+	d.observer.state(&st)
 	now := time.Now().UnixMilli()
 	for o := 1; o <= d.topo.Origins(); o++ {
 		n := d.topo.CoordinatorOf(topology.Origin(o))

@@ -62,15 +62,16 @@ type Tune struct {
 
 // Deployment is a running deployment.
 type Deployment struct {
-	o       Options
-	topo    *topology.Topology
-	clock   node.Clock
-	wan     *wan.Emulator
-	net     *transport.Local
-	ticker  *node.Ticker
-	blocks  *pebble.Cache
-	tempDir string
-	metrics *prometheus.Registry
+	o        Options
+	topo     *topology.Topology
+	clock    node.Clock
+	wan      *wan.Emulator
+	net      *transport.Local
+	ticker   *node.Ticker
+	observer *observer // of writes
+	blocks   *pebble.Cache
+	tempDir  string
+	metrics  *prometheus.Registry
 
 	mu     sync.Mutex // for starts and stops of parts
 	parts  map[topology.Node]*part
@@ -136,6 +137,7 @@ func (d *Deployment) start(ctx context.Context) error {
 		}
 	}
 	d.net = transport.NewLocal(d.wan)
+	d.observer = newObserver(d.topo, d.clock)
 	d.ticker = node.NewTicker()
 	d.blocks = pebble.NewCache(64 << 20)
 	var nodes []topology.Node
@@ -182,7 +184,7 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	}
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope})
-	if err := d.net.Register(f.sidecar.ID, f.sidecar.Handle); err != nil {
+	if err := d.net.Register(f.sidecar.ID, d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}
 	d.ticker.Add(f.sidecar.Host)

@@ -13,6 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
 // tokenKey returns the key given, or the one of the data folder, which is made once.
@@ -56,7 +57,11 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 
 // join lets a started host take part.
 func (d *Deployment) join(h *node.Host) error {
-	if err := d.net.Register(h.ID, h.Handle); err != nil {
+	handle := transport.Handler(h.Handle)
+	if h.ID.Part == topology.Coordinator {
+		handle = d.observer.coordinator(handle)
+	}
+	if err := d.net.Register(h.ID, handle); err != nil {
 		return err
 	}
 	d.ticker.Add(h)
@@ -108,7 +113,7 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 		if err != nil {
 			return err
 		}
-		p.store = s
+		p.store = d.observer.store(p.id.DC, s)
 		return nil
 	}
 	server, err := redis.Spawn(ctx, redis.SpawnOptions{Dir: d.dir(p.id)})
@@ -122,7 +127,7 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
-	p.store = s
+	p.store = d.observer.store(p.id.DC, s)
 	return nil
 }
 

@@ -189,7 +189,7 @@ func distances(p *plan, rng *rand.Rand) {
 
 func karma(p *plan, rng *rand.Rand) {
 	n := 1 + rng.IntN(7)
-	p.set.OneRing, p.set.AskEach, p.set.Unpipelined = n&1 > 0, n&2 > 0, n&4 > 0
+	p.set.OneRing, p.set.AskEach, p.set.DepsByID = n&1 > 0, n&2 > 0, n&4 > 0
 	p.mix.put = 20 + rng.IntN(30)
 	p.sessions, p.procs = span{1, 3}, span{1, 3}
 }

@@ -45,10 +45,10 @@ type Settings struct {
 	// Snapshot is the mode of reads.
 	Snapshot      bool
 	SnapshotEvery time.Duration
-	// OneRing, AskEach and Unpipelined switch off what goes beyond Karma.
-	OneRing, AskEach, Unpipelined bool
-	Lease                         time.Duration
-	KeepMs                        int64
+	// OneRing, AskEach and DepsByID switch off what goes beyond Karma.
+	OneRing, AskEach, DepsByID bool
+	Lease                      time.Duration
+	KeepMs                     int64
 	// MaxDeps and MaxOwnBytes make rare paths common when small.
 	MaxDeps, MaxOwnBytes int
 	// MaxBufferBytes bounds what a coordinator holds of incomplete writes; 0: the default.
@@ -110,7 +110,7 @@ func (w *World) start(n *node) {
 	switch n.id.Part {
 	case topology.Coordinator:
 		cfg := causal.DefaultCoordinatorConfig(w.topo, n.id)
-		cfg.Broken, cfg.Unpipelined = w.set.Broken, w.set.Unpipelined
+		cfg.Broken, cfg.DepsByID = w.set.Broken, w.set.DepsByID
 		cfg.PublishEvery = 20 * time.Millisecond
 		if w.set.MaxDeps > 0 {
 			cfg.MaxDeps = w.set.MaxDeps

@@ -95,9 +95,11 @@ func (l *Local) Send(m causal.Message) {
 	case ep == nil:
 		l.drop(m.Kind, DropNoRoute)
 	case l.line != nil && m.From.DC != m.To.DC:
-		v := l.line.Send(m.From.DC, m.To.DC, wire.EstimateSize(&m), parcel{m, ep})
+		size := wire.EstimateSize(&m)
+		v := l.line.Send(m.From.DC, m.To.DC, size, parcel{m, ep})
 		if v == wan.Queued {
 			l.send(m.Kind)
+			l.cross(&m, size)
 		}
 		l.verdict(m.Kind, v)
 	default:

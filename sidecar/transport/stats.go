@@ -37,6 +37,8 @@ func (r Reason) String() string {
 type Stats struct {
 	Messages []MessageStats
 	Drops    []DropStats
+	// WAN is what was put on the emulated WAN of Local.
+	WAN []WANStats
 	// The rest is of GRPC only: frames and bytes on the wire, links that were opened and that were refused or broke.
 	FramesSent, FramesReceived uint64
 	BytesSent, BytesReceived   uint64
@@ -48,6 +50,13 @@ type Stats struct {
 type MessageStats struct {
 	Kind           causal.Kind
 	Sent, Received uint64
+}
+
+// WANStats counts the messages of one kind that were put on the emulated WAN. Bytes are what they take when encoded, about;
+// Payload is the part of it that is keys and values, so the rest is metadata.
+type WANStats struct {
+	Kind                     causal.Kind
+	Messages, Bytes, Payload uint64
 }
 
 // DropStats counts the messages of one kind that were dropped for one reason. What was on a link when it broke is not
@@ -77,6 +86,8 @@ type counters struct {
 	sent, received [maxKinds]atomic.Uint64
 	dropped        [reasonEnd][maxKinds]atomic.Uint64
 
+	wanMessages, wanBytes, wanPayload [maxKinds]atomic.Uint64
+
 	framesSent, framesReceived, bytesSent, bytesReceived, opened, failed atomic.Uint64
 }
 
@@ -85,6 +96,14 @@ func slot(k causal.Kind) int { return min(int(k), maxKinds-1) }
 func (c *counters) send(k causal.Kind)           { c.sent[slot(k)].Add(1) }
 func (c *counters) receive(k causal.Kind)        { c.received[slot(k)].Add(1) }
 func (c *counters) drop(k causal.Kind, r Reason) { c.dropped[r][slot(k)].Add(1) }
+
+// cross counts a message of about size bytes that the emulated WAN has taken.
+func (c *counters) cross(m *causal.Message, size int) {
+	k := slot(m.Kind)
+	c.wanMessages[k].Add(1)
+	c.wanBytes[k].Add(uint64(size))
+	c.wanPayload[k].Add(uint64(len(m.Key) + len(m.Record.Value.Data)))
+}
 
 // verdict counts what the emulated WAN refused.
 func (c *counters) verdict(k causal.Kind, v wan.Verdict) {
@@ -110,6 +129,9 @@ func (c *counters) snapshot() Stats {
 	for k := range maxKinds {
 		if sent, received := c.sent[k].Load(), c.received[k].Load(); sent+received > 0 {
 			s.Messages = append(s.Messages, MessageStats{causal.Kind(k), sent, received})
+		}
+		if n := c.wanMessages[k].Load(); n > 0 {
+			s.WAN = append(s.WAN, WANStats{causal.Kind(k), n, c.wanBytes[k].Load(), c.wanPayload[k].Load()})
 		}
 		for r := range reasonEnd {
 			if n := c.dropped[r][k].Load(); n > 0 {
