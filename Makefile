@@ -22,7 +22,7 @@ RACE     = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 RACELESS = /sidecar/sim$$
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt generate demo sim bench image clean
+.PHONY: help build test lint fmt generate kubernetes demo sim bench image clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,9 @@ fmt: ## Format the code
 
 generate: ## Generate code
 	$(GO) generate ./...
+
+kubernetes: ## Build etcd and kube-apiserver for the tests against a real API server (about 15 CPU-minutes, once)
+	@cache=$${XDG_CACHE_HOME:-$$HOME/.cache}; GO='$(GO)' e2e/kubernetes/build.sh "$$cache/causalstore/kubernetes/built"
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)
