@@ -97,6 +97,12 @@ func Outdated(s *appsv1.StatefulSet, p *corev1.Pod) bool {
 	return p.Labels[appsv1.StatefulSetRevisionLabel] != s.Status.UpdateRevision
 }
 
+// UpToDate says whether a pod is as its StatefulSet, one of those given, has it now.
+func UpToDate(all []appsv1.StatefulSet, p *corev1.Pod) bool {
+	s := setOf(all, p)
+	return s != nil && !Outdated(s, p)
+}
+
 // Ready says whether a pod serves.
 func Ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
