@@ -26,14 +26,14 @@ func TestWhatSomebodyDeletesOrChangesIsPutBackAndWhatSomebodyAddsStays(t *testin
 	}
 	service := &corev1.Service{}
 	k.get("try", service)
-	service.Spec.Ports[0].Port, service.Annotations = 1234, map[string]string{"somebody": "else"}
+	service.Spec.Selector[plan.LabelComponent], service.Annotations = "nobody", map[string]string{"somebody": "else"}
 	if err := k.client.Update(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
 	k.await("the policy", func() (bool, string) { return k.exists("try-parts", &networkingv1.NetworkPolicy{}), "it is gone" })
-	k.await("the port", func() (bool, string) {
+	k.await("the selector", func() (bool, string) {
 		k.get("try", service)
-		return service.Spec.Ports[0].Port == plan.PortRedis, "it is another"
+		return service.Spec.Selector[plan.LabelComponent] == plan.ComponentCoordinator, "it is another"
 	})
 	if service.Annotations["somebody"] != "else" {
 		t.Error("an annotation of somebody else is gone")

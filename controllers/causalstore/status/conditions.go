@@ -5,8 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
@@ -91,13 +93,19 @@ func (v *view) created() bool {
 	return p != nil && p.Reason != v1alpha1.ReasonCreating && p.Reason != v1alpha1.ReasonSpecRefused
 }
 
-func (v *view) outdated() (n int32) {
-	for _, dc := range v.dataCenters {
-		for _, c := range []v1alpha1.Count{dc.Coordinators, dc.Caches, dc.Shards} {
-			n += max(0, c.Desired-c.Updated)
-		}
-	}
-	return n
+// rolling says whether pods restart for a change: some are to, or the last one comes back.
+func (v *view) rolling() bool {
+	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
+	return v.Rollout.Outdated > 0 || p != nil && p.Reason == v1alpha1.ReasonRollingOut && len(v.missing) > 0
+}
+
+// rollingPatience is how long a pod may take to come back from a restart until it counts as lost.
+const rollingPatience = 5 * time.Minute
+
+// lostPatience says whether parts have been missing for longer than a restart takes.
+func (v *view) lostPatience() bool {
+	r := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionReady)
+	return r != nil && r.Status != metav1.ConditionTrue && v.Now.Sub(r.LastTransitionTime.Time) > rollingPatience
 }
 
 func progressing(v *view) verdict {
@@ -112,8 +120,8 @@ func progressing(v *view) verdict {
 		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s", strings.Join(v.Growing, ", "))
 	case v.Rollout.Outdated > 0 || v.Rollout.Waiting != "":
 		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
-	case v.created() && v.outdated() > 0 && len(v.missing) > 0:
-		return yes(v1alpha1.ReasonRollingOut, "pods are coming back")
+	case v.rolling():
+		return yes(v1alpha1.ReasonRollingOut, "the last pod comes back; ready are %s", strings.Join(v.missing, "; "))
 	}
 	return no(v1alpha1.ReasonUpToDate, "everything is as the spec has it")
 }
@@ -136,7 +144,7 @@ func degraded(v *view) verdict {
 			lost += max(0, c.Desired-c.Ready)
 		}
 	}
-	if rolling := v.Rollout.Outdated > 0 || v.outdated() > 0; rolling && lost == 1 {
+	if v.rolling() && lost == 1 && !v.lostPatience() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
 	for _, r := range v.rings {
