@@ -47,7 +47,7 @@ fmt: ## Format the code
 generate: ## Generate code
 	$(GO) generate ./...
 
-kubernetes: ## Build etcd and kube-apiserver for the tests against a real API server (about 15 CPU-minutes, once)
+kubernetes: ## Build etcd, kube-apiserver and helm for the tests against a real API server (about 15 CPU-minutes, once)
 	@cache=$${XDG_CACHE_HOME:-$$HOME/.cache}; GO='$(GO)' e2e/kubernetes/build.sh "$$cache/causalstore/kubernetes/built"
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine

@@ -11,6 +11,7 @@ package v1alpha1
 
 //go:generate go tool controller-gen object paths=.
 //go:generate go tool controller-gen crd paths=. output:crd:dir=../../config/crd/bases
+//go:generate cp ../../config/crd/bases/causalstore.io_causalstores.yaml ../../charts/causalstore/files/crd.yaml
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -26,6 +26,7 @@ import (
 )
 
 //go:generate go tool controller-gen rbac:roleName=causalstore-operator paths=. output:rbac:dir=../../config/rbac
+//go:generate cp ../../config/rbac/role.yaml ../../charts/causalstore/files/role.yaml
 
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores/status,verbs=patch

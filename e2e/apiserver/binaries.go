@@ -16,7 +16,7 @@ const (
 	EnvBinaries = "CAUSALSTORE_KUBE_BINARIES"
 	// EnvAssets is what setup-envtest uses, with the same in the folder.
 	EnvAssets = "KUBEBUILDER_ASSETS"
-	// EnvCache names a folder that may hold kube.tar.xz, with kube/etcd and kube/hyperkube in it. It is unpacked once.
+	// EnvCache names a folder that may hold kube.tar.xz, with kube/etcd, kube/hyperkube and kube/helm in it. It is unpacked once.
 	EnvCache = "CAUSALSTORE_CACHE"
 )
 
@@ -26,28 +26,51 @@ var ErrNoBinaries = errors.New("no etcd and kube-apiserver here; `make kubernete
 // binaries are the programs to run.
 type binaries struct{ etcd, apiserver string }
 
-// find looks in each place. A place that is named by a variable and has no binaries is an error: it was meant to.
+// find finds what an API server needs.
 func find(ctx context.Context) (binaries, error) {
+	dir, source, err := folder(ctx)
+	if err != nil {
+		return binaries{}, err
+	}
+	return in(dir, source)
+}
+
+// folder looks in each place. A place that is named by a variable and has no binaries is an error: it was meant to.
+func folder(ctx context.Context) (dir, source string, err error) {
 	for _, env := range []string{EnvBinaries, EnvAssets} {
 		if dir := os.Getenv(env); dir != "" {
-			return in(dir, env)
+			return dir, env, nil
 		}
 	}
 	home, err := Home()
 	if err != nil {
-		return binaries{}, fmt.Errorf("%w (%w)", ErrNoBinaries, err)
+		return "", "", fmt.Errorf("%w (%w)", ErrNoBinaries, err)
 	}
 	if archive := filepath.Join(os.Getenv(EnvCache), "kube.tar.xz"); os.Getenv(EnvCache) != "" && exists(archive) {
-		dir, err := unpack(ctx, archive, home)
-		if err != nil {
-			return binaries{}, fmt.Errorf("unpack %s: %w", archive, err)
+		if dir, err = unpack(ctx, archive, home); err != nil {
+			err = fmt.Errorf("unpack %s: %w", archive, err)
 		}
-		return in(dir, EnvCache)
+		return dir, EnvCache, err
 	}
-	if b, err := in(filepath.Join(home, "built"), "make kubernetes"); err == nil {
-		return b, nil
+	if dir = filepath.Join(home, "built"); !exists(dir) {
+		return "", "", ErrNoBinaries
 	}
-	return binaries{}, ErrNoBinaries
+	return dir, "make kubernetes", nil
+}
+
+// Helm finds the helm program: in PATH, or where the others are.
+func Helm(ctx context.Context) (string, error) {
+	if path, err := exec.LookPath("helm"); err == nil {
+		return path, nil
+	}
+	dir, _, err := folder(ctx)
+	if err != nil && !errors.Is(err, ErrNoBinaries) {
+		return "", err
+	}
+	if path := filepath.Join(dir, "helm"); err == nil && exists(path) {
+		return path, nil
+	}
+	return "", errors.New("no helm here; install it, or run `make kubernetes`")
 }
 
 // Home is where binaries are kept between runs; `make kubernetes` leaves them in its folder "built".
@@ -84,7 +107,7 @@ func unpack(ctx context.Context, archive, home string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(home, fmt.Sprintf("unpacked-%d-%d", info.Size(), info.ModTime().Unix()))
+	dir := filepath.Join(home, fmt.Sprintf("tools-%d-%d", info.Size(), info.ModTime().Unix()))
 	if exists(dir) {
 		return dir, nil
 	}
@@ -97,7 +120,7 @@ func unpack(ctx context.Context, archive, home string) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	var said bytes.Buffer
-	tar := exec.CommandContext(ctx, "tar", "-xJf", archive, "-C", scratch, "kube/etcd", "kube/hyperkube")
+	tar := exec.CommandContext(ctx, "tar", "-xJf", archive, "-C", scratch, "kube/etcd", "kube/hyperkube", "kube/helm")
 	tar.Stderr = &said
 	if err := tar.Run(); err != nil {
 		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(said.Bytes()))
