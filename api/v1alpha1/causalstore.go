@@ -96,7 +96,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:default={default: "Causal"}
 	Consistency Consistency `json:"consistency,omitzero"`
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={mode: "LoopbackNames"}
 	Injection Injection `json:"injection,omitzero"`
 	// +optional
 	Access Access `json:"access,omitzero"`
@@ -185,6 +185,8 @@ type ConsistencyRule struct {
 }
 
 // Injection says how an app's traffic reaches the sidecar that was injected into its pod.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Redirect'",message="spec.injection.mode: Redirect is not there yet; give LoopbackNames or Explicit"
 type Injection struct {
 	// Mode is LoopbackNames (the store's Service names lead to the sidecar, by hostAliases), Redirect (an iptables rule), or
 	// Explicit (the app is told by environment variables).

@@ -25,7 +25,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-//go:generate go tool controller-gen rbac:roleName=causalstore-operator paths=. output:rbac:dir=../../config/rbac
+//go:generate go tool controller-gen rbac:roleName=causalstore-operator paths=../... output:rbac:dir=../../config/rbac
 //go:generate cp ../../config/rbac/role.yaml ../../charts/causalstore/files/role.yaml
 
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores,verbs=get;list;watch;patch

@@ -32,6 +32,7 @@ type operatorFlags struct {
 	leaderElect         bool
 	leaderNamespace     string
 	logLevel, logFormat string
+	webhook             webhookFlags
 }
 
 // NewOperatorCommand returns `causalstore operator`.
@@ -57,6 +58,7 @@ in the cluster that it runs in (or that KUBECONFIG names). It touches no other r
 	fs.StringVar(&f.leaderNamespace, "leader-namespace", "", "namespace of the lease; default: the pod's own")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "json", "format of the log: text or json")
+	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // it exists
 	return cmd
 }
@@ -112,6 +114,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config.QPS = -1 // the API server has its own fair queues
+	keeper := f.webhook.keeper()
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(),
 		Metrics:                       server.Options{BindAddress: f.metrics},
@@ -120,6 +123,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		LeaderElectionID:              "operator." + f.region + ".causalstore.io",
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		WebhookServer:                 f.webhook.server(keeper),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
@@ -127,6 +131,12 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	r := &causalstore.Reconciler{
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, Random: rand.Reader, Now: time.Now, Prober: causalstore.MetricsProber{Client: &http.Client{}},
+	}
+	if f.webhook.configuration != "" {
+		r.Webhook = keeper.Serving
+		if err := f.webhook.serve(m, keeper, f.region, f.image); err != nil {
+			return nil, err
+		}
 	}
 	return m, errors.Join(r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
 }

@@ -17,3 +17,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "causalstore.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+
+{{- /* Cluster-wide, so it says which release it is of. */ -}}
+{{- define "causalstore.webhook" -}}
+{{ .Release.Namespace }}-{{ include "causalstore.name" . }}
+{{- end -}}

@@ -88,7 +88,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	c := processConfig{
 		DataCenter: dc.Name, Topology: fileOf(b.spec, b.record.Epoch), Addresses: map[string]partAddresses{},
 		Session: sessionConfig{string(b.spec.Session.Scope), string(b.spec.Session.Reads)}, Binding: string(b.spec.Binding),
-		TokenKeyFile: keysDir + "/" + keyToken, Log: logConfig{"json"},
+		TokenKeyFile: keysDir + "/" + KeyToken, Log: logConfig{"json"},
 	}
 	for i := range b.spec.DataCenters {
 		to := &b.spec.DataCenters[i]

@@ -18,8 +18,10 @@ type Keys struct {
 	Storage string
 }
 
+// KeyToken is the file of the key of session tokens, which sidecars get.
+const KeyToken = "token-key"
+
 const (
-	keyToken   = "token-key"
 	keyStorage = "storage-password"
 	keyUsers   = "users.acl"
 	// keyBytes is how many random bytes a key has.
@@ -49,7 +51,7 @@ func NewKeys(random io.Reader) (Keys, error) {
 
 // ReadKeys reads what keys has written. Keys that are missing are taken from fresh.
 func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
-	k := Keys{string(s.Data[keyToken]), string(s.Data[keyStorage])}
+	k := Keys{string(s.Data[KeyToken]), string(s.Data[keyStorage])}
 	if k.Token == "" {
 		k.Token = fresh.Token
 	}
@@ -65,6 +67,6 @@ func (b *builder) keys() *corev1.Secret {
 	digest := sha256.Sum256([]byte(k.Storage))
 	users := fmt.Sprintf("user default off\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
 	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
-		keyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),
+		KeyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),
 	}}
 }
