@@ -46,10 +46,10 @@ func templates(t *testing.T, p plan.Plan) map[string]string {
 func changed(t *testing.T, change func(*plan.Observed)) []string {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
-	before := make(t, in)
+	before := planned(t, in)
 	in = carriedOut(in, before)
 	change(&in)
-	was, is := templates(t, before), templates(t, make(t, in))
+	was, is := templates(t, before), templates(t, planned(t, in))
 	names := []string{}
 	for _, s := range in.StatefulSets {
 		if was[s.Name] != is[s.Name] {
@@ -101,7 +101,7 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 	for _, file := range []struct{ name, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		in := observed(t, file.name, file.region)
-		before := make(t, in)
+		before := planned(t, in)
 		in = carriedOut(in, before)
 		in.Image = "causalstore:newer"
 		// What an older version has built differs from what this one builds, in ways that nobody knows yet.
@@ -118,7 +118,7 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 		for _, s := range in.StatefulSets {
 			old[s.Name] = s.Annotations["causalstore.io/template"]
 		}
-		if d := cmp.Diff(old, templates(t, make(t, in))); d != "" {
+		if d := cmp.Diff(old, templates(t, planned(t, in))); d != "" {
 			t.Errorf("%s: pods would restart (-old +new operator):\n%s", file.name, d)
 		}
 	}
@@ -126,39 +126,39 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 
 func TestWhatSomebodyElseChangesInAPodTemplateIsPutBack(t *testing.T) {
 	in := observed(t, "one.yaml", "local")
-	before := make(t, in)
+	before := planned(t, in)
 	in = carriedOut(in, before)
 	in.StatefulSets[0].Spec.Template.Spec.Containers[0].Image = "evil"
-	if d := cmp.Diff(templates(t, before), templates(t, make(t, in))); d != "" {
+	if d := cmp.Diff(templates(t, before), templates(t, planned(t, in))); d != "" {
 		t.Errorf("the change stays (-planned +now):\n%s", d)
 	}
 }
 
 func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	first := make(t, in)
+	first := planned(t, in)
 	if first.Record.Epoch != 1 {
 		t.Fatalf("a new store begins with epoch %d, want 1", first.Record.Epoch)
 	}
 	in = carriedOut(in, first)
 	in.Store.Spec.Image = "other"
-	if e := make(t, in).Record.Epoch; e != 1 {
+	if e := planned(t, in).Record.Epoch; e != 1 {
 		t.Errorf("another image makes it epoch %d, want 1: the layout is the same", e)
 	}
 	in.Store.Spec.DataCenters[1].Shards = 2
-	second := make(t, in)
+	second := planned(t, in)
 	if second.Record.Epoch != 2 {
 		t.Errorf("another layout makes it epoch %d, want 2", second.Record.Epoch)
 	}
 	in = carriedOut(in, second)
 	in.Record = nil
-	if e := make(t, in).Record.Epoch; e != 3 {
+	if e := planned(t, in).Record.Epoch; e != 3 {
 		t.Errorf("without its record, a store that has had epoch 2 gets %d, want 3: the layout may be another", e)
 	}
 }
 
 func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
-	p := make(t, observed(t, "regions.yaml", "us-east"))
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	got, err := plan.ReadRecord(named[*corev1.ConfigMap](t, p, plan.RecordName("orders")))
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 
 func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, make(t, in))
+	in = carriedOut(in, planned(t, in))
 	claim := func(name, size string) corev1.PersistentVolumeClaim {
 		c := corev1.PersistentVolumeClaim{}
 		c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
@@ -182,11 +182,11 @@ func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	}
 	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"), claim("data-orders-us-east-1-shard-1-0", "20Gi"),
 		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}
-	if p := make(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
+	if p := planned(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
 		t.Fatalf("nothing was asked for, and %v grow, %v are recreated", p.Grow, p.Recreate)
 	}
 	in.Store.Spec.Storage.Volume.Size = "20Gi"
-	p := make(t, in)
+	p := planned(t, in)
 	if d := cmp.Diff([]plan.Growth{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.Grow); d != "" {
 		t.Errorf("claims that grow (-want +got):\n%s", d)
 	}

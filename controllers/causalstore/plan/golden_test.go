@@ -36,7 +36,7 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	return in
 }
 
-func make(t *testing.T, in plan.Observed) plan.Plan {
+func planned(t *testing.T, in plan.Observed) plan.Plan {
 	t.Helper()
 	p, err := plan.Make(in)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAPlanIsWhatItWas(t *testing.T) {
 	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
-			for _, o := range make(t, observed(t, c.file, c.region)).Apply {
+			for _, o := range planned(t, observed(t, c.file, c.region)).Apply {
 				write(t, &out, o)
 			}
 			golden := filepath.Join("testdata", c.file+".golden")

@@ -17,7 +17,7 @@ import (
 func rollout(t *testing.T) *plan.Observed {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, make(t, in))
+	in = carriedOut(in, planned(t, in))
 	in.ZoneOf = map[string]string{"node-a": "a", "node-b": "b", "node-c": "c"}
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
@@ -59,7 +59,7 @@ func become(in *plan.Observed, name, revision string, ready bool) {
 // next says which pod is restarted, or what is waited for.
 func next(t *testing.T, in *plan.Observed) string {
 	t.Helper()
-	p := make(t, *in)
+	p := planned(t, *in)
 	switch len(p.Restart) {
 	case 0:
 		return p.Rollout.Waiting
