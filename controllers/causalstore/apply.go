@@ -67,13 +67,14 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 	return nil
 }
 
-// live returns the object as it is now, or nil. Secrets are not watched, and always applied.
+// live returns the object as it is now, or nil. Secrets are not watched.
 func (r *Reconciler) live(ctx context.Context, o client.Object) (client.Object, error) {
+	reader := client.Reader(r.Client)
 	if _, ok := o.(*corev1.Secret); ok {
-		return nil, nil
+		reader = r.Uncached
 	}
 	live := o.DeepCopyObject().(client.Object)
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return live, nil

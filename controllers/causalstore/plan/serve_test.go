@@ -70,6 +70,10 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	if v, err := client.Get(ctx, "k").Result(); err != nil || v != "v" {
 		t.Errorf("GET k: %q (%v)", v, err)
 	}
+	// A coordinator that is stopped waits for its writes to be in every ring, and all are stopped at once here.
+	if n, err := client.Do(ctx, "CAUSAL", "WAIT", "all", "20000").Int(); err != nil || n != 1 {
+		t.Errorf("the write is not in every ring: %d (%v)", n, err)
+	}
 	cancel()
 	for range running {
 		if err := <-ended; err != nil {
