@@ -46,7 +46,8 @@ func TestTheChartRendersWhatItDid(t *testing.T) {
 		"everything": "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version", kubeVersion, "--set", set)
+			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
+				kubeVersion, "--set", set)
 			if err != nil {
 				t.Fatal(out)
 			}
@@ -96,7 +97,8 @@ func withoutCRD(t *testing.T, out string) string {
 }
 
 func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
-	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubeVersion, "--set", "region=us-east-1"); err != nil {
+	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubeVersion, "--set",
+		"region=us-east-1"); err != nil {
 		t.Errorf("lint: %s", out)
 	}
 	for set, says := range map[string]string{
@@ -143,7 +145,8 @@ func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
 			t.Errorf("after helm %s the CRD is not served: %v", step[0], err)
 		}
 	}
-	if all, err := client.AppsV1().Deployments("causalstore-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+	if all, err := client.AppsV1().Deployments("causalstore-system").List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
 		t.Errorf("%d Deployments are left (%v)", len(all.Items), err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 func TestEveryRuleOfTheCRDIsBrokenOnceInTheSuite(t *testing.T) {
 	suite := read(t, filepath.Join("testdata", "admission"))
 	var crd any
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join("..", "..", "config", "crd", "bases", "causalstore.io_causalstores.yaml"))), &crd); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join("..", "..", "config", "crd", "bases",
+		"causalstore.io_causalstores.yaml"))), &crd); err != nil {
 		t.Fatal(err)
 	}
 	n := 0

@@ -53,14 +53,16 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 	}
 	if live != nil {
 		if other := metav1.GetControllerOf(live); other != nil && other.UID != seen.Store.UID {
-			return fmt.Errorf("apply %s %s: it belongs to %s %s; rename one of them", u.GetKind(), o.GetName(), other.Kind, other.Name)
+			return fmt.Errorf("apply %s %s: it belongs to %s %s; rename one of them", u.GetKind(), o.GetName(), other.Kind,
+				other.Name)
 		}
 		if r.applied.same(seen.Store, u, live.GetResourceVersion()) {
 			return nil
 		}
 	}
 	key := u.DeepCopy()
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy), client.ForceOwnership); err != nil {
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
+		client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", key.GetKind(), o.GetName(), err)
 	}
 	r.applied.note(seen.Store, key, u.GetResourceVersion())
@@ -93,7 +95,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if wanted[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || o.GetDeletionTimestamp() != nil {
+			if wanted[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o,
+				seen.Store) || o.GetDeletionTimestamp() != nil {
 				continue
 			}
 			if err := gone(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID())})); err != nil {
@@ -106,7 +109,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 
 // owned are lists of every kind that a plan has and that is pruned.
 func owned() []client.ObjectList {
-	return []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{},
+	return []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+		&corev1.ServiceAccountList{},
 		&networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 }
 

@@ -42,10 +42,12 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 			wide = append(wide, cell)
 		}
 	}
-	if got, want := strings.Join(columns, ", "), "Name=rings, Ready=True, Rings=3/3, DCs=3/3, Visibility lag=<nil>, Age"; got != want {
+	if got, want := strings.Join(columns,
+		", "), "Name=rings, Ready=True, Rings=3/3, DCs=3/3, Visibility lag=<nil>, Age"; got != want {
 		t.Errorf("columns are %s\nwant        %s", got, want)
 	}
-	if got, want := strings.Join(wide, ", "), "Engine=Redis, Epoch=1, Paused=False, Reason=AllPartsReady, Message=all parts of 3 data centres serve"; got != want {
+	if got, want := strings.Join(wide,
+		", "), "Engine=Redis, Epoch=1, Paused=False, Reason=AllPartsReady, Message=all parts of 3 data centres serve"; got != want {
 		t.Errorf("wide columns are %s\nwant             %s", got, want)
 	}
 }

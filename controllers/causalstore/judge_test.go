@@ -16,8 +16,10 @@ func TestWhatTheCRDWouldRefuseIsRefusedHereToo(t *testing.T) {
 	s.Name = "s"
 	s.Spec = v1alpha1.CausalStoreSpec{Consistency: v1alpha1.Consistency{Default: v1alpha1.LevelCausal},
 		Storage: v1alpha1.Storage{Engine: v1alpha1.EngineEmbedded, Replicas: 1, Volume: v1alpha1.Volume{Size: "1Gi"}},
-		DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "r", Shards: 2, Zones: v1alpha1.Zones{Frontend: []string{"x"}, Backend: []string{"y"}},
-			Coordinators: v1alpha1.Coordinators{Replicas: 1, Volume: v1alpha1.Volume{Size: "1Gi"}}, Caches: v1alpha1.Caches{Memory: "1Gi"}}},
+		DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "r", Shards: 2, Zones: v1alpha1.Zones{Frontend: []string{"x"},
+			Backend: []string{"y"}},
+			Coordinators: v1alpha1.Coordinators{Replicas: 1,
+				Volume: v1alpha1.Volume{Size: "1Gi"}}, Caches: v1alpha1.Caches{Memory: "1Gi"}}},
 		Rings: []v1alpha1.Ring{{Name: "q", DataCenters: []string{"a"}}}}
 	seen := &status.Observed{Observed: plan.Observed{Store: s}}
 	if refused, forbidden := judge(seen); len(refused)+len(forbidden) > 0 {

@@ -100,7 +100,8 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 			continue
 		}
 		var pods corev1.PodList
-		if err := k.List(cmd.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
+		if err := k.List(cmd.Context(), &pods, client.InNamespace(namespace),
+			client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 			return fmt.Errorf("list the pods of %s: %w", s.Name, err)
 		}
 		if shown++; shown > 1 {
@@ -112,9 +113,11 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 	}
 	switch {
 	case shown == 0 && name != "":
-		return fmt.Errorf("namespace %s has no CausalStore %s; give another with --namespace, or see: kubectl get causalstores --all-namespaces", namespace, name)
+		return fmt.Errorf("namespace %s has no CausalStore %s; give another with --namespace, or see: kubectl get causalstores --all-namespaces",
+			namespace, name)
 	case shown == 0:
-		return fmt.Errorf("namespace %s has no CausalStore; give another with --namespace, or see: kubectl get causalstores --all-namespaces", namespace)
+		return fmt.Errorf("namespace %s has no CausalStore; give another with --namespace, or see: kubectl get causalstores --all-namespaces",
+			namespace)
 	}
 	return nil
 }

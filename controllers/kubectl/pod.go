@@ -21,7 +21,8 @@ func ExplainPod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace) error {
 
 func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
 	if p.Labels[plan.LabelManagedBy] == plan.ManagedBy {
-		return fmt.Sprintf("it is a %s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance], p.Labels[plan.LabelDataCenter])
+		return fmt.Sprintf("it is a %s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
+			p.Labels[plan.LabelDataCenter])
 	}
 	store, dc, _ := strings.Cut(p.Annotations[inject.AnnotationInjected], "/")
 	if store != "" {

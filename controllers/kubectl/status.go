@@ -27,7 +27,8 @@ func Status(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Ti
 	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
 		orDash(s.Status.Summary.VisibilityLag), orDash(s.Status.Endpoint))
 	if s.Status.ObservedGeneration != s.Generation {
-		fmt.Fprintf(t, "the operator has not looked at generation %d yet; this is about generation %d\n", s.Generation, s.Status.ObservedGeneration)
+		fmt.Fprintf(t, "the operator has not looked at generation %d yet; this is about generation %d\n", s.Generation,
+			s.Status.ObservedGeneration)
 	}
 	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTRES\n")
 	for _, r := range s.Status.Rings {
@@ -35,7 +36,8 @@ func Status(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Ti
 		if r.DynamicSwitching.Enabled {
 			on = "on"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, milliseconds(r.LagMs), on, strings.Join(members(s, r.Name), " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, milliseconds(r.LagMs), on, strings.Join(members(s, r.Name),
+			" "))
 	}
 	fmt.Fprint(t, "\nDATA CENTRE\tREGION\tCOORDINATORS\tCACHES\tSHARDS\tLAG\tINCOMPLETE\tIMAGES\n")
 	for _, d := range s.Status.DataCenters {
@@ -47,7 +49,8 @@ func Status(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Ti
 		if d.IncompleteWrites != nil {
 			incomplete = fmt.Sprint(*d.IncompleteWrites)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, count(d.Coordinators), count(d.Caches), count(d.Shards),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, count(d.Coordinators), count(d.Caches),
+			count(d.Shards),
 			milliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
 	}
 	notReady(t, pods, now)
@@ -111,7 +114,8 @@ func notReady(w io.Writer, pods []corev1.Pod, now time.Time) {
 			fmt.Fprint(w, "\nPOD THAT DOES NOT SERVE\tNODE\tAGE\tWHY\n")
 			first = false
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName), duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), why(p))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
+			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), why(p))
 	}
 }
 
@@ -148,6 +152,7 @@ func news(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
 			fmt.Fprint(w, "\nCONDITION\tIS\tSINCE\tREASON\tMESSAGE\n")
 			first = false
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)), c.Reason, c.Message)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)),
+			c.Reason, c.Message)
 	}
 }

@@ -56,7 +56,8 @@ func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestAPodIsExplained(t *testing.T) {
-	labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"causalstore.io/inject": "orders"}}}
+	labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels: map[string]string{"causalstore.io/inject": "orders"}}}
 	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	for _, c := range []struct {
 		pod       string
@@ -67,7 +68,8 @@ func TestAPodIsExplained(t *testing.T) {
 			plain, "a cache of store orders, data centre east"},
 		{"{metadata: {annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
 			labelled, "data centre east, at 127.67.83.1:6379; these names lead to it: orders orders.shop"},
-		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled, "no sidecar: OptedOut: the pod has a label"},
+		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled,
+			"no sidecar: OptedOut: the pod has a label"},
 		{"metadata: {}", labelled, "the webhook was not asked"},
 		{"metadata: {}", plain, "namespace shop has no label causalstore.io/inject"},
 	} {

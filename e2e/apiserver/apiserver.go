@@ -55,7 +55,8 @@ func (s *Server) start(ctx context.Context, b binaries) error {
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
 	peer := "http://127.0.0.1:" + ports[1]
-	s.etcd, err = run("etcd", b.etcd, filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"), "--listen-client-urls", etcd,
+	s.etcd, err = run("etcd", b.etcd, filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"),
+		"--listen-client-urls", etcd,
 		"--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "warn")
 	if err != nil {
@@ -67,7 +68,8 @@ func (s *Server) start(ctx context.Context, b binaries) error {
 	}
 	s.host = "https://127.0.0.1:" + ports[2]
 	s.apiserver, err = run("kube-apiserver", b.apiserver, filepath.Join(s.dir, "apiserver.log"), "--etcd-servers", etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port", ports[2], "--cert-dir", filepath.Join(s.dir, "tls"),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port", ports[2], "--cert-dir", filepath.Join(s.dir,
+			"tls"),
 		"--service-cluster-ip-range=10.0.0.0/16", "--token-auth-file", tokens, "--authorization-mode=RBAC", "--profiling=false",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file", key, "--service-account-signing-key-file", key,
 		"--disable-admission-plugins=ServiceAccount", "--allow-privileged=true")

@@ -80,7 +80,8 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		{"coordinator memory", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Coordinators.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("3Gi")}
 		}), coordinators},
-		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }), coordinators},
+		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
+			coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}
@@ -88,7 +89,8 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
 		}), nil},
-		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} }, everything},
+		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} },
+			everything},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			if d := cmp.Diff(append([]string{}, c.want...), changed(t, c.change)); d != "" {
@@ -180,7 +182,8 @@ func TestVolumesGrowAroundTheirPods(t *testing.T) {
 		c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
 		return c
 	}
-	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"), claim("data-orders-us-east-1-shard-1-0", "20Gi"),
+	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"),
+		claim("data-orders-us-east-1-shard-1-0", "20Gi"),
 		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}
 	if p := planned(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
 		t.Fatalf("nothing was asked for, and %v grow, %v are recreated", p.Grow, p.Recreate)

@@ -41,7 +41,8 @@ func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.file, part, err)
 			} else if part != topology.Sidecar && set.Config.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
-				t.Errorf("%s, %s: it would listen at %q; the pods' port is %d", c.file, part, set.Config.Listen.GRPC, plan.PortParts)
+				t.Errorf("%s, %s: it would listen at %q; the pods' port is %d", c.file, part, set.Config.Listen.GRPC,
+					plan.PortParts)
 			}
 		}
 		front, err := process.Source{Path: filepath.Join(dir, "front.yaml")}.Load(topology.Sidecar)

@@ -26,7 +26,8 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator", Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
+	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
+		Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
 	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
 		t.Fatal(err)
 	}

@@ -23,11 +23,13 @@ func rollout(t *testing.T) *plan.Observed {
 		s := &in.StatefulSets[i]
 		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, "new"
 		for n := range *s.Spec.Replicas {
-			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name), Labels: map[string]string{}}}
+			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name),
+				Labels: map[string]string{}}}
 			for k, v := range s.Spec.Template.Labels {
 				p.Labels[k] = v
 			}
-			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c", "orders-us-east-1-shard-1": "node-b"}[s.Name]
 			if p.Spec.NodeName == "" {
 				p.Spec.NodeName = "node-a"

@@ -24,7 +24,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	p := planned(t, observed(t, "one.yaml", "local"))
 	dir := t.TempDir()
 	front := freeAddress(t)
-	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore", filepath.Join(dir, "config"), "$(POD_INDEX)", "0",
+	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore", filepath.Join(dir, "config"),
+		"$(POD_INDEX)", "0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortHTTP), "--listen-http=127.0.0.1:0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortFrontHTTP), "--listen-http=127.0.0.1:0",
 		fmt.Sprintf("--listen-redis=:%d", plan.PortRedis), "--listen-redis=" + front}
@@ -32,7 +33,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	for _, o := range p.Apply {
 		if s, ok := o.(*appsv1.StatefulSet); ok {
 			sets = append(sets, s)
-			replace = append(replace, fmt.Sprintf("%s-0.%s.%s.svc:%d", s.Name, s.Spec.ServiceName, s.Namespace, plan.PortParts), freeAddress(t))
+			replace = append(replace, fmt.Sprintf("%s-0.%s.%s.svc:%d", s.Name, s.Spec.ServiceName, s.Namespace, plan.PortParts),
+				freeAddress(t))
 		}
 	}
 	here := strings.NewReplacer(replace...)

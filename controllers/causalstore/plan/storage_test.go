@@ -44,7 +44,8 @@ func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
 	}
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
 
-	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore", Password: string(keys.Data["storage-password"])}
+	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore",
+		Password: string(keys.Data["storage-password"])}
 	store := await(t, func() (*redis.Store, error) { return redis.Open(t.Context(), o) })
 	defer func() { _ = store.Close() }()
 	if err := store.SetMeta(t.Context(), "identity", []byte("x")); err != nil {
