@@ -1,18 +1,24 @@
-// Command causalstore is the one binary of CausalStore: each part of the data plane is a subcommand.
+// Command causalstore is the one binary of CausalStore: each part of the data plane is a subcommand, and so is the operator.
 package main
 
 import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
+	operator "github.com/causalstore/causalstore/controllers/command"
+	"github.com/causalstore/causalstore/controllers/kubectl"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := command.Execute(ctx)
+	if filepath.Base(os.Args[0]) == kubectl.PluginName {
+		os.Args = append([]string{os.Args[0], "kubectl"}, os.Args[1:]...)
+	}
+	code := command.Execute(ctx, operator.NewOperatorCommand(), kubectl.NewCommand())
 	stop()
 	os.Exit(code)
 }

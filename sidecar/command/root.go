@@ -13,8 +13,8 @@ import (
 // errSilent ends a command whose output has said already what was wrong.
 var errSilent = errors.New("failed")
 
-// NewRoot returns the whole command tree.
-func NewRoot() *cobra.Command {
+// NewRoot returns the whole command tree, with more commands than those of this package.
+func NewRoot(more ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "causalstore",
 		Short: "Causal consistency across regions for the Redis clients you already have",
@@ -28,14 +28,14 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 	}
 	root.AddCommand(NewSidecarCommand(), NewCoordinatorCommand(), NewMiddlemanCommand(), NewCacheCommand())
 	root.AddCommand(NewDemoCommand(), NewLocalCommand(), NewBenchCommand(), NewLoadCommand(), NewCheckCommand(), NewSimCommand())
-	root.AddCommand(NewCostCommand())
-	root.AddCommand(NewPlanCommand())
+	root.AddCommand(NewPlanCommand(), NewCostCommand())
+	root.AddCommand(more...)
 	return root
 }
 
-// Execute runs the command line and returns the exit code.
-func Execute(ctx context.Context) int {
-	err := NewRoot().ExecuteContext(ctx)
+// Execute runs the command line, with more commands, and returns the exit code.
+func Execute(ctx context.Context, more ...*cobra.Command) int {
+	err := NewRoot(more...).ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}

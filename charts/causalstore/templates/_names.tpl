@@ -1,0 +1,24 @@
+{{- define "causalstore.name" -}}
+{{- if contains "causalstore" .Release.Name -}}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{- else -}}{{ printf "%s-causalstore" .Release.Name | trunc 50 | trimSuffix "-" }}{{- end -}}
+{{- end -}}
+
+{{- define "causalstore.selector" -}}
+app.kubernetes.io/name: causalstore-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "causalstore.labels" -}}
+{{ include "causalstore.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- define "causalstore.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- /* Cluster-wide, so it says which release it is of. */ -}}
+{{- define "causalstore.webhook" -}}
+{{ .Release.Namespace }}-{{ include "causalstore.name" . }}
+{{- end -}}

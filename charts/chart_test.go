@@ -1,0 +1,164 @@
+// Package charts_test holds the Helm chart to what it has rendered before.
+package charts_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/e2e/apiserver"
+)
+
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
+var rewrite = flag.Bool("rewrite", false, "write what is rendered to the golden files")
+
+// kubeVersion is the version that is rendered for.
+const kubeVersion = "1.36.3"
+
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	program, err := apiserver.Helm(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	return out.String(), err
+}
+
+func TestTheChartRendersWhatItDid(t *testing.T) {
+	for name, set := range map[string]string{
+		"default":    "region=us-east-1",
+		"everything": "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system",
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
+				kubeVersion, "--set", set)
+			if err != nil {
+				t.Fatal(out)
+			}
+			got := withoutCRD(t, out)
+			golden := filepath.Join("testdata", name+".yaml")
+			if *rewrite {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Errorf("the chart renders something else (-was +is); is that meant? Then -rewrite:\n%s", d)
+			}
+		})
+	}
+}
+
+// withoutCRD takes the CRD out, after a look at what the chart adds to it: it is long, and generated.
+func withoutCRD(t *testing.T, out string) string {
+	t.Helper()
+	var rest []string
+	found := false
+	for _, doc := range strings.Split(out, "\n---\n") {
+		var o struct {
+			Kind     string
+			Metadata struct{ Annotations map[string]string }
+		}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind != "CustomResourceDefinition" {
+			rest = append(rest, doc)
+			continue
+		}
+		if found = true; o.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Error("the CRD would go with the release, and every store with it")
+		}
+	}
+	if !found {
+		t.Error("the chart has no CRD")
+	}
+	return strings.Join(rest, "\n---\n")
+}
+
+func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubeVersion, "--set",
+		"region=us-east-1"); err != nil {
+		t.Errorf("lint: %s", out)
+	}
+	for set, says := range map[string]string{
+		"replicas=1":                        "/region",
+		"region=US East":                    "/region",
+		"region=a,replicas=0":               "/replicas",
+		"region=a,image.pullPolicy=Maybe":   "/image/pullPolicy",
+		"region=a,reploicas=3":              "reploicas",
+		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
+	} {
+		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubeVersion, "--set", set)
+		if err == nil || !strings.Contains(out, says) {
+			t.Errorf("--set %s: %v, want a refusal that names %s:\n%s", set, err, says, out)
+		}
+	}
+}
+
+// TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes runs helm against a real API server, where nobody runs the pods.
+func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
+	config := apiserver.ForTest(t)
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range []string{
+		"install causalstore causalstore --create-namespace --set region=local,metrics.dashboard.enabled=true",
+		"upgrade causalstore causalstore --set region=local,injection.enabled=false",
+		"uninstall causalstore",
+	} {
+		step := strings.Fields(line)
+		out, err := helm(t, append(step, "--namespace", "causalstore-system")...)
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", step[0], err, out)
+		}
+		if i == 0 && !strings.Contains(out, "kubectl get causalstore try --watch") {
+			t.Errorf("the notes do not say what to do next:\n%s", out)
+		}
+		if _, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1"); err != nil {
+			t.Errorf("after helm %s the CRD is not served: %v", step[0], err)
+		}
+	}
+	if all, err := client.AppsV1().Deployments("causalstore-system").List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("%d Deployments are left (%v)", len(all.Items), err)
+	}
+}
+
+func TestTheChartHasWhatIsGenerated(t *testing.T) {
+	for kept, generated := range map[string]string{
+		"files/crd.yaml": "config/crd/bases/causalstore.io_causalstores.yaml", "files/role.yaml": "config/rbac/role.yaml",
+	} {
+		a, errA := os.ReadFile(filepath.Join("causalstore", kept))
+		b, errB := os.ReadFile(filepath.Join("..", generated))
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("charts/causalstore/%s is not %s (%v, %v); run make generate", kept, generated, errA, errB)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package causalstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/command"
+	"github.com/causalstore/causalstore/e2e/apiserver"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	apiserver.Main(m)
+}
+
+// cluster is a namespace of a real API server, in which pods must be as PodSecurity's level "restricted" wants them. Nodes,
+// StatefulSets and pods are played by workloads.
+type cluster struct {
+	t         *testing.T
+	config    *rest.Config
+	client    client.Client
+	namespace string
+	workloads *workloads
+}
+
+const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
+
+var namespaces atomic.Int32
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	t.Parallel()
+	config := apiserver.ForTest(t)
+	scheme, err := command.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &cluster{t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
+	k.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}})
+	k.make(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
+		AllowVolumeExpansion: ptr(true)})
+	for _, zone := range strings.Fields("zone-a zone-b zone-c zone-d zone-e zone-f us-east-1a us-east-1b us-east-1c") {
+		k.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
+			Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+	}
+	k.operatorMay()
+	k.workloads = play(k)
+	return k
+}
+
+// make creates an object, unless another test has.
+func (k *cluster) make(o client.Object) {
+	k.t.Helper()
+	if err := k.client.Create(k.t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+		k.t.Fatal(err)
+	}
+}
+
+// operatorMay gives the operator the rights that it is delivered with, and no others.
+func (k *cluster) operatorMay() {
+	b, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(b, role); err != nil {
+		k.t.Fatal(err)
+	}
+	k.make(role)
+	k.make(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: operatorUser}}})
+}
+
+// operator runs an operator until the function that it returns is called, or the test ends.
+func (k *cluster) operator(region, image string) (stop func()) {
+	k.t.Helper()
+	config := rest.CopyConfig(k.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	options := causalstore.CacheOptions()
+	options.DefaultNamespaces = map[string]cache.Config{k.namespace: {}}
+	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options,
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr(true)}})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
+		Events: m.GetEventRecorder(plan.ManagedBy),
+		Region: region, Image: image, Random: rand.Reader, Now: time.Now}
+	if err := r.SetupWithManager(m); err != nil {
+		k.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	var once atomic.Bool
+	stop = func() {
+		if !once.Swap(true) {
+			cancel()
+			if err := <-ended; err != nil {
+				k.t.Errorf("the operator ended: %v", err)
+			}
+		}
+	}
+	k.t.Cleanup(stop)
+	return stop
+}
+
+// sample creates the store of a sample.
+func (k *cluster) sample(file string, change func(*v1alpha1.CausalStore)) *v1alpha1.CausalStore {
+	k.t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", file))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	s := &v1alpha1.CausalStore{}
+	if err := yaml.UnmarshalStrict(b, s); err != nil {
+		k.t.Fatal(err)
+	}
+	s.Namespace = k.namespace
+	if change != nil {
+		change(s)
+	}
+	k.make(s)
+	return s
+}
+
+// update changes the spec of a store.
+func (k *cluster) update(name string, change func(*v1alpha1.CausalStore)) {
+	k.t.Helper()
+	k.await("update of "+name, func() (bool, string) {
+		s := k.store(name)
+		change(s)
+		err := k.client.Update(k.t.Context(), s)
+		if err != nil && !apierrors.IsConflict(err) {
+			k.t.Fatal(err)
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+func (k *cluster) store(name string) *v1alpha1.CausalStore {
+	k.t.Helper()
+	s := &v1alpha1.CausalStore{}
+	k.get(name, s)
+	return s
+}
+
+func (k *cluster) get(name string, o client.Object) {
+	k.t.Helper()
+	if err := k.client.Get(k.t.Context(), client.ObjectKey{Namespace: k.namespace, Name: name}, o); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// exists says whether an object is there.
+func (k *cluster) exists(name string, o client.Object) bool {
+	k.t.Helper()
+	err := k.client.Get(k.t.Context(), client.ObjectKey{Namespace: k.namespace, Name: name}, o)
+	if client.IgnoreNotFound(err) != nil {
+		k.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// awaitCondition waits until a condition of a store that has its newest spec has a status and reason.
+func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionStatus, reason string) metav1.Condition {
+	k.t.Helper()
+	var c metav1.Condition
+	k.await(fmt.Sprintf("%s %s %s", condition, is, reason), func() (bool, string) {
+		s := k.store(store)
+		found := meta.FindStatusCondition(s.Status.Conditions, condition)
+		if found == nil || s.Status.ObservedGeneration != s.Generation {
+			return false, "not observed yet"
+		}
+		c = *found
+		return c.Status == is && c.Reason == reason, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	})
+	return c
+}
+
+// patience bounds every wait; most last milliseconds.
+const patience = 30 * time.Second
+
+// await waits until done says so.
+func (k *cluster) await(what string, done func() (bool, string)) {
+	k.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		ok, is := done()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatalf("waited for %s; now: %s", what, is)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

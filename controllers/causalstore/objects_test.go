@@ -1,0 +1,170 @@
+package causalstore_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+func TestWhatSomebodyDeletesOrChangesIsPutBackAndWhatSomebodyAddsStays(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	policy := &networkingv1.NetworkPolicy{}
+	k.get("try-parts", policy)
+	if err := k.client.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	service := &corev1.Service{}
+	k.get("try", service)
+	service.Spec.Selector[plan.LabelComponent], service.Annotations = "nobody", map[string]string{"somebody": "else"}
+	if err := k.client.Update(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	k.await("the policy", func() (bool, string) { return k.exists("try-parts", &networkingv1.NetworkPolicy{}), "it is gone" })
+	k.await("the selector", func() (bool, string) {
+		k.get("try", service)
+		return service.Spec.Selector[plan.LabelComponent] == plan.ComponentCoordinator, "it is another"
+	})
+	if service.Annotations["somebody"] != "else" {
+		t.Error("an annotation of somebody else is gone")
+	}
+}
+
+func TestWhatIsNoLongerPlannedGoesAndWhatIsOthersStays(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	s := k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-over", Namespace: k.namespace, Labels: plan.Labels("try"),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, v1alpha1.GroupVersion.WithKind("CausalStore"))}}}
+	others := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "others", Namespace: k.namespace, Labels: plan.Labels("try")}}
+	k.make(others)
+	k.make(left)
+	k.await("the left-over to go", func() (bool, string) { return !k.exists("left-over", &corev1.ConfigMap{}), "it is there" })
+	if !k.exists("others", &corev1.ConfigMap{}) {
+		t.Error("a ConfigMap that the store does not own was pruned")
+	}
+}
+
+func TestTwoStoresThatNeedOneNameDoNotFight(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a"; renameDC(s, "b-c") })
+	k.awaitCondition("a", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	before := k.uids()
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a-b"; renameDC(s, "c") })
+	k.awaitCondition("a-b", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
+	if d := cmp.Diff(before, k.uids()); d != "" {
+		t.Errorf("pods of the first were touched:\n%s", d)
+	}
+}
+
+func renameDC(s *v1alpha1.CausalStore, name string) {
+	s.Spec.DataCenters[0].Name, s.Spec.Rings[0].DataCenters = name, []string{name}
+}
+
+func TestVolumesGrowWithoutARestart(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Volume.StorageClassName = ptr("fast") })
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	before := k.uids()
+	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Volume.Size = "3Gi" })
+	size := func(c corev1.PersistentVolumeClaim) string { return c.Spec.Resources.Requests.Storage().String() }
+	k.await("claims and StatefulSet to ask for 3Gi", func() (bool, string) {
+		claim, set := &corev1.PersistentVolumeClaim{}, &appsv1.StatefulSet{}
+		k.get("data-try-here-shard-1-0", claim)
+		if !k.exists("try-here-shard-1", set) {
+			return false, "the StatefulSet is being made anew"
+		}
+		sizes := size(*claim) + " " + size(set.Spec.VolumeClaimTemplates[0])
+		return sizes == "3Gi 3Gi", sizes
+	})
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	claim := &corev1.PersistentVolumeClaim{}
+	k.get("data-try-here-cc-0", claim)
+	if size(*claim) != "1Gi" {
+		t.Errorf("a coordinator's claim has grown to %s as well", size(*claim))
+	}
+	after := k.uids()
+	for _, name := range []string{"try-here-cc-0", "try-here-cache-0"} {
+		if before[name] != after[name] {
+			t.Errorf("%s was restarted", name)
+		}
+	}
+}
+
+// claims counts the claims that are not being deleted: what protects them from that while pods have them is not played.
+func (k *cluster) claims() (n int) {
+	k.t.Helper()
+	var all corev1.PersistentVolumeClaimList
+	if err := k.client.List(k.t.Context(), &all, client.InNamespace(k.namespace)); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, c := range all.Items {
+		if c.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *cluster) delete(name string) {
+	k.t.Helper()
+	if err := k.client.Delete(k.t.Context(), k.store(name)); err != nil {
+		k.t.Fatal(err)
+	}
+	k.await(name+" to go", func() (bool, string) { return !k.exists(name, &v1alpha1.CausalStore{}), "it is there" })
+}
+
+func TestADeletedStoreKeepsItsVolumesAndWhatTheyNeed(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	keys := &corev1.Secret{}
+	k.get(plan.KeysName("try"), keys)
+	k.delete("try")
+	if n := k.claims(); n != 3 {
+		t.Errorf("%d claims are left of 3", n)
+	}
+	kept := &corev1.Secret{}
+	k.get(plan.KeysName("try"), kept)
+	record := &corev1.ConfigMap{}
+	k.get(plan.RecordName("try"), record)
+	if d := cmp.Diff(keys.Data, kept.Data); d != "" || len(keys.OwnerReferences) > 0 || len(record.OwnerReferences) > 0 {
+		t.Errorf("keys or record would go with the store: %s", d)
+	}
+}
+
+func TestADeletedStoreTakesItsVolumesAlongIfItShould(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	k.delete("try")
+	k.await("all claims to go", func() (bool, string) { return k.claims() == 0, "some are there" })
+	if k.exists(plan.KeysName("try"), &corev1.Secret{}) || k.exists(plan.RecordName("try"), &corev1.ConfigMap{}) {
+		t.Error("keys or record are left")
+	}
+}
+
+func TestAStoreGoesAlsoIfItsPartsHaveGoneBefore(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
+		s.Spec.DeletionPolicy, s.Spec.Paused = v1alpha1.DeletionDelete, true
+	})
+	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused)
+	k.delete("try")
+}

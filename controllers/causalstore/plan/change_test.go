@@ -1,0 +1,199 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// carriedOut returns what is there once a plan was carried out.
+func carriedOut(in plan.Observed, p plan.Plan) plan.Observed {
+	in.Record, in.StatefulSets = &p.Record, nil
+	in.Store = in.Store.DeepCopy()
+	in.Store.Status.Topology.Epoch = p.Record.Epoch
+	for _, o := range p.Apply {
+		if s, ok := o.(*appsv1.StatefulSet); ok {
+			in.StatefulSets = append(in.StatefulSets, *s.DeepCopy())
+		}
+	}
+	return in
+}
+
+// templates are what decides whether pods restart.
+func templates(t *testing.T, p plan.Plan) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, o := range p.Apply {
+		if s, ok := o.(*appsv1.StatefulSet); ok {
+			b, err := json.Marshal(s.Spec.Template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[s.Name] = string(b)
+		}
+	}
+	return all
+}
+
+// changed names the StatefulSets whose pods a change restarts.
+func changed(t *testing.T, change func(*plan.Observed)) []string {
+	t.Helper()
+	in := observed(t, "regions.yaml", "us-east")
+	before := planned(t, in)
+	in = carriedOut(in, before)
+	change(&in)
+	was, is := templates(t, before), templates(t, planned(t, in))
+	names := []string{}
+	for _, s := range in.StatefulSets {
+		if was[s.Name] != is[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+var (
+	coordinators = []string{"orders-us-east-1-cc"}
+	shards       = []string{"orders-us-east-1-shard-0", "orders-us-east-1-shard-1"}
+	everything   = append(append([]string{}, coordinators...), shards...)
+)
+
+func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
+	spec := func(f func(*v1alpha1.CausalStoreSpec)) func(*plan.Observed) {
+		return func(in *plan.Observed) { f(&in.Store.Spec) }
+	}
+	for _, c := range []struct {
+		about  string
+		change func(*plan.Observed)
+		want   []string
+	}{
+		{"nothing", func(*plan.Observed) {}, nil},
+		{"image", spec(func(s *v1alpha1.CausalStoreSpec) { s.Image = "registry.example.com/causalstore:v2" }), everything},
+		{"storage image", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Image = "redis:8" }), shards},
+		{"coordinator memory", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Coordinators.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("3Gi")}
+		}), coordinators},
+		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
+			coordinators},
+		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
+		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}
+		}), nil},
+		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
+		}), nil},
+		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} },
+			everything},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			if d := cmp.Diff(append([]string{}, c.want...), changed(t, c.change)); d != "" {
+				t.Errorf("restarted (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
+	for _, file := range []struct{ name, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
+		in := observed(t, file.name, file.region)
+		before := planned(t, in)
+		in = carriedOut(in, before)
+		in.Image = "causalstore:newer"
+		// What an older version has built differs from what this one builds, in ways that nobody knows yet.
+		for i := range in.StatefulSets {
+			s := &in.StatefulSets[i]
+			s.Spec.Template.Spec.TerminationGracePeriodSeconds = nil
+			b, err := json.Marshal(s.Spec.Template)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Annotations["causalstore.io/template"] = string(b)
+		}
+		old := map[string]string{}
+		for _, s := range in.StatefulSets {
+			old[s.Name] = s.Annotations["causalstore.io/template"]
+		}
+		if d := cmp.Diff(old, templates(t, planned(t, in))); d != "" {
+			t.Errorf("%s: pods would restart (-old +new operator):\n%s", file.name, d)
+		}
+	}
+}
+
+func TestWhatSomebodyElseChangesInAPodTemplateIsPutBack(t *testing.T) {
+	in := observed(t, "one.yaml", "local")
+	before := planned(t, in)
+	in = carriedOut(in, before)
+	in.StatefulSets[0].Spec.Template.Spec.Containers[0].Image = "evil"
+	if d := cmp.Diff(templates(t, before), templates(t, planned(t, in))); d != "" {
+		t.Errorf("the change stays (-planned +now):\n%s", d)
+	}
+}
+
+func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
+	in := observed(t, "regions.yaml", "us-east")
+	first := planned(t, in)
+	if first.Record.Epoch != 1 {
+		t.Fatalf("a new store begins with epoch %d, want 1", first.Record.Epoch)
+	}
+	in = carriedOut(in, first)
+	in.Store.Spec.Image = "other"
+	if e := planned(t, in).Record.Epoch; e != 1 {
+		t.Errorf("another image makes it epoch %d, want 1: the layout is the same", e)
+	}
+	in.Store.Spec.DataCenters[1].Shards = 2
+	second := planned(t, in)
+	if second.Record.Epoch != 2 {
+		t.Errorf("another layout makes it epoch %d, want 2", second.Record.Epoch)
+	}
+	in = carriedOut(in, second)
+	in.Record = nil
+	if e := planned(t, in).Record.Epoch; e != 3 {
+		t.Errorf("without its record, a store that has had epoch 2 gets %d, want 3: the layout may be another", e)
+	}
+}
+
+func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
+	got, err := plan.ReadRecord(named[*corev1.ConfigMap](t, p, plan.RecordName("orders")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(p.Record, *got); d != "" {
+		t.Errorf("(-written +read)\n%s", d)
+	}
+	last, err := got.Last()
+	if err != nil || last.DataCenters[0].Name != "us-east-1" {
+		t.Errorf("the last spec is %+v (%v)", last, err)
+	}
+}
+
+func TestVolumesGrowAroundTheirPods(t *testing.T) {
+	in := observed(t, "regions.yaml", "us-east")
+	in = carriedOut(in, planned(t, in))
+	claim := func(name, size string) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{}
+		c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
+		return c
+	}
+	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"),
+		claim("data-orders-us-east-1-shard-1-0", "20Gi"),
+		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}
+	if p := planned(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
+		t.Fatalf("nothing was asked for, and %v grow, %v are recreated", p.Grow, p.Recreate)
+	}
+	in.Store.Spec.Storage.Volume.Size = "20Gi"
+	p := planned(t, in)
+	if d := cmp.Diff([]plan.Growth{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.Grow); d != "" {
+		t.Errorf("claims that grow (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(shards, p.Recreate); d != "" {
+		t.Errorf("recreated (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,99 @@
+package plan_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// observed is a store that is new in a region.
+func observed(t *testing.T, file, region string) plan.Observed {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
+		Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
+	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := in.Store.Validate(); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	return in
+}
+
+func planned(t *testing.T, in plan.Observed) plan.Plan {
+	t.Helper()
+	p, err := plan.Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestAPlanIsWhatItWas compares all objects with those of a file; -rewrite makes it anew.
+func TestAPlanIsWhatItWas(t *testing.T) {
+	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
+		t.Run(c.file, func(t *testing.T) {
+			var out bytes.Buffer
+			for _, o := range planned(t, observed(t, c.file, c.region)).Apply {
+				write(t, &out, o)
+			}
+			golden := filepath.Join("testdata", c.file+".golden")
+			if flag.Lookup("rewrite").Value.String() == "true" { // the flag of datadriven
+				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), out.String()); d != "" {
+				t.Errorf("the plan has changed (-was +is); is that meant? Then -rewrite:\n%s", d)
+			}
+		})
+	}
+}
+
+// write shows an object as it is applied, but for the copy of its pod template.
+func write(t *testing.T, out *bytes.Buffer, o client.Object) {
+	t.Helper()
+	u, err := plan.Manifest(o, scheme.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(u.Object, "metadata", "annotations", "causalstore.io/template")
+	b, err := yaml.Marshal(u.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(out, "---\n%s", b)
+}
+
+// named returns the object of a plan with a name.
+func named[T client.Object](t *testing.T, p plan.Plan, name string) T {
+	t.Helper()
+	for _, o := range p.Apply {
+		if o, ok := o.(T); ok && o.GetName() == name {
+			return o
+		}
+	}
+	t.Fatalf("the plan has no %T %s", *new(T), name)
+	panic("not reached")
+}

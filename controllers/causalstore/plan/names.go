@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+)
+
+// Labels of what belongs to a store.
+const (
+	LabelName       = "app.kubernetes.io/name"
+	LabelInstance   = "app.kubernetes.io/instance"
+	LabelComponent  = "app.kubernetes.io/component"
+	LabelManagedBy  = "app.kubernetes.io/managed-by"
+	LabelDataCenter = "causalstore.io/data-center"
+	LabelShard      = "causalstore.io/shard"
+)
+
+// ManagedBy is the value of LabelManagedBy, and the field manager of server-side apply.
+const ManagedBy = "causalstore-operator"
+
+// The components.
+const (
+	ComponentCoordinator = "coordinator"
+	ComponentCache       = "cache"
+	ComponentShard       = "shard"
+)
+
+// AnnotationRestart on a store makes all of its pods restart when its value changes, and takes over how this version of the
+// operator builds pods.
+const AnnotationRestart = "causalstore.io/restart"
+
+// Labels returns the labels of everything that belongs to a store. They select it, too.
+func Labels(store string) map[string]string {
+	return map[string]string{LabelName: "causalstore", LabelInstance: store, LabelManagedBy: ManagedBy}
+}
+
+func (b *builder) labels() map[string]string { return Labels(b.store.Name) }
+
+func (b *builder) dcLabels(dc *v1alpha1.DataCenter) map[string]string {
+	return with(b.labels(), LabelDataCenter, dc.Name)
+}
+
+func (b *builder) partLabels(dc *v1alpha1.DataCenter, component string) map[string]string {
+	return with(b.dcLabels(dc), LabelComponent, component)
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	labels = maps.Clone(labels)
+	labels[key] = value
+	return labels
+}
+
+// RecordName and KeysName are the names of what is kept when a store is deleted and its volumes are not.
+func RecordName(store string) string { return store + "-record" }
+func KeysName(store string) string   { return store + "-keys" }
+
+// DataCenterName is the name of a data centre's Service for clients, and of its ConfigMap.
+func DataCenterName(store, dc string) string { return store + "-" + dc }
+
+// The names of the StatefulSets. The longest has 52 characters, so that those of its pods fit into a label.
+func coordinatorsName(store, dc string) string { return DataCenterName(store, dc) + "-cc" }
+func cachesName(store, dc string) string       { return DataCenterName(store, dc) + "-cache" }
+func shardName(store, dc string, i int32) string {
+	return fmt.Sprintf("%s-shard-%d", DataCenterName(store, dc), i)
+}
+func partsName(store, dc string) string { return DataCenterName(store, dc) + "-parts" }

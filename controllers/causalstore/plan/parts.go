@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+)
+
+// How long parts may take to end, in seconds. A coordinator uses it to bring what it has to every ring.
+const (
+	graceCoordinator = 60
+	drainCoordinator = 45
+	grace            = 30
+)
+
+// inputs are what of a spec the pods of one component depend on. A change of anything else restarts none of them.
+type inputs struct {
+	Epoch        int64                  `json:"epoch"`
+	Restart      string                 `json:"restart,omitempty"`
+	Image        string                 `json:"image"`
+	PullSecrets  []v1alpha1.PullSecret  `json:"pullSecrets,omitempty"`
+	ZoneLabel    string                 `json:"zoneLabel"`
+	Binding      v1alpha1.Binding       `json:"binding"`
+	Zones        []string               `json:"zones"`
+	NodeSelector map[string]string      `json:"nodeSelector,omitempty"`
+	Tolerations  []corev1.Toleration    `json:"tolerations,omitempty"`
+	Reads        v1alpha1.Reads         `json:"reads,omitempty"`
+	Coordinators *v1alpha1.Coordinators `json:"coordinators,omitempty"`
+	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
+	Storage      *v1alpha1.Storage      `json:"storage,omitempty"`
+}
+
+func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
+	return inputs{Epoch: b.record.Epoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
+		PullSecrets: b.spec.ImagePullSecrets,
+		ZoneLabel:   b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
+}
+
+// coordinators: each pod is also a front for clients that have no sidecar.
+func (b *builder) coordinators(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Frontend)
+	in.Coordinators, in.Reads = &dc.Coordinators, b.spec.Session.Reads
+	cc := b.container("coordinator", []string{"coordinator", "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)",
+		fmt.Sprintf("--drain-timeout=%ds",
+			drainCoordinator)}, PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"),
+		corev1.VolumeMount{Name: "data", MountPath: dataDir})
+	cc.Env = append(cc.Env, podIndex())
+	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	front := b.container("front", []string{"sidecar", "--config=" + configDir + "/" + frontFile, fmt.Sprintf("--listen-redis=:%d",
+		PortRedis)},
+		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
+	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
+	return b.statefulSet(dc, set{
+		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc,
+			ComponentCoordinator),
+		replicas: dc.Coordinators.Replicas, zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume, containers: []corev1.Container{cc,
+			front},
+		grace: graceCoordinator, inputs: in,
+	})
+}
+
+func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Frontend)
+	in.Caches = &dc.Caches
+	memory := string(dc.Caches.Memory)
+	c := b.container("cache", []string{"cache", "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)"}, PortHTTP,
+		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
+	c.Env = append(c.Env, podIndex())
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	return b.statefulSet(dc, set{
+		name: cachesName(b.store.Name, dc.Name), component: ComponentCache, labels: b.partLabels(dc, ComponentCache),
+		replicas: dc.Caches.Replicas, zones: dc.Zones.Frontend, containers: []corev1.Container{c}, grace: grace, inputs: in,
+	})
+}
+
+// shard is one StatefulSet for each shard, with the middleman beside its storage in each pod. There is one pod until shards
+// are chains of several.
+func (b *builder) shard(dc *v1alpha1.DataCenter, i int32) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Backend)
+	in.Storage = &b.spec.Storage
+	mm := b.container("middleman", []string{"middleman", "--config=" + configDir + "/" + partsFile,
+		"--index=" + strconv.Itoa(int(i))}, PortHTTP,
+		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
+	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	s := set{
+		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
+		labels: with(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(int(i))), replicas: b.spec.Storage.Replicas,
+		zones: dc.Zones.Backend, volume: &b.spec.Storage.Volume, grace: grace, inputs: in,
+	}
+	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
+	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {
+		mm.VolumeMounts = append(mm.VolumeMounts, data)
+		s.containers = []corev1.Container{mm}
+		return b.statefulSet(dc, s)
+	}
+	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
+	mm.VolumeMounts = append(mm.VolumeMounts, socket)
+	s.volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s.containers = []corev1.Container{mm, b.redis(data, socket)}
+	return b.statefulSet(dc, s)
+}
+
+// redis is a stock server without any port: only who is in the pod can reach it, and only who has the password can use it. It
+// acknowledges what is on its disk, and throws nothing away.
+func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
+	return corev1.Container{
+		Name: "storage", Image: b.spec.Storage.Image,
+		Command: []string{"redis-server"},
+		Args: []string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir, "--aclfile",
+			keysDir + "/" + keyUsers,
+			"--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
+		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
+		// Any answer will do: without a password it is that one is needed.
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s",
+			socketFile, "ping"}}},
+			InitialDelaySeconds: 10, PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 6},
+		VolumeMounts: append([]corev1.VolumeMount{
+			{Name: "keys", MountPath: keysDir + "/" + keyUsers, SubPath: keyUsers, ReadOnly: true}}, mounts...),
+	}
+}

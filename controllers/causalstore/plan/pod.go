@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+)
+
+// nobody is the user of all containers. The images must not need another.
+const nobody = 65532
+
+// set describes a StatefulSet.
+type set struct {
+	name, component string
+	labels          map[string]string
+	replicas        int32
+	zones           []string
+	volume          *v1alpha1.Volume
+	containers      []corev1.Container
+	volumes         []corev1.Volume
+	// grace is how long the pod may take to end, in seconds.
+	grace int64
+	// inputs are what of the spec the pods depend on.
+	inputs any
+}
+
+// statefulSet builds a StatefulSet whose pods are deleted by the operator when they are to change, one zone after the other:
+// Kubernetes itself would go by number, and so through all zones at once.
+func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s set) *appsv1.StatefulSet {
+	selector := map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: s.component}
+	if shard, ok := s.labels[LabelShard]; ok {
+		selector[LabelShard] = shard
+	}
+	out := &appsv1.StatefulSet{
+		ObjectMeta: b.meta(s.name, s.labels),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &s.replicas, ServiceName: partsName(b.store.Name, dc.Name),
+			Selector:             &metav1.LabelSelector{MatchLabels: selector},
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			RevisionHistoryLimit: ptr(int32(3)),
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
+			Template: b.podTemplate(dc, s),
+		},
+	}
+	if s.volume != nil {
+		out.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
+			ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: s.labels},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.volume.StorageClassName,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: s.volume.Size.Quantity()}},
+			},
+		}}
+	}
+	out.Annotations = map[string]string{annotationInputs: digest(s.inputs)}
+	return out
+}
+
+func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s set) corev1.PodTemplateSpec {
+	spec := corev1.PodSpec{
+		ServiceAccountName: b.store.Name, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
+		TerminationGracePeriodSeconds: &s.grace, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
+			FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Affinity:                  b.affinity(s.zones),
+		TopologySpreadConstraints: b.spread(dc, s.component),
+		Containers:                s.containers,
+		Volumes: append([]corev1.Volume{
+			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: DataCenterName(b.store.Name, dc.Name)}}}},
+			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name),
+				DefaultMode: ptr(int32(0o440))}}},
+		}, s.volumes...),
+	}
+	for _, p := range b.spec.ImagePullSecrets {
+		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: p.Name})
+	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: s.labels, Annotations: map[string]string{
+			annotationInputs: digest(s.inputs), "kubectl.kubernetes.io/default-container": s.containers[0].Name}},
+		Spec: spec,
+	}
+}
+
+// affinity keeps pods in their zones, whatever happens: a coordinator in the zone of a shard would be lost with it.
+func (b *builder) affinity(zones []string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: b.spec.ZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: zones}}}}}}}
+}
+
+// spread puts the pods of a component on different zones and hosts as far as there are any.
+func (b *builder) spread(dc *v1alpha1.DataCenter, component string) []corev1.TopologySpreadConstraint {
+	var all []corev1.TopologySpreadConstraint
+	for _, key := range []string{b.spec.ZoneLabel, corev1.LabelHostname} {
+		all = append(all, corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+				LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}})
+	}
+	return all
+}
+
+// image of the parts.
+func (b *builder) image() string {
+	if b.spec.Image != "" {
+		return b.spec.Image
+	}
+	return b.record.Image
+}
+
+// container is one part. Its program is the image's entry point.
+func (b *builder) container(name string, args []string, http int32, r corev1.ResourceRequirements, mounts ...corev1.VolumeMount) corev1.Container {
+	probe := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromInt32(http)}},
+			PeriodSeconds: period, TimeoutSeconds: 6, FailureThreshold: failures}
+	}
+	return corev1.Container{
+		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: memoryLimit(r),
+		SecurityContext: containerSecurity(), ReadinessProbe: probe("/readyz", 2, 2), LivenessProbe: probe("/healthz", 10, 6),
+		Ports: []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}, {Name: "keys",
+			MountPath: keysDir, ReadOnly: true}}, mounts...),
+	}
+}
+
+func httpPort(port int32) string {
+	if port == PortFrontHTTP {
+		return "front-http"
+	}
+	return "http"
+}
+
+// podIndex is the number of a pod in its StatefulSet, for arguments.
+func podIndex() corev1.EnvVar {
+	return corev1.EnvVar{Name: "POD_INDEX", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+		FieldPath: fmt.Sprintf("metadata.labels['%s']", appsv1.PodIndexLabel)}}}
+}
+
+// memoryLimit tells the Go runtime to stay below what the kernel allows.
+func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
+	limit, ok := r.Limits[corev1.ResourceMemory]
+	if !ok {
+		return nil
+	}
+	return []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)}}
+}
+
+// containerSecurity is what PodSecurity's level "restricted" asks for, and a root folder that cannot be written.
+func containerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
+}
+
+// resources are those given, or the default.
+func resources(given corev1.ResourceRequirements, cpu, memory, memoryLimit string) corev1.ResourceRequirements {
+	if len(given.Requests) > 0 || len(given.Limits) > 0 {
+		return given
+	}
+	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+	if memoryLimit != "" {
+		r.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)}
+	}
+	return r
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,124 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// rollout is a store whose pods all serve, and are all of an old revision.
+func rollout(t *testing.T) *plan.Observed {
+	t.Helper()
+	in := observed(t, "regions.yaml", "us-east")
+	in = carriedOut(in, planned(t, in))
+	in.ZoneOf = map[string]string{"node-a": "a", "node-b": "b", "node-c": "c"}
+	for i := range in.StatefulSets {
+		s := &in.StatefulSets[i]
+		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, "new"
+		for n := range *s.Spec.Replicas {
+			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name),
+				Labels: map[string]string{}}}
+			for k, v := range s.Spec.Template.Labels {
+				p.Labels[k] = v
+			}
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c", "orders-us-east-1-shard-1": "node-b"}[s.Name]
+			if p.Spec.NodeName == "" {
+				p.Spec.NodeName = "node-a"
+			}
+			in.Pods = append(in.Pods, p)
+		}
+	}
+	for i := range in.Pods {
+		become(&in, in.Pods[i].Name, "old", true)
+	}
+	return &in
+}
+
+// become gives a pod a revision, and says whether it serves.
+func become(in *plan.Observed, name, revision string, ready bool) {
+	for i := range in.Pods {
+		p := &in.Pods[i]
+		if p.Name != name {
+			continue
+		}
+		p.Labels[appsv1.StatefulSetRevisionLabel] = revision
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+		if ready {
+			p.Status.Conditions[0].Status = corev1.ConditionTrue
+		}
+	}
+}
+
+// next says which pod is restarted, or what is waited for.
+func next(t *testing.T, in *plan.Observed) string {
+	t.Helper()
+	p := planned(t, *in)
+	switch len(p.Restart) {
+	case 0:
+		return p.Rollout.Waiting
+	case 1:
+		return p.Restart[0].Pod
+	}
+	t.Fatalf("%d pods would restart at once", len(p.Restart))
+	return ""
+}
+
+func TestAChangeGoesThroughTheBackZonesOneByOneAndThenTheFront(t *testing.T) {
+	in := rollout(t)
+	var order []string
+	for {
+		name := next(t, in)
+		if name == "" {
+			break
+		}
+		order = append(order, name)
+		become(in, name, "new", false)
+		if got, want := next(t, in), fmt.Sprintf("pod %s is not ready", name); got != want && len(order) < len(in.Pods) {
+			t.Fatalf("while %s comes back: %q, want %q", name, got, want)
+		}
+		become(in, name, "new", true)
+	}
+	want := "orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1"
+	if got := strings.Join(order, " "); got != want {
+		t.Errorf("restarted %s\nwant      %s (zone b, zone c, front)", got, want)
+	}
+}
+
+func TestAPodThatDoesNotServeAnywayIsReplacedFirst(t *testing.T) {
+	in := rollout(t)
+	become(in, "orders-us-east-1-cc-1", "old", false)
+	if got := next(t, in); got != "orders-us-east-1-cc-1" {
+		t.Errorf("next is %q, want the one that does not serve", got)
+	}
+}
+
+func TestNothingRestartsWhileAPodIsMissingOrEnding(t *testing.T) {
+	in := rollout(t)
+	now := metav1.Now()
+	in.Pods[0].DeletionTimestamp = &now
+	if got := next(t, in); got != "a pod is ending" {
+		t.Errorf("while a pod ends: %q", got)
+	}
+	in = rollout(t)
+	in.Pods = in.Pods[1:]
+	if got := next(t, in); !strings.Contains(got, "has 1 of 2 pods") {
+		t.Errorf("while a pod is missing: %q", got)
+	}
+}
+
+func TestNothingRestartsBeforeKubernetesHasSeenTheChange(t *testing.T) {
+	in := rollout(t)
+	in.StatefulSets[1].Generation++
+	if got := next(t, in); !strings.Contains(got, "has not been looked at yet") {
+		t.Errorf("next is %q", got)
+	}
+}

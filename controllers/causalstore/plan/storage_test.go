@@ -1,0 +1,73 @@
+package plan_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/storage/redis"
+)
+
+// TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned runs the program of the planned container with its arguments, and opens
+// it as a middleman does: with the planned password, and with all that a middleman checks.
+func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed; apt-get install redis-server")
+	}
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
+	storage := named[*appsv1.StatefulSet](t, p, "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
+	keys := named[*corev1.Secret](t, p, plan.KeysName("orders"))
+	dir, err := os.MkdirTemp("", "redis-") // short: the path of a socket has about a hundred bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.WriteFile(filepath.Join(dir, "users.acl"), keys.Data["users.acl"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	places := strings.NewReplacer("/etc/causalstore-keys", dir, "/run/storage", dir, "/data", dir)
+	var args []string
+	for _, a := range storage.Args {
+		args = append(args, places.Replace(a))
+	}
+	server := exec.Command(storage.Command[0], args...)
+	server.Dir = dir
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+
+	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore",
+		Password: string(keys.Data["storage-password"])}
+	store := await(t, func() (*redis.Store, error) { return redis.Open(t.Context(), o) })
+	defer func() { _ = store.Close() }()
+	if err := store.SetMeta(t.Context(), "identity", []byte("x")); err != nil {
+		t.Errorf("the middleman's user cannot write: %v", err)
+	}
+	o.Password = "wrong"
+	if s, err := redis.Open(t.Context(), o); err == nil {
+		_ = s.Close()
+		t.Error("a wrong password opens the storage")
+	}
+}
+
+// await calls f until it does not fail.
+func await[T any](t *testing.T, f func() (T, error)) T {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		v, err := f()
+		if err == nil {
+			return v
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}

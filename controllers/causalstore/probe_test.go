@@ -1,0 +1,41 @@
+package causalstore
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/status"
+)
+
+func TestTheMetricsOfACoordinatorAreUnderstood(t *testing.T) {
+	serve := func(text string) status.Measure {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		defer s.Close()
+		m, err := MetricsProber{Client: s.Client()}.read(t.Context(), s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	got := serve(`# TYPE causalstore_coordinator_incomplete_writes gauge
+causalstore_coordinator_incomplete_writes{data_center="a",index="0",ring="x"} 12
+# TYPE causalstore_coordinator_stability_lag_seconds gauge
+causalstore_coordinator_stability_lag_seconds{data_center="a",index="0",ring="x"} 0.25
+# TYPE causalstore_coordinator_ring_lag_seconds gauge
+causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="x"} 0.01
+causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="y"} 3
+`)
+	want := status.Measure{Published: true, Incomplete: 12, StabilityLag: 250 * time.Millisecond,
+		RingLag: map[string]time.Duration{"x": 10 * time.Millisecond, "y": 3 * time.Second}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if m := serve("# TYPE causalstore_coordinator_incomplete_writes gauge\ncausalstore_coordinator_incomplete_writes 0\n"); m.Published {
+		t.Error("a coordinator that has published nothing counts as measured")
+	}
+}

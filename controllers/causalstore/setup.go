@@ -1,0 +1,82 @@
+package causalstore
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// atOnce is how many stores are worked on at the same time.
+const atOnce = 4
+
+// CacheOptions let the operator remember only what it has made itself, however much else there is in the cluster.
+func CacheOptions() cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: plan.ManagedBy})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.StatefulSet{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
+			&corev1.ConfigMap{}: ours, &corev1.ServiceAccount{}: ours, &networkingv1.NetworkPolicy{}: ours, &policyv1.PodDisruptionBudget{}: ours,
+		},
+	}
+}
+
+// SetupWithManager lets a manager call Reconcile when something has changed. Changes of status do not count: it is written here.
+func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
+	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	return ctrl.NewControllerManagedBy(m).
+		For(&v1alpha1.CausalStore{}, builder.WithPredicates(spec)).
+		Owns(&appsv1.StatefulSet{}).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.ServiceAccount{}).
+		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(storeOf)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(storeOf)).
+		WatchesMetadata(node, handler.EnqueueRequestsFromMapFunc(r.allStores),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
+		Complete(r)
+}
+
+// storeOf is the store that a pod or claim belongs to.
+func storeOf(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[plan.LabelInstance]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+// allStores: a node that gets another zone may matter to any.
+func (r *Reconciler) allStores(ctx context.Context, _ client.Object) []reconcile.Request {
+	var stores v1alpha1.CausalStoreList
+	if err := r.Client.List(ctx, &stores); err != nil {
+		return nil // they look again by themselves
+	}
+	var all []reconcile.Request
+	for i := range stores.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&stores.Items[i])})
+	}
+	return all
+}

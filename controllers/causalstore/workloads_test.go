@@ -1,0 +1,239 @@
+package causalstore_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// workloads plays what a cluster does with StatefulSets in one namespace, for updates OnDelete: the StatefulSet controller, the
+// scheduler, the volume provisioner, the kubelet, and the collector of what has lost its owner. Pods become ready at once,
+// unless they are told not to.
+type workloads struct {
+	*cluster
+	stop chan struct{}
+
+	mu       sync.Mutex
+	broken   map[string]bool // images and pods that do not become ready
+	restarts []string        // pods that were deleted and came back, in that order
+	most     int             // the most pods that did not serve at the same time, once all had
+	served   bool
+}
+
+// play begins; it ends with the test.
+func play(k *cluster) *workloads {
+	w := &workloads{cluster: k, stop: make(chan struct{}), broken: map[string]bool{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				if err := w.turn(context.Background()); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+					k.t.Errorf("play workloads: %v", err)
+					return
+				}
+			}
+		}
+	}()
+	k.t.Cleanup(func() { close(w.stop); <-ended })
+	return w
+}
+
+// breakIt lets a pod, or all pods with an image, not serve; mend ends that.
+func (w *workloads) breakIt(what string) { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
+func (w *workloads) mend(what string)    { w.mu.Lock(); delete(w.broken, what); w.mu.Unlock() }
+
+// history returns which pods came back so far, and the most that were away at once.
+func (w *workloads) history() (restarts []string, most int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.restarts), w.most
+}
+
+func (w *workloads) turn(ctx context.Context) error {
+	var sets appsv1.StatefulSetList
+	var pods corev1.PodList
+	for _, l := range []client.ObjectList{&sets, &pods} {
+		if err := w.client.List(ctx, l, client.InNamespace(w.namespace)); err != nil {
+			return err
+		}
+	}
+	byName := map[string]*corev1.Pod{}
+	away := 0
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		byName[p.Name] = p
+		if err := w.kubelet(ctx, p, sets.Items); err != nil {
+			return err
+		}
+		if !isReady(p) || p.DeletionTimestamp != nil {
+			away++
+		}
+	}
+	desired := 0
+	for i := range sets.Items {
+		s := &sets.Items[i]
+		desired += int(*s.Spec.Replicas)
+		if err := w.statefulSet(ctx, s, byName); err != nil {
+			return err
+		}
+	}
+	away += max(0, desired-len(pods.Items))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.served = w.served || away == 0 && desired > 0; w.served {
+		w.most = max(w.most, away)
+	}
+	return nil
+}
+
+// kubelet ends pods that are to end, or whose owner has gone, and lets the others serve.
+func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.StatefulSet) error {
+	owner := metav1.GetControllerOf(p)
+	orphan := owner != nil && !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool { return s.UID == owner.UID })
+	if p.DeletionTimestamp != nil || orphan {
+		return w.client.Delete(ctx, p, client.GracePeriodSeconds(0))
+	}
+	w.mu.Lock()
+	ready := !w.broken[p.Name]
+	for _, c := range p.Spec.Containers {
+		ready = ready && !w.broken[c.Image]
+	}
+	w.mu.Unlock()
+	if isReady(p) == ready && len(p.Status.Conditions) > 0 {
+		return nil
+	}
+	is := corev1.ConditionFalse
+	if ready {
+		is = corev1.ConditionTrue
+	}
+	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.1.2.3"
+	p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}
+	return w.client.Status().Update(ctx, p)
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods map[string]*corev1.Pod) error {
+	if s.DeletionTimestamp != nil {
+		return w.orphan(ctx, s, pods)
+	}
+	revision := s.Name + "-" + revisionOf(s)
+	status := appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, UpdateRevision: revision, CurrentRevision: revision}
+	for i := range *s.Spec.Replicas {
+		name := fmt.Sprintf("%s-%d", s.Name, i)
+		p := pods[name]
+		if p == nil {
+			if err := w.makePod(ctx, s, name, int(i), revision); err != nil {
+				return err
+			}
+			continue
+		}
+		if metav1.GetControllerOf(p) == nil { // adopt it
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			if err := w.client.Update(ctx, p); err != nil {
+				return err
+			}
+		}
+		status.Replicas++
+		if isReady(p) {
+			status.ReadyReplicas++
+		}
+		if p.Labels[appsv1.StatefulSetRevisionLabel] == revision {
+			status.UpdatedReplicas++
+		}
+	}
+	was := s.Status
+	if was.ObservedGeneration == status.ObservedGeneration && was.UpdateRevision == status.UpdateRevision && was.Replicas == status.Replicas &&
+		was.ReadyReplicas == status.ReadyReplicas && was.UpdatedReplicas == status.UpdatedReplicas {
+		return nil
+	}
+	s.Status = status
+	return w.client.Status().Update(ctx, s)
+}
+
+// orphan lets a StatefulSet go without its pods.
+func (w *workloads) orphan(ctx context.Context, s *appsv1.StatefulSet, pods map[string]*corev1.Pod) error {
+	for _, p := range pods {
+		if metav1.IsControlledBy(p, s) {
+			p.OwnerReferences = nil
+			if err := w.client.Update(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	s.Finalizers = nil
+	return w.client.Update(ctx, s)
+}
+
+func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name string, index int, revision string) error {
+	for _, template := range s.Spec.VolumeClaimTemplates {
+		c := template.DeepCopy()
+		c.Name, c.Namespace = template.Name+"-"+name, w.namespace
+		err := w.client.Create(ctx, c)
+		if apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
+		if err := w.client.Status().Update(ctx, c); err != nil {
+			return err
+		}
+	}
+	p := &corev1.Pod{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: *s.Spec.Template.Spec.DeepCopy()}
+	p.Name, p.Namespace = name, w.namespace
+	for _, template := range s.Spec.VolumeClaimTemplates {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: template.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: template.Name + "-" + name}}})
+	}
+	p.Labels[appsv1.StatefulSetRevisionLabel], p.Labels[appsv1.PodIndexLabel] = revision, fmt.Sprint(index)
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	zones := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
+	p.Spec.NodeName = "node-" + zones[(shardOf(p)+index)%len(zones)]
+	if err := w.client.Create(ctx, p); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.served {
+		w.restarts = append(w.restarts, name)
+	}
+	return nil
+}
+
+// shardOf spreads shards over zones.
+func shardOf(p *corev1.Pod) (n int) {
+	_, _ = fmt.Sscan(p.Labels["causalstore.io/shard"], &n) // others have no such label, and count as 0
+	return n
+}
+
+func revisionOf(s *appsv1.StatefulSet) string {
+	b, err := json.Marshal(s.Spec.Template)
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:5])
+}

@@ -1,0 +1,133 @@
+package inject
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Keeper keeps the webhook's certificate: in a Secret that all operators of a release share, in memory for the server, and its
+// authority in the webhook's configuration. It renews them in time. Every operator runs one, whether it leads or not.
+type Keeper struct {
+	Client client.Client
+	// Uncached reads the Secret.
+	Uncached client.Reader
+	// Namespace and Secret are where the certificate is, Host is the name that the API server calls, Configuration is the
+	// MutatingWebhookConfiguration.
+	Namespace, Secret, Host, Configuration string
+	Now                                    func() time.Time
+
+	serving atomic.Pointer[tls.Certificate]
+	told    atomic.Bool
+}
+
+// keepEvery is how often the Secret is looked at.
+const keepEvery = time.Minute
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (k *Keeper) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable: it keeps until the context ends. What fails is tried again.
+func (k *Keeper) Start(ctx context.Context) error {
+	for {
+		wait := keepEvery
+		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "keep the webhook's certificate")
+			wait = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Certificate is what the server shows.
+func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c := k.serving.Load(); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("there is no certificate yet")
+}
+
+// Serving says whether the API server can call the webhook.
+func (k *Keeper) Serving() bool { return k.serving.Load() != nil && k.told.Load() }
+
+// Keep looks once, and renews what is to be renewed.
+func (k *Keeper) Keep(ctx context.Context) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Secret}, Type: corev1.SecretTypeOpaque}
+	err := k.Uncached.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return fmt.Errorf("read Secret %s: %w", k.Secret, err)
+	}
+	files, changed, err := renew(secret.Data, k.Host, k.Now())
+	if err != nil {
+		return err
+	}
+	if changed {
+		// Another operator may do the same at this moment: the first wins, and the next look shows what it has written.
+		before := secret.DeepCopy()
+		secret.Data = files
+		if missing {
+			err = k.Client.Create(ctx, secret)
+		} else {
+			err = k.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		}
+		if err != nil {
+			return fmt.Errorf("write Secret %s: %w", k.Secret, err)
+		}
+	}
+	pair, err := tls.X509KeyPair(files[fileCert], files[fileKey])
+	if err != nil {
+		return err
+	}
+	k.serving.Store(&pair)
+	return k.tell(ctx, files[fileCA])
+}
+
+// tell writes the authorities into the webhook's configuration.
+func (k *Keeper) tell(ctx context.Context, authorities []byte) error {
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	if err := k.Uncached.Get(ctx, client.ObjectKey{Name: k.Configuration}, c); err != nil {
+		k.told.Store(false)
+		return fmt.Errorf("read webhook configuration %s: %w", k.Configuration, err)
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	var patch []operation
+	for i := range c.Webhooks {
+		if !bytes.Equal(c.Webhooks[i].ClientConfig.CABundle, authorities) {
+			patch = append(patch, operation{"test", fmt.Sprintf("/webhooks/%d/name", i), c.Webhooks[i].Name},
+				operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), authorities})
+		}
+	}
+	if len(patch) > 0 {
+		body, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		if err := k.Client.Patch(ctx, c, client.RawPatch(types.JSONPatchType, body)); err != nil {
+			return fmt.Errorf("write webhook configuration %s: %w", k.Configuration, err)
+		}
+	}
+	k.told.Store(true)
+	return nil
+}

@@ -1,0 +1,81 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// InstallCRDs creates the CRDs of a folder, and waits until they are served.
+func InstallCRDs(ctx context.Context, config *rest.Config, dir string) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(err, fmt.Errorf("there are no CRDs in %s", dir))
+	}
+	for _, file := range files {
+		if err := install(ctx, client, file); err != nil {
+			return fmt.Errorf("install %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func install(ctx context.Context, client dynamic.Interface, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if b, err = yaml.YAMLToJSON(b); err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(b, u); err != nil {
+		return err
+	}
+	made, err := client.Resource(crds).Create(ctx, u, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return awaitServed(ctx, client, made)
+}
+
+func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	spec := crd.Object["spec"].(map[string]any)
+	version := spec["versions"].([]any)[0].(map[string]any)["name"].(string)
+	plural := spec["names"].(map[string]any)["plural"].(string)
+	served := schema.GroupVersionResource{Group: spec["group"].(string), Version: version, Resource: plural}
+	for {
+		_, err := client.Resource(served).List(ctx, metav1.ListOptions{Limit: 1})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not served: %w", crd.GetName(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

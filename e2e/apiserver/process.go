@@ -1,0 +1,63 @@
+package apiserver
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// process is a program that runs.
+type process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+// run starts a program under a name, which hyperkube goes by.
+func run(name, program, log string, args ...string) (*process, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // the child has its own
+	p := &process{cmd: exec.Command(program, args...), log: log, done: make(chan struct{})}
+	p.cmd.Args[0] = name
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = out, out, dieWithParent()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in its log
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stopTimeout is how long a program may take to end by itself.
+const stopTimeout = 10 * time.Second
+
+// stop ends the program. A nil process is one that was never started.
+func (p *process) stop() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// tail returns the end of what the program has said.
+func (p *process) tail() []byte {
+	const most = 3000
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(b[max(0, len(b)-most):])
+}
