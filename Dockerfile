@@ -8,7 +8,7 @@ ARG DEBIAN=bookworm
 ARG BASE=scratch
 
 FROM --platform=${BUILDPLATFORM:-linux/amd64} golang:${GO_VERSION}-${DEBIAN} AS build
-ARG GOPROXY=https://proxy.golang.org,direct
+ARG GOPROXY
 ENV GOPROXY=${GOPROXY} CGO_ENABLED=0 GOTOOLCHAIN=local
 WORKDIR /src
 COPY go.mod go.sum ./
