@@ -1,7 +1,7 @@
 # The image of every part of CausalStore: one static binary.
 #
 #   docker build -t causalstore .
-#   docker build -t causalstore --build-arg BASE=gcr.io/distroless/static-debian12:nonroot .   # with CA certificates and time zones
+#   docker build -t causalstore --build-arg BASE=<distroless static, nonroot> .   # with CA certificates and time zones
 
 ARG GO_VERSION=1.26.8
 ARG DEBIAN=bookworm
