@@ -157,7 +157,7 @@ func (s Size) Quantity() resource.Quantity {
 // +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not there yet; give Redis or Embedded'",message="spec.storage.engine: this engine is not there yet; give Redis or Embedded"
 // +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: it cannot be changed, since data is not moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: it cannot be changed, since data is not moved between engines; set it back"
 // +kubebuilder:validation:XValidation:rule="self.replicas == 1",message="spec.storage.replicas: more than 1 needs chain replication, which is not there yet; give 1"
-// +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as docker.io/library/redis:7.4"
+// +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as redis:7.4"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: the embedded engine has no image of its own; leave it out"
 type Storage struct {
 	// Engine is Redis (stock servers), or Embedded (a Pebble database in the middleman).

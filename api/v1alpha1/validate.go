@@ -101,7 +101,7 @@ func (s *Storage) validate(p *problems) {
 		"spec.storage.engine: %s is not there yet; give Redis or Embedded", s.Engine)
 	p.unless(s.Replicas == 1, "spec.storage.replicas: more than 1 needs chain replication, which is not there yet; give 1")
 	p.unless(s.Engine != EngineRedis || s.Image != "",
-		"spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as docker.io/library/redis:7.4")
+		"spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as redis:7.4")
 	p.unless(s.Engine != EngineEmbedded || s.Image == "",
 		"spec.storage.image: the embedded engine has no image of its own; leave it out")
 	p.unless(s.Volume.Size.atLeast("256Mi"), "volume.size: at least 256Mi is needed; give more")

@@ -49,7 +49,7 @@ func TestThreeRingsBecomeReadyAndStatusCountsThem(t *testing.T) {
 	}
 	one, two := v1alpha1.Count{Ready: 1, Desired: 1, Updated: 1}, v1alpha1.Count{Ready: 2, Desired: 2, Updated: 2}
 	want := v1alpha1.DataCenterStatus{Name: "north", Region: "local", Here: true, Coordinators: one, Caches: one, Shards: two,
-		Images: []string{"causalstore:v1", "docker.io/library/redis:7.4"}}
+		Images: []string{"causalstore:v1", "redis:7.4"}}
 	if d := cmp.Diff(want, s.DataCenters[0]); d != "" {
 		t.Errorf("data centre (-want +got):\n%s", d)
 	}
