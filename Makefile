@@ -47,8 +47,8 @@ fmt: ## Format the code
 generate: ## Generate code
 	$(GO) generate ./...
 
-kubernetes: ## Build etcd, kube-apiserver and helm for the tests against a real API server (about 15 CPU-minutes, once)
-	@cache=$${XDG_CACHE_HOME:-$$HOME/.cache}; GO='$(GO)' e2e/kubernetes/build.sh "$$cache/causalstore/kubernetes/built"
+kubernetes: ## Build a real Kubernetes for tests and the test bed from its Go modules (about 30 CPU-minutes, once)
+	@$(GO) run $(BUILDVCS) ./e2e/cluster build
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)

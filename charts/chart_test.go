@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is rendered to the golden files")
@@ -23,7 +23,7 @@ const kubernetes = "1.36.3"
 
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	program, err := apiserver.Helm(t.Context())
+	program, err := binaries.Helm(t.Context())
 	if err != nil {
 		t.Skip(err)
 	}
