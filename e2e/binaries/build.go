@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,7 +112,7 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 	return os.Rename(unfinished, out)
 }
 
-// buildFolder has a name that is another when other versions are pinned.
+// buildFolder has a name that is another when other versions are pinned, or programs have changed.
 func buildFolder(home string) (string, error) {
 	source, err := sourceFolder()
 	if err != nil {
@@ -119,11 +120,13 @@ func buildFolder(home string) (string, error) {
 	}
 	pins := sha256.New()
 	for _, m := range modules {
-		b, err := os.ReadFile(filepath.Join(source, m.dir, "go.mod"))
-		if err != nil {
-			return "", err
+		for _, file := range []string{"go.mod", "main.go"} {
+			b, err := os.ReadFile(filepath.Join(source, m.dir, file))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // not all have a program of ours
+				return "", err
+			}
+			pins.Write(b)
 		}
-		pins.Write(b)
 	}
 	return filepath.Join(home, "built-"+hex.EncodeToString(pins.Sum(nil)[:6])), nil
 }

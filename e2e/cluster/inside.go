@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -38,12 +37,11 @@ func beMachine(dir, name string) error {
 }
 
 // joinAndStartAgain: the namespace of control groups has its root where the process is that makes it, and it is one thread that
-// does. The same program is then started in its place.
+// does, the main one. The same program is then started in its place.
 func joinAndStartAgain(n node) error {
 	if err := joinGroups(n); err != nil {
 		return fmt.Errorf("join control groups: %w", err)
 	}
-	runtime.LockOSThread()
 	if err := syscall.Unshare(syscall.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("unshare control groups: %w", err)
 	}

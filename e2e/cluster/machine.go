@@ -132,7 +132,10 @@ func (b *bed) startNode(ctx context.Context, n node) error {
 	if err := b.startMachine(n.Name, nil); err != nil {
 		return err
 	}
-	return b.plugIn(ctx, n)
+	if err := b.plugIn(ctx, n); err != nil {
+		return errors.Join(err, b.stopMachine(ctx, n.Name))
+	}
+	return nil
 }
 
 // writeBootID: a machine that was started anew has booted, and kubelet must see it.

@@ -11,12 +11,17 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
+
+// The main goroutine stays with the first thread: where another one calls exec, the process has no namespaces for a moment, and
+// whoever looks for its network by its number finds none.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

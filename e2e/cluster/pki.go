@@ -44,7 +44,7 @@ func (b *bed) makeCertificates(port int) error {
 		return err
 	}
 	server := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"},
-		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(addressCP), net.ParseIP(addressAPI)}}
 	if _, _, err := b.issue(ca, "apiserver", server); err != nil {
 		return err
