@@ -5,15 +5,20 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
-	controllers "github.com/causalstore/causalstore/controllers/command"
+	operator "github.com/causalstore/causalstore/controllers/command"
+	"github.com/causalstore/causalstore/controllers/kubectl"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := command.Execute(ctx, controllers.NewOperatorCommand())
+	if filepath.Base(os.Args[0]) == kubectl.PluginName {
+		os.Args = append([]string{os.Args[0], "kubectl"}, os.Args[1:]...)
+	}
+	code := command.Execute(ctx, operator.NewOperatorCommand(), kubectl.NewCommand())
 	stop()
 	os.Exit(code)
 }

@@ -11,15 +11,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/causalstore/causalstore/e2e/apiserver"
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
 var rewrite = flag.Bool("rewrite", false, "write what is rendered to the golden files")
 
-// kubernetes is the version that is rendered for.
-const kubernetes = "1.36.3"
+// kubeVersion is the version that is rendered for.
+const kubeVersion = "1.36.3"
 
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
@@ -29,7 +34,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG=/dev/null")
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
@@ -42,7 +47,8 @@ func TestTheChartRendersWhatItDid(t *testing.T) {
 		"everything": "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version", kubernetes, "--set", set)
+			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
+				kubeVersion, "--set", set)
 			if err != nil {
 				t.Fatal(out)
 			}
@@ -92,7 +98,8 @@ func withoutCRD(t *testing.T, out string) string {
 }
 
 func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
-	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubernetes, "--set", "region=us-east-1"); err != nil {
+	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubeVersion, "--set",
+		"region=us-east-1"); err != nil {
 		t.Errorf("lint: %s", out)
 	}
 	for set, says := range map[string]string{
@@ -103,10 +110,45 @@ func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
 		"region=a,reploicas=3":              "reploicas",
 		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
 	} {
-		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubernetes, "--set", set)
+		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubeVersion, "--set", set)
 		if err == nil || !strings.Contains(out, says) {
 			t.Errorf("--set %s: %v, want a refusal that names %s:\n%s", set, err, says, out)
 		}
+	}
+}
+
+// TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes runs helm against a real API server, where nobody runs the pods.
+func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
+	config := apiserver.ForTest(t)
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range []string{
+		"install causalstore causalstore --create-namespace --set region=local,metrics.dashboard.enabled=true",
+		"upgrade causalstore causalstore --set region=local,injection.enabled=false",
+		"uninstall causalstore",
+	} {
+		step := strings.Fields(line)
+		out, err := helm(t, append(step, "--namespace", "causalstore-system")...)
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", step[0], err, out)
+		}
+		if i == 0 && !strings.Contains(out, "kubectl get causalstore try --watch") {
+			t.Errorf("the notes do not say what to do next:\n%s", out)
+		}
+		if _, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1"); err != nil {
+			t.Errorf("after helm %s the CRD is not served: %v", step[0], err)
+		}
+	}
+	if all, err := client.AppsV1().Deployments("causalstore-system").List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(all.Items) > 0 {
+		t.Errorf("%d Deployments are left (%v)", len(all.Items), err)
 	}
 }
 

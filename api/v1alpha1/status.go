@@ -126,7 +126,7 @@ type RingStatus struct {
 
 // DynamicSwitching says whether sessions may read other rings than their own.
 type DynamicSwitching struct {
-	On bool `json:"on"`
+	Enabled bool `json:"enabled"`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

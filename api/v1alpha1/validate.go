@@ -19,7 +19,8 @@ func (p *problems) unless(ok bool, format string, args ...any) {
 // the two together, message by message.
 func (c *CausalStore) Validate() []string {
 	var p problems
-	p.unless(len(c.Name) <= 20, "metadata.name: at most 20 characters, since the names of the pods are made of it; give a shorter name")
+	p.unless(len(c.Name) <= 20,
+		"metadata.name: at most 20 characters, since the names of the pods are made of it; give a shorter name")
 	p.unless(!slices.Contains([]byte(c.Name), '.'), "metadata.name: no dots, since it becomes part of host names; use hyphens")
 	s := &c.Spec
 	s.rings(&p)
@@ -28,7 +29,8 @@ func (c *CausalStore) Validate() []string {
 		d.validate(&p)
 	}
 	s.Storage.validate(&p)
-	p.unless(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not there yet; give Causal", s.Consistency.Default)
+	p.unless(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not there yet; give Causal",
+		s.Consistency.Default)
 	p.unless(len(s.Consistency.Rules) == 0, "spec.consistency.rules: levels per key are not there yet; leave the rules out")
 	p.unless(s.Injection.Mode != InjectRedirect, "spec.injection.mode: Redirect is not there yet; give LoopbackNames or Explicit")
 	return p
@@ -43,10 +45,12 @@ func (s *CausalStoreSpec) rings(p *problems) {
 			in[name]++
 			unknown = unknown || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Name == name })
 		}
-		p.unless(!unknown, "spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name, or declare the data centre (%s)", r.Name)
+		p.unless(!unknown,
+			"spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name, or declare the data centre (%s)", r.Name)
 	}
 	for _, d := range s.DataCenters {
-		p.unless(in[d.Name] > 0, "spec.rings: a data centre is in no ring; add it to the dataCenters of exactly one ring (%s)", d.Name)
+		p.unless(in[d.Name] > 0, "spec.rings: a data centre is in no ring; add it to the dataCenters of exactly one ring (%s)",
+			d.Name)
 		p.unless(in[d.Name] < 2, "spec.rings: a data centre is in more than one ring; leave it in exactly one (%s)", d.Name)
 	}
 }
@@ -60,10 +64,12 @@ func (s *CausalStoreSpec) edges(p *problems) {
 	for _, d := range s.DataCenters {
 		if d.Region != first.Region {
 			regions++
-			p.unless(d.Edge != nil, "spec.dataCenters: a data centre in another region has no edge.address; give the host:port at which other regions reach it (%s)", d.Name)
+			p.unless(d.Edge != nil,
+				"spec.dataCenters: a data centre in another region has no edge.address; give the host:port at which other regions reach it (%s)", d.Name)
 		}
 	}
-	p.unless(regions == 1 || first.Edge != nil, "spec.dataCenters: the first data centre has no edge.address, and others are in other regions; give the host:port at which other regions reach it (%s)", first.Name)
+	p.unless(regions == 1 || first.Edge != nil,
+		"spec.dataCenters: the first data centre has no edge.address, and others are in other regions; give the host:port at which other regions reach it (%s)", first.Name)
 }
 
 var (
@@ -73,11 +79,13 @@ var (
 
 func (d *DataCenter) validate(p *problems) {
 	for _, z := range d.Zones.Frontend {
-		p.unless(!slices.Contains(d.Zones.Backend, z), "zones: %s is in both frontend and backend, which must not fail together; leave it in one", z)
+		p.unless(!slices.Contains(d.Zones.Backend, z),
+			"zones: %s is in both frontend and backend, which must not fail together; leave it in one", z)
 	}
 	if d.Edge != nil {
 		a := d.Edge.Address
-		p.unless(hostPort.MatchString(a) && !addressPort.MatchString(a), "edge.address: it is not a DNS name with a port; give one such as edge.us-east-1.example.com:15443")
+		p.unless(hostPort.MatchString(a) && !addressPort.MatchString(a),
+			"edge.address: it is not a DNS name with a port; give one such as edge.us-east-1.example.com:15443")
 	}
 	p.unless(d.Caches.Memory.atLeast("64Mi"), "caches.memory: at least 64Mi is needed; give more")
 	p.unless(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: at least 256Mi is needed; give more")
@@ -89,9 +97,12 @@ func (s Size) atLeast(other Size) bool {
 }
 
 func (s *Storage) validate(p *problems) {
-	p.unless(s.Engine == EngineRedis || s.Engine == EngineEmbedded, "spec.storage.engine: %s is not there yet; give Redis or Embedded", s.Engine)
+	p.unless(s.Engine == EngineRedis || s.Engine == EngineEmbedded,
+		"spec.storage.engine: %s is not there yet; give Redis or Embedded", s.Engine)
 	p.unless(s.Replicas == 1, "spec.storage.replicas: more than 1 needs chain replication, which is not there yet; give 1")
-	p.unless(s.Engine != EngineRedis || s.Image != "", "spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as docker.io/library/redis:7.4")
-	p.unless(s.Engine != EngineEmbedded || s.Image == "", "spec.storage.image: the embedded engine has no image of its own; leave it out")
+	p.unless(s.Engine != EngineRedis || s.Image != "",
+		"spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as docker.io/library/redis:7.4")
+	p.unless(s.Engine != EngineEmbedded || s.Image == "",
+		"spec.storage.image: the embedded engine has no image of its own; leave it out")
 	p.unless(s.Volume.Size.atLeast("256Mi"), "volume.size: at least 256Mi is needed; give more")
 }

@@ -53,27 +53,30 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 	}
 	if live != nil {
 		if other := metav1.GetControllerOf(live); other != nil && other.UID != seen.Store.UID {
-			return fmt.Errorf("apply %s %s: it belongs to %s %s; rename one of them", u.GetKind(), o.GetName(), other.Kind, other.Name)
+			return fmt.Errorf("apply %s %s: it belongs to %s %s; rename one of them", u.GetKind(), o.GetName(), other.Kind,
+				other.Name)
 		}
 		if r.applied.same(seen.Store, u, live.GetResourceVersion()) {
 			return nil
 		}
 	}
 	key := u.DeepCopy()
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy), client.ForceOwnership); err != nil {
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
+		client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", key.GetKind(), o.GetName(), err)
 	}
 	r.applied.note(seen.Store, key, u.GetResourceVersion())
 	return nil
 }
 
-// live returns the object as it is now, or nil. Secrets are not watched, and always applied.
+// live returns the object as it is now, or nil. Secrets are not watched.
 func (r *Reconciler) live(ctx context.Context, o client.Object) (client.Object, error) {
+	reader := client.Reader(r.Client)
 	if _, ok := o.(*corev1.Secret); ok {
-		return nil, nil
+		reader = r.Uncached
 	}
 	live := o.DeepCopyObject().(client.Object)
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return live, nil
@@ -92,7 +95,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if wanted[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || o.GetDeletionTimestamp() != nil {
+			if wanted[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o,
+				seen.Store) || o.GetDeletionTimestamp() != nil {
 				continue
 			}
 			if err := gone(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID())})); err != nil {
@@ -105,7 +109,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 
 // owned are lists of every kind that a plan has and that is pruned.
 func owned() []client.ObjectList {
-	return []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{},
+	return []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+		&corev1.ServiceAccountList{},
 		&networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 }
 

@@ -81,7 +81,8 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalSt
 		return fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
-		errs = append(errs, gone(r.Client.Delete(ctx, &sets.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))))
+		errs = append(errs, gone(r.Client.Delete(ctx, &sets.Items[i],
+			client.PropagationPolicy(metav1.DeletePropagationBackground))))
 	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := r.Client.List(ctx, &claims, ofStore(store)...); err != nil {

@@ -70,9 +70,11 @@ func newCluster(t *testing.T) *cluster {
 	k := &cluster{t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
 	k.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}})
-	k.make(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks", AllowVolumeExpansion: ptr(true)})
+	k.make(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
+		AllowVolumeExpansion: ptr(true)})
 	for _, zone := range strings.Fields("zone-a zone-b zone-c zone-d zone-e zone-f us-east-1a us-east-1b us-east-1c") {
-		k.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+		k.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
+			Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 	}
 	k.operatorMay()
 	k.workloads = play(k)
@@ -110,12 +112,14 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
 	options := causalstore.CacheOptions()
 	options.DefaultNamespaces = map[string]cache.Config{k.namespace: {}}
-	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options, Metrics: server.Options{BindAddress: "0"},
+	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options,
+		Metrics:    server.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr(true)}})
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Events: m.GetEventRecorder(plan.ManagedBy),
+	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
+		Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: region, Image: image, Random: rand.Reader, Now: time.Now}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)

@@ -70,7 +70,8 @@ func TestAChangeRestartsOnePodAtATimeBackBeforeFront(t *testing.T) {
 	})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	order, most := k.workloads.history()
-	if want := []string{"try-here-shard-0-0", "try-here-shard-1-0", "try-here-cache-0", "try-here-cc-0"}; !slices.Equal(order, want) {
+	if want := []string{"try-here-shard-0-0", "try-here-shard-1-0", "try-here-cache-0", "try-here-cc-0"}; !slices.Equal(order,
+		want) {
 		t.Errorf("restarted %v, want %v", order, want)
 	}
 	if most > 1 {
@@ -179,7 +180,10 @@ func TestAShardThatIsLostMakesItsRingUnavailableAndNothingElse(t *testing.T) {
 func TestAZoneWithoutNodesIsNamed(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Zones.Backend = []string{"zone-b", "zone-x"} })
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
+		s.Spec.DataCenters[0].Zones.Backend = []string{"zone-b",
+			"zone-x"}
+	})
 	c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonZoneWithoutNodes)
 	if !strings.Contains(c.Message, "zone-x (of here)") || strings.Contains(c.Message, "zone-b") {
 		t.Errorf("message: %s", c.Message)

@@ -17,7 +17,8 @@ import (
 
 // finalizers is a patch that sets them, if the store is still the version that was read.
 func finalizers(store *v1alpha1.CausalStore) []byte {
-	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": store.ResourceVersion, "finalizers": store.Finalizers}})
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": store.ResourceVersion,
+		"finalizers": store.Finalizers}})
 	if err != nil {
 		panic(err) // words always have an encoding
 	}

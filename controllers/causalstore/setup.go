@@ -53,7 +53,8 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(storeOf)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(storeOf)).
-		WatchesMetadata(node, handler.EnqueueRequestsFromMapFunc(r.allStores), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(node, handler.EnqueueRequestsFromMapFunc(r.allStores),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r)
 }

@@ -149,7 +149,8 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 			continue
 		}
 		if metav1.GetControllerOf(p) == nil { // adopt it
-			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			if err := w.client.Update(ctx, p); err != nil {
 				return err
 			}

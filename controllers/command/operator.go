@@ -51,7 +51,8 @@ in the cluster that it runs in (or that KUBECONFIG names). It touches no other r
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.region, "region", "", "run the data centres that have this region (required)")
-	fs.StringVar(&f.image, "image", os.Getenv("CAUSALSTORE_IMAGE"), "image of the parts of stores that name none; default: CAUSALSTORE_IMAGE")
+	fs.StringVar(&f.image, "image", os.Getenv("CAUSALSTORE_IMAGE"),
+		"image of the parts of stores that name none; default: CAUSALSTORE_IMAGE")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 for none")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "work only while no other operator of this region does")

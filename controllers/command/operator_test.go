@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -22,29 +20,16 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// kubeconfig writes a file for a configuration.
-func kubeconfig(t *testing.T, c *rest.Config) string {
-	t.Helper()
-	ca, err := os.ReadFile(c.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: %s}}]}`,
-		c.Host, base64.StdEncoding.EncodeToString(ca), c.BearerToken)
-	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 	config := apiserver.ForTest(t)
 	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", kubeconfig(t, config))
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,8 @@ type webhookFlags struct {
 }
 
 func (f *webhookFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.configuration, "webhook-configuration", "", "MutatingWebhookConfiguration that calls this operator for pods; none: sidecars are not injected")
+	fs.StringVar(&f.configuration, "webhook-configuration", "",
+		"MutatingWebhookConfiguration that calls this operator for pods; none: sidecars are not injected")
 	fs.StringVar(&f.host, "webhook-host", "", "host name that the API server calls, which the certificate is made for")
 	fs.StringVar(&f.namespace, "webhook-namespace", "", "namespace of the Secret of the certificate")
 	fs.StringVar(&f.secret, "webhook-secret", "", "Secret of the certificate; it is made and renewed here")

@@ -35,8 +35,9 @@ func renew(files map[string][]byte, host string, now time.Time) (map[string][]by
 	ca, err := tls.X509KeyPair(out[fileCA], out[fileCAKey])
 	changed := false
 	if err != nil || !lasts(ca, "", now) {
-		certificate, key, err := issue(&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true, BasicConstraintsValid: true,
-			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife)}, nil)
+		certificate, key, err := issue(&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true,
+			BasicConstraintsValid: true,
+			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife)}, nil)
 		if err != nil {
 			return nil, false, fmt.Errorf("make an authority for the webhook: %w", err)
 		}
@@ -101,5 +102,6 @@ func issue(template *x509.Certificate, by *tls.Certificate) (certificate, key []
 	if err = errors.Join(err, err2); err != nil {
 		return nil, nil, err
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Bytes: encoded}), nil
 }

@@ -62,7 +62,8 @@ func TestCertificatesAreRenewedInTimeAndNobodyIsCutOff(t *testing.T) {
 		if err := verify(t, next, files, now); err != nil {
 			t.Errorf("who trusts the old authorities only does not trust the new certificate: %v", err)
 		}
-		if changed != !bytes.Equal(bytes.Join([][]byte{next[fileCA], next[fileCert]}, nil), bytes.Join([][]byte{files[fileCA], files[fileCert]}, nil)) {
+		if changed != !bytes.Equal(bytes.Join([][]byte{next[fileCA], next[fileCert]}, nil), bytes.Join([][]byte{files[fileCA],
+			files[fileCert]}, nil)) {
 			t.Fatal("it says wrongly whether something has changed")
 		}
 		files = next

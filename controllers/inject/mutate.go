@@ -118,7 +118,8 @@ func choose(r Request) (dc string, reason Reason, message string) {
 	case p.Spec.HostNetwork:
 		return "", HostNetwork, "the pod shares the network of its node; use the Service " + r.Name
 	case r.Store == nil:
-		return "", StoreNotFound, fmt.Sprintf("the namespace has no CausalStore %s; create it, or correct the label %s of the namespace", r.Name, LabelInject)
+		return "", StoreNotFound, fmt.Sprintf("the namespace has no CausalStore %s; create it, or correct the label %s of the namespace",
+			r.Name, LabelInject)
 	}
 	var here []v1alpha1.DataCenter
 	for _, dc := range r.Store.Spec.DataCenters {
@@ -137,11 +138,13 @@ func place(p *corev1.Pod, here []v1alpha1.DataCenter, r Request) (dc string, rea
 				return name, Injected, ""
 			}
 		}
-		return "", DataCenterUnknown, fmt.Sprintf("annotation %s is %s, which is not one of this cluster's data centres (%s)", AnnotationDataCenter, name, list(here))
+		return "", DataCenterUnknown, fmt.Sprintf("annotation %s is %s, which is not one of this cluster's data centres (%s)",
+			AnnotationDataCenter, name, list(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", StoreNotHere, fmt.Sprintf("CausalStore %s has no data centre in region %s; use the Service of another region", r.Name, r.Region)
+		return "", StoreNotHere, fmt.Sprintf("CausalStore %s has no data centre in region %s; use the Service of another region",
+			r.Name, r.Region)
 	case 1:
 		return here[0].Name, Injected, ""
 	}
@@ -151,7 +154,8 @@ func place(p *corev1.Pod, here []v1alpha1.DataCenter, r Request) (dc string, rea
 			return dc.Name, Injected, ""
 		}
 	}
-	return "", DataCenterUnknown, fmt.Sprintf("this cluster has several data centres (%s); name one in annotation %s, or a zone in nodeSelector", list(here), AnnotationDataCenter)
+	return "", DataCenterUnknown, fmt.Sprintf("this cluster has several data centres (%s); name one in annotation %s, or a zone in nodeSelector",
+		list(here), AnnotationDataCenter)
 }
 
 func list(all []v1alpha1.DataCenter) string {
@@ -172,21 +176,27 @@ func addSidecar(p *corev1.Pod, r Request, dc string) {
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
 		Name: Container, Image: image, RestartPolicy: &always,
-		Args: []string{"sidecar", "--config=/etc/causalstore/causalstore.yaml", fmt.Sprintf("--listen-redis=%s:%d", Address, plan.PortRedis),
+		Args: []string{"sidecar", "--config=/etc/causalstore/causalstore.yaml", fmt.Sprintf("--listen-redis=%s:%d", Address,
+			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
 		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}},
 		Ports: []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
 		// The app waits until the sidecar listens, and not until the store is there: it may be able to do without.
-		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(plan.PortHTTP)}},
+		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Port: intstr.FromInt32(plan.PortHTTP)}},
 			PeriodSeconds: 1, FailureThreshold: 60},
-		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(plan.PortHTTP)}},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Port: intstr.FromInt32(plan.PortHTTP)}},
 			PeriodSeconds: 10, TimeoutSeconds: 6, FailureThreshold: 6},
-		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: "/etc/causalstore", ReadOnly: true}, {Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: "/etc/causalstore", ReadOnly: true},
+			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
 	}
 	p.Spec.InitContainers = append([]corev1.Container{c}, p.Spec.InitContainers...)
 	readable := int32(0o444)
@@ -194,8 +204,9 @@ func addSidecar(p *corev1.Pod, r Request, dc string) {
 		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: plan.DataCenterName(r.Store.Name, dc)}}}},
 		// Of the store's secrets, only the key of session tokens.
-		corev1.Volume{Name: "causalstore-keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: plan.KeysName(r.Store.Name),
-			DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
+		corev1.Volume{Name: "causalstore-keys",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: plan.KeysName(r.Store.Name),
+				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
 }
 
 // addNames lets the names of the store's Services lead to the sidecar: the app goes on to use the name that it has.
@@ -219,7 +230,8 @@ func addEnv(p *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range containers {
 			if containers[i].Name != Container {
-				containers[i].Env = append(containers[i].Env, corev1.EnvVar{Name: EnvAddress, Value: fmt.Sprintf("%s:%d", Address, plan.PortRedis)})
+				containers[i].Env = append(containers[i].Env, corev1.EnvVar{Name: EnvAddress, Value: fmt.Sprintf("%s:%d", Address,
+					plan.PortRedis)})
 			}
 		}
 	}

@@ -71,7 +71,8 @@ func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", diff)
 			}
-			if again := inject.Decide(inject.Request{Pod: d.Pod, Name: r.Name, Store: r.Store, Region: r.Region}); again.Reason != inject.AlreadyInjected {
+			if again := inject.Decide(inject.Request{Pod: d.Pod, Name: r.Name, Store: r.Store,
+				Region: r.Region}); again.Reason != inject.AlreadyInjected {
 				t.Errorf("a second time: %q, want %s", again.Reason, inject.AlreadyInjected)
 			}
 		})

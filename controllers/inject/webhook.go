@@ -100,7 +100,8 @@ func (w *Webhook) tell(ctx context.Context, namespace string, r Request, d Decis
 	if d.Reason == Injected || d.Reason == AlreadyInjected || d.Reason == PartOfStore {
 		return
 	}
-	log.FromContext(ctx).Info("not injected", "namespace", namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName, "reason", d.Reason, "message", d.Message)
+	log.FromContext(ctx).Info("not injected", "namespace", namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
+		"reason", d.Reason, "message", d.Message)
 	if o := metav1.GetControllerOf(r.Pod); o != nil && d.Reason != OptedOut {
 		owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.APIVersion, Kind: o.Kind},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.Name, UID: o.UID}}

@@ -60,7 +60,8 @@ func TestTheAPIServerGetsSidecarsFromTheWebhookAndMakesPodsWithoutIt(t *testing.
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	ignore, none, path := admissionv1.Ignore, admissionv1.SideEffectClassNone, fmt.Sprintf("https://localhost:%d%s", port, inject.Path)
+	ignore, none, path := admissionv1.Ignore, admissionv1.SideEffectClassNone, fmt.Sprintf("https://localhost:%d%s", port,
+		inject.Path)
 	store := &v1alpha1.CausalStore{}
 	if err := yaml.UnmarshalStrict([]byte(`
 metadata: {name: orders, namespace: shop}
@@ -71,15 +72,18 @@ spec:
 		t.Fatal(err)
 	}
 	for _, o := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{inject.LabelInject: "orders", "pod-security.kubernetes.io/enforce": "restricted"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{inject.LabelInject: "orders",
+			"pod-security.kubernetes.io/enforce": "restricted"}}},
 		store,
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"}, Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,
-			ClientConfig:      admissionv1.WebhookClientConfig{URL: &path},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: inject.LabelInject, Operator: metav1.LabelSelectorOpExists}}},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
-		}}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
+			Webhooks: []admissionv1.MutatingWebhook{{
+				Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,
+				ClientConfig: admissionv1.WebhookClientConfig{URL: &path},
+				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: inject.LabelInject,
+					Operator: metav1.LabelSelectorOpExists}}},
+				Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
+			}}},
 	} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -87,13 +91,15 @@ spec:
 	}
 	keeper := &inject.Keeper{Namespace: "default", Secret: "webhook", Host: "localhost", Configuration: "injector", Now: time.Now}
 	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = keeper.Certificate }}})})
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = keeper.Certificate }}})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	keeper.Client, keeper.Uncached = m.GetClient(), m.GetAPIReader()
 	injections := inject.NewInjections()
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
+	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
+		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: injections}})
 	if err := m.Add(keeper); err != nil {
 		t.Fatal(err)
@@ -126,7 +132,8 @@ spec:
 	if p.Annotations[inject.AnnotationInjected] != "orders/here" || p.Spec.HostAliases[0].IP != inject.Address {
 		t.Errorf("annotations %v, host aliases %v", p.Annotations, p.Spec.HostAliases)
 	}
-	if p = pod(`{causalstore.io/inject: "false"}`, "[]"); len(p.Spec.InitContainers) > 0 || !strings.HasPrefix(p.Annotations[inject.AnnotationNotInjected], "OptedOut") {
+	if p = pod(`{causalstore.io/inject: "false"}`,
+		"[]"); len(p.Spec.InitContainers) > 0 || !strings.HasPrefix(p.Annotations[inject.AnnotationNotInjected], "OptedOut") {
 		t.Errorf("a pod that opts out has %d init containers and annotations %v", len(p.Spec.InitContainers), p.Annotations)
 	}
 	if testutil.ToFloat64(injections.WithLabelValues("Injected")) < 1 || testutil.ToFloat64(injections.WithLabelValues("OptedOut")) != 1 {

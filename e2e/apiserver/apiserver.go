@@ -57,7 +57,8 @@ func (s *Server) start(ctx context.Context, b binaries.Folder) error {
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
 	peer := "http://127.0.0.1:" + ports[1]
-	s.etcd, err = run(b, "etcd", filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"), "--listen-client-urls", etcd,
+	s.etcd, err = run(b, "etcd", filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"),
+		"--listen-client-urls", etcd,
 		"--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "warn")
 	if err != nil {

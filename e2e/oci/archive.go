@@ -142,8 +142,8 @@ func write(path string, image Image, layer descriptor, content io.Reader) error 
 	if err != nil {
 		return err
 	}
-	_, tag, _ := strings.Cut(image.Name[strings.LastIndex(image.Name, "/")+1:], ":")
-	d.Annotations = map[string]string{"io.containerd.image.name": image.Name, "org.opencontainers.image.ref.name": tag}
+	name, tag := reference(image.Name)
+	d.Annotations = map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag}
 	d.Platform = &c.platform
 	index, err := json.Marshal(manifest{SchemaVersion: 2, MediaType: typeIndex, Manifests: []descriptor{d}})
 	if err != nil {
@@ -161,6 +161,20 @@ func write(path string, image Image, layer descriptor, content io.Reader) error 
 		return err
 	}
 	return out.Close()
+}
+
+// reference returns the whole name that a short one stands for, and its tag: what names no registry is on Docker Hub, as pods have it.
+func reference(name string) (whole, tag string) {
+	if _, tag, _ = strings.Cut(name[strings.LastIndex(name, "/")+1:], ":"); tag == "" {
+		name, tag = name+":latest", "latest"
+	}
+	switch first, _, ok := strings.Cut(name, "/"); {
+	case !ok:
+		return "docker.io/library/" + name, tag
+	case first == "localhost" || strings.ContainsAny(first, ".:"):
+		return name, tag
+	}
+	return "docker.io/" + name, tag
 }
 
 func digest(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }

@@ -46,10 +46,10 @@ func templates(t *testing.T, p plan.Plan) map[string]string {
 func changed(t *testing.T, change func(*plan.Observed)) []string {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
-	before := make(t, in)
+	before := planned(t, in)
 	in = carriedOut(in, before)
 	change(&in)
-	was, is := templates(t, before), templates(t, make(t, in))
+	was, is := templates(t, before), templates(t, planned(t, in))
 	names := []string{}
 	for _, s := range in.StatefulSets {
 		if was[s.Name] != is[s.Name] {
@@ -80,7 +80,8 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		{"coordinator memory", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Coordinators.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("3Gi")}
 		}), coordinators},
-		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }), coordinators},
+		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
+			coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}
@@ -88,7 +89,8 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
 		}), nil},
-		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} }, everything},
+		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} },
+			everything},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			if d := cmp.Diff(append([]string{}, c.want...), changed(t, c.change)); d != "" {
@@ -101,7 +103,7 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 	for _, file := range []struct{ name, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		in := observed(t, file.name, file.region)
-		before := make(t, in)
+		before := planned(t, in)
 		in = carriedOut(in, before)
 		in.Image = "causalstore:newer"
 		// What an older version has built differs from what this one builds, in ways that nobody knows yet.
@@ -118,7 +120,7 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 		for _, s := range in.StatefulSets {
 			old[s.Name] = s.Annotations["causalstore.io/template"]
 		}
-		if d := cmp.Diff(old, templates(t, make(t, in))); d != "" {
+		if d := cmp.Diff(old, templates(t, planned(t, in))); d != "" {
 			t.Errorf("%s: pods would restart (-old +new operator):\n%s", file.name, d)
 		}
 	}
@@ -126,39 +128,39 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 
 func TestWhatSomebodyElseChangesInAPodTemplateIsPutBack(t *testing.T) {
 	in := observed(t, "one.yaml", "local")
-	before := make(t, in)
+	before := planned(t, in)
 	in = carriedOut(in, before)
 	in.StatefulSets[0].Spec.Template.Spec.Containers[0].Image = "evil"
-	if d := cmp.Diff(templates(t, before), templates(t, make(t, in))); d != "" {
+	if d := cmp.Diff(templates(t, before), templates(t, planned(t, in))); d != "" {
 		t.Errorf("the change stays (-planned +now):\n%s", d)
 	}
 }
 
 func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	first := make(t, in)
+	first := planned(t, in)
 	if first.Record.Epoch != 1 {
 		t.Fatalf("a new store begins with epoch %d, want 1", first.Record.Epoch)
 	}
 	in = carriedOut(in, first)
 	in.Store.Spec.Image = "other"
-	if e := make(t, in).Record.Epoch; e != 1 {
+	if e := planned(t, in).Record.Epoch; e != 1 {
 		t.Errorf("another image makes it epoch %d, want 1: the layout is the same", e)
 	}
 	in.Store.Spec.DataCenters[1].Shards = 2
-	second := make(t, in)
+	second := planned(t, in)
 	if second.Record.Epoch != 2 {
 		t.Errorf("another layout makes it epoch %d, want 2", second.Record.Epoch)
 	}
 	in = carriedOut(in, second)
 	in.Record = nil
-	if e := make(t, in).Record.Epoch; e != 3 {
+	if e := planned(t, in).Record.Epoch; e != 3 {
 		t.Errorf("without its record, a store that has had epoch 2 gets %d, want 3: the layout may be another", e)
 	}
 }
 
 func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
-	p := make(t, observed(t, "regions.yaml", "us-east"))
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	got, err := plan.ReadRecord(named[*corev1.ConfigMap](t, p, plan.RecordName("orders")))
 	if err != nil {
 		t.Fatal(err)
@@ -174,19 +176,20 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 
 func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, make(t, in))
+	in = carriedOut(in, planned(t, in))
 	claim := func(name, size string) corev1.PersistentVolumeClaim {
 		c := corev1.PersistentVolumeClaim{}
 		c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
 		return c
 	}
-	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"), claim("data-orders-us-east-1-shard-1-0", "20Gi"),
+	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"),
+		claim("data-orders-us-east-1-shard-1-0", "20Gi"),
 		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}
-	if p := make(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
+	if p := planned(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
 		t.Fatalf("nothing was asked for, and %v grow, %v are recreated", p.Grow, p.Recreate)
 	}
 	in.Store.Spec.Storage.Volume.Size = "20Gi"
-	p := make(t, in)
+	p := planned(t, in)
 	if d := cmp.Diff([]plan.Growth{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.Grow); d != "" {
 		t.Errorf("claims that grow (-want +got):\n%s", d)
 	}

@@ -21,7 +21,7 @@ import (
 func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 	for _, c := range []struct{ file, region, config string }{
 		{"one.yaml", "local", "try-here"}, {"regions.yaml", "us-east", "orders-us-east-1"}} {
-		p := make(t, observed(t, c.file, c.region))
+		p := planned(t, observed(t, c.file, c.region))
 		dir := t.TempDir()
 		keys := named[*corev1.Secret](t, p, plan.KeysName(strings.SplitN(c.config, "-", 2)[0]))
 		for name, value := range keys.Data {
@@ -41,7 +41,8 @@ func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.file, part, err)
 			} else if part != topology.Sidecar && set.Config.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
-				t.Errorf("%s, %s: it would listen at %q; the pods' port is %d", c.file, part, set.Config.Listen.GRPC, plan.PortParts)
+				t.Errorf("%s, %s: it would listen at %q; the pods' port is %d", c.file, part, set.Config.Listen.GRPC,
+					plan.PortParts)
 			}
 		}
 		front, err := process.Source{Path: filepath.Join(dir, "front.yaml")}.Load(topology.Sidecar)
@@ -56,7 +57,7 @@ func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 // TestEveryPartIsCalledByAHostNameThatItsServiceGives: addresses of this region are those of pods of the StatefulSets, under
 // the Service that they name.
 func TestEveryPartIsCalledByAHostNameThatItsServiceGives(t *testing.T) {
-	p := make(t, observed(t, "regions.yaml", "us-east"))
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	var names []string
 	for _, o := range p.Apply {
 		if s, ok := o.(*appsv1.StatefulSet); ok {

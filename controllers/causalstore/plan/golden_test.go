@@ -26,7 +26,8 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator", Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
+	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
+		Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
 	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	return in
 }
 
-func make(t *testing.T, in plan.Observed) plan.Plan {
+func planned(t *testing.T, in plan.Observed) plan.Plan {
 	t.Helper()
 	p, err := plan.Make(in)
 	if err != nil {
@@ -50,7 +51,7 @@ func TestAPlanIsWhatItWas(t *testing.T) {
 	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
-			for _, o := range make(t, observed(t, c.file, c.region)).Apply {
+			for _, o := range planned(t, observed(t, c.file, c.region)).Apply {
 				write(t, &out, o)
 			}
 			golden := filepath.Join("testdata", c.file+".golden")

@@ -66,7 +66,8 @@ func (b *builder) keys() *corev1.Secret {
 	k := b.in.Keys
 	digest := sha256.Sum256([]byte(k.Storage))
 	users := fmt.Sprintf("user default off\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
-	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
-		KeyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),
-	}}
+	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{
+			KeyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),
+		}}
 }

@@ -35,8 +35,9 @@ type inputs struct {
 }
 
 func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
-	return inputs{Epoch: b.record.Epoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(), PullSecrets: b.spec.ImagePullSecrets,
-		ZoneLabel: b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
+	return inputs{Epoch: b.record.Epoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
+		PullSecrets: b.spec.ImagePullSecrets,
+		ZoneLabel:   b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
 }
 
 // coordinators: each pod is also a front for clients that have no sidecar.
@@ -44,16 +45,20 @@ func (b *builder) coordinators(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Frontend)
 	in.Coordinators, in.Reads = &dc.Coordinators, b.spec.Session.Reads
 	cc := b.container("coordinator", []string{"coordinator", "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)",
-		fmt.Sprintf("--drain-timeout=%ds", drainCoordinator)}, PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"),
+		fmt.Sprintf("--drain-timeout=%ds",
+			drainCoordinator)}, PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"),
 		corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
-	front := b.container("front", []string{"sidecar", "--config=" + configDir + "/" + frontFile, fmt.Sprintf("--listen-redis=:%d", PortRedis)},
+	front := b.container("front", []string{"sidecar", "--config=" + configDir + "/" + frontFile, fmt.Sprintf("--listen-redis=:%d",
+		PortRedis)},
 		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
 	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
 	return b.statefulSet(dc, set{
-		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
-		replicas: dc.Coordinators.Replicas, zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume, containers: []corev1.Container{cc, front},
+		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc,
+			ComponentCoordinator),
+		replicas: dc.Coordinators.Replicas, zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume, containers: []corev1.Container{cc,
+			front},
 		grace: graceCoordinator, inputs: in,
 	})
 }
@@ -77,7 +82,8 @@ func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 func (b *builder) shard(dc *v1alpha1.DataCenter, i int32) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Backend)
 	in.Storage = &b.spec.Storage
-	mm := b.container("middleman", []string{"middleman", "--config=" + configDir + "/" + partsFile, "--index=" + strconv.Itoa(int(i))}, PortHTTP,
+	mm := b.container("middleman", []string{"middleman", "--config=" + configDir + "/" + partsFile,
+		"--index=" + strconv.Itoa(int(i))}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	s := set{
@@ -104,11 +110,13 @@ func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name: "storage", Image: b.spec.Storage.Image,
 		Command: []string{"redis-server"},
-		Args: []string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir, "--aclfile", keysDir + "/" + keyUsers,
+		Args: []string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir, "--aclfile",
+			keysDir + "/" + keyUsers,
 			"--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
 		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
 		// Any answer will do: without a password it is that one is needed.
-		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s", socketFile, "ping"}}},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s",
+			socketFile, "ping"}}},
 			InitialDelaySeconds: 10, PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 6},
 		VolumeMounts: append([]corev1.VolumeMount{
 			{Name: "keys", MountPath: keysDir + "/" + keyUsers, SubPath: keyUsers, ReadOnly: true}}, mounts...),

@@ -77,7 +77,8 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s set) corev1.PodTemplate
 		Volumes: append([]corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: DataCenterName(b.store.Name, dc.Name)}}}},
-			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name), DefaultMode: ptr(int32(0o440))}}},
+			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name),
+				DefaultMode: ptr(int32(0o440))}}},
 		}, s.volumes...),
 	}
 	for _, p := range b.spec.ImagePullSecrets {
@@ -119,14 +120,16 @@ func (b *builder) image() string {
 // container is one part. Its program is the image's entry point.
 func (b *builder) container(name string, args []string, http int32, r corev1.ResourceRequirements, mounts ...corev1.VolumeMount) corev1.Container {
 	probe := func(path string, period, failures int32) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(http)}},
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromInt32(http)}},
 			PeriodSeconds: period, TimeoutSeconds: 6, FailureThreshold: failures}
 	}
 	return corev1.Container{
 		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: memoryLimit(r),
 		SecurityContext: containerSecurity(), ReadinessProbe: probe("/readyz", 2, 2), LivenessProbe: probe("/healthz", 10, 6),
-		Ports:        []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}, {Name: "keys", MountPath: keysDir, ReadOnly: true}}, mounts...),
+		Ports: []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}, {Name: "keys",
+			MountPath: keysDir, ReadOnly: true}}, mounts...),
 	}
 }
 

@@ -17,17 +17,19 @@ import (
 func rollout(t *testing.T) *plan.Observed {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, make(t, in))
+	in = carriedOut(in, planned(t, in))
 	in.ZoneOf = map[string]string{"node-a": "a", "node-b": "b", "node-c": "c"}
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
 		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, "new"
 		for n := range *s.Spec.Replicas {
-			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name), Labels: map[string]string{}}}
+			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name),
+				Labels: map[string]string{}}}
 			for k, v := range s.Spec.Template.Labels {
 				p.Labels[k] = v
 			}
-			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c", "orders-us-east-1-shard-1": "node-b"}[s.Name]
 			if p.Spec.NodeName == "" {
 				p.Spec.NodeName = "node-a"
@@ -59,7 +61,7 @@ func become(in *plan.Observed, name, revision string, ready bool) {
 // next says which pod is restarted, or what is waited for.
 func next(t *testing.T, in *plan.Observed) string {
 	t.Helper()
-	p := make(t, *in)
+	p := planned(t, *in)
 	switch len(p.Restart) {
 	case 0:
 		return p.Rollout.Waiting

@@ -34,8 +34,10 @@ func (b *builder) selector() map[string]string {
 }
 
 func (b *builder) service(name string, labels, selector map[string]string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: b.meta(name, labels), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: selector,
-		Ports: []corev1.ServicePort{{Name: "redis", Port: PortRedis, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("redis")}}}}
+	return &corev1.Service{ObjectMeta: b.meta(name, labels), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP,
+		Selector: selector,
+		Ports: []corev1.ServicePort{{Name: "redis", Port: PortRedis, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromString("redis")}}}}
 }
 
 // partsService gives every pod of a data centre a name, also before it is ready: parts need each other to become so.
@@ -70,7 +72,8 @@ func (b *builder) networkPolicies() []client.Object {
 func ingress(from []networkingv1.NetworkPolicyPeer, ports ...int32) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: from}
 	for _, p := range ports {
-		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(p))})
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolTCP),
+			Port: ptr(intstr.FromInt32(p))})
 	}
 	return rule
 }
@@ -88,7 +91,8 @@ func (b *builder) disruptionBudgets(dc *v1alpha1.DataCenter) []client.Object {
 			Spec: policyv1.PodDisruptionBudgetSpec{
 				MaxUnavailable:             ptr(intstr.FromInt32(1)),
 				UnhealthyPodEvictionPolicy: ptr(policyv1.AlwaysAllow),
-				Selector:                   &metav1.LabelSelector{MatchLabels: map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}},
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{LabelInstance: b.store.Name,
+					LabelDataCenter: dc.Name, LabelComponent: component}},
 			},
 		})
 	}

@@ -21,7 +21,7 @@ func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed; apt-get install redis-server")
 	}
-	p := make(t, observed(t, "regions.yaml", "us-east"))
+	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	storage := named[*appsv1.StatefulSet](t, p, "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
 	keys := named[*corev1.Secret](t, p, plan.KeysName("orders"))
 	dir, err := os.MkdirTemp("", "redis-") // short: the path of a socket has about a hundred bytes
@@ -44,7 +44,8 @@ func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
 	}
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
 
-	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore", Password: string(keys.Data["storage-password"])}
+	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore",
+		Password: string(keys.Data["storage-password"])}
 	store := await(t, func() (*redis.Store, error) { return redis.Open(t.Context(), o) })
 	defer func() { _ = store.Close() }()
 	if err := store.SetMeta(t.Context(), "identity", []byte("x")); err != nil {

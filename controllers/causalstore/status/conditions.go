@@ -23,7 +23,8 @@ func topologyValid(v *view) verdict {
 		return no(v1alpha1.ReasonTopologyChanged, "%s", strings.Join(v.Forbidden, "; "))
 	}
 	if empty := v.zonesWithoutNodes(); len(empty) > 0 {
-		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with %s; label nodes, or correct the zones", v.Store.Spec.ZoneLabel, strings.Join(empty, ", "))
+		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with %s; label nodes, or correct the zones",
+			v.Store.Spec.ZoneLabel, strings.Join(empty, ", "))
 	}
 	return yes(v1alpha1.ReasonTopologyAccepted, "topology epoch %d", max(v.Epoch, v.Store.Status.Topology.Epoch))
 }
@@ -68,7 +69,8 @@ func peersConnected(v *view) verdict {
 	case !v.measured:
 		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator here has said yet how far the rings are")
 	case len(v.behind) > 0:
-		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge: %s; look at their data centres, and at the way to them", strings.Join(v.behind, ", "))
+		return no(v1alpha1.ReasonPeersBehind,
+			"rings that do not acknowledge: %s; look at their data centres, and at the way to them", strings.Join(v.behind, ", "))
 	}
 	return yes(v1alpha1.ReasonPeersAcknowledge, "every ring acknowledges what is written here")
 }

@@ -22,7 +22,8 @@ func one() status.Observed {
 	s.Name, s.Namespace, s.Generation = "s", "ns", 7
 	s.Spec.ZoneLabel, s.Spec.Binding, s.Spec.Storage.Replicas = "zone", v1alpha1.BindingDynamic, 1
 	dc := func(name, region string) v1alpha1.DataCenter {
-		return v1alpha1.DataCenter{Name: name, Region: region, Shards: 1, Zones: v1alpha1.Zones{Frontend: []string{"a"}, Backend: []string{"b"}},
+		return v1alpha1.DataCenter{Name: name, Region: region, Shards: 1, Zones: v1alpha1.Zones{Frontend: []string{"a"},
+			Backend: []string{"b"}},
 			Coordinators: v1alpha1.Coordinators{Replicas: 1}, Caches: v1alpha1.Caches{Replicas: 1}}
 	}
 	s.Spec.DataCenters = []v1alpha1.DataCenter{dc("here", "r"), dc("there", "q")}
@@ -30,7 +31,8 @@ func one() status.Observed {
 	in := status.Observed{Epoch: 3, Now: time.Unix(1000, 0)}
 	in.Store, in.Region, in.ZoneOf = s, "r", map[string]string{"n1": "a", "n2": "b"}
 	for _, part := range []string{plan.ComponentCoordinator, plan.ComponentCache, plan.ComponentShard} {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: part, Labels: map[string]string{plan.LabelDataCenter: "here", plan.LabelComponent: part}}}
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: part, Labels: map[string]string{plan.LabelDataCenter: "here",
+			plan.LabelComponent: part}}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		in.Pods = append(in.Pods, p)
 	}
@@ -64,11 +66,16 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 		says              string
 	}{
 		{"all serve", func(*status.Observed) {}, v1alpha1.ConditionReady, v1alpha1.ReasonAllPartsReady, "True", "1 data centres"},
-		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "True", "0 of 1 shards"},
-		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
-		{"a shard was lost", func(in *status.Observed) { wasReady(in); fail(in, "shard") }, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "ring mine"},
-		{"a shard was lost", func(in *status.Observed) { wasReady(in); fail(in, "shard") }, v1alpha1.ConditionStorageReady, v1alpha1.ReasonShardsNotReady, "False", "here: 0 of 1"},
-		{"a cache was lost", func(in *status.Observed) { wasReady(in); fail(in, "cache") }, v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "0 of 1 caches"},
+		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonCreating, "True", "0 of 1 shards"},
+		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionDegraded,
+			v1alpha1.ReasonNotDegraded, "False", ""},
+		{"a shard was lost", func(in *status.Observed) { wasReady(in); fail(in, "shard") }, v1alpha1.ConditionDegraded,
+			v1alpha1.ReasonDataMissing, "True", "ring mine"},
+		{"a shard was lost", func(in *status.Observed) { wasReady(in); fail(in, "shard") }, v1alpha1.ConditionStorageReady,
+			v1alpha1.ReasonShardsNotReady, "False", "here: 0 of 1"},
+		{"a cache was lost", func(in *status.Observed) { wasReady(in); fail(in, "cache") }, v1alpha1.ConditionDegraded,
+			v1alpha1.ReasonPartsMissing, "True", "0 of 1 caches"},
 		{"one part restarts for a change", func(in *status.Observed) { wasReady(in); fail(in, "cache"); in.Rollout.Outdated = 2 },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
 		{"a part does not come back from its restart", func(in *status.Observed) {
@@ -83,22 +90,36 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 			in.Rollout = plan.Rollout{Outdated: 2, Waiting: "pod x is not ready"}
 		},
 			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods are to be restarted; waiting, since pod x"},
-		{"volumes grow", func(in *status.Observed) { wasReady(in); in.Growing = []string{"data-x"} }, v1alpha1.ConditionProgressing, v1alpha1.ReasonGrowing, "True", "data-x"},
-		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionTopologyValid, v1alpha1.ReasonSpecRefused, "False", "spec.x: no"},
-		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionReady, v1alpha1.ReasonSpecRefused, "False", "spec.x: no"},
-		{"a store that runs gets a spec that is refused", func(in *status.Observed) { wasReady(in); in.Refused = []string{"spec.x: no"} },
+		{"volumes grow", func(in *status.Observed) { wasReady(in); in.Growing = []string{"data-x"} }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonGrowing, "True", "data-x"},
+		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionTopologyValid,
+			v1alpha1.ReasonSpecRefused, "False", "spec.x: no"},
+		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionReady,
+			v1alpha1.ReasonSpecRefused, "False", "spec.x: no"},
+		{"a store that runs gets a spec that is refused",
+			func(in *status.Observed) { wasReady(in); in.Refused = []string{"spec.x: no"} },
 			v1alpha1.ConditionReady, v1alpha1.ReasonAllPartsReady, "True", ""},
-		{"a change is forbidden", func(in *status.Observed) { in.Forbidden = []string{"spec.y: no"} }, v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyChanged, "False", "spec.y"},
-		{"a zone has no nodes", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid, v1alpha1.ReasonZoneWithoutNodes, "False", "b (of here)"},
-		{"something could not be applied", func(in *status.Observed) { in.Failed = errors.New("no room") }, v1alpha1.ConditionReady, v1alpha1.ReasonApplyFailed, "False", "no room"},
-		{"nobody was asked", func(*status.Observed) {}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown", ""},
+		{"a change is forbidden", func(in *status.Observed) { in.Forbidden = []string{"spec.y: no"} },
+			v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyChanged, "False", "spec.y"},
+		{"a zone has no nodes", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid,
+			v1alpha1.ReasonZoneWithoutNodes, "False", "b (of here)"},
+		{"something could not be applied", func(in *status.Observed) { in.Failed = errors.New("no room") }, v1alpha1.ConditionReady,
+			v1alpha1.ReasonApplyFailed, "False", "no room"},
+		{"nobody was asked", func(*status.Observed) {}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown",
+			""},
 		{"all rings follow", measured(time.Second), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersAcknowledge, "True", ""},
-		{"a ring does not follow", measured(time.Minute), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersBehind, "False", "theirs (1m0s)"},
-		{"there is one ring", func(in *status.Observed) { in.Store.Spec.Rings = in.Store.Spec.Rings[:1] }, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonOneRing, "True", ""},
-		{"there is no webhook", func(*status.Observed) {}, v1alpha1.ConditionInjectionReady, v1alpha1.ReasonWebhookNotInstalled, "False", "Service s"},
-		{"there is a webhook", func(in *status.Observed) { in.Webhook = true }, v1alpha1.ConditionInjectionReady, v1alpha1.ReasonWebhookServing, "True", ""},
-		{"it is paused", func(in *status.Observed) { in.Store.Spec.Paused = true }, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused, "True", ""},
-		{"nothing of it is here", func(in *status.Observed) { in.Region = "mars" }, v1alpha1.ConditionReady, v1alpha1.ReasonNothingHere, "False", "region mars"},
+		{"a ring does not follow", measured(time.Minute), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersBehind, "False",
+			"theirs (1m0s)"},
+		{"there is one ring", func(in *status.Observed) { in.Store.Spec.Rings = in.Store.Spec.Rings[:1] },
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonOneRing, "True", ""},
+		{"there is no webhook", func(*status.Observed) {}, v1alpha1.ConditionInjectionReady, v1alpha1.ReasonWebhookNotInstalled,
+			"False", "Service s"},
+		{"there is a webhook", func(in *status.Observed) { in.Webhook = true }, v1alpha1.ConditionInjectionReady,
+			v1alpha1.ReasonWebhookServing, "True", ""},
+		{"it is paused", func(in *status.Observed) { in.Store.Spec.Paused = true }, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused,
+			"True", ""},
+		{"nothing of it is here", func(in *status.Observed) { in.Region = "mars" }, v1alpha1.ConditionReady,
+			v1alpha1.ReasonNothingHere, "False", "region mars"},
 	} {
 		t.Run(c.when+": "+c.condition, func(t *testing.T) {
 			in := one()
@@ -119,8 +140,9 @@ func TestLagsAreShownAsFarAsTheyAreKnown(t *testing.T) {
 	if s := status.Of(in); s.Summary.VisibilityLag != "" || s.DataCenters[0].StabilityLagMs != nil || s.Rings[1].LagMs != nil {
 		t.Errorf("lags are shown, and nobody was asked: %+v", s)
 	}
-	in.Measured = map[string]status.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: 230 * time.Millisecond, Incomplete: 5,
-		RingLag: map[string]time.Duration{"theirs": 190 * time.Millisecond}}}
+	in.Measured = map[string]status.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: 230 * time.Millisecond,
+		Incomplete: 5,
+		RingLag:    map[string]time.Duration{"theirs": 190 * time.Millisecond}}}
 	s := status.Of(in)
 	if s.Summary.VisibilityLag != "200ms" || *s.DataCenters[0].StabilityLagMs != 200 || *s.DataCenters[0].IncompleteWrites != 5 || *s.Rings[1].LagMs != 200 {
 		t.Errorf("summary %+v, data centre %+v, ring %+v", s.Summary, s.DataCenters[0], s.Rings[1])
@@ -133,7 +155,8 @@ func TestAConditionKeepsItsTimeWhileItStaysTheSame(t *testing.T) {
 	in.Now = in.Now.Add(time.Hour)
 	fail(&in, "shard")
 	s := status.Of(in)
-	if at := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPaused).LastTransitionTime; !at.Time.Equal(time.Unix(1000, 0)) {
+	if at := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionPaused).LastTransitionTime; !at.Time.Equal(time.Unix(1000,
+		0)) {
 		t.Errorf("Paused has changed at %s, and it has not", at)
 	}
 	if at := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady).LastTransitionTime; !at.Time.Equal(in.Now) {

@@ -88,7 +88,8 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		{v1alpha1.ConditionReady, ready},
 	} {
 		d := c.decide(v)
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: c.name, Status: d.status, Reason: d.reason, Message: d.message,
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: c.name, Status: d.status, Reason: d.reason,
+			Message:            d.message,
 			ObservedGeneration: in.Store.Generation, LastTransitionTime: metav1.NewTime(in.Now)})
 	}
 	return s

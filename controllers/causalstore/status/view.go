@@ -183,7 +183,7 @@ func (v *view) switching() v1alpha1.DynamicSwitching {
 	case len(v.Store.Spec.Rings) == 1:
 		return v1alpha1.DynamicSwitching{Reason: "there is no other ring"}
 	}
-	return v1alpha1.DynamicSwitching{On: true, Reason: "spec.binding is Dynamic"}
+	return v1alpha1.DynamicSwitching{Enabled: true, Reason: "spec.binding is Dynamic"}
 }
 
 func (v *view) summary() v1alpha1.Summary {

@@ -1,0 +1,158 @@
+package kubectl
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// Status writes how a store is.
+func Status(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
+	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, verdict(s))
+	if len(s.Status.Conditions) == 0 {
+		return t.Flush()
+	}
+	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
+		orDash(s.Status.Summary.VisibilityLag), orDash(s.Status.Endpoint))
+	if s.Status.ObservedGeneration != s.Generation {
+		fmt.Fprintf(t, "the operator has not looked at generation %d yet; this is about generation %d\n", s.Generation,
+			s.Status.ObservedGeneration)
+	}
+	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTRES\n")
+	for _, r := range s.Status.Rings {
+		on := "off"
+		if r.DynamicSwitching.Enabled {
+			on = "on"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, milliseconds(r.LagMs), on, strings.Join(members(s, r.Name),
+			" "))
+	}
+	fmt.Fprint(t, "\nDATA CENTRE\tREGION\tCOORDINATORS\tCACHES\tSHARDS\tLAG\tINCOMPLETE\tIMAGES\n")
+	for _, d := range s.Status.DataCenters {
+		if !d.Here {
+			fmt.Fprintf(t, "%s\t%s\telsewhere\n", d.Name, d.Region)
+			continue
+		}
+		incomplete := "-"
+		if d.IncompleteWrites != nil {
+			incomplete = fmt.Sprint(*d.IncompleteWrites)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, count(d.Coordinators), count(d.Caches),
+			count(d.Shards),
+			milliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
+	}
+	notReady(t, pods, now)
+	news(t, s, now)
+	return t.Flush()
+}
+
+func verdict(s *v1alpha1.CausalStore) string {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case c == nil:
+		return "no operator has seen it; is one running with the region of a data centre of it?"
+	case c.Status == metav1.ConditionTrue:
+		return "ready, " + c.Message
+	}
+	return "NOT READY, " + c.Message
+}
+
+func members(s *v1alpha1.CausalStore, ring string) []string {
+	for _, r := range s.Spec.Rings {
+		if r.Name == ring {
+			return r.DataCenters
+		}
+	}
+	return nil
+}
+
+// count shows ready of desired, and how many are as the spec has them, if not all are.
+func count(c v1alpha1.Count) string {
+	text := fmt.Sprintf("%d/%d", c.Ready, c.Desired)
+	if c.Updated < c.Desired {
+		text += fmt.Sprintf(" (%d new)", c.Updated)
+	}
+	return text
+}
+
+func milliseconds(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	return (time.Duration(*ms) * time.Millisecond).String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// notReady lists the pods that do not serve, with what Kubernetes says of them.
+func notReady(w io.Writer, pods []corev1.Pod, now time.Time) {
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	first := true
+	for i := range pods {
+		p := &pods[i]
+		if plan.Ready(p) {
+			continue
+		}
+		if first {
+			fmt.Fprint(w, "\nPOD THAT DOES NOT SERVE\tNODE\tAGE\tWHY\n")
+			first = false
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
+			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), why(p))
+	}
+}
+
+func why(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "it is ending"
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message), ": ")
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return "not ready; its /readyz says why"
+}
+
+// news are the conditions that people should know of.
+func news(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
+	quiet := map[string]metav1.ConditionStatus{
+		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
+		v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
+		v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
+	}
+	first := true
+	for _, c := range s.Status.Conditions {
+		if quiet[c.Type] == c.Status {
+			continue
+		}
+		if first {
+			fmt.Fprint(w, "\nCONDITION\tIS\tSINCE\tREASON\tMESSAGE\n")
+			first = false
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)),
+			c.Reason, c.Message)
+	}
+}

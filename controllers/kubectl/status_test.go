@@ -1,0 +1,85 @@
+package kubectl_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/kubectl"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is shown to the golden files")
+
+func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
+	for _, name := range []string{"unseen", "ready", "rolling"} {
+		t.Run(name, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var given struct {
+				Store v1alpha1.CausalStore `json:"store"`
+				Pods  []corev1.Pod         `json:"pods"`
+			}
+			if err := yaml.UnmarshalStrict(b, &given); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := kubectl.Status(&out, &given.Store, given.Pods, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name+".txt")
+			if *rewrite {
+				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), out.String()); d != "" {
+				t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", d)
+			}
+		})
+	}
+}
+
+func TestAPodIsExplained(t *testing.T) {
+	labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels: map[string]string{"causalstore.io/inject": "orders"}}}
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	for _, c := range []struct {
+		pod       string
+		namespace *corev1.Namespace
+		says      string
+	}{
+		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
+			plain, "a cache of store orders, data centre east"},
+		{"{metadata: {annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
+			labelled, "data centre east, at 127.67.83.1:6379; these names lead to it: orders orders.shop"},
+		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled,
+			"no sidecar: OptedOut: the pod has a label"},
+		{"metadata: {}", labelled, "the webhook was not asked"},
+		{"metadata: {}", plain, "namespace shop has no label causalstore.io/inject"},
+	} {
+		p := &corev1.Pod{}
+		if err := yaml.UnmarshalStrict([]byte(c.pod), p); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := kubectl.ExplainPod(&out, p, c.namespace); err != nil || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %q, want %q (%v)", c.pod, out.String(), c.says, err)
+		}
+	}
+}
