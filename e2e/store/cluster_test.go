@@ -104,8 +104,8 @@ func (u user) awaitPrinted(want string, args ...string) {
 // everything is what there is to see when something has gone wrong.
 func (u user) everything() string {
 	var all []string
-	for _, args := range [][]string{{"get", "causalstores,statefulsets,pods,pvc", "-o", "wide"}, {"get", "causalstores", "-o", "yaml"},
-		{"get", "events", "--sort-by=.lastTimestamp"}, {"logs", "-n", operatorNamespace, "deployment/causalstore", "--tail=40"}} {
+	for _, args := range [][]string{{"get", "causalstores,statefulsets,pods,pvc", "-o", "wide"},
+		{"get", "causalstores", "-o", "jsonpath={.items[*].status}"}, {"get", "events", "--field-selector=type=Warning"}, {"logs", "-n", operatorNamespace, "deployment/causalstore", "--tail=40"}} {
 		out, err := u.try("", args...)
 		if err != nil {
 			out += "\n" + err.Error()

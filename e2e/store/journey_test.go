@@ -23,7 +23,11 @@ type journey struct {
 func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 	j := &journey{began: time.Now()}
 	shop := user{t, "shop"}
-	t.Cleanup(func() { j.leave(t) })
+	t.Cleanup(func() {
+		if t.Failed() { // what is left is needed to see what went wrong
+			t.Logf("to begin again: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.namespace, operatorNamespace)
+		}
+	})
 	for _, step := range []struct {
 		name string
 		do   func(user)
@@ -122,7 +126,7 @@ func (u user) ready() {
 }
 
 func (j *journey) useService(u user) {
-	u.startApp("app")
+	u.startApp("app", "")
 	// Written at the store's own name; read in every data centre, once it is there.
 	if out := u.redis("app", "rings", "SET", "greeting", "hello"); out != "OK" {
 		u.Fatal(out)
@@ -133,9 +137,9 @@ func (j *journey) useService(u user) {
 }
 
 // startApp starts a pod with a shell and redis-cli.
-func (u user) startApp(name string) {
+func (u user) startApp(name, dataCenter string) {
 	u.Helper()
-	u.apply(pod(name, imageApp, "", `command: [sleep, "86400"]`))
+	u.apply(pod(name, imageApp, dataCenter, `command: [sleep, "86400"]`))
 	u.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+patience.String())
 }
 
@@ -145,15 +149,14 @@ func (u user) redis(app, host string, args ...string) string {
 	return u.kubectl(append([]string{"exec", app, "-c", "main", "--", "redis-cli", "-h", host}, args...)...)
 }
 
-// pod is the manifest of a pod that PodSecurity's level "restricted" lets in.
-func pod(name, image, namespace string, container string) string {
-	if namespace != "" {
-		namespace = "\n  namespace: " + namespace
-	}
+// pod is the manifest of a pod that PodSecurity's level "restricted" lets in. If its namespace has sidecars, it uses that of a data
+// centre; no name is none.
+func pod(name, image, dataCenter, container string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:
-  name: %s%s
+  name: %s
+  annotations: {causalstore.io/data-center: %q}
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 2
@@ -164,12 +167,17 @@ spec:
     imagePullPolicy: IfNotPresent
     %s
     securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-`, name, namespace, image, container)
+`, name, dataCenter, image, container)
 }
 
 func (j *journey) useSidecar(u user) {
 	u.kubectl("label", "namespace", u.namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
-	u.startApp("injected")
+	u.startApp("nowhere", "")
+	if why := u.kubectl("get", "pod", "nowhere", "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`); !strings.Contains(why, "name one in annotation") {
+		u.Errorf("a pod that may belong to any of three data centres: %q", why)
+	}
+	u.kubectl("delete", "pod", "nowhere", "--wait=false")
+	u.startApp("injected", "east")
 	if names := u.kubectl("get", "pod", "injected", "-o", "jsonpath={.spec.initContainers[*].name}"); names == "" {
 		u.Fatalf("the pod has no sidecar\n%s", u.everything())
 	}
@@ -211,7 +219,7 @@ func underLoad(u user, do func(user)) {
 	const common = `, --duration=` + "%s" + `, --rate=200, --keys=200, --timeout=10s, --check`
 	args := fmt.Sprintf(common, seconds())
 	u.apply(pod("load", imageStore, "", `args: [load, --endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12`+args+`]`))
-	u.apply(pod("load-injected", imageStore, "", `args: [load, --endpoint=pod=rings:6379, --sessions=4, --session=endpoint`+args+`]`))
+	u.apply(pod("load-injected", imageStore, "north", `args: [load, --endpoint=pod=rings:6379, --sessions=4, --session=endpoint`+args+`]`))
 	for _, name := range []string{"load", "load-injected"} {
 		u.awaitPrinted("Running", "get", "pod", name, "-o", "jsonpath={.status.phase}")
 	}
@@ -272,7 +280,7 @@ func stopOperator(u user) {
 	// Pods that die meanwhile come back, and pods of apps are made.
 	was := u.kubectl("get", "pod", "rings-north-shard-0-0", "-o", "jsonpath={.metadata.uid}")
 	u.kubectl("delete", "pod", "rings-north-shard-0-0", "--wait=false")
-	u.startApp("without-operator")
+	u.startApp("without-operator", "east")
 	u.anew("rings-north-shard-0-0", was)
 	u.kubectl("delete", "pod", "without-operator")
 	operator.kubectl("scale", "deployment/causalstore", "--replicas=2")
@@ -330,12 +338,4 @@ func (j *journey) deleteAll(u user) {
 	operator := user{u.T, operatorNamespace}
 	operator.helm("uninstall", "causalstore", "--wait")
 	operator.kubectl("get", "crd", "causalstores.causalstore.io") // it stays
-}
-
-// leave says how to remove what a journey that has ended early has left: it is needed to see what went wrong.
-func (j *journey) leave(t *testing.T) {
-	if !t.Failed() || os.Getenv("CAUSALSTORE_E2E_KEEP") != "" {
-		return
-	}
-	t.Log("what is left of this can be removed by: kubectl delete causalstore -n shop rings; kubectl delete namespace shop; helm uninstall -n " + operatorNamespace + " causalstore")
 }
