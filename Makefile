@@ -25,10 +25,10 @@ RACE     = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 RACELESS = /sidecar/sim$$|/(api|charts|controllers|e2e)/|/charts$$
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt generate kubernetes demo sim bench image clean
+.PHONY: help build test lint fmt generate kubernetes cluster-up cluster-down e2e demo sim bench image clean
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/causalstore, a static binary
 	CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -o $(BIN) .
@@ -40,7 +40,7 @@ test: lint ## Vet, check formatting and run all tests, with the race detector wh
 	exit $$status
 
 lint: ## Vet and check formatting
-	$(GO) vet $(BUILDVCS) ./...
+	$(GO) vet $(BUILDVCS) -tags e2e ./...
 	@unformatted=$$($(GOFMT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted; run make fmt:"; echo "$$unformatted"; exit 1; fi
 
@@ -50,8 +50,17 @@ fmt: ## Format the code
 generate: ## Generate code
 	$(GO) generate ./...
 
-kubernetes: ## Build etcd, kube-apiserver and helm for the tests against a real API server (about 15 CPU-minutes, once)
-	@cache=$${XDG_CACHE_HOME:-$$HOME/.cache}; GO='$(GO)' e2e/kubernetes/build.sh "$$cache/causalstore/kubernetes/built"
+kubernetes: ## Build a real Kubernetes for tests and the test bed from its Go modules (about 30 CPU-minutes, once)
+	@$(GO) run $(BUILDVCS) ./e2e/cluster build
+
+cluster-up: ## Make a real Kubernetes of six nodes on this machine (Linux, root)
+	@$(GO) run $(BUILDVCS) ./e2e/cluster up
+
+cluster-down: ## End that Kubernetes, and remove all of it
+	@$(GO) run $(BUILDVCS) ./e2e/cluster down
+
+e2e: ## Use CausalStore on the cluster of KUBECONFIG; without one, on a cluster made for it (Linux, root)
+	$(GO) test $(BUILDVCS) -tags e2e -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/store
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)
@@ -65,10 +74,14 @@ bench: build ## Measure this machine: what CausalStore costs, keeps in memory, a
 	@$(BIN) bench memory $(BENCHFLAGS)
 	@$(BIN) bench paper $(PAPERFLAGS)
 
-image: ## Build the container image IMAGE
-	@command -v $(DOCKER) >/dev/null || { echo "$(DOCKER) is not installed; give another builder, e.g. make image DOCKER=podman" >&2; exit 1; }
-	$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$$(git describe --always --dirty 2>/dev/null || echo dev) \
-		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
+image: ## Build the container image IMAGE; without DOCKER, as an OCI archive in bin
+	@if command -v $(DOCKER) >/dev/null; then \
+		$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$$(git describe --always --dirty 2>/dev/null || echo dev) \
+			--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .; \
+	else \
+		mkdir -p bin && $(GO) run $(BUILDVCS) ./e2e/cluster image-causalstore bin/causalstore.tar $(IMAGE) && \
+		echo "$(DOCKER) is not installed: $(IMAGE) is in bin/causalstore.tar, an OCI archive"; \
+	fi
 
 clean: ## Remove what was built
 	rm -rf bin

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
@@ -27,7 +28,7 @@ const kubeVersion = "1.36.3"
 
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	program, err := apiserver.Helm(t.Context())
+	program, err := binaries.Helm(t.Context())
 	if err != nil {
 		t.Skip(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 // Server is a running API server.
@@ -32,9 +34,9 @@ type Server struct {
 // startTimeout bounds each step of a start; on a busy machine it takes some 10 s in all.
 const startTimeout = 90 * time.Second
 
-// Start runs an API server until Stop. It keeps nothing. If there are no binaries the error is ErrNoBinaries.
+// Start runs an API server until Stop. It keeps nothing. If there are no binaries the error is binaries.ErrNone.
 func Start(ctx context.Context) (*Server, error) {
-	b, err := find(ctx)
+	b, err := binaries.Find(ctx, "etcd", "kube-apiserver")
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +50,14 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, b binaries) error {
+func (s *Server) start(ctx context.Context, b binaries.Folder) error {
 	ports, err := freePorts(3)
 	if err != nil {
 		return err
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
 	peer := "http://127.0.0.1:" + ports[1]
-	s.etcd, err = run("etcd", b.etcd, filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"),
+	s.etcd, err = run(b, "etcd", filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"),
 		"--listen-client-urls", etcd,
 		"--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "warn")
@@ -67,9 +69,8 @@ func (s *Server) start(ctx context.Context, b binaries) error {
 		return err
 	}
 	s.host = "https://127.0.0.1:" + ports[2]
-	s.apiserver, err = run("kube-apiserver", b.apiserver, filepath.Join(s.dir, "apiserver.log"), "--etcd-servers", etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port", ports[2], "--cert-dir", filepath.Join(s.dir,
-			"tls"),
+	s.apiserver, err = run(b, "kube-apiserver", filepath.Join(s.dir, "apiserver.log"), "--etcd-servers", etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port", ports[2], "--cert-dir", filepath.Join(s.dir, "tls"),
 		"--service-cluster-ip-range=10.0.0.0/16", "--token-auth-file", tokens, "--authorization-mode=RBAC", "--profiling=false",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file", key, "--service-account-signing-key-file", key,
 		"--disable-admission-plugins=ServiceAccount", "--allow-privileged=true")

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 // process is a program that runs.
@@ -15,15 +17,18 @@ type process struct {
 	done chan struct{}
 }
 
-// run starts a program under a name, which hyperkube goes by.
-func run(name, program, log string, args ...string) (*process, error) {
+// run starts the program of a name.
+func run(from binaries.Folder, name, log string, args ...string) (*process, error) {
+	cmd, err := from.Command(name, args...)
+	if err != nil {
+		return nil, err
+	}
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the child has its own
-	p := &process{cmd: exec.Command(program, args...), log: log, done: make(chan struct{})}
-	p.cmd.Args[0] = name
+	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = out, out, dieWithParent()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

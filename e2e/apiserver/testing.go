@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 var shared struct {
@@ -22,7 +24,7 @@ var shared struct {
 func ForTest(t testing.TB) *rest.Config {
 	t.Helper()
 	shared.once.Do(func() { shared.server, shared.err = Start(context.Background()) })
-	if errors.Is(shared.err, ErrNoBinaries) {
+	if errors.Is(shared.err, binaries.ErrNone) {
 		t.Skip(shared.err)
 	}
 	if shared.err != nil {

@@ -61,11 +61,13 @@ func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
 	return k
 }
 
-// keys: the storage is told who may do what by a file of its own kind, with a digest of the password.
+// keys: the storage is told who may do what by a file of its own kind, with a digest of the password. The default user cannot log
+// in, and yet has all rights: a Redis that reads its log back at a start does so as that user, and passes over every transaction
+// that it has no right to.
 func (b *builder) keys() *corev1.Secret {
 	k := b.in.Keys
 	digest := sha256.Sum256([]byte(k.Storage))
-	users := fmt.Sprintf("user default off\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
+	users := fmt.Sprintf("user default off ~* &* +@all\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
 	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			KeyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 )
 
@@ -22,7 +25,7 @@ func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
 		t.Skip("redis-server is not installed; apt-get install redis-server")
 	}
 	p := planned(t, observed(t, "regions.yaml", "us-east"))
-	storage := named[*appsv1.StatefulSet](t, p, "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
+	server := named[*appsv1.StatefulSet](t, p, "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
 	keys := named[*corev1.Secret](t, p, plan.KeysName("orders"))
 	dir, err := os.MkdirTemp("", "redis-") // short: the path of a socket has about a hundred bytes
 	if err != nil {
@@ -34,28 +37,49 @@ func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
 	}
 	places := strings.NewReplacer("/etc/causalstore-keys", dir, "/run/storage", dir, "/data", dir)
 	var args []string
-	for _, a := range storage.Args {
+	for _, a := range server.Args {
 		args = append(args, places.Replace(a))
 	}
-	server := exec.Command(storage.Command[0], args...)
-	server.Dir = dir
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
-
+	stop := startRedis(t, dir, server.Command[0], args)
 	o := redis.Options{Socket: filepath.Join(dir, "redis.sock"), Username: "causalstore",
 		Password: string(keys.Data["storage-password"])}
 	store := await(t, func() (*redis.Store, error) { return redis.Open(t.Context(), o) })
-	defer func() { _ = store.Close() }()
 	if err := store.SetMeta(t.Context(), "identity", []byte("x")); err != nil {
 		t.Errorf("the middleman's user cannot write: %v", err)
+	}
+	// Several writes are one transaction.
+	record := causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: []byte("v")}}
+	writes := []storage.Write{{Key: "a", Record: record}, {Key: "b", Record: record}}
+	if err := store.Apply(t.Context(), writes); err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	stop()
+	startRedis(t, dir, server.Command[0], args)
+	again := await(t, func() (*redis.Store, error) { return redis.Open(t.Context(), o) })
+	defer func() { _ = again.Close() }()
+	for _, w := range writes {
+		if _, found, err := again.Get(t.Context(), w.Key); err != nil || !found {
+			t.Errorf("%s is gone after a restart of the storage (%v)", w.Key, err)
+		}
 	}
 	o.Password = "wrong"
 	if s, err := redis.Open(t.Context(), o); err == nil {
 		_ = s.Close()
 		t.Error("a wrong password opens the storage")
 	}
+}
+
+// startRedis runs a server until the test ends, or stop is called.
+func startRedis(t *testing.T, dir, program string, args []string) (stop func()) {
+	server := exec.Command(program, args...)
+	server.Dir = dir
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	t.Cleanup(stop)
+	return stop
 }
 
 // await calls f until it does not fail.

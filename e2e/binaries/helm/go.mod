@@ -1,4 +1,4 @@
-module github.com/causalstore/causalstore/e2e/helm
+module github.com/causalstore/causalstore/e2e/binaries/helm
 
 go 1.26.0
 

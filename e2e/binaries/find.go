@@ -1,0 +1,97 @@
+package binaries
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Find returns a folder that has the programs of these names. Where there is none the error is ErrNone. A folder that a variable
+// names and that lacks one is an error: it was meant to be used.
+func Find(ctx context.Context, names ...string) (Folder, error) {
+	f, err := folder(ctx)
+	if err != nil {
+		return f, err
+	}
+	var missing []error
+	for _, name := range names {
+		_, err := f.Path(name)
+		missing = append(missing, err)
+	}
+	return f, errors.Join(missing...)
+}
+
+func folder(ctx context.Context) (Folder, error) {
+	for _, env := range []string{EnvBinaries, EnvAssets} {
+		if dir := os.Getenv(env); dir != "" {
+			return Folder{dir, env}, nil
+		}
+	}
+	home, err := Home()
+	if err != nil {
+		return Folder{}, fmt.Errorf("%w (%w)", ErrNone, err)
+	}
+	if cache := os.Getenv(EnvCache); cache != "" {
+		if archive := filepath.Join(cache, "kube.tar.xz"); exists(archive) {
+			dir, err := unpack(ctx, archive, home)
+			if err != nil {
+				err = fmt.Errorf("unpack %s: %w", archive, err)
+			}
+			return Folder{dir, EnvCache}, err
+		}
+	}
+	dir, err := buildFolder(home)
+	if err != nil {
+		return Folder{}, fmt.Errorf("%w (%w)", ErrNone, err)
+	}
+	if !exists(filepath.Join(dir, built)) {
+		return Folder{}, ErrNone
+	}
+	return Folder{dir, "make kubernetes"}, nil
+}
+
+// Helm finds the helm program: in PATH, or where the others are.
+func Helm(ctx context.Context) (string, error) {
+	if path, err := exec.LookPath("helm"); err == nil {
+		return path, nil
+	}
+	f, err := Find(ctx, "helm")
+	if err != nil {
+		return "", fmt.Errorf("no helm here; install it, or run `make kubernetes` (%w)", err)
+	}
+	return f.Path("helm")
+}
+
+// unpack takes the programs out of an archive, once for each version of it; several processes may do so at the same time.
+func unpack(ctx context.Context, archive, home string) (string, error) {
+	info, err := os.Stat(archive)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(home, fmt.Sprintf("kube-%d-%d", info.Size(), info.ModTime().Unix()))
+	if exists(dir) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp(home, ".unpacking-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	var said bytes.Buffer
+	tar := exec.CommandContext(ctx, "tar", "-xJf", archive, "-C", scratch)
+	tar.Stderr = &said
+	if err := tar.Run(); err != nil {
+		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	if err := os.Rename(filepath.Join(scratch, "kube"), dir); err != nil && !exists(dir) { // unless another process was faster
+		return "", err
+	}
+	return dir, nil
+}

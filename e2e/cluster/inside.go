@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// envJoined says that this process is in its control groups, and that they are the root of what it sees.
+const envJoined = "CAUSALSTORE_CLUSTER_JOINED"
+
+// beMachine is what the first process of a machine does. It never returns without an error.
+func beMachine(dir, name string) error {
+	b, err := openBed(dir)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if name == controlPlane {
+		return b.beControlPlane(ctx)
+	}
+	_, n, err := openNode(dir, name)
+	if err != nil {
+		return err
+	}
+	if os.Getenv(envJoined) == "" {
+		return joinAndStartAgain(n)
+	}
+	return b.beNode(ctx, n)
+}
+
+// joinAndStartAgain: the namespace of control groups has its root where the process is that makes it, and it is one thread that
+// does, the main one. The same program is then started in its place.
+func joinAndStartAgain(n node) error {
+	if err := joinGroups(n); err != nil {
+		return fmt.Errorf("join control groups: %w", err)
+	}
+	if err := syscall.Unshare(syscall.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("unshare control groups: %w", err)
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), envJoined+"=1"))
+}
+
+// mounts collects what goes wrong, so that a list of mounts reads as one.
+type mounts struct{ errs []error }
+
+func (m *mounts) mount(source, target, kind string, flags uintptr, options string) {
+	if err := syscall.Mount(source, target, kind, flags, options); err != nil {
+		m.errs = append(m.errs, fmt.Errorf("mount %s: %w", target, err))
+	}
+}
+
+func (m *mounts) dir(path string) { m.errs = append(m.errs, os.MkdirAll(path, 0o755)) }
+
+func (m *mounts) bind(source, target string) { m.mount(source, target, "", syscall.MS_BIND, "") }
+
+func (m *mounts) err() error { return errors.Join(m.errs...) }
+
+// private: no mount of this machine is seen on the one below, nor the other way round.
+func (m *mounts) private() {
+	m.mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	m.mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+}
+
+// mountNode gives a node a disk of its own, at the usual places.
+func (b *bed) mountNode(n node) error {
+	m := &mounts{}
+	m.private()
+	log := b.file("nodes", n.Name, "log")
+	for _, dir := range []string{b.disk(n, "kubelet"), b.disk(n, "containerd"), b.disk(n, "cni", "net.d"), b.disk(n, "volumes"), log} {
+		m.dir(dir)
+	}
+	m.bind(log, "/var/log")
+	m.bind(b.disk(n), "/var/lib")
+	m.bind(b.file("nodes", n.Name, "boot-id"), "/proc/sys/kernel/random/boot_id")
+	m.mount("tmpfs", "/run", "tmpfs", 0, "mode=755,size=256m")
+	m.dir("/run/netns")
+	m.dir("/run/lock")
+	m.mount("sysfs", "/sys", "sysfs", 0, "")
+	if err := m.err(); err != nil {
+		return err
+	}
+	return errors.Join(b.mountGroups(), b.showSysctls(n), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""))
+}
+
+func (b *bed) mountGroups() error {
+	m := &mounts{}
+	const root = "/sys/fs/cgroup"
+	m.mount("tmpfs", root, "tmpfs", 0, "mode=755,size=1m")
+	for _, c := range append([]string{"systemd"}, controllers...) {
+		dir, options := filepath.Join(root, c), c
+		if c == "systemd" {
+			options = "none,name=systemd"
+		}
+		m.dir(dir)
+		m.mount("cgroup", dir, "cgroup", 0, options)
+	}
+	return m.err()
+}
+
+// showSysctls: kubelet sets some that are the whole machine's. It is shown files that have the values already.
+func (b *bed) showSysctls(n node) error {
+	m := &mounts{}
+	dir := b.file("nodes", n.Name, "sysctl")
+	m.dir(dir)
+	for name, value := range map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10",
+		"kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"} {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "."))
+		m.errs = append(m.errs, os.WriteFile(file, []byte(value+"\n"), 0o644))
+		m.bind(file, "/proc/sys/"+name)
+	}
+	return m.err()
+}
+
+// network gives a node its address, and the ways to the pods of the others.
+func (b *bed) network(ctx context.Context, n node) error {
+	err := await(ctx, 30*time.Second, func() error {
+		_, err := os.Stat("/sys/class/net/eth0")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for being plugged in: %w", err)
+	}
+	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.address() + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"},
+		{"route", "add", "default", "via", addressCP}}
+	for _, other := range b.Nodes {
+		if other.Index != n.Index {
+			commands = append(commands, []string{"route", "add", other.pods(), "via", other.address()})
+		}
+	}
+	return errors.Join(ip(ctx, commands), forward())
+}
+
+func ip(ctx context.Context, commands [][]string) error {
+	for _, args := range commands {
+		if err := run(ctx, "ip", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forward lets this machine pass on packets that are not for it.
+func forward() error {
+	return errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
+}

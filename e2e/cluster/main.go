@@ -1,0 +1,86 @@
+//go:build linux
+
+// Command cluster makes a real Kubernetes of several nodes on one Linux machine, for end-to-end tests. Each node is a machine of
+// its own as far as Linux goes: its own network, mounts, processes, host name and control groups, with containerd, kubelet and
+// kube-proxy in it. The control plane is one more. Nothing is installed but a few Debian packages, and `cluster down` leaves
+// nothing behind: all that runs is in namespaces that end with their first process, and all files are in one folder.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/e2e/binaries"
+)
+
+// The main goroutine stays with the first thread: where another one calls exec, the process has no namespaces for a moment, and
+// whoever looks for its network by its number finds none.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{Use: "cluster", Short: "A real Kubernetes of several nodes on this machine", SilenceUsage: true, SilenceErrors: true}
+	dir := root.PersistentFlags().String("dir", defaultDir(), "folder of the cluster; default: "+envDir)
+	var zones []string
+	add := func(use, short string, args cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
+		c := &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
+		root.AddCommand(c)
+		return c
+	}
+	up := add("up", "Make the cluster, or bring back what of it does not run", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		return up(ctx, newBed(*dir, zones))
+	})
+	up.Flags().StringSliceVar(&zones, "zones", defaultZones, "zones of the nodes; one node for each entry")
+	add("down", "End the cluster and remove all of it", cobra.NoArgs, func(ctx context.Context, _ []string) error { return down(ctx, *dir) })
+	add("kubeconfig", "Print the path of a kubeconfig for the cluster", cobra.NoArgs, func(context.Context, []string) error {
+		b, err := openBed(*dir)
+		if err == nil {
+			fmt.Println(b.kubeconfig())
+		}
+		return err
+	})
+	add("load-image ARCHIVE...", "Give OCI archives to all nodes", cobra.MinimumNArgs(1), func(ctx context.Context, archives []string) error {
+		b, err := openBed(*dir)
+		if err != nil {
+			return err
+		}
+		return b.loadImages(ctx, archives)
+	})
+	add("stop-node NODE", "End a node as a power cut does", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+		b, n, err := openNode(*dir, args[0])
+		if err != nil {
+			return err
+		}
+		return b.stopMachine(ctx, n.Name)
+	})
+	add("start-node NODE", "Start a node that was stopped", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+		b, n, err := openNode(*dir, args[0])
+		if err != nil {
+			return err
+		}
+		return b.startNode(ctx, n)
+	})
+	add("build", "Build the programs of Kubernetes from their Go modules", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		return binaries.Build(ctx, os.Stdout)
+	})
+	addImageCommands(add)
+	machine := add("machine NAME", "Be the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {
+		return beMachine(*dir, args[0])
+	})
+	machine.Hidden = true
+	return root
+}
