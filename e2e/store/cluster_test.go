@@ -140,7 +140,7 @@ func (u user) sample() string {
 	if len(zones) < 6 {
 		u.Fatalf("the sample needs nodes in six zones; there are only %q", zones)
 	}
-	replace := []string{"docker.io/library/redis:7.4", imageRedis}
+	replace := []string{"redis:7.4", imageRedis}
 	for i, zone := range zones[:6] {
 		replace = append(replace, "[zone-"+string(rune('a'+i))+"]", "["+zone+"]")
 	}
