@@ -112,7 +112,9 @@ type Paper struct {
 	Command string `json:"command"`
 	Date    string `json:"date"`
 
-	Sections    []string `json:"sections"`
+	Sections []string `json:"sections"`
+	// Unmeasured are the sections that failed, each with its error.
+	Unmeasured  []string `json:"unmeasured,omitempty"`
 	Rounds      int      `json:"rounds"`
 	Seconds     float64  `json:"secondsPerRound"`
 	Clients     int      `json:"clients"`
@@ -214,7 +216,16 @@ func (p *paperRun) run(ctx context.Context) error {
 	for i, s := range sections {
 		say(p.o.Progress, "%s (section %d of %d, about %s left)", s.title, i+1, len(sections), left.Round(10*time.Second))
 		if err := s.measure(ctx); err != nil {
-			return fmt.Errorf("section %s: %w", s.name, err)
+			err = fmt.Errorf("section %s: %w", s.name, err)
+			if i == 0 || ctx.Err() != nil {
+				return err
+			}
+			// What was measured until here is not to be lost.
+			p.res.Unmeasured = append(p.res.Unmeasured, err.Error())
+			say(p.o.Progress, "%s; going on", err)
+			if err := p.fleet.keep(nil); err != nil {
+				return err
+			}
 		}
 		left -= s.estimate
 		var needed []systemSpec

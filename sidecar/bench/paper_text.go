@@ -20,11 +20,15 @@ func (p *Paper) Text(out io.Writer) {
 
 // setting says what was measured, and on what.
 func (p *Paper) setting() string {
+	failed := ""
+	for _, u := range p.Unmeasured {
+		failed += "\nNot measured: " + u
+	}
 	return fmt.Sprintf("%s; commit %s; %s\n%s\n%d data centres in %d rings with emulated WAN; zipfian %.2f over %d keys of %d "+
 		"bytes, each data centre has read %.2g times\n"+
 		"that many before; closed loop with %.3g ms of thought; %d rounds of %.2g s or a part of it, in turn: mean ±standard "+
 		"deviation.\n"+
 		"Took %.0f s, while other work had %.2f of the cores.",
 		p.Machine, p.Commit, p.Date, p.Command, p.DataCenters, p.Rings, p.Theta, p.Keys, p.ValueBytes, p.WarmReads, p.ThinkMs,
-		p.Rounds, p.Seconds, p.TookSeconds, p.OthersCores)
+		p.Rounds, p.Seconds, p.TookSeconds, p.OthersCores) + failed
 }
