@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,8 +143,15 @@ func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
 		if i == 0 && !strings.Contains(out, "kubectl get causalstore try --watch") {
 			t.Errorf("the notes do not say what to do next:\n%s", out)
 		}
-		if _, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1"); err != nil {
-			t.Errorf("after helm %s the CRD is not served: %v", step[0], err)
+		// It is served a moment after its definition is there.
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			_, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1")
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after helm %s the CRD is not served: %v", step[0], err)
+			}
 		}
 	}
 	if all, err := client.AppsV1().Deployments("causalstore-system").List(t.Context(),

@@ -60,9 +60,8 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.Namespace = "default"
-	if err := c.Create(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
+	// A resource is served a moment after its definition is there.
+	await(t, ended, func() error { return client.IgnoreAlreadyExists(c.Create(t.Context(), store)) })
 	await(t, ended, func() error {
 		s := &corev1.Service{}
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, s)
