@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,16 +42,23 @@ func TestAnAcknowledgementOfAPutThatWasNotSentAgainYetKeepsTheLaneGoing(t *testi
 	if got := putsSent(c); len(got) != 1 || got[0] != 1 {
 		t.Fatalf("sent %v; want the first", got)
 	}
-	late := Message{Kind: KindPutAck, From: topology.Node{Part: topology.Middleman}, Epoch: 1, Versions: []Version{{HLC: 2, Origin: 1}, {HLC: 3, Origin: 1}}}
-	c.Step(Now{}, &late)
-	putsSent(c)
-	c.Tick(Now{Mono: int64(time.Minute)})
+	ack := func(now Now, hlc HLC) {
+		c.Step(now, &Message{Kind: KindPutAck, From: topology.Node{Part: topology.Middleman}, Epoch: 1, Versions: []Version{{HLC: hlc, Origin: 1}}})
+	}
+	ack(Now{}, 2) // of what the life before this one had sent
+	if got := putsSent(c); len(got) != 0 {
+		t.Fatalf("sent %v; the window is full with the first", got)
+	}
+	later := Now{Mono: int64(time.Minute)}
+	c.Tick(later)
 	if got := putsSent(c); len(got) != 1 || got[0] != 1 {
 		t.Fatalf("sent %v again; want the first, which was not acknowledged", got)
 	}
-	first := late
-	first.Versions = []Version{{HLC: 1, Origin: 1}}
-	c.Step(Now{Mono: int64(time.Minute)}, &first)
+	ack(later, 1)
+	if got := putsSent(c); !slices.Contains(got, 3) {
+		t.Fatalf("sent %v; want the third, since there is room again", got)
+	}
+	ack(later, 3)
 	if writes, _ := c.Pending(); writes != 0 {
 		t.Fatalf("%d writes are incomplete; want none", writes)
 	}
