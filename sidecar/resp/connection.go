@@ -69,11 +69,13 @@ func (c *connection) serve() {
 		case err != nil:
 			c.malformed(err)
 		case args == nil && c.in.excess.limit == withinLimits:
-			// Nothing more to execute: what was collected goes out before this waits for the client.
+			// Nothing more to execute: what was collected goes out before this waits for the client. A reply that does not go out
+			// at once lets commands in, and the client may be waiting for their replies.
+			had := c.in.buffered()
 			c.settle()
 			c.out.flush()
 			c.report()
-			if !c.fill() {
+			if c.in.buffered() == had && !c.fill() {
 				return
 			}
 		default:

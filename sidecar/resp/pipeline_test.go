@@ -1,7 +1,12 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +151,49 @@ func TestAPipelineIsTakenInWhileItsRepliesDoNotFitIntoTheSocket(t *testing.T) {
 		if got := p.reply(); !strings.Contains(got, fmt.Sprint(i, "....")) {
 			t.Fatalf("reply %d is %.20q", i, got)
 		}
+	}
+}
+
+// sluggish is a socket whose first write does not fit, during which the rest of a pipeline arrives.
+type sluggish struct {
+	net.Conn
+	arriving [][]byte
+	stalled  bool
+	taken    bytes.Buffer
+}
+
+func (s *sluggish) Read(b []byte) (int, error) {
+	if len(s.arriving) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, s.arriving[0])
+	s.arriving = s.arriving[1:]
+	return n, nil
+}
+
+func (s *sluggish) Write(b []byte) (int, error) {
+	if !s.stalled {
+		s.stalled = true
+		return 0, os.ErrDeadlineExceeded
+	}
+	return s.taken.Write(b)
+}
+
+func (*sluggish) SetReadDeadline(time.Time) error  { return nil }
+func (*sluggish) SetWriteDeadline(time.Time) error { return nil }
+func (*sluggish) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*sluggish) Close() error                     { return nil }
+
+// A client that has sent all of its pipeline sends nothing more until it has all replies.
+func TestCommandsTakenInWhileTheLastRepliesWentOutAreExecutedBeforeTheClientIsWaitedFor(t *testing.T) {
+	s, err := NewServer(Options{Backend: newMemory(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := &sluggish{arriving: [][]byte{frameOf("SET", "a", "1"), frameOf("GET", "a")}}
+	newConnection(s, socket, 1).serve()
+	if got := socket.taken.String(); got != "+OK\r\n$1\r\n1\r\n" {
+		t.Errorf("replies %q; want those of both commands", got)
 	}
 }
 
