@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -91,19 +92,36 @@ func incomplete(st local.State) (n int) {
 	return n
 }
 
+// stuck is how long a deployment may bring none of its writes home before draining it counts as failed.
+const stuck = 2 * time.Minute
+
 // drain waits until every accepted write is complete, and returns how many were not and how long it took.
 func (d *deployment) drain(ctx context.Context) (backlog int, took time.Duration, err error) {
 	start := time.Now()
-	st, err := d.state(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	backlog = incomplete(st)
-	err = d.await(ctx, 2*time.Minute, func() bool {
+	moved, left := start, math.MaxInt
+	for first := true; ; first = false {
 		st, err := d.state(ctx)
-		return err == nil && incomplete(st) == 0
-	})
-	return backlog, time.Since(start), err
+		if err != nil {
+			return backlog, 0, err
+		}
+		n, now := incomplete(st), time.Now()
+		if first {
+			backlog = n
+		}
+		switch {
+		case n == 0:
+			return backlog, now.Sub(start), nil
+		case n < left:
+			moved, left = now, n
+		case now.Sub(moved) > stuck:
+			return backlog, now.Sub(start), fmt.Errorf("%d writes have not come everywhere, and none has in the last %s", n, stuck)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return backlog, now.Sub(start), ctx.Err()
+		}
+	}
 }
 
 // allocations are what a Go process has allocated since its start.
