@@ -82,6 +82,7 @@ type waiter struct {
 type Cache struct {
 	outbox
 	cfg     CacheConfig
+	maps    mapping
 	routes  *Routes
 	lru     *simplelru.LRU[uint64, *entry]
 	bytes   int
@@ -113,7 +114,9 @@ type CacheStats struct {
 
 // NewCache makes an empty cache.
 func NewCache(cfg CacheConfig) *Cache {
-	c := &Cache{cfg: cfg, routes: NewRoutes(cfg.Topology, cfg.Self.DC), flights: map[flightKey]*flight{},
+	maps := newMapping(cfg.Topology)
+	cfg.Topology = maps.view
+	c := &Cache{cfg: cfg, maps: maps, routes: NewRoutes(cfg.Topology, cfg.Self.DC), flights: map[flightKey]*flight{},
 		byID: map[uint64]*flight{}, sources: map[topology.Node]*source{}}
 	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
 	if err != nil {
@@ -135,6 +138,9 @@ func (e *entry) valid(now Now) bool { return e.epoch == e.from.epoch && now.Mono
 
 // Step takes one message.
 func (c *Cache) Step(now Now, m *Message) {
+	if _, switched := c.maps.heard(m); switched {
+		c.useMap()
+	}
 	switch m.Kind {
 	case KindGet:
 		c.get(now, m)
@@ -364,6 +370,7 @@ func (c *Cache) insert(now Now, key string, m *Message, s *source) {
 
 // Tick renews leases and sends flights that were not answered another way.
 func (c *Cache) Tick(now Now) {
+	c.maps.ask(now, c.cfg.Self, c.send)
 	for _, s := range c.sorted {
 		c.renew(now, s)
 	}

@@ -67,6 +67,7 @@ type write struct {
 type Coordinator struct {
 	outbox
 	cfg    CoordinatorConfig
+	maps   mapping
 	origin topology.Origin
 	rings  topology.RingSet
 	clock  Clock
@@ -121,13 +122,17 @@ const maxLineages = 1 << 16
 // NewCoordinator makes a coordinator from what its log holds: replay are the appended messages in order, and nextIndex is
 // the index that the log gives to the next append.
 func NewCoordinator(cfg CoordinatorConfig, now Now, replay []Message, nextIndex uint64) *Coordinator {
+	maps := newMapping(cfg.Topology)
+	cfg.Topology = maps.view
 	t := cfg.Topology
 	c := &Coordinator{
-		cfg: cfg, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: NewStability(t),
+		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: NewStability(t),
 		byHLC: map[HLC]*write{}, cursor: make([]int, len(t.Rings)), sessions: map[client]*lineage{},
 		lanes: map[topology.Node]*lane{}, nextIndex: nextIndex, durable: nextIndex - 1,
 	}
-	c.makeLanes()
+	for r := range t.Rings {
+		c.makeLanes(topology.RingID(r))
+	}
 	if t.Leader(cfg.Self.DC) == cfg.Self {
 		c.leader = newLeader(cfg, c.known)
 	}
@@ -184,6 +189,9 @@ func (c *Coordinator) insert(w *write) {
 
 // Step takes one message.
 func (c *Coordinator) Step(now Now, m *Message) {
+	if ring, switched := c.maps.heard(m); switched {
+		c.remap(now, ring)
+	}
 	switch m.Kind {
 	case KindPut:
 		c.put(now, m)

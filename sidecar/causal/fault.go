@@ -49,6 +49,11 @@ const (
 	SnapshotBound                         // session: a bound session uses a snapshot cut
 	MGetOneRound                          // session: MGET takes what it finds first
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
+	ServeMoved                            // middleman: reads of slots that it has given away are answered
+	AnyMap                                // middleman: lanes of another map count as those of its own
+	MoveWithoutRest                       // mover: what was written while slots were copied is not fetched
+	MoveOntoOld                           // mover: what is held of slots from an earlier time stays, here and there
+	JoinFresh                             // mover: copies in caches of what the former owner held are forgotten
 	faultEnd
 )
 
@@ -58,7 +63,8 @@ var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early"
 	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write",
 	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
 	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
-	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last"}
+	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last", "serve-moved", "any-map", "move-without-rest",
+	"move-onto-old", "join-fresh"}
 
 func (f Fault) String() string { return faultNames[f] }
 

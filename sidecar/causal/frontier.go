@@ -29,6 +29,7 @@ type inlane struct {
 	cleaned  map[HLC]struct{}
 	target   HLC // after a restart: what must be received before all that was received earlier is here again
 	synced   bool
+	strange  bool // the coordinator sends by another map
 }
 
 type earlyPut struct{ previous, hlc HLC }
@@ -170,6 +171,9 @@ func (m *Middleman) moved(now Now, o topology.Origin) {
 
 // frontier takes another shard's word.
 func (m *Middleman) frontier(now Now, msg *Message) {
+	if !m.sameSlots(msg) {
+		return
+	}
 	for _, e := range msg.Vectors {
 		if len(e.RV) == 1 && int(e.Origin) < len(m.lanes) {
 			m.raise(now, m.front(msg.From, e.Origin), e.RV[0], e.SV)
@@ -198,27 +202,29 @@ func (m *Middleman) tellRing(now Now) {
 		return
 	}
 	for _, n := range m.peers {
-		m.send(Message{Kind: KindFrontier, From: m.cfg.Self, To: n, Vectors: vectors})
+		m.send(Message{Kind: KindFrontier, From: m.cfg.Self, To: n, Vectors: vectors, Map: m.slots()})
 	}
 }
 
-// hello asks the coordinators to send again what was received before a restart and is not written.
+// hello asks the coordinators to send again what was received before a restart and is not written, and tells those that
+// send by another map which one is in use here.
 func (m *Middleman) hello(now Now) {
 	if now.Mono < m.helloAt {
 		return
 	}
 	m.helloAt = now.Mono + int64(helloEvery)
 	for o := 1; o < len(m.lanes); o++ {
-		if !m.lanes[o].synced {
+		if l := m.lanes[o]; !l.synced || l.strange {
+			l.strange = false
 			to := m.cfg.Topology.CoordinatorOf(topology.Origin(o))
-			m.send(Message{Kind: KindLaneHello, From: m.cfg.Self, To: to, Epoch: m.cfg.Incarnation})
+			m.send(Message{Kind: KindLaneHello, From: m.cfg.Self, To: to, Epoch: m.cfg.Incarnation, Map: m.slots()})
 		}
 	}
 }
 
 func (m *Middleman) laneSync(now Now, msg *Message) {
-	if msg.Epoch != m.cfg.Incarnation {
-		return // an answer to an earlier life
+	if msg.Epoch != m.cfg.Incarnation || !m.sameSlots(msg) {
+		return // an answer to an earlier life, or of another lane
 	}
 	o := m.cfg.Topology.OriginOf(msg.From)
 	l := m.lanes[o]

@@ -1,6 +1,10 @@
 package causal
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
 
 // keyQueue serialises what touches one key: reads may overlap each other, a write is alone. So reading a value and
 // registering its copy are one step, and so are writing and taking the list of copies (PROTOCOL §5).
@@ -143,10 +147,24 @@ func (m *Middleman) read(now Now, msg *Message) {
 	if msg.Kind == KindFill && !m.streamCurrent(now, msg) {
 		return
 	}
+	if !m.local(topology.SlotOf(msg.Key)) && !m.cfg.Broken.has(ServeMoved) {
+		m.refuseMoved(now, msg)
+		return
+	}
 	if m.hold(now, msg) {
 		return
 	}
 	m.submit(now, &keyOp{key: msg.Key, msg: *msg})
+}
+
+// refuseMoved: another middleman owns the slot. The answer names the map in use here, from which the reader learns which.
+func (m *Middleman) refuseMoved(now Now, msg *Message) {
+	reply := Message{Kind: KindGetReply, From: m.cfg.Self, To: msg.From, ID: msg.ID, Ring: m.ring, Key: msg.Key, Err: ErrMoved, Map: m.slots()}
+	if msg.Kind == KindFill {
+		m.fillReply(now, msg, reply)
+		return
+	}
+	m.send(reply)
 }
 
 func (m *Middleman) readStep(now Now, o *keyOp, r StorageResult) {

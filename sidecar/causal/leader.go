@@ -94,7 +94,7 @@ func (l *Leader) exchange(now Now) {
 func (l *Leader) toNodes(now Now, m Message) {
 	part, n := topology.Cache, l.topo.DCs[l.self.DC].Caches
 	if m.Kind == KindVectors {
-		part, n = topology.Middleman, l.topo.DCs[l.self.DC].Shards
+		part, n = topology.Middleman, l.topo.DCs[l.self.DC].Middlemen()
 		for i := 1; i < l.topo.DCs[l.self.DC].Coordinators; i++ {
 			m.To = topology.Node{DC: l.self.DC, Part: topology.Coordinator, Index: uint64(i)}
 			l.send(m)

@@ -15,27 +15,27 @@ const (
 
 	// Reads.
 	KindGet       // sidecar -> middleman or cache: ID Key Cut(everything at or below is complete) VersionOnly Older HLC(greatest seen, if it is bound or Older)
-	KindGetReply  // -> sidecar: ID Record Status Ring Hit Err
+	KindGetReply  // -> sidecar: ID Record Status Ring Hit Err Map(with ErrMoved)
 	KindFill      // cache -> middleman: ID Key Epoch Older Cut HLC
-	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Epoch Seq Cut(HLC of the next version, if there is one)
+	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Map(with ErrMoved) Epoch Seq Cut(HLC of the next version, if there is one)
 
 	// Writes.
 	KindPut      // sidecar -> coordinator: ID Session Seq Key Record.Value HLC(floor) Deps
 	KindPutReply // coordinator -> sidecar: ID Record.Version Err
 	KindComplete // coordinator -> sidecar: Session Versions
 	KindPutAfter // coordinator -> middleman: Key Record Deps HLC(of the one before it for this shard) Cut(all up to here acknowledged)
-	//               Seq(how many of the last Deps are lanes, not single writes) Clean(it is complete already)
+	//               Seq(how many of the last Deps are lanes, not single writes) Clean(it is complete already) Map(that the lane is of)
 	KindPutAck    // middleman -> coordinator: Versions Epoch(incarnation)
 	KindStable    // coordinator -> middleman: HLC(SV of the origin) Versions(complete, above it)
-	KindLaneHello // middleman -> coordinator, after a restart: Epoch(incarnation) : send again what I may have lost
-	KindLaneSync  // coordinator -> middleman: Epoch HLC(newest write for this shard that was sent) Cut(all up to here acknowledged)
+	KindLaneHello // middleman -> coordinator, after a restart: Epoch(incarnation) Map : send again what I may have lost
+	KindLaneSync  // coordinator -> middleman: Epoch HLC(newest write for this shard that was sent) Cut(all up to here acknowledged) Map
 	KindLogGet    // sidecar -> coordinator: ID Record.Version
 	KindLogReply  // coordinator -> sidecar: ID Record Err(NotFound once complete)
 
 	// Dependencies.
 	KindDepCheck  // middleman or sidecar -> middleman: Versions[0] : tell me when it is processed, and when it is clean
 	KindDepStatus // middleman -> asker: Versions[0] Ring Clean
-	KindFrontier  // middleman -> middlemen of its ring: Vectors(by origin: RV[0] received, SV locally clean)
+	KindFrontier  // middleman -> middlemen of its ring: Vectors(by origin: RV[0] received, SV locally clean) Map
 
 	// Caches.
 	KindStreamOpen    // cache -> middleman: Epoch Session(incarnation of the middleman)
@@ -48,8 +48,8 @@ const (
 	// Stability.
 	KindVectors   // coordinator -> leader -> leaders -> nodes: Vectors
 	KindSubscribe // sidecar -> leader: send me the vectors for a while
-	KindPing      // leader -> middleman: ID
-	KindPong      // middleman -> leader: ID
+	KindPing      // leader, or anybody while a ring changes -> middleman: ID
+	KindPong      // middleman -> who asked: ID Map
 	KindLatencies // leader -> nodes of its DC: Latencies
 
 	// Sizes.
@@ -57,12 +57,17 @@ const (
 	KindCount      // sidecar -> middleman: ID
 	KindCountReply // middleman -> sidecar: ID Seq(keys)
 
+	// Changes of shards.
+	KindPull   // middleman that takes slots in -> one that gives them away: see Mover
+	KindPulled // and back
+
 	kindEnd
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
-	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "cut", "count", "count-reply"}
+	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "cut", "count", "count-reply",
+	"pull", "pulled"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -86,10 +91,11 @@ const (
 	ErrUnknown             // the put may or may not have been accepted
 	ErrStale               // a put that was overtaken by a later one of its session; nothing was done
 	ErrStarting            // the node is not ready yet
+	ErrMoved               // the slot of the key belongs to another middleman
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable", "outcome unknown",
-	"stale", "starting"}
+	"stale", "starting", "moved"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {
@@ -117,6 +123,7 @@ type Message struct {
 	Hit         bool // KindGetReply: answered from the cache
 	VersionOnly bool // KindGet: the value is not wanted
 	Older       bool // KindGet, KindFill: the newest version at or below Cut and HLC, not the newest of all
+	Map         topology.MapID
 
 	From, To topology.Node
 	ID       uint64
@@ -134,4 +141,5 @@ type Message struct {
 	Versions  []Version
 	Vectors   []VectorEntry
 	Latencies []float64 // milliseconds, by DC; negative: unreachable
+	Moved     []Moved
 }

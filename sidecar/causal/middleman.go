@@ -17,6 +17,9 @@ type MiddlemanConfig struct {
 	Horizon HLC
 	// Fresh says that the storage has never been used, so that no cache can hold anything of it.
 	Fresh bool
+	// TookIn says that slots were taken in from others: until their leases have run out, caches may hold copies that they
+	// got from those, of which nothing is known here.
+	TookIn bool
 	// Lease is how long a cache may use what it got without hearing from the middleman again. It must be the same for all
 	// parts, and may be lowered only while no middleman runs.
 	Lease time.Duration
@@ -125,6 +128,9 @@ type Middleman struct {
 	olderAt    map[uint64]olderCopies
 	olderWhole HLC   // up to where the ring had everything when they were last gone through
 	olderUntil int64 // somebody reads them
+	// held are puts that are not acknowledged before others' leases have run out.
+	held      []*put
+	heldUntil int64
 	// invalidating counts, by key hash, the waits in all streams' pending.
 	invalidating map[uint64]int
 	streams      map[topology.Node]*stream
@@ -174,11 +180,9 @@ func NewMiddleman(cfg MiddlemanConfig, now Now) *Middleman {
 	for o := range m.lanes {
 		m.lanes[o] = &inlane{cleaned: map[HLC]struct{}{}, synced: cfg.Fresh}
 	}
-	for _, dc := range t.Rings[m.ring].DCs {
-		for i := range t.DCs[dc].Shards {
-			if n := (topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}); n != cfg.Self {
-				m.peers = append(m.peers, n)
-			}
+	for _, n := range t.Members(m.ring) {
+		if n != cfg.Self {
+			m.peers = append(m.peers, n)
 		}
 	}
 	t.Nodes(func(n topology.Node) {
@@ -193,6 +197,9 @@ func NewMiddleman(cfg MiddlemanConfig, now Now) *Middleman {
 		m.streams[n] = s
 		m.caches = append(m.caches, n)
 	})
+	if cfg.TookIn && !cfg.Broken.has(JoinFresh) {
+		m.heldUntil = now.Mono + int64(cfg.Lease)
+	}
 	if cfg.Broken != 0 {
 		m.faultLatest, m.faultMarked = map[string]Version{}, map[string]bool{}
 	}
@@ -229,8 +236,17 @@ func (m *Middleman) Step(now Now, msg *Message) {
 	case KindCount:
 		m.request(StorageOp{Kind: StorageCount}, &keyOp{msg: *msg})
 	case KindPing:
-		m.send(Message{Kind: KindPong, From: m.cfg.Self, To: msg.From, ID: msg.ID})
+		m.send(Message{Kind: KindPong, From: m.cfg.Self, To: msg.From, ID: msg.ID, Map: m.slots()})
 	}
+}
+
+// slots names the map from slots to middlemen by which this one owns what it does. As long as it runs that is the same.
+func (m *Middleman) slots() topology.MapID { return m.cfg.Topology.Map(m.ring) }
+
+// sameSlots reports whether a message was sent by the map that is in use here. What follows the lanes of another map says
+// nothing about these: a write that has come before on the one may not have on the other.
+func (m *Middleman) sameSlots(msg *Message) bool {
+	return msg.Map == m.slots() || m.cfg.Broken.has(AnyMap)
 }
 
 // Take appends the messages to be sent to dst and empties the outbox. Acknowledgements go out as one message per
@@ -347,6 +363,7 @@ func (m *Middleman) Tick(now Now) {
 		m.solicit()
 	}
 	m.expireLeases(now)
+	m.letGo(now)
 	m.askAgain(now)
 	m.hello(now)
 	m.tellRing(now)

@@ -26,16 +26,14 @@ type lane struct {
 	complete []Version // to be marked stable at the next publication
 }
 
-// makeLanes makes one to every shard of every ring.
-func (c *Coordinator) makeLanes() {
-	for r := range c.cfg.Topology.Rings {
-		for slot := range topology.Slots {
-			mm := c.cfg.Topology.Owner(topology.RingID(r), topology.Slot(slot))
-			if c.lanes[mm] == nil {
-				l := &lane{mm: mm, ring: topology.RingID(r), index: len(c.laneOrder), slot: topology.Slot(slot)}
-				c.lanes[mm] = l
-				c.laneOrder = append(c.laneOrder, l)
-			}
+// makeLanes makes one to every shard of a ring.
+func (c *Coordinator) makeLanes(r topology.RingID) {
+	for slot := range topology.Slots {
+		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
+		if c.lanes[mm] == nil {
+			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot)}
+			c.lanes[mm] = l
+			c.laneOrder = append(c.laneOrder, l)
 		}
 	}
 }
@@ -99,7 +97,8 @@ func (c *Coordinator) putAfter(l *lane, i int) {
 	}
 	if w.acked == c.rings {
 		// Complete, and its value is gone: it only keeps the lane together.
-		c.send(Message{Kind: KindPutAfter, From: c.cfg.Self, To: l.mm, Record: w.rec, Clean: true, HLC: previous, Cut: l.base})
+		c.send(Message{Kind: KindPutAfter, From: c.cfg.Self, To: l.mm, Record: w.rec, Clean: true, HLC: previous, Cut: l.base,
+			Map: c.cfg.Topology.Map(l.ring)})
 		return
 	}
 	deps := make([]Dep, 0, len(w.deps)+2)
@@ -115,7 +114,7 @@ func (c *Coordinator) putAfter(l *lane, i int) {
 		}
 	}
 	c.send(Message{Kind: KindPutAfter, From: c.cfg.Self, To: l.mm, Key: w.key, Record: w.rec, Deps: deps, Seq: uint64(len(deps) - byID),
-		HLC: previous, Cut: l.base})
+		HLC: previous, Cut: l.base, Map: c.cfg.Topology.Map(l.ring)})
 }
 
 func (c *Coordinator) inRing(r topology.RingID, v Version) bool {
@@ -139,10 +138,12 @@ func (c *Coordinator) acknowledged(now Now, m *Message) {
 			continue
 		}
 		w.acked = w.acked.With(l.ring)
-		if l.sent(w) {
-			l.inflight--
+		// The slot may have been moved since the middleman took the put; it was processed all the same.
+		if at := c.laneTo(l.ring, w.slot); at.sent(w) {
+			at.inflight--
+			at.backoff = 0
 		}
-		l.backoff, c.progress = 0, true
+		c.progress = true
 		if w.acked == c.rings {
 			c.completed(w)
 		}
@@ -185,7 +186,7 @@ func (c *Coordinator) meet(now Now, l *lane, incarnation uint64) {
 // this coordinator has sent counts too, so all that is durable does.
 func (c *Coordinator) introduce(now Now, m *Message) {
 	l := c.lanes[m.From]
-	if l == nil {
+	if l == nil || m.Map != c.cfg.Topology.Map(l.ring) {
 		return
 	}
 	c.resend(now, l, true)
@@ -197,7 +198,7 @@ func (c *Coordinator) introduce(now Now, m *Message) {
 			break
 		}
 	}
-	c.send(Message{Kind: KindLaneSync, From: c.cfg.Self, To: l.mm, Epoch: m.Epoch, HLC: upTo, Cut: l.base})
+	c.send(Message{Kind: KindLaneSync, From: c.cfg.Self, To: l.mm, Epoch: m.Epoch, HLC: upTo, Cut: l.base, Map: m.Map})
 }
 
 // completed tells the session and prepares the stable marks.

@@ -3,6 +3,7 @@ package causal
 // Tick does what is due: resends, publication of the vectors, and the checkpoint in the log.
 func (c *Coordinator) Tick(now Now) {
 	c.checkpoint(now)
+	c.maps.ask(now, c.cfg.Self, c.send)
 	for _, l := range c.laneOrder {
 		if l.inflight > 0 && now.Mono >= l.resendAt {
 			l.backoff = min(l.backoff+1, 3)

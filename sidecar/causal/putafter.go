@@ -42,6 +42,10 @@ func (m *Middleman) putAfter(now Now, msg *Message) {
 		return // a coordinator that this topology does not know
 	}
 	lane := m.lanes[v.Origin]
+	if !m.sameSlots(msg) {
+		lane.strange = true // it will hear which map is in use here
+		return
+	}
 	if msg.Clean || m.cleanHere(v, topology.SlotOf(msg.Key)) {
 		if !msg.Clean {
 			m.ack(msg.From, v)
@@ -214,6 +218,9 @@ func (m *Middleman) settled(now Now, v Version) {
 // depCheck answers at once what is known, and the rest when it happens.
 func (m *Middleman) depCheck(now Now, msg *Message) {
 	v := msg.Versions[0]
+	if !m.local(topology.Slot(msg.Seq)) {
+		return // who asks will learn who owns it
+	}
 	if m.cleanHere(v, topology.Slot(msg.Seq)) || m.cfg.Broken.has(DepByGreater) && m.greaterInSlot(topology.Slot(msg.Seq), v) {
 		m.depStatus(msg.From, v, true)
 		return

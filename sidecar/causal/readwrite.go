@@ -287,12 +287,9 @@ func (s *Sidecar) unpark(now Now) {
 func (s *Sidecar) count(c *call) {
 	t := s.cfg.Topology
 	c.multi = &multi{}
-	for _, dc := range t.Rings[t.RingOf(s.cfg.Self.DC)].DCs {
-		for i := range t.DCs[dc].Shards {
-			c.multi.left++
-			mm := topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}
-			c.multi.reqs = append(c.multi.reqs, s.ask(c, 0, Message{Kind: KindCount, To: mm}))
-		}
+	for _, mm := range t.Members(t.RingOf(s.cfg.Self.DC)) {
+		c.multi.left++
+		c.multi.reqs = append(c.multi.reqs, s.ask(c, 0, Message{Kind: KindCount, To: mm}))
 	}
 }
 

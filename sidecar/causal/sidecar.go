@@ -41,6 +41,7 @@ type request struct {
 type Sidecar struct {
 	outbox
 	cfg       SidecarConfig
+	maps      mapping
 	home      topology.RingSet // the rings that sessions may read
 	known     *Stability
 	routes    *Routes
@@ -66,8 +67,10 @@ type Sidecar struct {
 
 // NewSidecar makes a sidecar without sessions.
 func NewSidecar(cfg SidecarConfig) *Sidecar {
+	maps := newMapping(cfg.Topology)
+	cfg.Topology = maps.view
 	s := &Sidecar{
-		cfg: cfg, home: cfg.Topology.AllRings(), known: NewStability(cfg.Topology), routes: NewRoutes(cfg.Topology, cfg.Self.DC),
+		cfg: cfg, maps: maps, home: cfg.Topology.AllRings(), known: NewStability(cfg.Topology), routes: NewRoutes(cfg.Topology, cfg.Self.DC),
 		sessions: map[uint64]*session{}, requests: map[uint64]request{}, suspect: map[topology.Node]int64{},
 	}
 	if cfg.Static {
@@ -217,6 +220,9 @@ func (s *Sidecar) ask(c *call, i int, m Message) uint64 {
 
 // Step takes one message.
 func (s *Sidecar) Step(now Now, m *Message) {
+	if _, switched := s.maps.heard(m); switched {
+		s.useMap()
+	}
 	switch m.Kind {
 	case KindGetReply, KindLogReply, KindPutReply, KindCountReply:
 		r, ok := s.requests[m.ID]
@@ -326,6 +332,7 @@ func (s *Sidecar) Tick(now Now) {
 	if s.cfg.Snapshot {
 		s.vectorsMoved(now) // a cut may be due
 	}
+	s.maps.ask(now, s.cfg.Self, s.send)
 	if now.Mono >= s.askAt {
 		s.askAt = now.Mono + int64(subscription/4)
 		s.send(Message{Kind: KindSubscribe, From: s.cfg.Self, To: s.cfg.Topology.Leader(s.cfg.Self.DC)})

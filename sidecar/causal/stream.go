@@ -224,6 +224,23 @@ func (m *Middleman) invalidate(now Now, p *put, superseded bool) {
 			m.waitFor(now, s, ^uint64(0), hash, p)
 		}
 	}
+	if now.Mono < m.heldUntil {
+		p.waits++
+		m.held = append(m.held, p)
+	}
+}
+
+// letGo ends the wait for leases that others gave for slots which were taken in from them.
+func (m *Middleman) letGo(now Now) {
+	if len(m.held) == 0 || now.Mono < m.heldUntil {
+		return
+	}
+	for _, p := range m.held {
+		p.waits--
+		m.locallyClean(now, p)
+		m.maybeAck(now, p)
+	}
+	m.held = nil
 }
 
 // waitFor keeps pending in order of seq: a wait for an earlier message goes before the later ones.

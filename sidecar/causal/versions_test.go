@@ -97,7 +97,7 @@ func (r *rig) tick(d time.Duration) {
 
 // put writes and completes.
 func (r *rig) put(key string, h HLC, complete bool) {
-	r.m.Step(r.now, &Message{Kind: KindPutAfter, From: nCC, To: nMM, Key: key, Record: Record{Version{h, 1}, Value{Data: []byte("0123456789")}}})
+	r.m.Step(r.now, &Message{Kind: KindPutAfter, From: nCC, To: nMM, Map: r.topo.Map(0), Key: key, Record: Record{Version{h, 1}, Value{Data: []byte("0123456789")}}})
 	r.pump()
 	if complete {
 		r.sv(h)
@@ -187,7 +187,7 @@ func TestAForeignValueIsNotRememberedAsAnOlderVersion(t *testing.T) {
 	r := newRig(t)
 	r.put("x", HLCAt(1000), true)
 	// somebody writes past the middleman; then a proper write
-	r.m.Step(r.now, &Message{Kind: KindPutAfter, From: nCC, To: nMM, Key: "x", Record: Record{Version{HLCAt(2000), 1}, Value{}}})
+	r.m.Step(r.now, &Message{Kind: KindPutAfter, From: nCC, To: nMM, Map: r.topo.Map(0), Key: "x", Record: Record{Version{HLCAt(2000), 1}, Value{}}})
 	for _, o := range r.m.Ops(nil) {
 		r.m.StorageDone(r.now, StorageResult{ID: o.ID, Found: true, Foreign: true, Record: Record{Value: Value{Data: []byte("foreign")}}})
 	}

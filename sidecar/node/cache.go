@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
@@ -14,6 +15,11 @@ func NewCache(cfg causal.CacheConfig, clock Clock, net transport.Network) *Cache
 	c := &Cache{newHost(cfg.Self, clock, net)}
 	c.m = causal.NewCache(cfg)
 	return c
+}
+
+// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+func (c *Cache) SetTopology(t *topology.Topology) {
+	c.do(func(causal.Now) { c.m.(*causal.Cache).SetTopology(t) })
 }
 
 // Close stops the cache.

@@ -49,7 +49,7 @@ func (c *session) status() resp.Reply {
 		sv = m.Known().MinSV()
 	})
 	rings := resp.Array{}
-	for r, ring := range c.s.topo.Rings {
+	for r, ring := range c.s.topo.Load().Rings {
 		if st.Rings.Has(topology.RingID(r)) {
 			rings = append(rings, ring.Name)
 		}
@@ -58,13 +58,13 @@ func (c *session) status() resp.Reply {
 	if st.Bound > 0 {
 		bound = "yes"
 	}
-	dc := c.s.topo.DCs[c.s.dc]
+	dc := c.s.topo.Load().DCs[c.s.dc]
 	lag := int64(0)
 	if sv > 0 {
 		lag = time.Now().UnixMilli() - sv.WallMs()
 	}
 	return resp.Map{
-		"data-center", dc.Name, "ring", c.s.topo.Rings[dc.Ring].Name, "scope", string(c.s.scope),
+		"data-center", dc.Name, "ring", c.s.topo.Load().Rings[dc.Ring].Name, "scope", string(c.s.scope),
 		"bound", bound, "bound-by", st.Bound, "rings", rings, "incomplete-writes", st.Incomplete,
 		"last-source", c.latest.Source.String(), "last-status", c.latest.Status.String(), "stability-lag-ms", lag,
 	}
@@ -90,7 +90,7 @@ func (c *session) wait(args [][]byte) (resp.Reply, error) {
 		name := string(args[0])
 		if !strings.EqualFold(name, "all") {
 			found := false
-			for i, r := range c.s.topo.Rings {
+			for i, r := range c.s.topo.Load().Rings {
 				if r.Name == name {
 					ring, found = topology.RingID(i), true
 				}

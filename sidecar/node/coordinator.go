@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 	"github.com/causalstore/causalstore/sidecar/wal"
@@ -230,6 +231,11 @@ func (c *Coordinator) fail(err error) {
 	if c.failure != nil {
 		c.failure(err)
 	}
+}
+
+// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+func (c *Coordinator) SetTopology(t *topology.Topology) {
+	c.do(func(now causal.Now) { c.m.(*causal.Coordinator).SetTopology(now, t) })
 }
 
 // Close stops the coordinator after what was accepted is durable.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,35 +10,30 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
-// Middleman runs a causal.Middleman on a store.
+// Middleman runs a causal.Middleman on a store, and while the shards of its ring change a causal.Mover, which decides by
+// which topology it serves, and whether it serves at all.
 type Middleman struct {
 	*Host
+	o      MiddlemanOptions
 	store  storage.Store
-	inline bool
 	logger *slog.Logger
 	ctx    context.Context
 	cancel context.CancelFunc
+	fail   func(error)
 
-	ops     []causal.StorageOp
-	reads   storageQueue
-	writes  storageQueue
-	running sync.WaitGroup
+	shard   *shard
+	serving *serving           // nil while it does not serve
+	view    *topology.Topology // by which it serves
+	moves   []causal.MoveOp
+	some    sync.Cond // there are moves, or something else for follow to do
 	closing bool
-}
+	ended   sync.WaitGroup
 
-// storageQueue is requests that wait for the goroutine which carries them out, under Host.mu.
-type storageQueue struct {
-	ops  []causal.StorageOp
-	some sync.Cond
-}
-
-func (q *storageQueue) add(op causal.StorageOp) {
-	if q.ops = append(q.ops, op); len(q.ops) == 1 {
-		q.some.Signal()
-	}
+	horizon durableHorizon
 }
 
 // MiddlemanOptions is what a middleman runs on.
@@ -51,45 +45,67 @@ type MiddlemanOptions struct {
 	// InlineReads says that the store answers a read without waiting for another process.
 	InlineReads bool
 	Logger      *slog.Logger
+	// Fail is told when it cannot go on; it may be nil.
+	Fail func(error)
 }
 
 const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
+	metaStand       = "stand"
 )
 
 // storageTimeout bounds one call to the store.
 const storageTimeout = 10 * time.Second
 
-// NewMiddleman reads the middleman's own metadata from the store, and notes there that it has been started once more.
+// NewMiddleman starts a middleman. What it finds in the store says how far it had come when its ring changed last.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	incarnation, err := metaUint(ctx, o.Store, metaIncarnation)
-	if err != nil {
-		return nil, err
+	mm := &Middleman{Host: newHost(o.Config.Self, o.Clock, o.Net), o: o, store: o.Store, logger: o.Logger, fail: o.Fail, shard: &shard{}}
+	if mm.fail == nil {
+		mm.fail = func(error) {}
 	}
-	horizon, err := metaUint(ctx, o.Store, metaHorizon)
-	if err != nil {
-		return nil, err
-	}
-	o.Config.Fresh = incarnation == 0
-	o.Config.Incarnation, o.Config.Horizon = incarnation+1, causal.HLC(horizon)
-	if err := setMetaUint(ctx, o.Store, metaIncarnation, incarnation+1); err != nil {
-		return nil, err
-	}
-	mm := &Middleman{Host: newHost(o.Config.Self, o.Clock, o.Net), store: o.Store, inline: o.InlineReads, logger: o.Logger}
 	mm.ctx, mm.cancel = context.WithCancel(context.Background())
-	mm.reads.some.L, mm.writes.some.L = &mm.mu, &mm.mu
-	m := causal.NewMiddleman(o.Config, o.Clock())
-	mm.m = m
-	mm.collect = func() { mm.take(m) }
-	mm.running.Add(2)
-	go mm.loop(&mm.writes, mm.write)
-	go mm.loop(&mm.reads, mm.read)
-	if !o.Config.Fresh {
-		mm.running.Add(1)
-		go mm.findTombstones(m)
+	mm.some.L = &mm.mu
+	mm.m = mm.shard
+	mm.collect = mm.take
+	if err := mm.horizon.load(ctx, mm.store); err != nil {
+		return nil, err
 	}
+	mover, err := mm.newMover(ctx, o.Config.Topology)
+	if err != nil {
+		return nil, err
+	}
+	mm.shard.mover = mover
+	if view, ok := mm.serve(); ok {
+		if err := mm.start(ctx, view); err != nil {
+			return nil, err
+		}
+	}
+	mm.ended.Add(1)
+	go mm.follow()
 	return mm, nil
+}
+
+// start starts serving by a topology. The store is told that it has been started once more.
+func (mm *Middleman) start(ctx context.Context, view *topology.Topology) error {
+	incarnation, err := metaUint(ctx, mm.store, metaIncarnation)
+	if err != nil {
+		return err
+	}
+	config := mm.o.Config
+	config.Topology = view
+	// Of slots that it takes in, caches may hold what they got from who had them before.
+	config.Fresh = incarnation == 0 && mm.shard.mover == nil
+	config.TookIn = mm.shard.mover != nil && mm.shard.mover.TookIn()
+	config.Incarnation, config.Horizon = incarnation+1, mm.horizon.get()
+	if err := setMetaUint(ctx, mm.store, metaIncarnation, incarnation+1); err != nil {
+		return err
+	}
+	s := newServing(mm, causal.NewMiddleman(config, mm.clock()), !config.Fresh)
+	mm.mu.Lock()
+	mm.serving, mm.view, mm.shard.m = s, view, s.m
+	mm.mu.Unlock()
+	return nil
 }
 
 func metaUint(ctx context.Context, s storage.Store, name string) (uint64, error) {
@@ -114,158 +130,25 @@ func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) er
 	return nil
 }
 
-// take sorts the machine's storage requests. Reads of an embedded store are answered on the spot: it takes less than
-// waking another goroutine, and their answers may bring further requests.
-func (mm *Middleman) take(m *causal.Middleman) {
-	for {
-		mm.ops = m.Ops(mm.ops[:0])
-		if len(mm.ops) == 0 {
-			return
-		}
-		for _, op := range mm.ops {
-			switch {
-			case op.Kind == causal.StorageRead && mm.inline:
-				m.StorageDone(mm.clock(), mm.get(op))
-			case op.Kind == causal.StorageRead || op.Kind == causal.StorageCount:
-				mm.reads.add(op)
-			default:
-				mm.writes.add(op)
-			}
-		}
-		mm.queue = m.Take(mm.queue)
-	}
-}
-
-// loop carries out the requests of one queue, all that have gathered at a time.
-func (mm *Middleman) loop(q *storageQueue, carryOut func([]causal.StorageOp, []causal.StorageResult) []causal.StorageResult) {
-	defer mm.running.Done()
-	var group []causal.StorageOp
-	var results []causal.StorageResult
-	for {
-		mm.mu.Lock()
-		for len(q.ops) == 0 && !mm.closing {
-			q.some.Wait()
-		}
-		group, q.ops = q.ops, group[:0]
-		mm.mu.Unlock()
-		if len(group) == 0 {
-			return
-		}
-		results = carryOut(group, results[:0])
-		mm.do(func(now causal.Now) {
-			for _, r := range results {
-				mm.m.(*causal.Middleman).StorageDone(now, r)
-			}
-		})
-		clear(group)
-		clear(results)
-	}
-}
-
-// result turns the answer of a store into that of a request.
-func (mm *Middleman) result(id uint64, rec causal.Record, found bool, err error) causal.StorageResult {
-	var foreign *storage.ForeignError
-	switch {
-	case err == nil:
-		return causal.StorageResult{ID: id, Record: rec, Found: found}
-	case errors.As(err, &foreign):
-		mm.logger.Warn("a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
-		return causal.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
-	default:
-		if mm.ctx.Err() == nil {
-			mm.logger.Error("storage failed", "error", err)
-		}
-		return causal.StorageResult{ID: id, Failed: true}
-	}
-}
-
-func (mm *Middleman) get(op causal.StorageOp) causal.StorageResult {
-	rec, found, err := mm.store.Get(mm.ctx, op.Key)
-	return mm.result(op.ID, rec, found, err)
-}
-
-func (mm *Middleman) read(group []causal.StorageOp, results []causal.StorageResult) []causal.StorageResult {
-	ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
-	defer cancel()
-	keys := make([]string, 0, len(group))
-	for _, op := range group {
-		if op.Kind == causal.StorageRead {
-			keys = append(keys, op.Key)
-		}
-	}
-	var answers []storage.Result
-	var failed error
-	if len(keys) > 0 {
-		answers, failed = mm.store.GetMany(ctx, keys)
-	}
-	i := 0
-	for _, op := range group {
-		switch {
-		case op.Kind == causal.StorageCount:
-			n, err := mm.store.Len(ctx)
-			results = append(results, causal.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
-		case failed != nil:
-			results = append(results, mm.result(op.ID, causal.Record{}, false, failed))
-		default:
-			results = append(results, mm.result(op.ID, answers[i].Record, answers[i].Found, answers[i].Err))
-			i++
-		}
-	}
-	return results
-}
-
-func (mm *Middleman) write(group []causal.StorageOp, results []causal.StorageResult) []causal.StorageResult {
-	ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
-	defer cancel()
-	var horizon causal.HLC
-	writes := make([]storage.Write, 0, len(group))
-	for _, op := range group {
-		if op.Kind == causal.StorageHorizon {
-			horizon = max(horizon, op.Horizon)
-			continue
-		}
-		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == causal.StorageDelete})
-	}
-	var err error
-	if horizon > 0 {
-		err = setMetaUint(ctx, mm.store, metaHorizon, uint64(horizon))
-	}
-	if err == nil && len(writes) > 0 {
-		err = mm.store.Apply(ctx, writes)
-	}
-	for _, op := range group {
-		results = append(results, mm.result(op.ID, causal.Record{}, false, err))
-	}
-	return results
-}
-
-// findTombstones tells the machine of those that storage held at the start, so that they are dropped in their time.
-func (mm *Middleman) findTombstones(m *causal.Middleman) {
-	defer mm.running.Done()
-	err := mm.store.Scan(mm.ctx, func(key string, rec causal.Record) error {
-		if rec.Value.Tombstone {
-			mm.do(func(causal.Now) { m.NoteTombstone(key, rec.Version) })
-		}
-		return mm.ctx.Err()
-	})
-	if err != nil && mm.ctx.Err() == nil {
-		mm.logger.Warn("looking for old tombstones: they will stay until the next start", "error", err)
-	}
-}
-
 // Close stops the middleman. Puts that are not acknowledged will be sent again to the next one. The store stays open.
 func (mm *Middleman) Close() {
 	mm.stop()
 	mm.cancel()
 	mm.mu.Lock()
 	mm.closing = true
-	mm.reads.some.Signal()
-	mm.writes.some.Signal()
+	mm.some.Signal()
 	mm.mu.Unlock()
-	mm.running.Wait()
+	mm.ended.Wait()
+	if s := mm.serving; s != nil {
+		s.end()
+	}
 }
 
-// Machine gives f the machine to look at.
+// Machine gives f the machine that serves to look at, if there is one.
 func (mm *Middleman) Machine(f func(*causal.Middleman)) {
-	mm.View(func(m any) { f(m.(*causal.Middleman)) })
+	mm.View(func(m any) {
+		if s := m.(*shard); s.m != nil {
+			f(s.m)
+		}
+	})
 }

@@ -37,7 +37,7 @@ type SidecarOptions struct {
 // Sidecar runs a causal.Sidecar: sessions for client connections.
 type Sidecar struct {
 	*Host
-	topo    *topology.Topology
+	topo    atomic.Pointer[topology.Topology]
 	dc      topology.DC
 	scope   Scope
 	keys    keyLocks
@@ -64,7 +64,8 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	if o.Config.Self.Index == 0 {
 		o.Config.Self.Index = NewSidecarIndex()
 	}
-	s := &Sidecar{Host: newHost(o.Config.Self, o.Clock, o.Net), topo: o.Config.Topology, dc: o.Config.Self.DC, scope: o.Scope}
+	s := &Sidecar{Host: newHost(o.Config.Self, o.Clock, o.Net), dc: o.Config.Self.DC, scope: o.Scope}
+	s.topo.Store(o.Config.Topology)
 	s.keys.held = map[string]*keyLock{}
 	m := causal.NewSidecar(o.Config)
 	m.Open(podSession)
@@ -100,6 +101,12 @@ func (s *Sidecar) Close() {
 		}
 	}
 	s.mu.Unlock()
+}
+
+// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+func (s *Sidecar) SetTopology(t *topology.Topology) {
+	s.do(func(causal.Now) { s.m.(*causal.Sidecar).SetTopology(t) })
+	s.topo.Store(t)
 }
 
 // LinkDown tells the machine that node has gone, so that operations on it need not time out.
@@ -223,9 +230,9 @@ func (c *session) Close() {
 
 // Info implements resp.Session.
 func (c *session) Info() string {
-	dc := c.s.topo.DCs[c.s.dc]
+	dc := c.s.topo.Load().DCs[c.s.dc]
 	return fmt.Sprintf("# CausalStore\r\ndata_center:%s\r\nring:%s\r\nsession_scope:%s\r\ntopology_epoch:%d\r\n",
-		dc.Name, c.s.topo.Rings[dc.Ring].Name, c.s.scope, c.s.topo.Epoch)
+		dc.Name, c.s.topo.Load().Rings[dc.Ring].Name, c.s.scope, c.s.topo.Load().Epoch)
 }
 
 // defaultWait bounds CAUSAL RESUME.

@@ -21,14 +21,14 @@ type coordinator struct {
 
 func (p *process) startCoordinator() (part, error) {
 	c := p.o.Settings.Config
-	id := identityOf(p.topo, p.self)
+	id := identityOf(p.topo(), p.self)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataDir: %w", err)
 	}
 	if err := id.checkDir(c.DataDir); err != nil {
 		return nil, err
 	}
-	config := causal.DefaultCoordinatorConfig(p.topo, p.self)
+	config := causal.DefaultCoordinatorConfig(p.topo(), p.self)
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
@@ -43,7 +43,7 @@ func (p *process) startCoordinator() (part, error) {
 	if err := id.writeDir(c.DataDir); err != nil {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Close())
 	}
-	p.metrics.MustRegister(metrics.Coordinator(p.topo, func() *node.Coordinator { return n }))
+	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
 	return &coordinator{n, p.log}, nil
 }
 
@@ -52,6 +52,11 @@ func (c *coordinator) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinator) linkDown(topology.Node)        {}
 func (c *coordinator) ready() error                  { return nil } // it would have ended if its log had failed
 func (c *coordinator) close() error                  { return nil }
+
+func (c *coordinator) setTopology(t *topology.Topology) error {
+	c.c.SetTopology(t)
+	return nil
+}
 
 // drainLook is how often the drain looks whether it is done.
 const drainLook = 10 * time.Millisecond

@@ -27,7 +27,7 @@ func directory(t *topology.Topology, all map[string]Addresses, f *faults) map[to
 			want  int
 		}{
 			{"coordinators", topology.Coordinator, a.Coordinators, dc.Coordinators},
-			{"middlemen", topology.Middleman, a.Middlemen, dc.Shards},
+			{"middlemen", topology.Middleman, a.Middlemen, dc.Middlemen()},
 			{"caches", topology.Cache, a.Caches, dc.Caches},
 		} {
 			field := fmt.Sprintf("addresses.%s.%s", dc.Name, p.name)

@@ -33,6 +33,8 @@ type Readiness struct {
 	Epoch      uint64 `json:"topologyEpoch"`
 	// Reason says why it is not ready.
 	Reason string `json:"reason,omitempty"`
+	// Shards says what a middleman does for a change of shards: see node.Middleman.Change.
+	Shards string `json:"shards,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes wait for a restart.
 	RestartNeeded []string `json:"restartNeeded,omitempty"`
 	// ConfigProblem says why the configuration file, as it stands now, is not used.
@@ -127,9 +129,12 @@ func (h *health) readiness() Readiness {
 	phase, waiting := h.phase, h.waiting
 	h.mu.Unlock()
 	p := h.p
-	r := Readiness{Phase: string(phase), Part: p.self.Part.String(), DataCenter: p.topo.DCs[p.self.DC].Name,
-		Index: p.o.Settings.Config.Index, Epoch: p.topo.Epoch}
+	r := Readiness{Phase: string(phase), Part: p.self.Part.String(), DataCenter: p.topo().DCs[p.self.DC].Name,
+		Index: p.o.Settings.Config.Index, Epoch: p.topo().Epoch}
 	r.RestartNeeded, r.ConfigProblem = p.files.state()
+	if m, ok := p.running().(*middleman); ok {
+		r.Shards, _, _ = m.m.Change()
+	}
 	var err error
 	switch part := p.running(); {
 	case waiting != nil:

@@ -15,7 +15,8 @@ import (
 )
 
 // identity is kept beside what a coordinator or middleman makes durable. It keeps apart what must not meet: versions of two
-// origins in one log, two shards on one storage, and an old topology after a newer one.
+// origins in one log, two shards on one storage, and an old topology after a newer one. Which slots a storage holds is noted
+// by the middleman itself (causal.Stand).
 type identity struct {
 	Part       string          `json:"part"`
 	DataCenter string          `json:"dataCenter"`
@@ -23,16 +24,12 @@ type identity struct {
 	Epoch      uint64          `json:"epoch"`
 	Layout     uint64          `json:"layout"`
 	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
-	Slots      uint64          `json:"slots,omitempty"`  // digest of those that a middleman owns
 }
 
 func identityOf(t *topology.Topology, n topology.Node) identity {
 	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Epoch: t.Epoch, Layout: layout(t)}
-	switch n.Part {
-	case topology.Coordinator:
+	if n.Part == topology.Coordinator {
 		id.Origin = t.OriginOf(n)
-	case topology.Middleman:
-		id.Slots = slots(t, n)
 	}
 	return id
 }
@@ -49,16 +46,6 @@ func layout(t *topology.Topology) uint64 {
 	return xxhash.Sum64(b)
 }
 
-func slots(t *topology.Topology, n topology.Node) uint64 {
-	var owned []byte
-	for s := range topology.Slot(topology.Slots) {
-		if t.Owner(t.RingOf(n.DC), s) == n {
-			owned = append(owned, byte(s), byte(s>>8))
-		}
-	}
-	return xxhash.Sum64(owned)
-}
-
 // follows says why a process must not go on with what another start has left.
 func (id identity) follows(before identity) error {
 	switch {
@@ -70,9 +57,6 @@ func (id identity) follows(before identity) error {
 		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
 	case id.Origin != before.Origin:
 		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; add data centres and coordinators only behind the others", before.Origin, id.Origin)
-	case id.Slots != before.Slots:
-		return errors.New("it holds other slots than the topology given assigns to this shard, and data is not moved between shards; " +
-			"leave the shards of this ring as they were")
 	}
 	return nil
 }

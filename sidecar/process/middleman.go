@@ -38,15 +38,15 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := identityOf(p.topo, p.self).claimStore(ctx, store); err != nil {
+	if err := identityOf(p.topo(), p.self).claimStore(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	config := causal.DefaultMiddlemanConfig(p.topo, p.self)
+	config := causal.DefaultMiddlemanConfig(p.topo(), p.self)
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
 	n, err := node.NewMiddleman(ctx, node.MiddlemanOptions{
-		Config: config, Clock: p.clock, Net: p.net, Store: store, InlineReads: p.o.Settings.Config.Storage.Engine == "embedded", Logger: p.log})
+		Config: config, Clock: p.clock, Net: p.net, Store: store, InlineReads: p.o.Settings.Config.Storage.Engine == "embedded", Logger: p.log, Fail: p.fail})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -166,6 +166,8 @@ func (m *middleman) look(fail func(error)) {
 		}
 	}
 }
+
+func (m *middleman) setTopology(t *topology.Topology) error { return m.m.SetTopology(t) }
 
 func (m *middleman) host() *node.Host              { return m.m.Host }
 func (m *middleman) handle(batch []causal.Message) { m.m.Handle(batch) }

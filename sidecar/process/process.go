@@ -52,6 +52,8 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown says that what is under way to a node will not be answered.
 	linkDown(n topology.Node)
+	// setTopology takes a topology that differs from the one in use in the numbers of shards only.
+	setTopology(t *topology.Topology) error
 	// ready says why the part cannot do its work now, or nil.
 	ready() error
 	// drain ends the work in good order, within the time of ctx; messages still go out.
@@ -64,7 +66,7 @@ type part interface {
 type process struct {
 	o       Options
 	log     *slog.Logger
-	topo    *topology.Topology
+	inUse   atomic.Pointer[topology.Topology]
 	self    topology.Node
 	book    *book
 	clock   node.Clock
@@ -90,7 +92,7 @@ func Run(ctx context.Context, o Options) error {
 	if err == nil {
 		unwatch := p.files.watch(p.log)
 		p.health.set(phaseRunning)
-		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo.DCs[p.self.DC].Name, "index", o.Settings.Config.Index, "epoch", p.topo.Epoch)
+		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo().DCs[p.self.DC].Name, "index", o.Settings.Config.Index, "epoch", p.topo().Epoch)
 		select {
 		case <-ctx.Done():
 		case err = <-p.failed:
@@ -105,16 +107,33 @@ func Run(ctx context.Context, o Options) error {
 
 func newProcess(o Options) *process {
 	set := o.Settings
-	p := &process{o: o, log: o.Logger, topo: set.Topology, self: set.Self, book: newBook(set.directory), clock: node.NewClock(), failed: make(chan error, 1)}
+	p := &process{o: o, log: o.Logger, self: set.Self, book: newBook(set.directory), clock: node.NewClock(), failed: make(chan error, 1)}
+	p.inUse.Store(set.Topology)
 	if p.self.Part == topology.Sidecar {
 		p.self.Index = node.NewSidecarIndex()
 	}
 	registry := metrics.NewRegistry()
-	p.metrics = prometheus.WrapRegistererWith(metrics.PartLabels(p.topo, p.self), registry)
-	p.files = newReloader(set, o.Source, p.book, o.Level)
+	p.metrics = prometheus.WrapRegistererWith(metrics.PartLabels(p.topo(), p.self), registry)
+	p.files = newReloader(set, o.Source, p.book, o.Level, p.setTopology)
 	p.health = newHealth(p, registry)
-	p.metrics.MustRegister(metrics.Topology(func() *topology.Topology { return p.topo }), p.files, p.health)
+	p.metrics.MustRegister(metrics.Topology(p.topo), p.files, p.health)
 	return p
+}
+
+// topo returns the topology in use.
+func (p *process) topo() *topology.Topology { return p.inUse.Load() }
+
+// setTopology takes a topology that differs from the one in use in the numbers of shards only.
+func (p *process) setTopology(t *topology.Topology) error {
+	r := p.running()
+	if r == nil {
+		return errors.New("this process has not started yet")
+	}
+	if err := r.setTopology(t); err != nil {
+		return err
+	}
+	p.inUse.Store(t)
+	return nil
 }
 
 // fail ends the process; only the first reason counts.
@@ -140,7 +159,7 @@ func (p *process) start(ctx context.Context) error {
 	}
 	r, err := p.startPart(ctx)
 	if err != nil {
-		return fmt.Errorf("start %s %d of %s: %w", p.self.Part, p.o.Settings.Config.Index, p.topo.DCs[p.self.DC].Name, err)
+		return fmt.Errorf("start %s %d of %s: %w", p.self.Part, p.o.Settings.Config.Index, p.topo().DCs[p.self.DC].Name, err)
 	}
 	p.part.Store(&r)
 	p.ticker = node.NewTicker()
@@ -164,7 +183,7 @@ func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
 		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.resolve, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
-		Epoch: func() uint64 { return p.topo.Epoch },
+		Epoch: func() uint64 { return p.topo().Epoch },
 		Handler: func(batch []causal.Message) {
 			if r := p.running(); r != nil { // before, messages are lost, as for a process that is not there yet
 				r.handle(batch)
@@ -181,7 +200,7 @@ func (p *process) join() error {
 	}
 	var err error
 	if c.EmulateWAN {
-		if config.WAN, err = wan.New(p.topo, wan.Options{Jitter: 0.05}); err != nil {
+		if config.WAN, err = wan.New(p.topo(), wan.Options{Jitter: 0.05}); err != nil {
 			return fmt.Errorf("emulateWAN: %w", err)
 		}
 	}
@@ -199,9 +218,9 @@ func (p *process) name() string {
 		host = "unknown"
 	}
 	if p.self.Part == topology.Sidecar {
-		return fmt.Sprintf("sidecar@%s on %s", p.topo.DCs[p.self.DC].Name, host)
+		return fmt.Sprintf("sidecar@%s on %s", p.topo().DCs[p.self.DC].Name, host)
 	}
-	return fmt.Sprintf("%s-%d@%s on %s", p.self.Part, p.self.Index, p.topo.DCs[p.self.DC].Name, host)
+	return fmt.Sprintf("%s-%d@%s on %s", p.self.Part, p.self.Index, p.topo().DCs[p.self.DC].Name, host)
 }
 
 func (p *process) startPart(ctx context.Context) (part, error) {

@@ -277,8 +277,9 @@ func TestTheConfigurationFileIsFollowedWhileTheProcessesRun(t *testing.T) {
 			t.Errorf("refused reloads: %v, %v", v, ok)
 		}
 	})
-	t.Run("a topology of a higher epoch waits for a restart", func(t *testing.T) {
+	t.Run("other latencies wait for a restart", func(t *testing.T) {
 		d.config.Topology.Epoch = 8
+		d.config.Topology.RoundTripMs = map[string]map[string]float64{"a": {"c": 33}}
 		d.writeConfig()
 		d.awaitState(t, "the need of a restart", func(r process.Readiness) bool {
 			return r.Ready && r.ConfigProblem == "" && len(r.RestartNeeded) == 1 && strings.Contains(r.RestartNeeded[0], "epoch 8") && r.Epoch == 7

@@ -3,11 +3,15 @@ package process
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // change is what a new version of the configuration means for a running process.
@@ -16,12 +20,12 @@ type change struct {
 	refused error
 	// restart are the fields whose changes wait for a restart.
 	restart []string
-	// addresses and level are to be taken over now.
-	addresses, level bool
+	// topology, addresses and level are to be taken over now.
+	topology, addresses, level bool
 }
 
-// compare decides what to do about next while old is in use. Addresses belong to a topology, so nothing is taken over from
-// a file whose topology has changed.
+// compare decides what to do about next while old is in use. Numbers of shards may change while everything runs. Addresses
+// belong to a topology, so nothing is taken over from a file whose topology has changed in any other way.
 func compare(old, next *Settings) change {
 	was, is := old.Topology, next.Topology
 	switch {
@@ -31,7 +35,8 @@ func compare(old, next *Settings) change {
 		return change{refused: fmt.Errorf("topology: it has changed, and its epoch is still %d; raise it", is.Epoch)}
 	}
 	c := change{restart: changedFields(old, next)}
-	if is.Epoch > was.Epoch {
+	c.topology = is.Epoch > was.Epoch && onlyShards(was, is)
+	if is.Epoch > was.Epoch && !c.topology {
 		c.restart = append([]string{fmt.Sprintf("topology (epoch %d, in use is %d)", is.Epoch, was.Epoch)}, c.restart...)
 		return c
 	}
@@ -41,6 +46,15 @@ func compare(old, next *Settings) change {
 	c.addresses = !reflect.DeepEqual(old.directory, next.directory)
 	c.level = old.LogLevel != next.LogLevel
 	return c
+}
+
+// onlyShards reports whether two topologies differ in nothing but numbers of shards and the epoch.
+func onlyShards(a, b *topology.Topology) bool {
+	same := func(x, y topology.DataCenter) bool {
+		x.Shards, x.ShardsBefore = y.Shards, y.ShardsBefore
+		return x == y
+	}
+	return slices.EqualFunc(a.DCs, b.DCs, same) && reflect.DeepEqual(a.Rings, b.Rings) && reflect.DeepEqual(a.RTT, b.RTT)
 }
 
 // changedFields names the fields that differ and that are read at the start only.
@@ -78,6 +92,8 @@ type reloader struct {
 	source Source
 	book   *book
 	level  *slog.LevelVar
+	// topology makes the part use another one.
+	topology func(*topology.Topology) error
 
 	mu      sync.Mutex
 	current *Settings // in use
@@ -95,9 +111,9 @@ const (
 	outcomeRefused = "refused"
 )
 
-func newReloader(in *Settings, source Source, b *book, level *slog.LevelVar) *reloader {
+func newReloader(in *Settings, source Source, b *book, level *slog.LevelVar, setTopology func(*topology.Topology) error) *reloader {
 	return &reloader{
-		source: source, book: b, level: level, current: in,
+		source: source, book: b, level: level, topology: setTopology, current: in,
 		reloads: map[string]int{outcomeApplied: 0, outcomeRestart: 0, outcomeRefused: 0},
 		reloadsDesc: prometheus.NewDesc("causalstore_config_reloads_total",
 			"Changes of the configuration file: applied, waiting for a restart, or refused.", []string{"outcome"}, nil),
@@ -116,6 +132,9 @@ func (r *reloader) reload(log *slog.Logger) {
 		c = compare(r.current, next)
 		err = c.refused
 	}
+	if err == nil {
+		err = r.apply(c, next, log)
+	}
 	if err != nil {
 		if r.problem != err.Error() { // a file that stays wrong is reported once
 			r.problem = err.Error()
@@ -125,7 +144,6 @@ func (r *reloader) reload(log *slog.Logger) {
 		return
 	}
 	r.problem = ""
-	r.apply(c, next, log)
 	if was := strings.Join(r.pending, ", "); was != strings.Join(c.restart, ", ") {
 		r.pending = c.restart
 		if len(c.restart) > 0 {
@@ -135,11 +153,21 @@ func (r *reloader) reload(log *slog.Logger) {
 	}
 }
 
-func (r *reloader) apply(c change, next *Settings, log *slog.Logger) {
-	if !c.addresses && !c.level {
-		return
+// apply takes over what can be. New addresses come before the topology that names the nodes there.
+func (r *reloader) apply(c change, next *Settings, log *slog.Logger) error {
+	if !c.topology && !c.addresses && !c.level {
+		return nil
 	}
 	in := *r.current
+	if c.topology {
+		both := maps.Clone(in.directory)
+		maps.Copy(both, next.directory)
+		r.book.replace(both)
+		if err := r.topology(next.Topology); err != nil {
+			return fmt.Errorf("topology: epoch %d: %w", next.Topology.Epoch, err)
+		}
+		in.Topology, in.Config.Topology = next.Topology, next.Config.Topology
+	}
 	if c.addresses {
 		in.Config.Addresses, in.directory = next.Config.Addresses, next.directory
 		r.book.replace(in.directory)
@@ -150,7 +178,9 @@ func (r *reloader) apply(c change, next *Settings, log *slog.Logger) {
 	}
 	r.current = &in
 	r.reloads[outcomeApplied]++
-	log.Info("the configuration file was applied", "file", r.source.Path, "addresses", c.addresses, "level", c.level)
+	log.Info("the configuration file was applied", "file", r.source.Path, "topology", c.topology, "addresses", c.addresses,
+		"level", c.level)
+	return nil
 }
 
 // state returns what /readyz shows.

@@ -83,7 +83,7 @@ func TestAConfigMapThatIsSwappedIsSeenAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	book, level := newBook(set.directory), &slog.LevelVar{}
-	r := newReloader(set, source, book, level)
+	r := newReloader(set, source, book, level, func(*topology.Topology) error { return nil })
 	defer r.watch(slog.New(slog.DiscardHandler))()
 
 	first := topology.Node{Part: topology.Coordinator}

@@ -77,6 +77,11 @@ func redisLimits(l RedisLimits) resp.Limits {
 	}
 }
 
+func (s *sidecar) setTopology(t *topology.Topology) error {
+	s.s.SetTopology(t)
+	return nil
+}
+
 func (s *sidecar) host() *node.Host              { return s.s.Host }
 func (s *sidecar) handle(batch []causal.Message) { s.s.Handle(batch) }
 func (s *sidecar) linkDown(n topology.Node)      { s.s.LinkDown(n) }

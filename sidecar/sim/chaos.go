@@ -28,15 +28,20 @@ func newChaos(w *World, every time.Duration, ws weights) *chaos {
 		c.total += x
 	}
 	for _, n := range w.order {
-		if n.id.Part != topology.Sidecar {
-			c.crashable = append(c.crashable, n)
-			c.byPart[n.id.Part] = append(c.byPart[n.id.Part], n)
-			if n.disk != nil {
-				c.disks = append(c.disks, n)
-			}
-		}
+		c.adopt(n)
 	}
 	return c
+}
+
+// adopt makes a node one that may be hurt.
+func (c *chaos) adopt(n *node) {
+	if n.id.Part != topology.Sidecar {
+		c.crashable = append(c.crashable, n)
+		c.byPart[n.id.Part] = append(c.byPart[n.id.Part], n)
+		if n.disk != nil {
+			c.disks = append(c.disks, n)
+		}
+	}
 }
 
 func (c *chaos) start() {
@@ -106,7 +111,7 @@ func (c *chaos) crash(while int64) {
 
 // crashNode stops n for a while; its clock may come back wrong.
 func (c *chaos) crashNode(n *node, h Harm, while int64) {
-	if n.m == nil {
+	if !n.up() {
 		return
 	}
 	c.w.harm(h)

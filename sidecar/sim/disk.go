@@ -19,6 +19,7 @@ type disk struct {
 	// Of a middleman.
 	records map[string]causal.Record
 	horizon causal.HLC
+	stand   causal.Stand
 	pending []*storageWrite
 	// volatile are the records before writes that failed and yet can be read: a crash may undo these, until another write
 	// succeeds. A nil record: there was none.
@@ -129,9 +130,9 @@ func (w *World) diskDelay(n *node, typical time.Duration) int64 {
 
 // storage carries out one request of a middleman.
 func (w *World) storage(n *node, op causal.StorageOp) {
-	life := n.life
+	inst := n.inst
 	answer := func(r causal.StorageResult) {
-		if n.m != nil && n.life == life {
+		if n.m != nil && n.inst == inst {
 			n.m.(*causal.Middleman).StorageDone(w.clock(n), r)
 			w.drain(n)
 		}
@@ -139,7 +140,7 @@ func (w *World) storage(n *node, op causal.StorageOp) {
 	if op.Kind == causal.StorageRead {
 		// The value is read at some moment between request and answer.
 		w.after(w.diskDelay(n, time.Millisecond), func() {
-			if n.life != life {
+			if n.inst != inst {
 				return
 			}
 			rec, found := n.disk.records[op.Key]
@@ -155,10 +156,11 @@ func (w *World) storage(n *node, op causal.StorageOp) {
 	p := &storageWrite{op: op}
 	n.disk.pending = append(n.disk.pending, p)
 	w.after(w.diskDelay(n, 2*time.Millisecond), func() {
-		if n.life != life {
+		if n.inst != inst {
 			return
 		}
 		p.done = true
+		n.wrote(op)
 		n.disk.pending = slices.DeleteFunc(n.disk.pending, func(q *storageWrite) bool { return q.done })
 		failed := w.storageFails()
 		switch {
@@ -202,9 +204,9 @@ func (w *World) syncLog(n *node) {
 		return
 	}
 	d.syncing = true
-	group, life := len(d.unsynced), n.life
+	group, inst := len(d.unsynced), n.inst
 	w.after(w.diskDelay(n, 3*time.Millisecond), func() {
-		if n.life != life || n.m == nil {
+		if n.inst != inst || n.m == nil {
 			return
 		}
 		d.log = append(d.log, d.unsynced[:group]...)

@@ -51,6 +51,11 @@ var caughtBy = map[causal.Fault]string{
 	causal.ReadPastStaged:           "distances",
 	causal.RestartUnsynced:          "restarts",
 	causal.TrustFailedWrite:         "crash",
+	causal.ServeMoved:               "reshapes",
+	causal.AnyMap:                   "reshapes",
+	causal.MoveWithoutRest:          "reshapes",
+	causal.MoveOntoOld:              "reshapes",
+	causal.JoinFresh:                "reshapes",
 }
 
 // CaughtBy returns the profile under which breaking a rule is noticed soonest.

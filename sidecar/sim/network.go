@@ -65,7 +65,7 @@ func (n *network) severed(way pair) bool {
 func (n *network) transmit(m causal.Message) {
 	w, way := n.w, pair{m.From, m.To}
 	to := w.nodes[m.To]
-	if to == nil || to.m == nil || n.severed(way) {
+	if to == nil || !to.up() || n.severed(way) {
 		n.lost++
 		return
 	}

@@ -26,6 +26,8 @@ type plan struct {
 	harmEach time.Duration
 	harms    weights
 	length   time.Duration
+	// reshapeEach is how often something is done about the numbers of shards, about; 0: they stay.
+	reshapeEach time.Duration
 }
 
 // mix is the share of each operation, in percent; the rest are gets.
@@ -49,6 +51,7 @@ var profiles = []Profile{
 	{"partitions", "data centres are cut off from each other most of the time; many rings", partitions},
 	{"distances", "rings spread over very different distances, sessions with many connections that read all of them at once", distances},
 	{"karma", "without some of what goes beyond Karma: ring sets, lifting by SV, pipelined puts", karma},
+	{"reshapes", "the numbers of shards change, one change after the other, while parts crash and messages come late", reshapes},
 	{"contention", "no faults but links that break: many sessions hammer one or two keys", contention},
 }
 
@@ -192,6 +195,22 @@ func karma(p *plan, rng *rand.Rand) {
 	p.set.OneRing, p.set.AskEach, p.set.DepsByID = n&1 > 0, n&2 > 0, n&4 > 0
 	p.mix.put = 20 + rng.IntN(30)
 	p.sessions, p.procs = span{1, 3}, span{1, 3}
+}
+
+func reshapes(p *plan, rng *rand.Rand) {
+	p.reshapeEach = ms(50, 800, rng)
+	p.keys = 4 + rng.IntN(24)
+	p.hot = 2 + rng.IntN(p.keys-1)
+	p.think, p.length = ms(3, 60, rng), ms(3000, 8000, rng)
+	p.mix = mix{put: 10 + rng.IntN(40), del: rng.IntN(20), mget: rng.IntN(15), token: rng.IntN(6)}
+	p.sessions, p.procs = span{1, 2}, span{1, 3}
+	p.shape.rttMs = span{1, 20 + rng.IntN(100)}
+	p.set.KeepMs = int64(1 + rng.IntN(600))
+	p.set.Lease = ms(600, 1800, rng)
+	if rng.IntN(3) == 0 {
+		p.harmEach = ms(100, 800, rng)
+		p.harms = weights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1, CacheOblivious: 1}
+	}
 }
 
 func contention(p *plan, rng *rand.Rand) {

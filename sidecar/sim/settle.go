@@ -17,7 +17,8 @@ func (wl *workload) settle(c *chaos) []string {
 	w := wl.world
 	wl.issuing = false
 	c.heal()
-	idle := func() bool { return len(wl.byOp) == 0 && w.quiescent() }
+	wl.reshape.stop()
+	idle := func() bool { return len(wl.byOp) == 0 && w.quiescent() && wl.reshape.settled() && !wl.reshape.under }
 	if !idle() && !w.Run(settleBound, idle) {
 		return []string{"liveness: after all faults ended, operations or writes were still incomplete after " + settleBound.String() + wl.stuck()}
 	}

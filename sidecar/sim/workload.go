@@ -40,6 +40,7 @@ type workload struct {
 	hot     int
 	issuing bool
 	missing []missingRead
+	reshape *reshape
 }
 
 func (wl *workload) results(rs []causal.Result) {

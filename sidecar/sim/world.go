@@ -27,12 +27,18 @@ type machine interface {
 // node is one process of the deployment.
 type node struct {
 	id      topology.Node
-	m       machine // nil while it is down
-	life    uint64  // counts starts
-	skewMs  int64   // of the wall clock
-	drift   float64 // of the monotonic clock, relative
-	slow    int64   // added to everything it handles, ns
-	disk    *disk   // of a coordinator or middleman
+	m       machine            // nil while it is down, and of a middleman while it must not serve
+	mover   *causal.Mover      // of a middleman whose ring changes
+	topo    *topology.Topology // that it was told last
+	view    *topology.Topology // of a middleman: by which it serves
+	gone    bool               // for good
+	moves   uint64             // counts movers
+	life    uint64             // counts starts
+	inst    uint64             // counts machines: a middleman starts a new one to go over to another map
+	skewMs  int64              // of the wall clock
+	drift   float64            // of the monotonic clock, relative
+	slow    int64              // added to everything it handles, ns
+	disk    *disk              // of a coordinator or middleman
 	results func([]causal.Result)
 	slowTil int64
 }
@@ -90,7 +96,7 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 
 // add makes the node without starting it.
 func (w *World) add(id topology.Node) *node {
-	n := &node{id: id}
+	n := &node{id: id, topo: w.topo}
 	if !w.set.Quiet {
 		n.skewMs = int64(w.rng.IntN(400)) - 200
 		n.drift = (w.rng.Float64() - 0.5) * 0.01
@@ -106,10 +112,15 @@ func (w *World) add(id topology.Node) *node {
 // start makes the node's machine from what its disk holds.
 func (w *World) start(n *node) {
 	n.life++
+	if n.id.Part == topology.Middleman {
+		w.startMiddleman(n)
+		return
+	}
+	n.inst++
 	now := w.clock(n)
 	switch n.id.Part {
 	case topology.Coordinator:
-		cfg := causal.DefaultCoordinatorConfig(w.topo, n.id)
+		cfg := causal.DefaultCoordinatorConfig(n.topo, n.id)
 		cfg.Broken, cfg.DepsByID = w.set.Broken, w.set.DepsByID
 		cfg.PublishEvery = 20 * time.Millisecond
 		if w.set.MaxDeps > 0 {
@@ -119,32 +130,24 @@ func (w *World) start(n *node) {
 			cfg.MaxBytes = w.set.MaxBufferBytes
 		}
 		n.m = causal.NewCoordinator(cfg, now, n.disk.log, n.disk.firstIndex+uint64(len(n.disk.log)))
-	case topology.Middleman:
-		cfg := causal.DefaultMiddlemanConfig(w.topo, n.id)
-		cfg.Broken, cfg.Incarnation, cfg.Horizon, cfg.Fresh = w.set.Broken, n.life, n.disk.horizon, n.life == 1
-		if w.set.Lease > 0 {
-			cfg.Lease = w.set.Lease
-		}
-		if w.set.KeepMs > 0 {
-			cfg.KeepMs = w.set.KeepMs
-		}
-		mm := causal.NewMiddleman(cfg, now)
-		n.disk.tombstones(mm.NoteTombstone)
-		n.m = mm
 	case topology.Cache:
-		cfg := causal.DefaultCacheConfig(w.topo, n.id)
+		cfg := causal.DefaultCacheConfig(n.topo, n.id)
 		cfg.Broken, cfg.Incarnation = w.set.Broken, n.life
 		if w.set.Static {
 			cfg.Rings = topology.RingsOf(w.topo.RingOf(n.id.DC))
 		}
 		n.m = causal.NewCache(cfg)
 	}
-	life := n.life
+	w.startTicking(n)
+}
+
+func (w *World) startTicking(n *node) {
+	inst := n.inst
 	phase := int64(0)
 	if !w.set.Quiet {
 		phase = w.rng.Int64N(int64(tick))
 	}
-	w.after(phase, func() { w.ticking(n, life) })
+	w.after(phase, func() { w.ticking(n, inst) })
 }
 
 // AddSidecar starts a sidecar in dc.
@@ -163,8 +166,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]causal.R
 	}
 	n.m = causal.NewSidecar(cfg)
 	n.life++
-	life := n.life
-	w.after(0, func() { w.ticking(n, life) })
+	n.inst++
+	inst := n.inst
+	w.after(0, func() { w.ticking(n, inst) })
 	return id
 }
 
@@ -175,13 +179,13 @@ func (w *World) clock(n *node) causal.Now {
 
 func (w *World) after(d int64, f func()) { w.events.push(event{at: w.now + d, do: f}) }
 
-func (w *World) ticking(n *node, life uint64) {
-	if n.m == nil || n.life != life {
+func (w *World) ticking(n *node, inst uint64) {
+	if n.m == nil || n.inst != inst {
 		return
 	}
 	n.m.Tick(w.clock(n))
 	w.drain(n)
-	w.after(int64(tick), func() { w.ticking(n, life) })
+	w.after(int64(tick), func() { w.ticking(n, inst) })
 }
 
 // Run lets the world go on for d of virtual time, or until stop, if given, holds.
@@ -206,11 +210,20 @@ func (w *World) Run(d time.Duration, stop func() bool) bool {
 
 func (w *World) deliver(d *delivery) {
 	n := w.nodes[d.msg.To]
-	if n == nil || n.m == nil || n.life != d.life {
+	if n == nil || n.life != d.life {
 		return
 	}
-	n.m.Step(w.clock(n), &d.msg)
-	w.drain(n)
+	switch d.msg.Kind {
+	case causal.KindPull, causal.KindPulled:
+		w.stepMover(n, &d.msg)
+		return
+	case causal.KindPong:
+		w.stepMover(n, &d.msg)
+	}
+	if n.m != nil {
+		n.m.Step(w.clock(n), &d.msg)
+		w.drain(n)
+	}
 }
 
 // drain sends what a machine has left in its outbox, and starts its I/O.
@@ -223,6 +236,7 @@ func (w *World) drain(n *node) {
 	case *causal.Middleman:
 		w.ops = m.Ops(w.ops[:0])
 		for _, op := range w.ops {
+			n.wrote(op)
 			w.storage(n, op)
 		}
 	case *causal.Coordinator:
@@ -247,11 +261,12 @@ func (w *World) harm(h Harm) { w.harms[h]++ }
 
 // crash stops a node. What its disk had not acknowledged may be there or not.
 func (w *World) crash(n *node) {
-	if n.m == nil {
+	if !n.up() {
 		return
 	}
-	n.m = nil
+	n.m, n.mover = nil, nil
 	n.life++
+	n.inst++
 	if n.disk != nil {
 		n.disk.crash(w.rng, w.set.Quiet)
 	}
@@ -259,7 +274,7 @@ func (w *World) crash(n *node) {
 
 // restart starts a crashed node again.
 func (w *World) restart(n *node) {
-	if n.m == nil {
+	if !n.up() && !n.gone {
 		w.start(n)
 	}
 }

@@ -84,6 +84,9 @@ func (s RingSet) Has(r RingID) bool { return r < MaxRings && s&(1<<r) != 0 }
 // With returns the set with r added.
 func (s RingSet) With(r RingID) RingSet { return s | 1<<r }
 
+// Without returns the set with r taken out.
+func (s RingSet) Without(r RingID) RingSet { return s &^ (1 << r) }
+
 // Len returns the number of rings in the set.
 func (s RingSet) Len() int { return bits.OnesCount64(uint64(s)) }
 
@@ -94,6 +97,18 @@ type DataCenter struct {
 	Coordinators int
 	Caches       int
 	Shards       int
+	// ShardsBefore is the number of shards before the change that is under way; 0 is none.
+	ShardsBefore int
+}
+
+// Middlemen returns how many middlemen run in the DC: while its shards change, those that leave and those that come.
+func (d *DataCenter) Middlemen() int { return max(d.Shards, d.ShardsBefore) }
+
+func (d *DataCenter) shards(before bool) int {
+	if before && d.ShardsBefore > 0 {
+		return d.ShardsBefore
+	}
+	return d.Shards
 }
 
 // Ring is a set of data centres that hold one full copy of the data together.
@@ -111,6 +126,9 @@ type Topology struct {
 	RTT [][]float64
 
 	owners      [][]Node // ring -> slot -> middleman
+	members     [][]Node // ring -> the middlemen that own slots in it
+	maps        []MapID  // ring -> which of all possible owners these are
+	before      RingSet  // rings with the owners of before the change
 	firstOrigin []Origin // DC -> origin of its coordinator 0
 	origins     int
 }
@@ -134,7 +152,7 @@ func New(epoch uint64, dcs []DataCenter, rings []Ring, rtt [][]float64) (*Topolo
 	}
 	t.origins = int(next) - 1
 	for r := range rings {
-		t.owners = append(t.owners, t.place(RingID(r)))
+		t.place(RingID(r), false)
 	}
 	return t, nil
 }
@@ -153,8 +171,8 @@ func (t *Topology) check() error {
 			return fmt.Errorf("data centre %d has no name", i)
 		case names[dc.Name]:
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
-		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0:
-			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches at least 0", dc.Name)
+		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0:
+			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches and shardsBefore at least 0", dc.Name)
 		}
 		names[dc.Name] = true
 	}
@@ -183,30 +201,32 @@ func (t *Topology) check() error {
 }
 
 // place gives every slot to the shard of the ring with the greatest rendezvous score.
-func (t *Topology) place(r RingID) []Node {
-	type candidate struct {
-		node Node
-		seed uint64
-	}
-	var all []candidate
+func (t *Topology) place(r RingID, before bool) {
+	var seeds []uint64
+	var members []Node
+	id := xxhash.New()
 	for _, dc := range t.Rings[r].DCs {
-		for i := range t.DCs[dc].Shards {
-			all = append(all, candidate{
-				node: Node{DC: dc, Part: Middleman, Index: uint64(i)},
-				seed: xxhash.Sum64String(fmt.Sprintf("%s/%d", t.DCs[dc].Name, i)),
-			})
+		n := t.DCs[dc].shards(before)
+		fmt.Fprintf(id, "%s/%d ", t.DCs[dc].Name, n)
+		for i := range n {
+			members = append(members, Node{DC: dc, Part: Middleman, Index: uint64(i)})
+			seeds = append(seeds, xxhash.Sum64String(fmt.Sprintf("%s/%d", t.DCs[dc].Name, i)))
 		}
 	}
 	owners := make([]Node, Slots)
 	for slot := range owners {
 		var best uint64
-		for i, c := range all {
-			if score := mix(c.seed ^ mix(uint64(slot)+1)); i == 0 || score > best {
-				best, owners[slot] = score, c.node
+		for i, seed := range seeds {
+			if score := mix(seed ^ mix(uint64(slot)+1)); i == 0 || score > best {
+				best, owners[slot] = score, members[i]
 			}
 		}
 	}
-	return owners
+	if len(t.owners) == len(t.Rings) {
+		t.owners[r], t.members[r], t.maps[r] = owners, members, mapID(id.Sum64())
+		return
+	}
+	t.owners, t.members, t.maps = append(t.owners, owners), append(t.members, members), append(t.maps, mapID(id.Sum64()))
 }
 
 // mix is the finalizer of SplitMix64: it spreads neighbouring inputs over all 64 bits.
@@ -274,7 +294,7 @@ func (t *Topology) Nodes(f func(Node)) {
 		for _, p := range []struct {
 			part Part
 			n    int
-		}{{Coordinator, dc.Coordinators}, {Middleman, dc.Shards}, {Cache, dc.Caches}} {
+		}{{Coordinator, dc.Coordinators}, {Middleman, dc.Middlemen()}, {Cache, dc.Caches}} {
 			for j := range p.n {
 				f(Node{DC: DC(i), Part: p.part, Index: uint64(j)})
 			}

@@ -87,6 +87,9 @@ func decodeMessage(b []byte, m *causal.Message) error {
 			m.Vectors = append(m.Vectors, c.vector())
 		case fLatencies:
 			m.Latencies = c.floats(m.Latencies)
+		case fMoved:
+			m.Moved = grow(&c, m.Moved, MaxList)
+			m.Moved = append(m.Moved, c.moved())
 		default:
 			c.small(m)
 		}
@@ -111,6 +114,8 @@ func (c *cursor) small(m *causal.Message) {
 		m.VersionOnly = c.bool()
 	case fOlder:
 		m.Older = c.bool()
+	case fMap:
+		m.Map = topology.MapID(c.uint(math.MaxUint32))
 	case fHash:
 		m.Hash = c.fixed()
 	case fCut:
@@ -162,6 +167,22 @@ func (c *cursor) record(r *causal.Record) {
 		}
 	}
 	c.adopt(&in)
+}
+
+func (c *cursor) moved() (m causal.Moved) {
+	in := cursor{what: "moved record", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fMovedKey:
+			m.Key = string(in.bytes())
+		case fMovedRecord:
+			in.record(&m.Record)
+		default:
+			in.skip()
+		}
+	}
+	c.adopt(&in)
+	return m
 }
 
 func (c *cursor) version() (v causal.Version) {

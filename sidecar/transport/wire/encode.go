@@ -79,7 +79,7 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 		dst = protowire.AppendTag(dst, fKey, protowire.BytesType)
 		dst = protowire.AppendString(dst, m.Key)
 	}
-	dst = appendRecord(dst, &m.Record)
+	dst = appendRecord(dst, fRecord, &m.Record)
 	for i := range m.Deps {
 		dst = appendDep(dst, &m.Deps[i])
 	}
@@ -108,7 +108,23 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 		}
 	}
 	dst = appendBool(dst, fOlder, m.Older)
+	dst = appendUint(dst, fMap, uint64(m.Map))
+	for i := range m.Moved {
+		dst = appendMoved(dst, &m.Moved[i])
+	}
 	return dst
+}
+
+func appendMoved(dst []byte, m *causal.Moved) []byte {
+	guess := len(m.Key) + len(m.Record.Value.Data) + 32
+	dst = protowire.AppendTag(dst, fMoved, protowire.BytesType)
+	dst, start := openBytes(dst, guess)
+	if m.Key != "" {
+		dst = protowire.AppendTag(dst, fMovedKey, protowire.BytesType)
+		dst = protowire.AppendString(dst, m.Key)
+	}
+	dst = appendRecord(dst, fMovedRecord, &m.Record)
+	return closeBytes(dst, start, guess)
 }
 
 func appendRoute(dst []byte, num protowire.Number, n topology.Node) []byte {
@@ -129,7 +145,7 @@ func sizeVersion(v causal.Version) int {
 	return sizeFixed(uint64(v.HLC)) + sizeUint(uint64(v.Origin))
 }
 
-func appendRecord(dst []byte, r *causal.Record) []byte {
+func appendRecord(dst []byte, num protowire.Number, r *causal.Record) []byte {
 	size := sizeVersion(r.Version) + sizeUint(protowire.EncodeZigZag(r.Value.ExpireAtMs))
 	if n := len(r.Value.Data); n > 0 {
 		size += 1 + protowire.SizeBytes(n)
@@ -140,7 +156,7 @@ func appendRecord(dst []byte, r *causal.Record) []byte {
 	if size == 0 {
 		return dst
 	}
-	dst = protowire.AppendTag(dst, fRecord, protowire.BytesType)
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(size))
 	dst = appendVersion(dst, r.Version)
 	if len(r.Value.Data) > 0 {

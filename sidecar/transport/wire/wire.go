@@ -59,6 +59,8 @@ const (
 	fVectors     = 22
 	fLatencies   = 23
 	fOlder       = 24
+	fMap         = 25
+	fMoved       = 26
 )
 
 // Field numbers of the smaller messages in wire.proto. Version, Record and Dep begin alike.
@@ -74,6 +76,9 @@ const (
 	fVectorSV     = 2
 	fVectorRV     = 3
 
+	fMovedKey    = 1
+	fMovedRecord = 2
+
 	fFrameHello    = 1
 	fFrameMessages = 2
 )
@@ -84,6 +89,9 @@ func EstimateSize(m *causal.Message) int {
 	for i := range m.Vectors {
 		n += 16 + 8*len(m.Vectors[i].RV)
 	}
+	for i := range m.Moved {
+		n += 40 + len(m.Moved[i].Key) + len(m.Moved[i].Record.Value.Data)
+	}
 	return n
 }
 
@@ -92,8 +100,9 @@ func Check(m *causal.Message) error {
 	switch {
 	case EstimateSize(m)+256 > MaxMessage:
 		return fmt.Errorf("%s of about %d bytes is over the limit of %d", m.Kind, EstimateSize(m), MaxMessage)
-	case len(m.Deps) > MaxList || len(m.Versions) > MaxList || len(m.Vectors) > MaxList:
-		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors; at most %d of each fit", m.Kind, len(m.Deps), len(m.Versions), len(m.Vectors), MaxList)
+	case len(m.Deps) > MaxList || len(m.Versions) > MaxList || len(m.Vectors) > MaxList || len(m.Moved) > MaxList:
+		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(m.Deps), len(m.Versions),
+			len(m.Vectors), len(m.Moved), MaxList)
 	case len(m.Latencies) > MaxDCs:
 		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(m.Latencies), MaxDCs)
 	}
