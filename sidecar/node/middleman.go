@@ -30,6 +30,7 @@ type Middleman struct {
 	view    *topology.Topology // by which it serves
 	moves   []causal.MoveOp
 	some    sync.Cond // there are moves, or something else for follow to do
+	ending  bool      // what served has been taken away, and storage may still be busy with what it asked for
 	closing bool
 	ended   sync.WaitGroup
 

@@ -135,6 +135,9 @@ func (mm *Middleman) take() {
 	if m == nil {
 		return
 	}
+	if mm.serving == nil && !mm.ending {
+		m.Stopped()
+	}
 	mm.moves = m.Ops(mm.moves)
 	mm.queue = m.Take(mm.queue)
 	if len(mm.moves) > 0 || !mm.asItShould() {
@@ -165,7 +168,7 @@ func (mm *Middleman) follow() {
 		mm.moves = nil
 		mover, old, change := mm.shard.mover, mm.serving, !mm.asItShould()
 		if change {
-			mm.serving, mm.shard.m = nil, nil
+			mm.serving, mm.shard.m, mm.ending = nil, nil, old != nil
 		}
 		mm.mu.Unlock()
 		if change {
@@ -189,11 +192,7 @@ func (mm *Middleman) follow() {
 func (mm *Middleman) change(old *serving) error {
 	if old != nil {
 		old.end()
-		mm.do(func(causal.Now) {
-			if mm.shard.mover != nil {
-				mm.shard.mover.Stopped()
-			}
-		})
+		mm.do(func(causal.Now) { mm.ending = false }) // the mover is told with it: see take
 	}
 	mm.mu.Lock()
 	view, ok := mm.serve()
