@@ -17,7 +17,10 @@ import (
 func init() {
 	verbs["shards"] = (*scenario).shards
 	verbs["moved"] = (*scenario).moved
-	verbs["over"] = func(s *scenario, _ []string) (string, error) { s.reshape.finish(); return "", s.advanceBy(100 * time.Millisecond) }
+	verbs["over"] = func(s *scenario, _ []string) (string, error) {
+		s.reshape.finish()
+		return "", s.advanceBy(100 * time.Millisecond)
+	}
 }
 
 func (s *scenario) advanceBy(d time.Duration) error {
