@@ -18,7 +18,7 @@ func main() {
 	if filepath.Base(os.Args[0]) == kubectl.PluginName {
 		os.Args = append([]string{os.Args[0], "kubectl"}, os.Args[1:]...)
 	}
-	code := command.Execute(ctx, operator.NewOperatorCommand(), kubectl.NewCommand())
+	code := command.Execute(ctx, operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())
 	stop()
 	os.Exit(code)
 }
