@@ -62,6 +62,7 @@ in the cluster that it runs in (or that KUBECONFIG names). It touches no other r
 	fs.StringVar(&f.logFormat, "log-format", "json", "format of the log: text or json")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // it exists
+	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }
 
@@ -125,7 +126,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Metrics:                       server.Options{BindAddress: f.metrics},
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              "operator." + f.region + ".causalstore.io",
+		LeaderElectionID:              leaseName(f.region),
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		WebhookServer:                 f.webhook.server(shown),

@@ -135,12 +135,15 @@ func TestWhatIsMissingForTheWebhookIsNamed(t *testing.T) {
 
 func TestWrongArgumentsOfTheSmallCommandsAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
-		"redirect --from=a --to=1.2.3.4:5":       "--from \"a\": give an IPv4 address with a port",
-		"redirect --from=1.2.3.4:5 --to=[::1]:5": "--to \"[::1]:5\"",
-		"redirect --to=1.2.3.4:5":                `"from" not set`,
+		"redirect --from=a --to=1.2.3.4:5":                   "--from \"a\": give an IPv4 address with a port",
+		"redirect --from=1.2.3.4:5 --to=[::1]:5":             "--to \"[::1]:5\"",
+		"redirect --to=1.2.3.4:5":                            `"from" not set`,
+		"verify --region=a --namespace=b --store=orders":     "give namespace/name",
+		"verify --region=a --namespace=b --selector=a=b=c=d": "--selector",
+		"verify --region=a":                                  `"namespace" not set`,
 	} {
 		cmd := &cobra.Command{Use: "x", SilenceUsage: true, SilenceErrors: true}
-		cmd.AddCommand(NewRedirectCommand())
+		cmd.AddCommand(NewRedirectCommand(), newVerifyCommand())
 		cmd.SetArgs(strings.Fields(line))
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
