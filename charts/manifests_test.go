@@ -40,7 +40,8 @@ func kubectl(t *testing.T, args ...string) string {
 // manifests are the objects of both installations, that of Helm and that of kustomize.
 func manifests(t *testing.T) map[string]string {
 	t.Helper()
-	chart, err := helm(t, "template", "causalstore-operator", "causalstore", "--namespace", "causalstore-system", "--kube-version", kubeVersion, "--set",
+	chart, err := helm(t, "template", "causalstore-operator", "causalstore", "--namespace", "causalstore-system",
+		"--kube-version", kubeVersion, "--set",
 		"region=local")
 	if err != nil {
 		t.Fatal(chart)
@@ -137,9 +138,11 @@ func TestKustomizeInstallsOnARealAPIServer(t *testing.T) {
 	// A chart does not take over a CRD that it has not made.
 	defer kubectl(t, "--kubeconfig", kubeconfig, "delete", "-k", filepath.Join("..", "config", "crd"))
 	for range 2 {
-		kubectl(t, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("..", "config", "default"))
+		kubectl(t, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("..",
+			"config", "default"))
 	}
-	if _, err := client.AppsV1().Deployments("causalstore-system").Get(t.Context(), "causalstore-operator", metav1.GetOptions{}); err != nil {
+	if _, err := client.AppsV1().Deployments("causalstore-system").Get(t.Context(), "causalstore-operator",
+		metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "causalstore-operator",

@@ -71,7 +71,8 @@ func uses(expr string) (u used) {
 
 func TestMetricsAreFoundInExpressions(t *testing.T) {
 	got := uses(`sum by (source, le) (rate(a_total{x=~"$store",y!="b(c)"}[1m])) / on (z) group_left c:d > 200e6 or absent_over_time(e[5m]) and up == 1`)
-	if want := (used{[]string{"a_total", "c:d", "e", "up"}, []string{"source", "le", "x", "y", "z"}}); fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := (used{[]string{"a_total", "c:d", "e", "up"}, []string{"source", "le", "x", "y",
+		"z"}}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -188,7 +189,8 @@ addresses: {a: {coordinators: ["127.0.0.1:1"], middlemen: ["127.0.0.1:2"], cache
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- process.Run(ctx, process.Options{Settings: set, Source: source, Logger: slog.New(slog.DiscardHandler), Level: &slog.LevelVar{}})
+		ended <- process.Run(ctx, process.Options{Settings: set, Source: source, Logger: slog.New(slog.DiscardHandler),
+			Level: &slog.LevelVar{}})
 	}()
 	defer func() {
 		stop()

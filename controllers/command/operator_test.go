@@ -57,7 +57,8 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 	}
 	none, url := admissionv1.SideEffectClassNone, "https://"+hook.String()+inject.Path
 	if err := c.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
-		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:  &none,
 			ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -58,9 +58,11 @@ func (f *webhookFlags) server(shown *inject.Shown) webhook.Server {
 // certificates keep what the server shows up to date.
 func (f *webhookFlags) certificates(m ctrl.Manager, shown *inject.Shown) manager.Runnable {
 	if f.certDir != "" {
-		return &inject.Watcher{Shown: shown, Uncached: m.GetAPIReader(), Dir: f.certDir, Host: f.host, Configuration: f.configuration, Now: time.Now}
+		return &inject.Watcher{Shown: shown, Uncached: m.GetAPIReader(), Dir: f.certDir, Host: f.host,
+			Configuration: f.configuration, Now: time.Now}
 	}
-	return &inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.namespace, Secret: f.secret, Host: f.host,
+	return &inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.namespace,
+		Secret: f.secret, Host: f.host,
 		Configuration: f.configuration, Now: time.Now}
 }
 

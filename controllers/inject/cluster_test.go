@@ -117,13 +117,16 @@ func (k *cluster) operate(config *rest.Config) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
+	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
+		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections}})
-	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Secret: "webhook",
-		Host: "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
+	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default",
+		Secret: "webhook",
+		Host:   "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
 		k.Fatal(err)
 	}
-	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: "local"}).SetupWithManager(m); err != nil {
+	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
+		Region: "local"}).SetupWithManager(m); err != nil {
 		k.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -102,7 +102,8 @@ func (c *Copier) apply(ctx context.Context, o client.Object) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy), client.ForceOwnership); err != nil {
+	if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
+		client.ForceOwnership); err != nil {
 		return fmt.Errorf("copy to %s %s of namespace %s: %w", u.GetKind(), o.GetName(), o.GetNamespace(), err)
 	}
 	return nil

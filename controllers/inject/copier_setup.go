@@ -24,7 +24,8 @@ func (c *Copier) SetupWithManager(m ctrl.Manager) error {
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(m).Named("copies").
 		WatchesMetadata(ns, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.ofStore), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.ofStore),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.ofConfigMap)).
 		Complete(c)
 }

@@ -96,7 +96,8 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreLetsThem(t *testing.T) {
 
 	change(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] = "second" })
 	k.until("the copy to follow", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
-	if err := k.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "orders-here.store"}}); err != nil {
+	if err := k.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "web",
+		Name: "orders-here.store"}}); err != nil {
 		t.Fatal(err)
 	}
 	k.until("the copy to be back", func() bool { return k.configuration()["causalstore.yaml"] == "second" })

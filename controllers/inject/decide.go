@@ -155,9 +155,11 @@ func unfit(r *Request) *refusal {
 	case slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container }):
 		return no(AlreadyInjected, "it has a sidecar")
 	case p.Spec.HostNetwork:
-		return no(HostNetwork, "the pod shares the network of its node; use the Service %s of namespace %s", r.Use.Name, r.Use.Namespace)
+		return no(HostNetwork, "the pod shares the network of its node; use the Service %s of namespace %s", r.Use.Name,
+			r.Use.Namespace)
 	case r.Store == nil:
-		return no(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s", r.Use.Namespace, r.Use.Name,
+		return no(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
+			r.Use.Namespace, r.Use.Name,
 			LabelInject, r.Namespace)
 	}
 	return nil
@@ -181,11 +183,13 @@ func place(r *Request) (string, *refusal) {
 				return name, nil
 			}
 		}
-		return "", no(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)", AnnotationDataCenter, name, list(here))
+		return "", no(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
+			AnnotationDataCenter, name, list(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", no(StoreNotHere, "CausalStore %s has no data centre in region %s; use the Service of another region", r.Store.Name, r.Region)
+		return "", no(StoreNotHere, "CausalStore %s has no data centre in region %s; use the Service of another region",
+			r.Store.Name, r.Region)
 	case 1:
 		return here[0].Name, nil
 	}

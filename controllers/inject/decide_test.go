@@ -39,7 +39,8 @@ func request(t *testing.T, pod string) inject.Request {
 	s.Spec.DataCenters = []v1alpha1.DataCenter{
 		{Name: "east", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"a"}, Backend: []string{"b"}}},
 		{Name: "paris", Region: "eu", Zones: v1alpha1.Zones{Frontend: []string{"f"}, Backend: []string{"g"}}}}
-	return inject.Request{Pod: p, Namespace: "shop", Use: inject.Use{Namespace: "shop", Name: "orders"}, Store: s, Region: "us", Image: "causalstore:v1",
+	return inject.Request{Pod: p, Namespace: "shop", Use: inject.Use{Namespace: "shop", Name: "orders"}, Store: s,
+		Region: "us", Image: "causalstore:v1",
 		ClusterDomain: "cluster.local", Addresses: map[string]string{"orders": "10.96.0.10", "orders-east": "10.96.0.11"}}
 }
 
@@ -91,7 +92,8 @@ func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
 				t.Errorf("a second time: %q, want %s", again.Reason, inject.AlreadyInjected)
 			}
 			d.Pod.Namespace = r.Namespace // as the API server sets it
-			if of, ok := inject.SidecarOf(d.Pod); !ok || of != (inject.Sidecar{Namespace: "shop", Store: "orders", DataCenter: "east"}) {
+			if of, ok := inject.SidecarOf(d.Pod); !ok || of != (inject.Sidecar{Namespace: "shop", Store: "orders",
+				DataCenter: "east"}) {
 				t.Errorf("its sidecar is of %v, %t", of, ok)
 			}
 		})
@@ -111,7 +113,8 @@ func TestAPodsOwnWordOnItsModeCounts(t *testing.T) {
 }
 
 func TestTheLabelOfANamespaceNamesAStoreThereOrElsewhere(t *testing.T) {
-	for label, want := range map[string]inject.Use{"orders": {Namespace: "web", Name: "orders"}, "orders.shop": {Namespace: "shop", Name: "orders"}} {
+	for label, want := range map[string]inject.Use{"orders": {Namespace: "web", Name: "orders"},
+		"orders.shop": {Namespace: "shop", Name: "orders"}} {
 		if got, ok := inject.UseOf("web", map[string]string{inject.LabelInject: label}); !ok || got != want {
 			t.Errorf("%s: %v, %t; want %v", label, got, ok, want)
 		}
@@ -134,15 +137,18 @@ func TestAPodWithoutASidecarSaysWhy(t *testing.T) {
 		{app, func(r *inject.Request) { r.Region = "mars" }, inject.StoreNotHere, "region mars"},
 		{app, twoHere, inject.DataCenterUnknown, "east, west"},
 		{"metadata: {annotations: {causalstore.io/data-center: paris}}", nil, inject.DataCenterUnknown, "is paris"},
-		{"metadata: {annotations: {causalstore.io/injection-mode: Magic}}", nil, inject.ModeUnknown, "give LoopbackNames, Redirect or Explicit"},
+		{"metadata: {annotations: {causalstore.io/injection-mode: Magic}}", nil, inject.ModeUnknown,
+			"give LoopbackNames, Redirect or Explicit"},
 		{app, redirectIn("restricted"), inject.RedirectForbidden, "namespace shop enforces PodSecurity restricted"},
 		{app, redirectIn("baseline"), inject.RedirectForbidden, "give annotation causalstore.io/injection-mode"},
 		{app, redirectTo(""), inject.RedirectImpossible, "Service orders-east of namespace shop has no address yet"},
 		{app, redirectTo("None"), inject.RedirectImpossible, "restart the pod"},
 		{app, redirectTo("fd00::1"), inject.RedirectImpossible, "IPv4 only"},
 		{app, func(r *inject.Request) { elsewhere(r); r.Labels = nil }, inject.NotAdmitted, "spec.access.namespaces"},
-		{app, func(r *inject.Request) { elsewhere(r); r.Store.Spec.Access.Namespaces = nil }, inject.NotAdmitted, "shop/orders does not let namespace web"},
-		{app, func(r *inject.Request) { elsewhere(r); r.Copied = func(string) bool { return false } }, inject.ConfigurationMissing, "ConfigMap orders-east.shop"},
+		{app, func(r *inject.Request) { elsewhere(r); r.Store.Spec.Access.Namespaces = nil }, inject.NotAdmitted,
+			"shop/orders does not let namespace web"},
+		{app, func(r *inject.Request) { elsewhere(r); r.Copied = func(string) bool { return false } },
+			inject.ConfigurationMissing, "ConfigMap orders-east.shop"},
 	} {
 		r := request(t, c.pod)
 		if c.given != nil {

@@ -27,7 +27,8 @@ func chooseMode(r *Request) (v1alpha1.InjectionMode, *refusal) {
 	mode := r.Store.Spec.Injection.Mode
 	if own := r.Pod.Annotations[AnnotationMode]; own != "" {
 		mode = v1alpha1.InjectionMode(own)
-		if modes := []v1alpha1.InjectionMode{v1alpha1.InjectLoopbackNames, v1alpha1.InjectRedirect, v1alpha1.InjectExplicit}; !slices.Contains(modes, mode) {
+		if modes := []v1alpha1.InjectionMode{v1alpha1.InjectLoopbackNames, v1alpha1.InjectRedirect,
+			v1alpha1.InjectExplicit}; !slices.Contains(modes, mode) {
 			return "", no(ModeUnknown, "annotation %s is %s; give LoopbackNames, Redirect or Explicit", AnnotationMode, own)
 		}
 	}
@@ -96,10 +97,12 @@ func addRedirect(p *corev1.Pod, r *Request) {
 	yes, no, root := true, false, int64(0)
 	c := corev1.Container{Name: RedirectContainer, Image: r.image(), Args: args,
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
-		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &no, RunAsUser: &root, RunAsGroup: &root, AllowPrivilegeEscalation: &no,
-			ReadOnlyRootFilesystem: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+				corev1.ResourceMemory: resource.MustParse("32Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
+		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &no, RunAsUser: &root, RunAsGroup: &root,
+			AllowPrivilegeEscalation: &no,
+			ReadOnlyRootFilesystem:   &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}}}}
 	i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container })
 	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, i+1, c)

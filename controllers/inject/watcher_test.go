@@ -24,13 +24,15 @@ func TestACertificateOfSomebodyElseIsShownAndCountsOnceItIsTrusted(t *testing.T)
 	}
 	none, url := admissionv1.SideEffectClassNone, "https://localhost:1"
 	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "watched"},
-		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:  &none,
 			ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}}}
 	if err := c.Create(t.Context(), configuration); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	w := &Watcher{Shown: &Shown{}, Uncached: c, Dir: t.TempDir(), Host: host, Configuration: "watched", Now: func() time.Time { return now }}
+	w := &Watcher{Shown: &Shown{}, Uncached: c, Dir: t.TempDir(), Host: host, Configuration: "watched",
+		Now: func() time.Time { return now }}
 	look := func(want string, serving bool) {
 		t.Helper()
 		err := w.Look(t.Context())

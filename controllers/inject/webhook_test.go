@@ -41,7 +41,10 @@ func TestEachPodWithoutASidecarIsCountedAndToldOf(t *testing.T) {
 		return testutil.ToFloat64(k.injections.WithLabelValues(string(reason)))
 	}
 	const owned = "ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: 1-2, controller: true}]"
-	k.until("the webhook to know the namespace", func() bool { return k.pod("told", "{}").Annotations[inject.AnnotationNotInjected] != "" })
+	k.until("the webhook to know the namespace", func() bool {
+		return k.pod("told",
+			"{}").Annotations[inject.AnnotationNotInjected] != ""
+	})
 	k.event("told", "Pod/app-1", "no CausalStore carts")
 	k.store("told", "carts")
 	k.until("the webhook to know the store", func() bool { return injected(k.pod("told", "{}")) })
@@ -58,10 +61,12 @@ func TestEachPodWithoutASidecarIsCountedAndToldOf(t *testing.T) {
 		before := counted(c.reason)
 		dry := k.pod("told", c.metadata, client.DryRunAll)
 		if !strings.HasPrefix(dry.Annotations[inject.AnnotationNotInjected], string(c.reason)) || counted(c.reason) != before {
-			t.Errorf("%s: a pod that is not made has annotations %v, and %v are counted more", c.reason, dry.Annotations, counted(c.reason)-before)
+			t.Errorf("%s: a pod that is not made has annotations %v, and %v are counted more", c.reason, dry.Annotations,
+				counted(c.reason)-before)
 		}
 		p := k.pod("told", c.metadata)
-		if injected(p) || !strings.HasPrefix(p.Annotations[inject.AnnotationNotInjected], string(c.reason)) || counted(c.reason) != before+1 {
+		if injected(p) || !strings.HasPrefix(p.Annotations[inject.AnnotationNotInjected],
+			string(c.reason)) || counted(c.reason) != before+1 {
 			t.Errorf("%s: annotations %v, %v counted, want %v", c.reason, p.Annotations, counted(c.reason), before+1)
 		}
 		if c.event != "" {

@@ -135,7 +135,8 @@ func TestTheCommandsWorkOnARealAPIServer(t *testing.T) {
 	h.fails("has no CausalStore", "status", "--namespace", "default")
 
 	t.Run("who may not use pods/proxy is told what to ask for", func(t *testing.T) {
-		k := h.as(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}})
+		k := h.as(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",
+			"list"}})
 		if _, err := k.readAll(t.Context(), []process{{"shop", "orders-virginia-cc-0", "virginia", 7480}}); err == nil ||
 			!strings.Contains(err.Error(), "verb get on resource pods/proxy") {
 			t.Error(err)

@@ -92,7 +92,8 @@ func (c *cluster) explainCommand() *cobra.Command {
 	}
 	key.Flags().StringVar(&store, "store", "", "store; may be left out where the namespace has only one")
 	key.Flags().StringVar(&from, "from", "", "data centre from which the nearest shard is looked for")
-	_ = key.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	_ = key.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, begun string) ([]string,
+		cobra.ShellCompDirective) {
 		return c.completeStore(cmd, nil, begun)
 	}) // the flag exists
 	explain.AddCommand(key)

@@ -57,7 +57,8 @@ func newWorld(t *testing.T) *world {
 	if wrong := w.store.Validate(); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Token: "token", Storage: "password"}})
+	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Token: "token",
+		Storage: "password"}})
 	if err != nil {
 		t.Fatal(err)
 	}

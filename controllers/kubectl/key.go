@@ -77,7 +77,8 @@ func writeKey(w io.Writer, in place) error {
 	}
 	fmt.Fprintf(w, "%s/%s, epoch %d\n", in.store.Namespace, in.store.Name, t.Epoch)
 	if h := topology.Hashed(in.key); h != in.key {
-		fmt.Fprintf(w, "key %q is in slot %d of %d, by its tag %q: every key with this tag is there\n", in.key, slot, topology.Slots, h)
+		fmt.Fprintf(w, "key %q is in slot %d of %d, by its tag %q: every key with this tag is there\n", in.key, slot,
+			topology.Slots, h)
 	} else {
 		fmt.Fprintf(w, "key %q is in slot %d of %d\n", in.key, slot, topology.Slots)
 	}

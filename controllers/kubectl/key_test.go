@@ -12,7 +12,8 @@ import (
 )
 
 func TestAKeyIsExplainedByItsSlotAndItsOwnerInEveryRing(t *testing.T) {
-	probed := trips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond, "paris": 81 * time.Millisecond}}
+	probed := trips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond,
+		"paris": 81 * time.Millisecond}}
 	for name, c := range map[string]struct {
 		key, from  string
 		trips      trips

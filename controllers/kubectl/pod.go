@@ -57,7 +57,8 @@ func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
 
 // sidecar says what the sidecar of a pod is of, and what leads to it.
 func sidecar(p *corev1.Pod, of inject.Sidecar) string {
-	text := fmt.Sprintf("it has a sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter, inject.Address, plan.PortRedis)
+	text := fmt.Sprintf("it has a sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
+		inject.Address, plan.PortRedis)
 	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
 		text += "; these names lead to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
 	}

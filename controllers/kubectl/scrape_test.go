@@ -29,7 +29,8 @@ func TestMetricsAreReadThroughTheAPIServersProxy(t *testing.T) {
 	}))
 	defer s.Close()
 	k := &connection{config: &rest.Config{Host: s.URL}, namespace: "shop"}
-	all, err := k.readAll(t.Context(), []process{{"shop", "cc-0", "a", 7480}, {"shop", "cc-0", "a", 7481}, {"shop", "cc-1", "a", 7480}})
+	all, err := k.readAll(t.Context(), []process{{"shop", "cc-0", "a", 7480}, {"shop", "cc-0", "a", 7481}, {"shop", "cc-1",
+		"a", 7480}})
 	if err != nil {
 		t.Fatal(err)
 	}

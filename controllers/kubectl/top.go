@@ -63,7 +63,8 @@ func (k *connection) processes(ctx context.Context, s *v1alpha1.CausalStore) ([]
 	}
 	all := processesOf(parts, apps)
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no pod of %s runs in this cluster; see: kubectl causal status %s", client.ObjectKeyFromObject(s), s.Name)
+		return nil, fmt.Errorf("no pod of %s runs in this cluster; see: kubectl causal status %s",
+			client.ObjectKeyFromObject(s), s.Name)
 	}
 	return all, nil
 }
@@ -153,7 +154,8 @@ func (l *load) columns() []string {
 	for _, s := range sources {
 		row = append(row, share(l.reads[s.String()], reads))
 	}
-	return append(row, share(reads-l.reads[causal.SourceRemote.String()], reads), share(l.bound, l.gets), lagText(l.stability), lagText(l.visibility),
+	return append(row, share(reads-l.reads[causal.SourceRemote.String()], reads), share(l.bound, l.gets),
+		lagText(l.stability), lagText(l.visibility),
 		number(l.incomplete))
 }
 
@@ -204,7 +206,8 @@ func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error
 		per = ""
 	}
 	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes have answered\n", s.Namespace, s.Name, span(before, now), answers, len(now))
-	all := table{{}, {"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
+	all := table{{}, {"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE",
+		"IN REGION", "RESTRICTED",
 		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}}
 	total := newLoad()
 	for _, dc := range s.Spec.DataCenters {

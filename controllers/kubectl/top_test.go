@@ -105,7 +105,8 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCentre(t *testing.T) {
 
 func TestAProcessThatHasRestartedCountsFromItsStart(t *testing.T) {
 	at := time.Unix(1000, 0)
-	before, now := reading{at: at, metrics: counted(t, 0, 100, "1")}, reading{at: at.Add(2 * time.Second), metrics: counted(t, 0, 1, "1")}
+	before, now := reading{at: at, metrics: counted(t, 0, 100, "1")}, reading{at: at.Add(2 * time.Second), metrics: counted(t,
+		0, 1, "1")}
 	l := newLoad()
 	l.count(&before, now)
 	if l.writes != 5 || l.gets != 95 {
@@ -135,7 +136,8 @@ func TestWhatIsReadIsWhatThePartsShow(t *testing.T) {
 	for d := range shown {
 		all.WriteString(d.String())
 	}
-	for _, name := range []string{metricCommands, metricPuts, metricGets, metricBound, metricReads, metricIncomplete, metricStability, metricVisibility,
+	for _, name := range []string{metricCommands, metricPuts, metricGets, metricBound, metricReads, metricIncomplete,
+		metricStability, metricVisibility,
 		metricRoundTrip} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
 			t.Errorf("no part shows %s", name)

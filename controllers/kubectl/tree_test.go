@@ -18,7 +18,8 @@ func TestTheTopologyIsATreeOfRingsDataCentresZonesAndParts(t *testing.T) {
 			lost := w.part(t, "orders-virginia-shard-1-0")
 			lost.Status.Conditions[0].Status = corev1.ConditionFalse
 			lost.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "middleman",
-				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}}}
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+					Message: "back-off 10s"}}}}
 			pending := w.part(t, "orders-oregon-cache-0")
 			pending.Spec.NodeName, pending.Status.Conditions[0].Status = "", corev1.ConditionFalse
 			in.trips, in.unmeasured = nil, errors.New("ask orders-virginia-cc-0: no route")

@@ -56,7 +56,8 @@ func Set(from []netip.AddrPort, to netip.AddrPort) error {
 func rule(from, to netip.AddrPort) []expr.Any {
 	address, target := from.Addr().As4(), to.Addr().As4()
 	return []expr.Any{
-		&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseNetworkHeader, Offset: ipv4Destination, Len: uint32(len(address))},
+		&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseNetworkHeader, Offset: ipv4Destination,
+			Len: uint32(len(address))},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: address[:]},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: []byte{syscall.IPPROTO_TCP}},

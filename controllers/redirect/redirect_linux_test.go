@@ -37,7 +37,8 @@ const (
 
 // pod makes a network, and in it the rule, twice; then it connects.
 func pod() error {
-	for _, args := range []string{"link set lo up", "link add eth0 type veth peer name peer0", "address add 10.1.0.5/24 dev eth0", "link set eth0 up",
+	for _, args := range []string{"link set lo up", "link add eth0 type veth peer name peer0",
+		"address add 10.1.0.5/24 dev eth0", "link set eth0 up",
 		"route add default via 10.1.0.1", "address add " + other + "/32 dev lo"} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", args, err, out)
@@ -49,7 +50,8 @@ func pod() error {
 		}
 	}
 	for range 2 {
-		if err := redirect.Set([]netip.AddrPort{netip.MustParseAddrPort(service + ":6379"), netip.MustParseAddrPort("10.96.0.12:6379"),
+		if err := redirect.Set([]netip.AddrPort{netip.MustParseAddrPort(service + ":6379"),
+			netip.MustParseAddrPort("10.96.0.12:6379"),
 			netip.MustParseAddrPort(other + ":6380")}, netip.MustParseAddrPort(sidecar+":6379")); err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ func (i *Installation) store(ctx context.Context) (string, error) {
 		if c != nil {
 			says = c.Message
 		}
-		return "", fmt.Errorf("%s is not ready: %s; see: kubectl causal status %s -n %s", i.Store, says, i.Store.Name, i.Store.Namespace)
+		return "", fmt.Errorf("%s is not ready: %s; see: kubectl causal status %s -n %s", i.Store, says, i.Store.Name,
+			i.Store.Namespace)
 	}
 	ctx, cancel = context.WithTimeout(ctx, everywhere+askTimeout)
 	defer cancel()
@@ -62,7 +63,8 @@ func (i *Installation) store(ctx context.Context) (string, error) {
 			read++
 		}
 	}
-	return fmt.Sprintf("%s: a write is read in %d data centres by who has its session's token, and is in every ring", i.Store, read), w.finish(ctx, key)
+	return fmt.Sprintf("%s: a write is read in %d data centres by who has its session's token, and is in every ring", i.Store,
+		read), w.finish(ctx, key)
 }
 
 func (i *Installation) readAt(ctx context.Context, dc, token, key, value string) error {
@@ -90,7 +92,8 @@ type session struct {
 }
 
 func (i *Installation) connect(service string) *session {
-	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(plan.PortRedis)), namespace: i.Namespace}
+	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(plan.PortRedis)),
+		namespace: i.Namespace}
 	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: i.Dial, PoolSize: 1, MaxRetries: -1, DialTimeout: askTimeout,
 		ReadTimeout: everywhere + askTimeout, WriteTimeout: askTimeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})

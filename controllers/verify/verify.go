@@ -105,7 +105,8 @@ func (i *Installation) operator(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var pods corev1.PodList
-	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace), client.MatchingLabelsSelector{Selector: i.Selector}); err != nil {
+	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace),
+		client.MatchingLabelsSelector{Selector: i.Selector}); err != nil {
 		return "", fmt.Errorf("list the operator's pods: %w", err)
 	}
 	ready := 0
@@ -115,7 +116,8 @@ func (i *Installation) operator(ctx context.Context) (string, error) {
 		}
 	}
 	if ready < i.Replicas {
-		return "", fmt.Errorf("%d of %d pods are ready; see: kubectl -n %s describe pods -l %s", ready, i.Replicas, i.Namespace, i.Selector)
+		return "", fmt.Errorf("%d of %d pods are ready; see: kubectl -n %s describe pods -l %s", ready, i.Replicas,
+			i.Namespace, i.Selector)
 	}
 	return fmt.Sprintf("%d of %d pods are ready", ready, i.Replicas), nil
 }

@@ -62,7 +62,8 @@ func newStand(t *testing.T) *stand {
 		t.Fatal(err)
 	}
 	s := &stand{T: t, client: c, services: map[string]string{}}
-	s.in = &verify.Installation{Client: c, Namespace: "system", Selector: labels.SelectorFromSet(labels.Set{"app": "operator"}), Replicas: 1, Lease: lease,
+	s.in = &verify.Installation{Client: c, Namespace: "system",
+		Selector: labels.SelectorFromSet(labels.Set{"app": "operator"}), Replicas: 1, Lease: lease,
 		Webhook: "injector", Store: types.NamespacedName{Namespace: "shop", Name: "orders"}, Dial: s.dial}
 	return s
 }
@@ -108,13 +109,17 @@ func TestAnInstallationIsVerifiedStepByStep(t *testing.T) {
 			}
 		}
 	}
-	fails("crds.install=false", "0 of 1 pods are ready; see: kubectl -n system", "no operator has lease", "read MutatingWebhookConfiguration injector",
+	fails("crds.install=false", "0 of 1 pods are ready; see: kubectl -n system", "no operator has lease",
+		"read MutatingWebhookConfiguration injector",
 		"read CausalStore shop/orders")
-	if err := apiserver.InstallCRDs(t.Context(), apiserver.ForTest(t), filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
+	if err := apiserver.InstallCRDs(t.Context(), apiserver.ForTest(t), filepath.Join("..", "..", "config", "crd",
+		"bases")); err != nil {
 		t.Fatal(err)
 	}
-	s.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "system"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "operator-1", Namespace: "system", Labels: map[string]string{"app": "operator"}},
+	s.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "system"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "operator-1", Namespace: "system",
+		Labels: map[string]string{"app": "operator"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "causalstore"}}}}
 	s.make(pod)
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -122,7 +127,8 @@ func TestAnInstallationIsVerifiedStepByStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	holder := "operator-1"
-	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: "system"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: "system"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 	s.make(held)
 	s.webhook()
 	fails("nobody renews lease", "has no caBundle yet", "correct the Helm value test.store")
@@ -170,8 +176,10 @@ func (s *stand) webhook() {
 	s.Helper()
 	none, path := admissionv1.SideEffectClassNone, inject.Path
 	s.make(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
-		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "webhook", Namespace: "system", Path: &path}}}}})
+		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects: &none,
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "webhook",
+				Namespace: "system", Path: &path}}}}})
 }
 
 // keep runs the webhook, with its certificate.
@@ -191,9 +199,11 @@ func (s *stand) keep() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
+	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
+		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", Injections: inject.NewInjections()}})
-	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "system", Secret: "webhook", Host: service,
+	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "system",
+		Secret: "webhook", Host: service,
 		Configuration: "injector", Now: time.Now}); err != nil {
 		s.Fatal(err)
 	}
@@ -231,8 +241,10 @@ spec:
 		s.Fatal(err)
 	}
 	store.Status = v1alpha1.CausalStoreStatus{
-		DataCenters: []v1alpha1.DataCenterStatus{{Name: "east", Region: "local", Here: true}, {Name: "west", Region: "local", Here: true}},
-		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPartsNotReady,
+		DataCenters: []v1alpha1.DataCenterStatus{{Name: "east", Region: "local", Here: true}, {Name: "west", Region: "local",
+			Here: true}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason:  v1alpha1.ReasonPartsNotReady,
 			Message: "1 of 2 shards", LastTransitionTime: metav1.Now()}}}
 	if err := s.client.Status().Update(s.Context(), store); err != nil {
 		s.Fatal(err)
@@ -248,7 +260,8 @@ rings: [{name: first, dataCenters: [east]}, {name: second, dataCenters: [west]}]
 	if err != nil {
 		s.Fatal(err)
 	}
-	d, err := local.Start(s.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: s.TempDir(), Scope: node.ScopeConnection, Cache: true,
+	d, err := local.Start(s.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: s.TempDir(),
+		Scope: node.ScopeConnection, Cache: true,
 		Host: "127.0.0.1"})
 	if err != nil {
 		s.Fatal(err)

@@ -96,8 +96,10 @@ func (i *Installation) question() (*admissionv1.AdmissionReview, error) {
 		return nil, err
 	}
 	dry := true
-	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(),
+		Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{UID: uuid.NewUUID(), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
-			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: i.Namespace, Operation: admissionv1.Create,
+			Resource: metav1.GroupVersionResource{Version: "v1",
+				Resource: "pods"}, Namespace: i.Namespace, Operation: admissionv1.Create,
 			Object: runtime.RawExtension{Raw: pod}, DryRun: &dry}}, nil
 }

@@ -26,7 +26,8 @@ func TestALostProbeIsForgottenOnceALaterOneIsAnswered(t *testing.T) {
 
 func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 	const silent, near = topology.DC(3), topology.DC(1)
-	l := newLeader(DefaultCoordinatorConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), NewStability(topology.Default()))
+	l := newLeader(DefaultCoordinatorConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
+		NewStability(topology.Default()))
 	shown := func() map[topology.DC]float64 {
 		all := map[topology.DC]float64{}
 		l.roundTrips(func(dc topology.DC, ms float64) { all[dc] = ms })

@@ -18,8 +18,10 @@ var (
 	coordinatorBytes  = coordinatorFamily.gauge("incomplete_bytes", "Keys and values of accepted writes that are not in every ring yet, in bytes.")
 	coordinatorLog    = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
 	coordinatorSV     = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
-	coordinatorTrips  = coordinatorFamily.gauge("round_trip_seconds", "Round trip to a data centre, as this data centre's first coordinator has probed it; +Inf if it does not answer.", "to_data_center")
-	coordinatorRV     = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorTrips  = coordinatorFamily.gauge("round_trip_seconds",
+		"Round trip to a data centre, as this data centre's first coordinator has probed it; +Inf if it does not answer.",
+		"to_data_center")
+	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator shows a coordinator of t.
