@@ -86,23 +86,36 @@ func writeKey(w io.Writer, in place) error {
 	if in.from != "" {
 		owners[1] = append(owners[1], "FROM "+strings.ToUpper(in.from))
 	}
+	was, moving := t.Before(t.Changing()), []string{}
 	for r := range t.Rings {
-		owner := t.Owner(topology.RingID(r), slot)
-		dc := t.DCs[owner.DC].Name
-		row := []string{t.Rings[r].Name, dc, in.region(dc), strconv.FormatUint(owner.Index, 10), in.pods(dc, owner.Index)}
+		id := topology.RingID(r)
+		row := in.owner(t.Rings[r].Name, t.Owner(id, slot))
 		if in.from != "" {
-			row = append(row, in.trips.show(in.from, dc))
-			if topology.RingID(r) == near {
+			row = append(row, in.trips.show(in.from, row[1]))
+			if id == near {
 				row[len(row)-1] = strings.TrimPrefix(row[len(row)-1]+", nearest", "-, ")
 			}
 		}
 		owners.row(row...)
+		if before := was.Owner(id, slot); before != t.Owner(id, slot) {
+			owners.row(in.owner("  before", before)...)
+			moving = append(moving, t.Rings[r].Name)
+		}
+	}
+	if len(moving) > 0 {
+		fmt.Fprintf(w, "the shards of %s change: the shard before has the key until the ring has gone over\n", strings.Join(moving, ", "))
 	}
 	if err := owners.write(w); err != nil || in.from == "" || len(in.trips[in.from]) > 0 {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "\nround trips from %s are not known: %v\n", in.from, in.unknown())
 	return err
+}
+
+// owner is the row of a ring whose shard has the key.
+func (in *place) owner(ring string, n topology.Node) []string {
+	dc := in.told.Topology.DCs[n.DC].Name
+	return []string{ring, dc, in.region(dc), strconv.FormatUint(n.Index, 10), in.pods(dc, n.Index)}
 }
 
 // nearest is the ring that a sidecar in that data centre would read from, decided as sidecars do. Without round trips it is not known, unless

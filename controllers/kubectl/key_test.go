@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 func TestAKeyIsExplainedByItsSlotAndItsOwnerInEveryRing(t *testing.T) {
@@ -35,6 +38,27 @@ func TestAKeyIsExplainedByItsSlotAndItsOwnerInEveryRing(t *testing.T) {
 			golden(t, name, out.String())
 		})
 	}
+}
+
+// TestWhileShardsChangeAKeyHasAnOwnerBeforeAndAfter: one shard more in virginia, and a key that moves there.
+func TestWhileShardsChangeAKeyHasAnOwnerBeforeAndAfter(t *testing.T) {
+	w := newWorld(t)
+	told := *w.told(t)
+	dcs := slices.Clone(told.Topology.DCs)
+	dcs[0].Shards, dcs[0].ShardsBefore = 3, 2
+	var err error
+	if told.Topology, err = topology.New(told.Topology.Epoch+1, dcs, told.Topology.Rings, nil); err != nil {
+		t.Fatal(err)
+	}
+	in := place{store: w.store, told: &told, parts: w.parts}
+	for i := 0; told.Topology.Owner(0, topology.SlotOf(in.key)) != (topology.Node{Part: topology.Middleman, Index: 2}); i++ {
+		in.key = fmt.Sprint("key-", i)
+	}
+	var out bytes.Buffer
+	if err := writeKey(&out, in); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "key-moving", out.String())
 }
 
 // TestTheNearestShardIsTheOneThatSidecarsRead: near counts, and what does not answer is far.
