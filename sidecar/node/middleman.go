@@ -78,6 +78,11 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		return nil, err
 	}
 	mm.shard.mover = mover
+	if mover == nil { // so that other numbers of shards are noticed, if they come without a change
+		if err := mm.setStand(ctx, causal.Stand{Map: o.Config.Topology.Map(o.Config.Topology.RingOf(mm.ID.DC))}); err != nil {
+			return nil, err
+		}
+	}
 	if view, ok := mm.serve(); ok {
 		if err := mm.start(ctx, view); err != nil {
 			return nil, err

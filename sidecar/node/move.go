@@ -226,22 +226,27 @@ func (mm *Middleman) move(op causal.MoveOp) causal.MoveResult {
 	case causal.MoveWipe:
 		err = mm.wipe(op.Want)
 	case causal.MoveStand:
-		n := uint64(op.Stand.Map) << 2
-		if op.Stand.Frozen {
-			n |= 2
-		}
-		if op.Stand.Left {
-			n |= 1
-		}
 		ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
 		defer cancel()
-		err = setMetaUint(ctx, mm.store, metaStand, n)
+		err = mm.setStand(ctx, op.Stand)
 	}
 	if err != nil && mm.ctx.Err() == nil {
 		mm.logger.Error("storage failed while slots move; trying again", "error", err)
 	}
 	r.Failed = err != nil
 	return r
+}
+
+// setStand keeps a stand as one number: the map, and a bit for each flag.
+func (mm *Middleman) setStand(ctx context.Context, s causal.Stand) error {
+	n := uint64(s.Map) << 2
+	if s.Frozen {
+		n |= 2
+	}
+	if s.Left {
+		n |= 1
+	}
+	return setMetaUint(ctx, mm.store, metaStand, n)
 }
 
 func (mm *Middleman) keysOf(want func(topology.Slot) bool) (keys []string, err error) {

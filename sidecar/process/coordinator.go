@@ -16,6 +16,7 @@ import (
 
 type coordinator struct {
 	c   *node.Coordinator
+	dir string
 	log *slog.Logger
 }
 
@@ -44,7 +45,7 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Close())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
-	return &coordinator{n, p.log}, nil
+	return &coordinator{n, c.DataDir, p.log}, nil
 }
 
 func (c *coordinator) host() *node.Host              { return c.c.Host }
@@ -53,9 +54,10 @@ func (c *coordinator) linkDown(topology.Node)        {}
 func (c *coordinator) ready() error                  { return nil } // it would have ended if its log had failed
 func (c *coordinator) close() error                  { return nil }
 
+// setTopology also leaves the epoch beside the log: no later start may go by an older one.
 func (c *coordinator) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return nil
+	return identityOf(t, c.c.ID).writeDir(c.dir)
 }
 
 // drainLook is how often the drain looks whether it is done.

@@ -167,7 +167,15 @@ func (m *middleman) look(fail func(error)) {
 	}
 }
 
-func (m *middleman) setTopology(t *topology.Topology) error { return m.m.SetTopology(t) }
+// setTopology also leaves the epoch in the store: no later start may go by an older one.
+func (m *middleman) setTopology(t *topology.Topology) error {
+	if err := m.m.SetTopology(t); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	return identityOf(t, m.m.ID).claimStore(ctx, m.store)
+}
 
 func (m *middleman) host() *node.Host              { return m.m.Host }
 func (m *middleman) handle(batch []causal.Message) { m.m.Handle(batch) }

@@ -27,7 +27,11 @@ func (w *World) startMiddleman(n *node) {
 
 func (w *World) startMover(n *node) {
 	n.mover = nil
+	if err := causal.CheckStand(n.topo, n.id, n.disk.stand); err != nil {
+		panic(err) // whoever changes the topology here waits for the end of each change
+	}
 	if !n.topo.Changing().Has(n.topo.RingOf(n.id.DC)) {
+		n.disk.stand.Map = n.topo.Map(n.topo.RingOf(n.id.DC))
 		return
 	}
 	cfg := causal.DefaultMoverConfig(n.topo, n.id)
