@@ -293,7 +293,9 @@ func (m *Middleman) requestWrite(o *keyOp) {
 
 // NoteTombstone tells of a tombstone that storage held at the start, so that it is dropped in its time.
 func (m *Middleman) NoteTombstone(key string, v Version) {
-	m.tombs = append(m.tombs, tomb{version: v, key: key})
+	if m.local(topology.SlotOf(key)) { // others' may be written by a mover meanwhile
+		m.tombs = append(m.tombs, tomb{version: v, key: key})
+	}
 }
 
 // dropTombstones removes the tombstones at or below keepFrom, which is below every origin's SV: no older put of the key

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -41,6 +42,7 @@ type Mover struct {
 	asked  map[uint64]func(MoveResult)
 	retry  []MoveOp
 	wiped  bool
+	noted  bool // stand is durable
 	ending bool // the last step of the phase is being made durable
 	askAt  int64
 	doneAt int64 // when it had come to serve by the new map, in this life
@@ -52,7 +54,7 @@ type MoverConfig struct {
 	// Topology is one in which the shards of the ring change.
 	Topology *topology.Topology
 	Self     topology.Node
-	// Life is not zero and differs from that of every earlier start.
+	// Life is not zero, and greater than that of every earlier start on this storage.
 	Life uint64
 	// Stand is what was made durable last; zero for a storage that has not been used.
 	Stand Stand
@@ -70,9 +72,10 @@ func DefaultMoverConfig(t *topology.Topology, self topology.Node) MoverConfig {
 
 // Stand is how far a middleman has come, as its storage knows it.
 type Stand struct {
-	// Map is the map by which the storage holds what it should; 0: it has never been noted.
+	// Map is the map by which the storage holds what it should; 0: it holds nothing of worth.
 	Map topology.MapID
-	// Frozen says that by this map nothing is served any more: others have been handed slots, or are about to be.
+	// Frozen says that by this map nothing is served any more: others have been handed slots, or are about to be. Without a
+	// map, that slots are being taken in for the first time.
 	Frozen bool
 	// Left says that the storage also holds what has been given away.
 	Left bool
@@ -158,12 +161,14 @@ func NewMover(cfg MoverConfig) *Mover {
 	t := cfg.Topology
 	m := &Mover{cfg: cfg, ring: t.RingOf(cfg.Self.DC), maps: newMapping(t), stand: cfg.Stand, asked: map[uint64]func(MoveResult){}}
 	m.from = t.Before(topology.RingsOf(m.ring))
-	if m.stand.Map == 0 && slices.Contains(m.from.Members(m.ring), cfg.Self) {
-		m.stand.Map = m.from.Map(m.ring) // nobody has told it so far
+	if slices.Contains(m.from.Members(m.ring), cfg.Self) {
+		if m.stand.Map == 0 {
+			m.stand.Map = m.from.Map(m.ring) // it has not been noted yet: this is the first start
+		}
+	} else if m.stand.Map != t.Map(m.ring) {
+		m.stand = Stand{Frozen: true} // what it holds is of a time when it was here before
 	}
-	if !slices.Contains(m.from.Members(m.ring), cfg.Self) && m.stand.Map != t.Map(m.ring) {
-		m.stand = Stand{} // what it holds is of a time when it was here before
-	}
+	m.noted = m.stand == cfg.Stand
 	switch {
 	case m.stand.Map == t.Map(m.ring):
 		m.phase, m.wiped = moverDone, true
@@ -225,21 +230,30 @@ func (m *Mover) Gone() bool {
 func CheckStand(t *topology.Topology, self topology.Node, s Stand) error {
 	ring := t.RingOf(self.DC)
 	from := t.Before(topology.RingsOf(ring))
+	member := slices.Contains(from.Members(ring), self)
+	good := s.Map == t.Map(ring) || s.Map == from.Map(ring) || !member
 	switch {
-	case s.Frozen && !t.Changing().Has(ring):
-		// it may have handed over what the topology says is its own
-	case s.Map == 0 || s.Map == t.Map(ring) || s.Map == from.Map(ring) || !slices.Contains(from.Members(ring), self):
+	case s.Frozen && s.Map == 0:
+		good = !member // it has not got what it would have to serve
+	case s.Frozen:
+		good = t.Changing().Has(ring) && s.Map == from.Map(ring) // it may have given away what it would have to serve
+	case s.Map == 0:
+		good = true
+	}
+	if good {
 		return nil
-	case t.Changing().Has(ring):
-		return fmt.Errorf("the storage holds the slots of another change of shards, which has not ended here; " +
+	}
+	if t.Changing().Has(ring) {
+		return errors.New("the storage is in the midst of another change of shards; " +
 			"go back to the numbers of shards of that change, with shardsBefore, and begin another one once it has ended")
 	}
 	return fmt.Errorf("the storage holds the slots of other numbers of shards than the topology of ring %q gives; "+
 		"a change of shards has not ended here: put shardsBefore back until it has", t.Rings[ring].Name)
 }
 
-// State names what it does: "copying" while the old map is in use here, "moving" while none is, "done", and "gone" once it has
-// left the ring and its storage is empty. "cleaning" is done but for what it still holds of others' slots.
+// State names what it does: "copying" while the old map is in use here or slots are copied for the first time, "moving" while
+// no map is in use, "cleaning" when the new one is and only old copies have to go, "done", and "gone" once it has left the
+// ring and its storage is empty.
 func (m *Mover) State() string {
 	switch {
 	case m.Gone():
@@ -248,7 +262,7 @@ func (m *Mover) State() string {
 		return "done"
 	case m.phase == moverDone:
 		return "cleaning"
-	case m.phase == moverCopies:
+	case m.phase == moverCopies || !m.copied():
 		return "copying"
 	}
 	return "moving"
@@ -339,7 +353,7 @@ func (m *Mover) Step(now Now, msg *Message) {
 	case KindPong:
 		m.maps.heard(msg)
 		for _, t := range m.targets {
-			t.there = t.there || t.node == msg.From && msg.Map == m.cfg.Topology.Map(m.ring)
+			t.there = t.there || t.node == msg.From && msg.ID == m.cfg.Life && msg.Map == m.cfg.Topology.Map(m.ring)
 		}
 	}
 }
@@ -351,6 +365,13 @@ const pullAgain = 300 * time.Millisecond
 func (m *Mover) Tick(now Now) {
 	m.ops = append(m.ops, m.retry...)
 	m.retry = m.retry[:0]
+	if !m.noted {
+		if !m.ending {
+			m.ending = true
+			m.keep(m.stand, func() { m.noted, m.ending = true, false })
+		}
+		return
+	}
 	switch m.phase {
 	case moverDone:
 		if m.doneAt == 0 {

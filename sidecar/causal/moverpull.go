@@ -44,6 +44,15 @@ func (m *Mover) wipe() {
 	})
 }
 
+// wipeFrom removes what was copied from a giver that has started anew, and has forgotten what was written since: what it
+// lists now may lack keys that were deleted meanwhile.
+func (m *Mover) wipeFrom(s *moveSource) {
+	s.busy = true
+	from, to, ring, self, node := m.from, m.cfg.Topology, m.ring, m.cfg.Self, s.node
+	m.op(MoveOp{Kind: MoveWipe, Want: func(x topology.Slot) bool { return from.Owner(ring, x) == node && to.Owner(ring, x) == self }},
+		func(MoveResult) { s.busy, s.askAt = false, 0 })
+}
+
 // give answers a pull.
 func (m *Mover) give(now Now, msg *Message) {
 	i := slices.IndexFunc(m.targets, func(t *moveTarget) bool { return t.node == msg.From })
@@ -51,6 +60,9 @@ func (m *Mover) give(now Now, msg *Message) {
 		return
 	}
 	t := m.targets[i]
+	if msg.ID < t.life || !m.noted {
+		return
+	}
 	if msg.ID != t.life {
 		*t = moveTarget{node: t.node, life: msg.ID, dirty: map[string]struct{}{}}
 		m.listAll(t)
@@ -78,8 +90,9 @@ func (m *Mover) stopped() bool {
 func (m *Mover) listAll(t *moveTarget) {
 	t.listing = true
 	life, final := t.life, m.stopped()
-	to, ring, node := m.cfg.Topology, m.ring, t.node
-	m.op(MoveOp{Kind: MoveList, Want: func(s topology.Slot) bool { return to.Owner(ring, s) == node }}, func(r MoveResult) {
+	from, to, ring, self, node := m.from, m.cfg.Topology, m.ring, m.cfg.Self, t.node
+	gives := func(s topology.Slot) bool { return from.Owner(ring, s) == self && to.Owner(ring, s) == node }
+	m.op(MoveOp{Kind: MoveList, Want: gives}, func(r MoveResult) {
 		if t.life == life {
 			t.keys, t.list, t.listing, t.final = r.Keys, 1, false, final
 			m.chunk(t, 0)
@@ -130,7 +143,12 @@ func (m *Mover) taken(now Now, msg *Message) {
 	case s.busy || s.done:
 		return
 	case msg.Epoch > s.life && msg.Session == 1 && msg.Seq == 0: // the first that is heard of it, or it has started anew
+		again := s.life != 0
 		*s = moveSource{node: s.node, life: msg.Epoch, list: 1}
+		if again {
+			m.wipeFrom(s)
+			return
+		}
 	case msg.Epoch != s.life || msg.Session != s.list || msg.Seq != s.next:
 		return
 	}
@@ -163,7 +181,7 @@ func (m *Mover) clean(now Now) {
 		waiting = waiting || !t.there
 		if ask && !t.there {
 			m.askAt = now.Mono + int64(askMapEvery)
-			m.send(Message{Kind: KindPing, From: m.cfg.Self, To: t.node})
+			m.send(Message{Kind: KindPing, From: m.cfg.Self, To: t.node, ID: m.cfg.Life})
 		}
 	}
 	if waiting {

@@ -54,6 +54,7 @@ const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
 	metaStand       = "stand"
+	metaMoves       = "moves" // counts movers
 	metaCaches      = "caches"
 )
 

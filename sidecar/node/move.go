@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -74,7 +73,14 @@ func (mm *Middleman) newMover(ctx context.Context, t *topology.Topology) (*causa
 		return nil, nil
 	}
 	config := causal.DefaultMoverConfig(t, mm.ID)
-	config.Life, config.Stand = uint64(time.Now().UnixNano()), stand
+	life, err := metaUint(ctx, mm.store, metaMoves)
+	if err != nil {
+		return nil, err
+	}
+	if err := setMetaUint(ctx, mm.store, metaMoves, life+1); err != nil {
+		return nil, err
+	}
+	config.Life, config.Stand = life+1, stand
 	return causal.NewMover(config), nil
 }
 

@@ -21,6 +21,7 @@ type disk struct {
 	records map[string]causal.Record
 	horizon causal.HLC
 	stand   causal.Stand
+	moves   uint64         // counts movers
 	caches  topology.MapID // noted once the leases of before have run out
 	pending []*storageWrite
 	// volatile are the records before writes that failed and yet can be read: a crash may undo these, until another write

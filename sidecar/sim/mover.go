@@ -35,7 +35,8 @@ func (w *World) startMover(n *node) {
 		return
 	}
 	cfg := causal.DefaultMoverConfig(n.topo, n.id)
-	cfg.Life, cfg.Stand, cfg.Chunk, cfg.Broken = n.life, n.disk.stand, 3, w.set.Broken
+	n.disk.moves++
+	cfg.Life, cfg.Stand, cfg.Chunk, cfg.Broken = n.disk.moves, n.disk.stand, 3, w.set.Broken
 	if w.set.Lease > 0 {
 		cfg.Lease = w.set.Lease
 	}
@@ -124,10 +125,14 @@ func (w *World) moveOp(n *node, op causal.MoveOp) {
 	life, moves := n.life, n.moves
 	w.after(w.diskDelay(n, 2*time.Millisecond), func() {
 		if n.mover == nil || n.life != life || n.moves != moves {
+			// A crash: what storage was asked for may be done all the same.
+			if n.mover == nil && n.life == life+1 && op.Kind >= causal.MoveApply && !w.set.Quiet && w.rng.IntN(2) == 0 {
+				n.disk.move(op, &causal.MoveResult{})
+			}
 			return
 		}
 		r := causal.MoveResult{ID: op.ID, Failed: w.storageFails()}
-		if !r.Failed {
+		if !r.Failed || op.Kind >= causal.MoveApply && w.rng.IntN(2) == 0 {
 			n.disk.move(op, &r)
 		}
 		n.mover.OpDone(op, r)

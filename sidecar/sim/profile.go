@@ -209,6 +209,13 @@ func reshapes(p *plan, rng *rand.Rand) {
 	p.shape.rttMs, p.shape.caches = span{1, 20 + rng.IntN(100)}, span{1, 1 + rng.IntN(3)}
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.set.Lease = ms(600, 1800, rng)
+	if rng.IntN(4) == 0 { // long copies of much that is deleted, from middlemen that crash
+		p.reshapeEach, p.length = ms(2000, 5000, rng), ms(6000, 12000, rng)
+		p.keys, p.hot, p.think = 40, 40, ms(20, 60, rng)
+		p.mix, p.set.KeepMs = mix{put: 30, del: 30}, 1
+		p.harmEach, p.harms = ms(200, 600, rng), weights{Crash: 4}
+		return
+	}
 	if rng.IntN(3) == 0 {
 		p.harmEach = ms(100, 800, rng)
 		p.harms = weights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1, CacheOblivious: 1}

@@ -18,7 +18,6 @@ type reshape struct {
 	stopped bool
 	told    map[*node]bool // of what is current
 	under   bool           // a change is under way
-	begun   int
 }
 
 func newReshape(w *World, c *chaos, every time.Duration, caches bool) *reshape {
@@ -43,7 +42,13 @@ func (r *reshape) turn() {
 		if r.caches {
 			r.beginCaches(dc, 1+w.rng.IntN(3))
 		} else {
-			r.begin(dc, 1+w.rng.IntN(3))
+			change := map[topology.DC]int{dc: 1 + w.rng.IntN(3)}
+			for other := range w.topo.DCs { // and of others at the same time
+				if w.rng.IntN(3) == 0 {
+					change[topology.DC(other)] = 1 + w.rng.IntN(3)
+				}
+			}
+			r.begin(change)
 		}
 	}
 	w.after(1+w.rng.Int64N(int64(r.every)/2), r.turn)
@@ -70,19 +75,24 @@ func (r *reshape) settled() bool {
 	return true
 }
 
-// begin changes the number of shards of a data centre.
-func (r *reshape) begin(dc topology.DC, shards int) {
-	t := r.w.topo
-	if shards == t.DCs[dc].Shards {
+// begin changes the numbers of shards of data centres.
+func (r *reshape) begin(shards map[topology.DC]int) {
+	was := r.w.topo.DCs
+	dcs := append([]topology.DataCenter(nil), was...)
+	for dc, n := range shards {
+		if n != was[dc].Shards {
+			dcs[dc].ShardsBefore, dcs[dc].Shards = was[dc].Shards, n
+			r.under = true
+		}
+	}
+	if !r.under {
 		return
 	}
-	dcs := append([]topology.DataCenter(nil), t.DCs...)
-	dcs[dc].ShardsBefore, dcs[dc].Shards = dcs[dc].Shards, shards
-	r.under = true
-	r.begun++
 	r.spread(dcs)
-	for i := t.DCs[dc].Shards; i < shards; i++ {
-		r.join(topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)})
+	for dc := range dcs {
+		for i := was[dc].Shards; i < dcs[dc].Shards; i++ {
+			r.join(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)})
+		}
 	}
 }
 

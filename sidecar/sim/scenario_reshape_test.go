@@ -43,7 +43,7 @@ func (s *scenario) shards(args []string) (string, error) {
 	if s.reshape == nil {
 		s.reshape = &reshape{w: s.world, c: &chaos{w: s.world}}
 	}
-	s.reshape.begin(dc, n)
+	s.reshape.begin(map[topology.DC]int{dc: n})
 	return "", nil
 }
 
