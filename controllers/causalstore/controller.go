@@ -50,6 +50,8 @@ type Reconciler struct {
 	Events   events.EventRecorder
 	// Region whose data centres are run here, and the image for stores that name none.
 	Region, Image string
+	// SameZone is what Services are told so that clients get to a front in their own zone; empty is the word that all know.
+	SameZone string
 	// Random is where keys come from, Now is the clock.
 	Random io.Reader
 	Now    func() time.Time

@@ -115,6 +115,10 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config.QPS = -1 // the API server has its own fair queues
+	zone, err := sameZone(config)
+	if err != nil {
+		return nil, err
+	}
 	keeper := f.webhook.keeper()
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(),
@@ -131,7 +135,8 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	}
 	r := &causalstore.Reconciler{
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: f.region, Image: f.image, Random: rand.Reader, Now: time.Now, Prober: causalstore.MetricsProber{Client: &http.Client{}},
+		Region: f.region, Image: f.image, SameZone: zone, Random: rand.Reader, Now: time.Now,
+		Prober: causalstore.MetricsProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {
 		r.Webhook = keeper.Serving

@@ -82,6 +82,8 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		}), coordinators},
 		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
 			coordinators},
+		{"room for data", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Volume.Size = "99Gi" }), nil},
+		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Volume.Size = "99Gi" }), coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}

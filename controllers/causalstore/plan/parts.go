@@ -81,7 +81,9 @@ func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 // are chains of several.
 func (b *builder) shard(dc *v1alpha1.DataCenter, i int32) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Backend)
-	in.Storage = &b.spec.Storage
+	storage := b.spec.Storage
+	storage.Volume = v1alpha1.Volume{} // it grows around its pod
+	in.Storage = &storage
 	mm := b.container("middleman", []string{"middleman", "--config=" + configDir + "/" + partsFile,
 		"--index=" + strconv.Itoa(int(i))}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))

@@ -30,6 +30,8 @@ type Observed struct {
 	Claims       []corev1.PersistentVolumeClaim
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
+	// SameZone is what this cluster calls the preference for what is in the same zone; empty is the word that all know.
+	SameZone string
 }
 
 // Plan is what to do.
