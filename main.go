@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	operator "github.com/causalstore/causalstore/controllers/command"
 	"github.com/causalstore/causalstore/controllers/kubectl"
 	"github.com/causalstore/causalstore/sidecar/command"
@@ -16,10 +18,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // whoever is asked a second time to end, ends at once
-	if filepath.Base(os.Args[0]) == kubectl.PluginName {
+	switch filepath.Base(os.Args[0]) {
+	case kubectl.PluginName:
 		os.Args = append([]string{os.Args[0], "kubectl"}, os.Args[1:]...)
+	case kubectl.CompletionName:
+		os.Args = append([]string{os.Args[0], cobra.ShellCompRequestCmd, "kubectl"}, os.Args[1:]...)
 	}
-	code := command.Execute(ctx, operator.NewOperatorCommand(), kubectl.NewCommand())
+	code := command.Execute(ctx, operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())
 	stop()
 	os.Exit(code)
 }

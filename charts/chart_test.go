@@ -44,8 +44,9 @@ func helm(t *testing.T, args ...string) (string, error) {
 
 func TestTheChartRendersWhatItDid(t *testing.T) {
 	for name, set := range map[string]string{
-		"default":    "region=us-east-1",
-		"everything": "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system",
+		"default":      "region=us-east-1",
+		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders",
+		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
@@ -110,6 +111,10 @@ func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
 		"region=a,image.pullPolicy=Maybe":   "/image/pullPolicy",
 		"region=a,reploicas=3":              "reploicas",
 		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
+		"region=a,test.store=orders":        "/test/store",
+
+		"region=a,injection.certificates.provider=Maybe":       "/injection/certificates/provider",
+		"region=a,injection.certificates.issuerRef.kind=Maybe": "/injection/certificates/issuerRef",
 	} {
 		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubeVersion, "--set", set)
 		if err == nil || !strings.Contains(out, says) {
@@ -140,7 +145,7 @@ func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("helm %s: %v\n%s", step[0], err, out)
 		}
-		if i == 0 && !strings.Contains(out, "kubectl get causalstore try --watch") {
+		if i == 0 && !strings.Contains(out, "helm test causalstore --namespace causalstore-system") {
 			t.Errorf("the notes do not say what to do next:\n%s", out)
 		}
 		// It is served a moment after its definition is there.

@@ -185,11 +185,10 @@ type ConsistencyRule struct {
 }
 
 // Injection says how an app's traffic reaches the sidecar that was injected into its pod.
-//
-// +kubebuilder:validation:XValidation:rule="self.mode != 'Redirect'",message="spec.injection.mode: Redirect is not there yet; give LoopbackNames or Explicit"
 type Injection struct {
-	// Mode is LoopbackNames (the store's Service names lead to the sidecar, by hostAliases), Redirect (an iptables rule), or
-	// Explicit (the app is told by environment variables).
+	// Mode is LoopbackNames (the names of the store's Services lead to the sidecar, by hostAliases), Redirect (their addresses do, by
+	// rules in the pod's network, for which an init container needs NET_ADMIN), or Explicit (the app is told by environment variable
+	// CAUSALSTORE_ADDRESS). A pod's annotation causalstore.io/injection-mode counts more.
 	//
 	// +optional
 	// +kubebuilder:default=LoopbackNames

@@ -32,7 +32,6 @@ func (c *CausalStore) Validate() []string {
 	p.unless(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not there yet; give Causal",
 		s.Consistency.Default)
 	p.unless(len(s.Consistency.Rules) == 0, "spec.consistency.rules: levels per key are not there yet; leave the rules out")
-	p.unless(s.Injection.Mode != InjectRedirect, "spec.injection.mode: Redirect is not there yet; give LoopbackNames or Explicit")
 	return p
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/inject"
 )
 
 // operatorFlags are the flags of `causalstore operator`.
@@ -61,6 +62,7 @@ in the cluster that it runs in (or that KUBECONFIG names). It touches no other r
 	fs.StringVar(&f.logFormat, "log-format", "json", "format of the log: text or json")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // it exists
+	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }
 
@@ -89,6 +91,9 @@ func (f *operatorFlags) logger() (logr.Logger, error) {
 func (f *operatorFlags) run(ctx context.Context) error {
 	if f.image == "" {
 		return errors.New("--image is missing; give the image of the parts, which is the one that this operator runs from")
+	}
+	if err := f.webhook.check(); err != nil {
+		return err
 	}
 	log, err := f.logger()
 	if err != nil {
@@ -119,16 +124,16 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	keeper := f.webhook.keeper()
+	shown := &inject.Shown{}
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(),
 		Metrics:                       server.Options{BindAddress: f.metrics},
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              "operator." + f.region + ".causalstore.io",
+		LeaderElectionID:              leaseName(f.region),
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 f.webhook.server(keeper),
+		WebhookServer:                 f.webhook.server(shown),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
@@ -139,8 +144,8 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Prober: causalstore.MetricsProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {
-		r.Webhook = keeper.Serving
-		if err := f.webhook.serve(m, keeper, f.region, f.image); err != nil {
+		r.Webhook = shown.Serving
+		if err := f.webhook.serve(m, shown, f.region, f.image); err != nil {
 			return nil, err
 		}
 	}

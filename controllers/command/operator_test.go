@@ -5,16 +5,24 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
@@ -30,17 +38,13 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	health := l.Addr().String()
-	_ = l.Close()
+	health, hook := freeAddress(t), freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	cmd := NewOperatorCommand()
-	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health, "--metrics-address=0",
-		"--leader-namespace=default", "--log-level=error"})
+	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health.String(), "--metrics-address=0",
+		"--leader-namespace=default", "--log-level=error", "--webhook-configuration=injector", "--webhook-host=localhost", "--webhook-namespace=default",
+		"--webhook-secret=webhook", "--webhook-port=" + strconv.Itoa(int(hook.Port()))})
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 
 	scheme, err := NewScheme()
@@ -49,6 +53,13 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
+		t.Fatal(err)
+	}
+	none, url := admissionv1.SideEffectClassNone, "https://"+hook.String()+inject.Path
+	if err := c.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
+		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:  &none,
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}}}); err != nil {
 		t.Fatal(err)
 	}
 	sample, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "one-data-center.yaml"))
@@ -70,7 +81,7 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		t.Errorf("the Service is told %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
 	}
 	await(t, ended, func() error {
-		a, err := http.Get("http://" + health + "/readyz")
+		a, err := http.Get("http://" + health.String() + "/readyz")
 		if err != nil {
 			return err
 		}
@@ -80,12 +91,67 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		}
 		return nil
 	})
+	// It looks at a store every 15 s; by then it has told the API server whom to trust.
+	await(t, ended, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(store), store); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(store.Status.Conditions, v1alpha1.ConditionInjectionReady) {
+			return fmt.Errorf("injection is not ready: %v", store.Status.Conditions)
+		}
+		return nil
+	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the operator ended: %v", err)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(store), store); err != nil || len(store.Finalizers) != 1 {
 		t.Errorf("the store has finalizers %v (%v)", store.Finalizers, err)
+	}
+}
+
+// freeAddress is one that nobody listened on a moment ago.
+func freeAddress(t *testing.T) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func TestWhatIsMissingForTheWebhookIsNamed(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                    "give --webhook-host as well",
+		"--webhook-host=x":                    "give --webhook-secret with --webhook-namespace, or --webhook-cert-dir",
+		"--webhook-host=x --webhook-secret=s": "give --webhook-namespace as well",
+		"--webhook-host=x --webhook-secret=s --webhook-namespace=n --webhook-cert-dir=d": "and not both",
+	} {
+		cmd := NewOperatorCommand()
+		cmd.SetArgs(append([]string{"--region=a", "--image=b", "--webhook-configuration=c"}, strings.Fields(args)...))
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestWrongArgumentsOfTheSmallCommandsAreRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"redirect --from=a --to=1.2.3.4:5":                   "--from \"a\": give an IPv4 address with a port",
+		"redirect --from=1.2.3.4:5 --to=[::1]:5":             "--to \"[::1]:5\"",
+		"redirect --to=1.2.3.4:5":                            `"from" not set`,
+		"verify --region=a --namespace=b --store=orders":     "give namespace/name",
+		"verify --region=a --namespace=b --selector=a=b=c=d": "--selector",
+		"verify --region=a":                                  `"namespace" not set`,
+	} {
+		cmd := &cobra.Command{Use: "x", SilenceUsage: true, SilenceErrors: true}
+		cmd.AddCommand(NewRedirectCommand(), newVerifyCommand())
+		cmd.SetArgs(strings.Fields(line))
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
 	}
 }
 

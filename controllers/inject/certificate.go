@@ -68,9 +68,14 @@ func lasts(c tls.Certificate, host string, now time.Time) bool {
 
 // trusted says whether a certificate is good for a host, to whoever trusts some authorities.
 func trusted(c tls.Certificate, host string, authorities []byte, now time.Time) bool {
-	roots := x509.NewCertPool()
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)
-	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: now})
+	for _, der := range c.Certificate[1:] {
+		if i, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(i)
+		}
+	}
+	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: host, CurrentTime: now})
 	return err == nil
 }
 

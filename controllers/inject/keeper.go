@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Keeper keeps the webhook's certificate: in a Secret that all operators of a release share, in memory for the server, and its
+// Keeper keeps the webhook's certificate: in a Secret that all operators of a release share, in what is shown by the server, and its
 // authority in the webhook's configuration. It renews them in time. Every operator runs one, whether it leads or not.
 type Keeper struct {
+	*Shown
 	Client client.Client
 	// Uncached reads the Secret.
 	Uncached client.Reader
@@ -29,43 +27,13 @@ type Keeper struct {
 	// MutatingWebhookConfiguration.
 	Namespace, Secret, Host, Configuration string
 	Now                                    func() time.Time
-
-	serving atomic.Pointer[tls.Certificate]
-	told    atomic.Bool
 }
-
-// keepEvery is how often the Secret is looked at.
-const keepEvery = time.Minute
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable: it keeps until the context ends. What fails is tried again.
-func (k *Keeper) Start(ctx context.Context) error {
-	for {
-		wait := keepEvery
-		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "keep the webhook's certificate")
-			wait = time.Second
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
-// Certificate is what the server shows.
-func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c := k.serving.Load(); c != nil {
-		return c, nil
-	}
-	return nil, errors.New("there is no certificate yet")
-}
-
-// Serving says whether the API server can call the webhook.
-func (k *Keeper) Serving() bool { return k.serving.Load() != nil && k.told.Load() }
+// Start implements manager.Runnable: it keeps until the context ends.
+func (k *Keeper) Start(ctx context.Context) error { return keepOn(ctx, k.Keep) }
 
 // Keep looks once, and renews what is to be renewed.
 func (k *Keeper) Keep(ctx context.Context) error {
@@ -96,7 +64,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.serving.Store(&pair)
+	k.certificate.Store(&pair)
 	return k.tell(ctx, files[fileCA])
 }
 
@@ -104,7 +72,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 func (k *Keeper) tell(ctx context.Context, authorities []byte) error {
 	c := &admissionv1.MutatingWebhookConfiguration{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Name: k.Configuration}, c); err != nil {
-		k.told.Store(false)
+		k.trusted.Store(false)
 		return fmt.Errorf("read webhook configuration %s: %w", k.Configuration, err)
 	}
 	type operation struct {
@@ -128,6 +96,6 @@ func (k *Keeper) tell(ctx context.Context, authorities []byte) error {
 			return fmt.Errorf("write webhook configuration %s: %w", k.Configuration, err)
 		}
 	}
-	k.told.Store(true)
+	k.trusted.Store(true)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -37,7 +38,7 @@ type Webhook struct {
 // NewInjections returns the counter.
 func NewInjections() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "causalstore_injections_total",
-		Help: "Pods of namespaces that ask for sidecars, by what became of them: Injected, or the reason why not."}, []string{"result"})
+		Help: "Pods of namespaces that ask for sidecars, by what became of them: Injected, Error, or the reason why not."}, []string{"result"})
 }
 
 // Handle implements admission.Handler.
@@ -46,15 +47,19 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
 	}
-	r := Request{Pod: pod, Region: w.Region, Image: w.Image, ClusterDomain: w.ClusterDomain}
-	if err := w.complete(ctx, request.Namespace, &r); err != nil {
+	r := Request{Pod: pod, Namespace: request.Namespace, Region: w.Region, Image: w.Image, ClusterDomain: w.ClusterDomain}
+	asked, err := w.complete(ctx, &r)
+	if err != nil {
+		w.Injections.WithLabelValues(resultError).Inc()
 		return admission.Errored(http.StatusInternalServerError, err) // the API server lets the pod pass: failurePolicy is Ignore
 	}
-	if r.Name == "" {
+	if !asked {
 		return admission.Allowed("the namespace does not ask for a sidecar")
 	}
 	d := Decide(r)
-	w.tell(ctx, request.Namespace, r, d)
+	if request.DryRun == nil || !*request.DryRun { // else the pod is not made
+		w.tell(ctx, &r, d)
+	}
 	is, err := json.Marshal(d.Pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -62,49 +67,78 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	return admission.PatchResponseFromRaw(request.Object.Raw, is)
 }
 
-// complete finds the store that a namespace asks for, and the image that its parts run.
-func (w *Webhook) complete(ctx context.Context, namespace string, r *Request) error {
+// complete finds the store that a namespace asks for, if it asks for one, and what of it there is.
+func (w *Webhook) complete(ctx context.Context, r *Request) (asked bool, err error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := w.Client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
-		return fmt.Errorf("read namespace %s: %w", namespace, err)
+	if err := w.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, ns); err != nil {
+		return false, fmt.Errorf("read namespace %s: %w", r.Namespace, err)
 	}
-	if r.Name = ns.Labels[LabelInject]; r.Name == "" {
-		return nil
+	r.Labels = ns.Labels
+	if r.Use, asked = UseOf(r.Namespace, ns.Labels); !asked {
+		return false, nil
 	}
 	store := &v1alpha1.CausalStore{}
-	err := w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Name}, store)
+	err = w.Client.Get(ctx, client.ObjectKey(r.Use), store)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read CausalStore %s: %w", r.Name, err)
+		return false, fmt.Errorf("read CausalStore %s: %w", r.Use, err)
 	}
 	r.Store = store
 	record := &corev1.ConfigMap{}
-	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: plan.RecordName(r.Name)}, record); err == nil {
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Use.Namespace, Name: plan.RecordName(r.Use.Name)}, record); err == nil {
 		if known, err := plan.ReadRecord(record); err == nil && known.Image != "" {
 			r.Image = known.Image // sidecars are of the version of the parts, also after an upgrade of the operator
 		}
 	}
-	return nil
+	r.Copied = func(name string) bool {
+		return w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &corev1.ConfigMap{}) == nil
+	}
+	r.Addresses = map[string]string{}
+	for _, name := range services(r) {
+		s := &corev1.Service{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Use.Namespace, Name: name}, s); err == nil {
+			r.Addresses[name] = s.Spec.ClusterIP
+		}
+	}
+	return true, nil
 }
 
-// tell lets people know why there is no sidecar: at the owner of the pod, since the pod is not there yet.
-func (w *Webhook) tell(ctx context.Context, namespace string, r Request, d Decision) {
+// What is counted, beside the reasons not to inject.
+const (
+	resultInjected = "Injected"
+	resultError    = "Error"
+)
+
+// tell lets people know why there is no sidecar.
+func (w *Webhook) tell(ctx context.Context, r *Request, d Decision) {
 	result := string(d.Reason)
 	if d.Reason == Injected {
-		result = "Injected"
+		result = resultInjected
 	}
 	w.Injections.WithLabelValues(result).Inc()
 	if d.Reason == Injected || d.Reason == AlreadyInjected || d.Reason == PartOfStore {
 		return
 	}
-	log.FromContext(ctx).Info("not injected", "namespace", namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
+	log.FromContext(ctx).Info("not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
 		"reason", d.Reason, "message", d.Message)
-	if o := metav1.GetControllerOf(r.Pod); o != nil && d.Reason != OptedOut {
-		owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.APIVersion, Kind: o.Kind},
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.Name, UID: o.UID}}
-		w.Events.Eventf(owner, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "%s: %s", d.Reason, d.Message)
+	if about := subject(r); about != nil && d.Reason != OptedOut {
+		// Events about the same object with the same reason and action count as one: another cause must be another one.
+		w.Events.Eventf(about, nil, corev1.EventTypeWarning, "NotInjected", string(d.Reason), "%s: %s", d.Reason, d.Message)
 	}
+}
+
+// subject of an event is the owner of the pod, which is not there yet itself. A pod that nobody owns has a name already.
+func subject(r *Request) runtime.Object {
+	if o := metav1.GetControllerOf(r.Pod); o != nil {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.APIVersion, Kind: o.Kind},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: o.Name, UID: o.UID}}
+	}
+	if r.Pod.Name == "" {
+		return nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Pod.Name}}
 }

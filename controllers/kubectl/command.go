@@ -1,28 +1,18 @@
 // Package kubectl is what people ask of stores in a cluster: `causalstore kubectl`, or `kubectl causal` where the binary is
-// installed under the name kubectl-causal.
+// installed under the name kubectl-causal. What is shown is made by functions of what was read, without a cluster.
 package kubectl
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// PluginName is what the binary is called as a plugin of kubectl.
-const PluginName = "kubectl-causal"
-
-// cluster is which cluster and namespace is meant.
-type cluster struct{ kubeconfig, context, namespace string }
+// PluginName is what the binary is called as a plugin of kubectl, CompletionName what kubectl calls to complete its arguments.
+const (
+	PluginName     = "kubectl-causal"
+	CompletionName = "kubectl_complete-causal"
+)
 
 // NewCommand returns the command with its subcommands.
 func NewCommand() *cobra.Command {
@@ -31,109 +21,106 @@ func NewCommand() *cobra.Command {
 		Use:   "kubectl",
 		Short: "Look at stores in a Kubernetes cluster; also a plugin of kubectl",
 		Long: `Shows how stores are. As a plugin: ln -s $(command -v causalstore) /usr/local/bin/kubectl-causal, and then for example
-kubectl causal status.`,
+kubectl causal status. A second link, kubectl_complete-causal, lets kubectl complete names of stores.
+
+STORE may be left out where the namespace has only one.`,
 	}
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.kubeconfig, "kubeconfig", "", "file with clusters; default: KUBECONFIG, or ~/.kube/config")
 	fs.StringVar(&c.context, "context", "", "context in that file; default: the current one")
 	fs.StringVarP(&c.namespace, "namespace", "n", "", "namespace; default: that of the context")
-	status := &cobra.Command{
+	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.pauseCommand(), c.resumeCommand())
+	return cmd
+}
+
+func (c *cluster) statusCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "status [STORE]",
 		Short: "Show rings, data centres, parts, lags and what is wrong, in one screen",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return c.status(cmd, name)
-		},
+		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.status(cmd, first(args)) },
 	}
-	explain := &cobra.Command{Use: "explain", Short: "Explain a pod"}
+}
+
+func (c *cluster) topologyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "topology [STORE]",
+		Short: "Draw the rings with their data centres, zones and parts, and the round trips between data centres",
+		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.topology(cmd, first(args)) },
+	}
+}
+
+func (c *cluster) topCommand() *cobra.Command {
+	var once bool
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "top [STORE]",
+		Short: "Show what a store does: operations, where reads are answered, ring restrictions and lags",
+		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and shows what has happened in between. Beside
+reading pods it needs the right to get pods/proxy.
+
+  OWN CACHE LOCAL REMOTE  where reads were answered: from the session's own writes, the data centre's cache, a shard in the data
+                          centre, a shard elsewhere; IN REGION is all but the last
+  RESTRICTED              share of reads by sessions that may not read every ring
+  STABILITY LAG           age of what its coordinators have written and is in every ring
+  VISIBILITY LAG          age of what anybody has written and its sidecars know to be in every ring
+  INCOMPLETE              writes that are not in every ring yet`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.top(cmd, first(args), once, interval) },
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "read once, and show totals since each part has started")
+	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "time between the two readings")
+	return cmd
+}
+
+func (c *cluster) explainCommand() *cobra.Command {
+	var store, from string
+	explain := &cobra.Command{Use: "explain", Short: "Explain a pod or a key"}
 	explain.AddCommand(&cobra.Command{
 		Use:   "pod POD",
 		Short: "Say whether an app's pod has a sidecar, and which, or why not",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.explainPod(cmd, args[0]) },
 	})
-	cmd.AddCommand(status, explain)
-	return cmd
+	key := &cobra.Command{
+		Use:     "key KEY",
+		Short:   "Say which shard of each ring has a key, and which of them is near",
+		Example: `  kubectl causal explain key '{user:1}:cart' --from us-east-1`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.explainKey(cmd, args[0], store, from) },
+	}
+	key.Flags().StringVar(&store, "store", "", "store; may be left out where the namespace has only one")
+	key.Flags().StringVar(&from, "from", "", "data centre from which the nearest shard is looked for")
+	_ = key.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, begun string) ([]string,
+		cobra.ShellCompDirective) {
+		return c.completeStore(cmd, nil, begun)
+	}) // the flag exists
+	explain.AddCommand(key)
+	return explain
 }
 
-// connect returns a client, and the namespace that is meant.
-func (c *cluster) connect() (client.Client, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
-	namespace := c.namespace
-	if namespace == "" {
-		var err error
-		if namespace, _, err = config.Namespace(); err != nil {
-			return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
-		}
+func (c *cluster) pauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause STORE",
+		Short: "Let the operator change nothing of a store; its status goes on, and so does the store",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.pause(cmd, args[0], true) },
 	}
-	rest, err := config.ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	s := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
-		return nil, "", err
-	}
-	k, err := client.New(rest, client.Options{Scheme: s})
-	return k, namespace, err
 }
 
-func (c *cluster) status(cmd *cobra.Command, name string) error {
-	k, namespace, err := c.connect()
-	if err != nil {
-		return err
+func (c *cluster) resumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume STORE",
+		Short: "Let the operator carry out a store again",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.pause(cmd, args[0], false) },
 	}
-	var stores v1alpha1.CausalStoreList
-	if err := k.List(cmd.Context(), &stores, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("list the stores of namespace %s: %w", namespace, err)
-	}
-	shown := 0
-	for i := range stores.Items {
-		s := &stores.Items[i]
-		if name != "" && s.Name != name {
-			continue
-		}
-		var pods corev1.PodList
-		if err := k.List(cmd.Context(), &pods, client.InNamespace(namespace),
-			client.MatchingLabels(plan.Labels(s.Name))); err != nil {
-			return fmt.Errorf("list the pods of %s: %w", s.Name, err)
-		}
-		if shown++; shown > 1 {
-			fmt.Fprintln(cmd.OutOrStdout())
-		}
-		if err := Status(cmd.OutOrStdout(), s, pods.Items, time.Now()); err != nil {
-			return err
-		}
-	}
-	switch {
-	case shown == 0 && name != "":
-		return fmt.Errorf("namespace %s has no CausalStore %s; give another with --namespace, or see: kubectl get causalstores --all-namespaces",
-			namespace, name)
-	case shown == 0:
-		return fmt.Errorf("namespace %s has no CausalStore; give another with --namespace, or see: kubectl get causalstores --all-namespaces",
-			namespace)
-	}
-	return nil
 }
 
-func (c *cluster) explainPod(cmd *cobra.Command, name string) error {
-	k, namespace, err := c.connect()
-	if err != nil {
-		return err
+func first(args []string) string {
+	if len(args) > 0 {
+		return args[0]
 	}
-	p := &corev1.Pod{}
-	if err := k.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: name}, p); err != nil {
-		return err
-	}
-	ns := &corev1.Namespace{}
-	if err := k.Get(cmd.Context(), client.ObjectKey{Name: namespace}, ns); err != nil {
-		return err
-	}
-	return ExplainPod(cmd.OutOrStdout(), p, ns)
+	return ""
 }

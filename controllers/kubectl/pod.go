@@ -6,14 +6,32 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-// ExplainPod writes whether an app's pod has a sidecar, and which, or why not.
-func ExplainPod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace) error {
+func (c *cluster) explainPod(cmd *cobra.Command, name string) error {
+	k, err := c.connect()
+	if err != nil {
+		return err
+	}
+	p := &corev1.Pod{}
+	if err := k.Get(cmd.Context(), client.ObjectKey{Namespace: k.namespace, Name: name}, p); err != nil {
+		return fmt.Errorf("read pod %s of namespace %s: %w", name, k.namespace, err)
+	}
+	ns := &corev1.Namespace{}
+	if err := k.Get(cmd.Context(), client.ObjectKey{Name: k.namespace}, ns); err != nil {
+		return fmt.Errorf("read namespace %s: %w", k.namespace, err)
+	}
+	return writePod(cmd.OutOrStdout(), p, ns)
+}
+
+// writePod writes whether an app's pod has a sidecar, and which, or why not.
+func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace) error {
 	says := explanation(p, namespace)
 	_, err := fmt.Fprintf(w, "%s/%s: %s\n", p.Namespace, p.Name, says)
 	return err
@@ -24,18 +42,8 @@ func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
 		return fmt.Sprintf("it is a %s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
 			p.Labels[plan.LabelDataCenter])
 	}
-	store, dc, _ := strings.Cut(p.Annotations[inject.AnnotationInjected], "/")
-	if store != "" {
-		text := fmt.Sprintf("it has a sidecar of store %s, data centre %s, at %s:%d", store, dc, inject.Address, plan.PortRedis)
-		if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
-			text += "; these names lead to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
-		}
-		for _, s := range p.Status.InitContainerStatuses {
-			if s.Name == inject.Container && (s.Started == nil || !*s.Started) {
-				text += "; it has not started yet"
-			}
-		}
-		return text
+	if of, ok := inject.SidecarOf(p); ok {
+		return sidecar(p, of)
 	}
 	if note := p.Annotations[inject.AnnotationNotInjected]; note != "" {
 		return "it has no sidecar: " + note
@@ -45,4 +53,30 @@ func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
 			"Until then it uses the Service %s", name)
 	}
 	return fmt.Sprintf("it has no sidecar: namespace %s has no label %s=<store>", namespace.Name, inject.LabelInject)
+}
+
+// sidecar says what the sidecar of a pod is of, and what leads to it.
+func sidecar(p *corev1.Pod, of inject.Sidecar) string {
+	text := fmt.Sprintf("it has a sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
+		inject.Address, plan.PortRedis)
+	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
+		text += "; these names lead to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
+	}
+	if i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == inject.RedirectContainer }); i >= 0 {
+		text += "; these addresses lead to it:"
+		for _, a := range p.Spec.InitContainers[i].Args {
+			if from, ok := strings.CutPrefix(a, "--from="); ok {
+				text += " " + from
+			}
+		}
+	}
+	for _, s := range p.Status.InitContainerStatuses {
+		switch {
+		case s.Name == inject.Container && (s.Started == nil || !*s.Started):
+			text += "; it has not started yet"
+		case s.Name == inject.RedirectContainer && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing":
+			text += fmt.Sprintf("; its init container %s fails (%s): see its log", s.Name, s.State.Waiting.Reason)
+		}
+	}
+	return text
 }

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,32 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Status writes how a store is.
-func Status(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Time) error {
+func (c *cluster) status(cmd *cobra.Command, name string) error {
+	k, err := c.connect()
+	if err != nil {
+		return err
+	}
+	stores, err := k.stores(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	for i := range stores {
+		parts, err := k.parts(cmd.Context(), &stores[i])
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(cmd.OutOrStdout())
+		}
+		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeStatus writes how a store is.
+func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
 	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, verdict(s))
 	if len(s.Status.Conditions) == 0 {

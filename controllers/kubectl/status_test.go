@@ -1,24 +1,19 @@
-package kubectl_test
+package kubectl
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/controllers/kubectl"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what is shown to the golden files")
 
 func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
 	for _, name := range []string{"unseen", "ready", "rolling"} {
@@ -35,22 +30,10 @@ func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := kubectl.Status(&out, &given.Store, given.Pods, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
+			if err := writeStatus(&out, &given.Store, given.Pods, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *rewrite {
-				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), out.String()); d != "" {
-				t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", d)
-			}
+			golden(t, name, out.String())
 		})
 	}
 }
@@ -66,8 +49,10 @@ func TestAPodIsExplained(t *testing.T) {
 	}{
 		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
 			plain, "a cache of store orders, data centre east"},
-		{"{metadata: {annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
-			labelled, "data centre east, at 127.67.83.1:6379; these names lead to it: orders orders.shop"},
+		{"{metadata: {namespace: shop, annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
+			labelled, "it has a sidecar of store shop/orders, data centre east, at 127.67.83.1:6379; these names lead to it: orders orders.shop"},
+		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}, spec: {initContainers: [{name: causalstore-redirect, args: [--from=10.0.0.1:6379, --from=10.0.0.2:6379]}]}, status: {initContainerStatuses: [{name: causalstore-redirect, image: x, imageID: x, ready: false, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}}",
+			labelled, "sidecar of store shop/orders, data centre east, at 127.67.83.1:6379; these addresses lead to it: 10.0.0.1:6379 10.0.0.2:6379; its init container causalstore-redirect fails (CrashLoopBackOff)"},
 		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled,
 			"no sidecar: OptedOut: the pod has a label"},
 		{"metadata: {}", labelled, "the webhook was not asked"},
@@ -78,7 +63,7 @@ func TestAPodIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := kubectl.ExplainPod(&out, p, c.namespace); err != nil || !strings.Contains(out.String(), c.says) {
+		if err := writePod(&out, p, c.namespace); err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, want %q (%v)", c.pod, out.String(), c.says, err)
 		}
 	}

@@ -19,6 +19,7 @@ func (j *journey) disturb(u user) {
 		{"the operator is away", stopOperator},
 		{"all pods restart, one after the other", rollingUpdate},
 		{"volumes grow", growVolumes},
+		{"shards come and go", reshard},
 		{"another version of the operator restarts nothing", upgradeOperator},
 	} {
 		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do) }) {
@@ -47,6 +48,7 @@ func underLoad(u user, do func(user)) {
 	for _, name := range loads {
 		u.verdict(name)
 	}
+	u.sameSize()
 	if !u.Failed() { // they have the history that was found wrong
 		u.kubectl("delete", "pod", loads[0], loads[1], "--wait")
 	}

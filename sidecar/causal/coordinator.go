@@ -456,6 +456,13 @@ func (c *Coordinator) Pending() (writes, bytes int) { return len(c.writes), c.by
 // Known returns the vectors as this coordinator has them; for the leader of a DC that is all there is to know.
 func (c *Coordinator) Known() *Stability { return c.known }
 
+// RoundTrips calls f for each DC that a leader has probed, with milliseconds, or less than 0 if that DC does not answer.
+func (c *Coordinator) RoundTrips(f func(dc topology.DC, ms float64)) {
+	if c.leader != nil {
+		c.leader.roundTrips(f)
+	}
+}
+
 // Drained reports whether every accepted put is complete and that has been told, so that the coordinator may leave.
 func (c *Coordinator) Drained() bool {
 	if len(c.writes) > 0 || len(c.appends) > 0 || c.known.sv[c.origin] < c.newest {

@@ -53,7 +53,8 @@ const (
 	AnyMap                                // middleman: lanes of another map count as those of its own
 	MoveWithoutRest                       // mover: what was written while slots were copied is not fetched
 	MoveOntoOld                           // mover: what is held of slots from an earlier time stays, here and there
-	JoinFresh                             // mover: copies in caches of what the former owner held are forgotten
+	JoinFresh                             // middleman: copies in caches of what others held, or in caches that are no more, are forgotten
+	FillAnyCache                          // middleman: a copy is registered though another cache will be told
 	faultEnd
 )
 
@@ -64,7 +65,7 @@ var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early"
 	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
 	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
 	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last", "serve-moved", "any-map", "move-without-rest",
-	"move-onto-old", "join-fresh"}
+	"move-onto-old", "join-fresh", "fill-any-cache"}
 
 func (f Fault) String() string { return faultNames[f] }
 

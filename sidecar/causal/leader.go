@@ -22,6 +22,7 @@ type Leader struct {
 	exchangeAt  int64
 	fullAt      int64
 	probe       prober
+	latencies   []float64 // as this DC was last told
 }
 
 const (
@@ -121,5 +122,16 @@ func (l *Leader) probeAll(now Now) {
 	for dc := range l.topo.DCs {
 		l.send(Message{Kind: KindPing, From: l.self, To: topology.Node{DC: topology.DC(dc), Part: topology.Middleman}, ID: l.probe.ping(now, topology.DC(dc))})
 	}
-	l.toNodes(now, Message{Kind: KindLatencies, From: l.self, Latencies: l.probe.latencies(now)})
+	l.latencies = l.probe.latencies(now)
+	l.toNodes(now, Message{Kind: KindLatencies, From: l.self, Latencies: l.latencies})
+}
+
+// roundTrips calls f for each DC that was probed, with milliseconds, or less than 0 if it does not answer. A DC of which only the
+// declared latency is known is left out.
+func (l *Leader) roundTrips(f func(dc topology.DC, ms float64)) {
+	for dc, ms := range l.latencies {
+		if ms < 0 || l.probe.heard[dc] {
+			f(topology.DC(dc), ms)
+		}
+	}
 }

@@ -23,7 +23,7 @@ func newMapping(t *topology.Topology) mapping {
 	return m
 }
 
-// load takes a topology that differs in the numbers of shards only. Rings whose map is the new one already stay there.
+// load takes a topology that differs in the numbers of shards and caches only. Rings whose map is the new one already stay there.
 func (m *mapping) load(t *topology.Topology) {
 	var old topology.RingSet
 	for r := range t.Rings {
@@ -68,7 +68,7 @@ func (m *mapping) ask(now Now, self topology.Node, send func(Message)) {
 	}
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (s *Sidecar) SetTopology(t *topology.Topology) {
 	s.maps.load(t)
 	s.useMap()
@@ -76,7 +76,7 @@ func (s *Sidecar) SetTopology(t *topology.Topology) {
 
 func (s *Sidecar) useMap() { s.cfg.Topology, s.routes.topo = s.maps.view, s.maps.view }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (c *Cache) SetTopology(t *topology.Topology) {
 	c.maps.load(t)
 	c.useMap()
@@ -84,7 +84,7 @@ func (c *Cache) SetTopology(t *topology.Topology) {
 
 func (c *Cache) useMap() { c.cfg.Topology, c.routes.topo = c.maps.view, c.maps.view }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (c *Coordinator) SetTopology(now Now, t *topology.Topology) {
 	was := c.maps.view
 	c.maps.load(t)

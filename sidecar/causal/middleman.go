@@ -17,9 +17,9 @@ type MiddlemanConfig struct {
 	Horizon HLC
 	// Fresh says that the storage has never been used, so that no cache can hold anything of it.
 	Fresh bool
-	// TookIn says that slots were taken in from others: until their leases have run out, caches may hold copies that they
-	// got from those, of which nothing is known here.
-	TookIn bool
+	// Inherited says that caches may hold copies of which nothing is known here, and cannot be told, until the leases of before
+	// have run out: slots were taken in from others, or the numbers of caches were other ones.
+	Inherited bool
 	// Lease is how long a cache may use what it got without hearing from the middleman again. It must be the same for all
 	// parts, and may be lowered only while no middleman runs.
 	Lease time.Duration
@@ -197,7 +197,7 @@ func NewMiddleman(cfg MiddlemanConfig, now Now) *Middleman {
 		m.streams[n] = s
 		m.caches = append(m.caches, n)
 	})
-	if cfg.TookIn && !cfg.Broken.has(JoinFresh) {
+	if cfg.Inherited && !cfg.Broken.has(JoinFresh) {
 		m.heldUntil = now.Mono + int64(cfg.Lease)
 	}
 	if cfg.Broken != 0 {

@@ -209,7 +209,7 @@ func (m *Mover) Serve() (*topology.Topology, bool) {
 	return t, slices.Contains(t.Members(m.ring), m.cfg.Self)
 }
 
-// TookIn reports whether others have given slots to this middleman: see MiddlemanConfig.TookIn.
+// TookIn reports whether others have given slots to this middleman: see MiddlemanConfig.Inherited.
 func (m *Mover) TookIn() bool { return len(m.sources) > 0 }
 
 // Done reports whether this middleman has nothing to do for the change any more: it serves by the new map, or has left,

@@ -82,6 +82,7 @@ func (m *Mover) listAll(t *moveTarget) {
 	m.op(MoveOp{Kind: MoveList, Want: func(s topology.Slot) bool { return to.Owner(ring, s) == node }}, func(r MoveResult) {
 		if t.life == life {
 			t.keys, t.list, t.listing, t.final = r.Keys, 1, false, final
+			m.chunk(t, 0)
 		}
 	})
 }

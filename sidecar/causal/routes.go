@@ -9,6 +9,7 @@ import (
 // prober measures the round trip to one middleman of every DC.
 type prober struct {
 	ms    []float64 // EWMA, by DC
+	heard []bool    // whether a probe was ever answered, by DC
 	sent  [][]probe // not answered, oldest first, by DC
 	next  uint64
 	dueAt int64
@@ -26,7 +27,7 @@ const pingLost = 3 * time.Second
 const maxProbes = 16
 
 func newProber(t *topology.Topology, self topology.DC) prober {
-	return prober{ms: append([]float64(nil), t.RTT[self]...), sent: make([][]probe, len(t.DCs))}
+	return prober{ms: append([]float64(nil), t.RTT[self]...), heard: make([]bool, len(t.DCs)), sent: make([][]probe, len(t.DCs))}
 }
 
 func (p *prober) due(now Now, every time.Duration) bool {
@@ -56,6 +57,7 @@ func (p *prober) pong(now Now, m *Message) {
 	for i, s := range p.sent[dc] {
 		if s.id == m.ID {
 			p.ms[dc] += (float64(now.Mono-s.sentAt)/1e6 - p.ms[dc]) / 2
+			p.heard[dc] = true
 			p.sent[dc] = append(p.sent[dc][:0], p.sent[dc][i+1:]...)
 			return
 		}

@@ -24,6 +24,30 @@ func TestALostProbeIsForgottenOnceALaterOneIsAnswered(t *testing.T) {
 	}
 }
 
+func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
+	const silent, near = topology.DC(3), topology.DC(1)
+	l := newLeader(DefaultCoordinatorConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
+		NewStability(topology.Default()))
+	shown := func() map[topology.DC]float64 {
+		all := map[topology.DC]float64{}
+		l.roundTrips(func(dc topology.DC, ms float64) { all[dc] = ms })
+		return all
+	}
+	l.probeAll(at(0))
+	if got := shown(); len(got) > 0 {
+		t.Errorf("nobody has answered, and yet there are %v", got)
+	}
+	l.probe.pong(at(60*time.Millisecond), &Message{From: topology.Node{DC: near}, ID: 2})
+	l.probeAll(at(250 * time.Millisecond))
+	if got := shown(); len(got) != 1 || got[near] <= 0 {
+		t.Errorf("one has answered: %v", got)
+	}
+	l.probeAll(at(pingLost))
+	if got, ok := shown()[silent]; !ok || got >= 0 {
+		t.Errorf("one that never answers: %v ms, %v; want unreachable", got, ok)
+	}
+}
+
 func TestADataCentreThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 	p := newProber(topology.Default(), 0)
 	const far = topology.DC(3)

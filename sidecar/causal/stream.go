@@ -163,6 +163,11 @@ func (m *Middleman) fillReply(now Now, req *Message, reply Message) {
 		reply.Status = InFlight // always safe, and not cached
 	}
 	register := reply.Status == Stable && reply.Err == OK && s.alive(now)
+	// While numbers of caches change, a cache may be asked that is another one's by the topology here. It would not be told.
+	if at, _ := m.cfg.Topology.CacheFor(req.From.DC, topology.Hash(req.Key)); at != req.From && !m.cfg.Broken.has(FillAnyCache) {
+		register = false
+		reply.Status = InFlight // always safe, and not cached
+	}
 	if m.cfg.Broken.has(NegativeUntracked) && reply.Record.Value.Tombstone {
 		register = false
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,10 @@ var (
 	coordinatorBytes  = coordinatorFamily.gauge("incomplete_bytes", "Keys and values of accepted writes that are not in every ring yet, in bytes.")
 	coordinatorLog    = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
 	coordinatorSV     = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
-	coordinatorRV     = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorTrips  = coordinatorFamily.gauge("round_trip_seconds",
+		"Round trip to a data centre, as this data centre's first coordinator has probed it; +Inf if it does not answer.",
+		"to_data_center")
+	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator shows a coordinator of t.
@@ -29,10 +33,18 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		}
 		var writes, bytes int
 		var e causal.VectorEntry
+		trips := map[topology.DC]float64{}
 		c.Machine(func(m *causal.Coordinator) {
 			writes, bytes = m.Pending()
 			e = m.Known().Entry(t.OriginOf(c.ID))
+			m.RoundTrips(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
 		})
+		for dc, seconds := range trips {
+			if seconds < 0 {
+				seconds = math.Inf(1)
+			}
+			show(coordinatorTrips, seconds, t.DCs[dc].Name)
+		}
 		show(coordinatorWrites, float64(writes))
 		show(coordinatorBytes, float64(bytes))
 		show(coordinatorLog, float64(c.LogBytes()))

@@ -17,7 +17,7 @@ func NewCache(cfg causal.CacheConfig, clock Clock, net transport.Network) *Cache
 	return c
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (c *Cache) SetTopology(t *topology.Topology) {
 	c.do(func(causal.Now) { c.m.(*causal.Cache).SetTopology(t) })
 }

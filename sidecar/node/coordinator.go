@@ -233,7 +233,7 @@ func (c *Coordinator) fail(err error) {
 	}
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.do(func(now causal.Now) { c.m.(*causal.Coordinator).SetTopology(now, t) })
 }

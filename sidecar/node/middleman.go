@@ -30,6 +30,7 @@ type Middleman struct {
 	view    *topology.Topology // by which it serves
 	moves   []causal.MoveOp
 	some    sync.Cond // there are moves, or something else for follow to do
+	ending  bool      // what served has been taken away, and storage may still be busy with what it asked for
 	closing bool
 	ended   sync.WaitGroup
 
@@ -53,6 +54,7 @@ const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
 	metaStand       = "stand"
+	metaCaches      = "caches"
 )
 
 // storageTimeout bounds one call to the store.
@@ -96,7 +98,18 @@ func (mm *Middleman) start(ctx context.Context, view *topology.Topology) error {
 	config.Topology = view
 	// Of slots that it takes in, caches may hold what they got from who had them before.
 	config.Fresh = incarnation == 0 && mm.shard.mover == nil
-	config.TookIn = mm.shard.mover != nil && mm.shard.mover.TookIn()
+	caches, err := metaUint(ctx, mm.store, metaCaches)
+	if err != nil {
+		return err
+	}
+	others := caches != uint64(view.Caches())
+	if others && config.Fresh {
+		if err := setMetaUint(ctx, mm.store, metaCaches, uint64(view.Caches())); err != nil {
+			return err
+		}
+		others = false
+	}
+	config.Inherited = others || mm.shard.mover != nil && mm.shard.mover.TookIn()
 	config.Incarnation, config.Horizon = incarnation+1, mm.horizon.get()
 	if err := setMetaUint(ctx, mm.store, metaIncarnation, incarnation+1); err != nil {
 		return err
@@ -105,6 +118,9 @@ func (mm *Middleman) start(ctx context.Context, view *topology.Topology) error {
 	mm.mu.Lock()
 	mm.serving, mm.view, mm.shard.m = s, view, s.m
 	mm.mu.Unlock()
+	if others {
+		s.noteCaches(uint64(view.Caches()), config.Lease)
+	}
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (mm *Middleman) newMover(ctx context.Context, t *topology.Topology) (*causa
 	return causal.NewMover(config), nil
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only. While a change is under way
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only. While a change is under way
 // that does not end here before the next one, the next one is refused.
 func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	mm.mu.Lock()
@@ -135,6 +135,9 @@ func (mm *Middleman) take() {
 	if m == nil {
 		return
 	}
+	if mm.serving == nil && !mm.ending {
+		m.Stopped()
+	}
 	mm.moves = m.Ops(mm.moves)
 	mm.queue = m.Take(mm.queue)
 	if len(mm.moves) > 0 || !mm.asItShould() {
@@ -146,7 +149,7 @@ func (mm *Middleman) take() {
 func (mm *Middleman) asItShould() bool {
 	view, ok := mm.serve()
 	ring := mm.o.Config.Topology.RingOf(mm.ID.DC)
-	return ok == (mm.serving != nil) && (!ok || mm.view.Map(ring) == view.Map(ring))
+	return ok == (mm.serving != nil) && (!ok || mm.view.Map(ring) == view.Map(ring) && mm.view.Caches() == view.Caches())
 }
 
 // follow carries out what the mover asks for: storage requests, and that something else serves.
@@ -165,7 +168,7 @@ func (mm *Middleman) follow() {
 		mm.moves = nil
 		mover, old, change := mm.shard.mover, mm.serving, !mm.asItShould()
 		if change {
-			mm.serving, mm.shard.m = nil, nil
+			mm.serving, mm.shard.m, mm.ending = nil, nil, old != nil
 		}
 		mm.mu.Unlock()
 		if change {
@@ -189,11 +192,7 @@ func (mm *Middleman) follow() {
 func (mm *Middleman) change(old *serving) error {
 	if old != nil {
 		old.end()
-		mm.do(func(causal.Now) {
-			if mm.shard.mover != nil {
-				mm.shard.mover.Stopped()
-			}
-		})
+		mm.do(func(causal.Now) { mm.ending = false }) // the mover is told with it: see take
 	}
 	mm.mu.Lock()
 	view, ok := mm.serve()
@@ -208,7 +207,8 @@ func (mm *Middleman) change(old *serving) error {
 		return err
 	}
 	ring := view.RingOf(mm.ID.DC)
-	mm.logger.Info("serving by the map of slots", "ring", view.Rings[ring].Name, "map", view.Map(ring), "middlemen", len(view.Members(ring)))
+	mm.logger.Info("serving by the map of slots", "ring", view.Rings[ring].Name, "map", view.Map(ring), "middlemen", len(view.Members(ring)),
+		"caches", view.DCs[mm.ID.DC].Caches)
 	return nil
 }
 

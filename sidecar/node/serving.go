@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -46,6 +47,23 @@ func newServing(mm *Middleman, m *causal.Middleman, used bool) *serving {
 		go s.findTombstones()
 	}
 	return s
+}
+
+// noteCaches makes the numbers of caches durable once the leases of before have run out: a start before that has to wait for
+// them as well.
+func (s *serving) noteCaches(caches uint64, lease time.Duration) {
+	s.running.Go(func() {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(lease):
+		}
+		ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
+		defer cancel()
+		if err := setMetaUint(ctx, s.mm.store, metaCaches, caches); err != nil && s.ctx.Err() == nil {
+			s.mm.logger.Warn("the next start will wait for leases once more", "error", err)
+		}
+	})
 }
 
 // end waits until storage does nothing of what the machine has asked for. The machine hears no more of it.

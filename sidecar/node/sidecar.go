@@ -103,7 +103,7 @@ func (s *Sidecar) Close() {
 	s.mu.Unlock()
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards only.
+// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
 func (s *Sidecar) SetTopology(t *topology.Topology) {
 	s.do(func(causal.Now) { s.m.(*causal.Sidecar).SetTopology(t) })
 	s.topo.Store(t)

@@ -24,7 +24,7 @@ type change struct {
 	topology, addresses, level bool
 }
 
-// compare decides what to do about next while old is in use. Numbers of shards may change while everything runs. Addresses
+// compare decides what to do about next while old is in use. Numbers of shards and caches may change while everything runs. Addresses
 // belong to a topology, so nothing is taken over from a file whose topology has changed in any other way.
 func compare(old, next *Settings) change {
 	was, is := old.Topology, next.Topology
@@ -35,7 +35,7 @@ func compare(old, next *Settings) change {
 		return change{refused: fmt.Errorf("topology: it has changed, and its epoch is still %d; raise it", is.Epoch)}
 	}
 	c := change{restart: changedFields(old, next)}
-	c.topology = is.Epoch > was.Epoch && onlyShards(was, is)
+	c.topology = is.Epoch > was.Epoch && onlyNumbers(was, is)
 	if is.Epoch > was.Epoch && !c.topology {
 		c.restart = append([]string{fmt.Sprintf("topology (epoch %d, in use is %d)", is.Epoch, was.Epoch)}, c.restart...)
 		return c
@@ -48,10 +48,10 @@ func compare(old, next *Settings) change {
 	return c
 }
 
-// onlyShards reports whether two topologies differ in nothing but numbers of shards and the epoch.
-func onlyShards(a, b *topology.Topology) bool {
+// onlyNumbers reports whether two topologies differ in nothing but numbers of shards and caches, and the epoch.
+func onlyNumbers(a, b *topology.Topology) bool {
 	same := func(x, y topology.DataCenter) bool {
-		x.Shards, x.ShardsBefore = y.Shards, y.ShardsBefore
+		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
 		return x == y
 	}
 	return slices.EqualFunc(a.DCs, b.DCs, same) && reflect.DeepEqual(a.Rings, b.Rings) && reflect.DeepEqual(a.RTT, b.RTT)

@@ -17,22 +17,23 @@ func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
 	old := mustLoad(t, good, topology.Coordinator)
 	replace := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(good) }
 	for name, c := range map[string]struct {
-		text             string
-		addresses, level bool
-		restart          []string
-		refused          string
+		text                       string
+		topology, addresses, level bool
+		restart                    []string
+		refused                    string
 	}{
-		"nothing":                       {text: good},
-		"an address":                    {text: replace("10.1.0.1", "10.1.0.9"), addresses: true},
-		"the log level":                 {text: good + "log: {level: debug}", level: true},
-		"the log format":                {text: good + "log: {format: json}", restart: []string{"log.format"}},
-		"an address and a limit":        {text: replace("10.1.0.1", "10.1.0.9", "64Mi", "65Mi"), addresses: true, restart: []string{"limits"}},
-		"the own port":                  {text: replace("10.2.0.1:7401", "10.2.0.1:7499"), addresses: true, restart: []string{"listen"}},
-		"a lower epoch":                 {text: replace("epoch: 3", "epoch: 2", "64Mi", "65Mi"), refused: "epoch 2 is lower than 3"},
-		"another layout, same epoch":    {text: replace("america", "north-america"), refused: "its epoch is still 3"},
-		"a higher epoch and an address": {text: replace("epoch: 3", "epoch: 4", "10.1.0.1", "10.1.0.9"), restart: []string{"topology (epoch 4, in use is 3)"}},
-		"latencies":                     {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
-		"binding and session":           {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
+		"nothing":                        {text: good},
+		"an address":                     {text: replace("10.1.0.1", "10.1.0.9"), addresses: true},
+		"the log level":                  {text: good + "log: {level: debug}", level: true},
+		"the log format":                 {text: good + "log: {format: json}", restart: []string{"log.format"}},
+		"an address and a limit":         {text: replace("10.1.0.1", "10.1.0.9", "64Mi", "65Mi"), addresses: true, restart: []string{"limits"}},
+		"the own port":                   {text: replace("10.2.0.1:7401", "10.2.0.1:7499"), addresses: true, restart: []string{"listen"}},
+		"a lower epoch":                  {text: replace("epoch: 3", "epoch: 2", "64Mi", "65Mi"), refused: "epoch 2 is lower than 3"},
+		"another layout, same epoch":     {text: replace("america", "north-america"), refused: "its epoch is still 3"},
+		"a higher epoch and an address":  {text: replace("epoch: 3", "epoch: 4", "10.1.0.1", "10.1.0.9"), topology: true, addresses: true},
+		"a higher epoch, another layout": {text: replace("epoch: 3", "epoch: 4", "america", "north-america"), restart: []string{"topology (epoch 4, in use is 3)"}},
+		"latencies":                      {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
+		"binding and session":            {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
 	} {
 		got := compare(old, mustLoad(t, c.text, topology.Coordinator))
 		if c.refused != "" {
@@ -41,7 +42,7 @@ func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
 			}
 			continue
 		}
-		if got.refused != nil || got.addresses != c.addresses || got.level != c.level || !slices.Equal(got.restart, c.restart) {
+		if got.refused != nil || got.topology != c.topology || got.addresses != c.addresses || got.level != c.level || !slices.Equal(got.restart, c.restart) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c)
 		}
 	}

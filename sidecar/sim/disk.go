@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // disk is what a coordinator or a middleman finds again after a crash.
@@ -20,6 +21,7 @@ type disk struct {
 	records map[string]causal.Record
 	horizon causal.HLC
 	stand   causal.Stand
+	caches  topology.MapID // noted once the leases of before have run out
 	pending []*storageWrite
 	// volatile are the records before writes that failed and yet can be read: a crash may undo these, until another write
 	// succeeds. A nil record: there was none.

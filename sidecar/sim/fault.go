@@ -56,6 +56,7 @@ var caughtBy = map[causal.Fault]string{
 	causal.MoveWithoutRest:          "reshapes",
 	causal.MoveOntoOld:              "reshapes",
 	causal.JoinFresh:                "reshapes",
+	causal.FillAnyCache:             "recaches",
 }
 
 // CaughtBy returns the profile under which breaking a rule is noticed soonest.

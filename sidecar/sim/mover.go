@@ -75,7 +75,7 @@ func (w *World) serve(n *node) {
 	if n.mover != nil {
 		view, ok = n.mover.Serve()
 	}
-	if n.m != nil && (!ok || n.view.Map(ring) != view.Map(ring)) {
+	if n.m != nil && (!ok || n.view.Map(ring) != view.Map(ring) || n.view.Caches() != view.Caches()) {
 		n.m = nil
 		n.inst++
 		n.disk.crash(w.rng, w.set.Quiet)
@@ -92,7 +92,11 @@ func (w *World) serve(n *node) {
 	cfg := causal.DefaultMiddlemanConfig(view, n.id)
 	cfg.Broken, cfg.Incarnation, cfg.Horizon = w.set.Broken, n.inst, n.disk.horizon
 	cfg.Fresh = n.inst == 1 && n.mover == nil
-	cfg.TookIn = n.mover != nil && n.mover.TookIn()
+	caches := view.Caches()
+	if cfg.Fresh {
+		n.disk.caches = caches
+	}
+	cfg.Inherited = !cfg.Fresh && (n.disk.caches != caches || n.mover != nil && n.mover.TookIn())
 	if w.set.Lease > 0 {
 		cfg.Lease = w.set.Lease
 	}
@@ -102,6 +106,12 @@ func (w *World) serve(n *node) {
 	mm := causal.NewMiddleman(cfg, w.clock(n))
 	n.disk.tombstones(mm.NoteTombstone)
 	n.m = mm
+	inst := n.inst
+	w.after(int64(cfg.Lease)*11/10, func() { // its clock may be slow
+		if n.inst == inst {
+			n.disk.caches = caches
+		}
+	})
 	w.startTicking(n)
 }
 

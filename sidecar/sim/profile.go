@@ -27,7 +27,8 @@ type plan struct {
 	harms    weights
 	length   time.Duration
 	// reshapeEach is how often something is done about the numbers of shards, about; 0: they stay.
-	reshapeEach time.Duration
+	reshapeEach   time.Duration
+	reshapeCaches bool // it is about caches instead
 }
 
 // mix is the share of each operation, in percent; the rest are gets.
@@ -52,6 +53,7 @@ var profiles = []Profile{
 	{"distances", "rings spread over very different distances, sessions with many connections that read all of them at once", distances},
 	{"karma", "without some of what goes beyond Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"reshapes", "the numbers of shards change, one change after the other, while parts crash and messages come late", reshapes},
+	{"recaches", "the numbers of caches change, and sidecars hear of it late", recaches},
 	{"contention", "no faults but links that break: many sessions hammer one or two keys", contention},
 }
 
@@ -202,14 +204,25 @@ func reshapes(p *plan, rng *rand.Rand) {
 	p.keys = 4 + rng.IntN(24)
 	p.hot = 2 + rng.IntN(p.keys-1)
 	p.think, p.length = ms(3, 60, rng), ms(3000, 8000, rng)
-	p.mix = mix{put: 10 + rng.IntN(40), del: rng.IntN(20), mget: rng.IntN(15), token: rng.IntN(6)}
+	p.mix = mix{put: 5 + rng.IntN(45), del: rng.IntN(20), mget: rng.IntN(15), token: rng.IntN(6)}
 	p.sessions, p.procs = span{1, 2}, span{1, 3}
-	p.shape.rttMs = span{1, 20 + rng.IntN(100)}
+	p.shape.rttMs, p.shape.caches = span{1, 20 + rng.IntN(100)}, span{1, 1 + rng.IntN(3)}
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.set.Lease = ms(600, 1800, rng)
 	if rng.IntN(3) == 0 {
 		p.harmEach = ms(100, 800, rng)
 		p.harms = weights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1, CacheOblivious: 1}
+	}
+}
+
+func recaches(p *plan, rng *rand.Rand) {
+	cacheHeavy(p, rng)
+	p.reshapeEach, p.reshapeCaches = ms(20, 300, rng), true
+	p.shape.caches = span{1, 3}
+	p.set.Snapshot = p.set.Snapshot && rng.IntN(2) == 0
+	p.think = ms(2, 15, rng)
+	if rng.IntN(3) > 0 {
+		p.harmEach = 0
 	}
 }
 

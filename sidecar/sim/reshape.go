@@ -7,21 +7,22 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// reshape changes the numbers of shards of a deployment while it runs, one change after the other, as an operator does: it
+// reshape changes the numbers of shards and caches of a deployment while it runs, one change after the other, as an operator does: it
 // tells everybody of the change, each in his own time, waits until all middlemen have gone over, and tells everybody that
 // it is over; those that have left are stopped for good then.
 type reshape struct {
 	w       *World
 	c       *chaos
 	every   time.Duration
+	caches  bool // it is about caches
 	stopped bool
 	told    map[*node]bool // of what is current
 	under   bool           // a change is under way
 	begun   int
 }
 
-func newReshape(w *World, c *chaos, every time.Duration) *reshape {
-	r := &reshape{w: w, c: c, every: every}
+func newReshape(w *World, c *chaos, every time.Duration, caches bool) *reshape {
+	r := &reshape{w: w, c: c, every: every, caches: caches}
 	if every > 0 {
 		w.after(w.rng.Int64N(int64(every)), r.turn)
 	}
@@ -38,7 +39,12 @@ func (r *reshape) turn() {
 	case r.stopped:
 		return
 	default:
-		r.begin(topology.DC(w.rng.IntN(len(w.topo.DCs))), 1+w.rng.IntN(3))
+		dc := topology.DC(w.rng.IntN(len(w.topo.DCs)))
+		if r.caches {
+			r.beginCaches(dc, 1+w.rng.IntN(3))
+		} else {
+			r.begin(dc, 1+w.rng.IntN(3))
+		}
 	}
 	w.after(1+w.rng.Int64N(int64(r.every)/2), r.turn)
 }
@@ -80,7 +86,19 @@ func (r *reshape) begin(dc topology.DC, shards int) {
 	}
 }
 
-// join starts a middleman; one that was here before has its old disk.
+// beginCaches changes the number of caches of a data centre. Those that are too many are stopped once everybody knows.
+func (r *reshape) beginCaches(dc topology.DC, caches int) {
+	t := r.w.topo
+	dcs := append([]topology.DataCenter(nil), t.DCs...)
+	dcs[dc].Caches = caches
+	r.under = true
+	r.spread(dcs)
+	for i := t.DCs[dc].Caches; i < caches; i++ {
+		r.join(topology.Node{DC: dc, Part: topology.Cache, Index: uint64(i)})
+	}
+}
+
+// join starts a middleman or a cache; a middleman that was here before has its old disk.
 func (r *reshape) join(id topology.Node) {
 	n := r.w.nodes[id]
 	if n == nil {
@@ -99,7 +117,8 @@ func (r *reshape) finish() {
 	}
 	r.under = false
 	for _, n := range r.w.order {
-		if n.mover != nil && n.mover.Gone() {
+		tooMany := n.id.Part == topology.Cache && n.id.Index >= uint64(r.w.topo.DCs[n.id.DC].Caches)
+		if n.mover != nil && n.mover.Gone() || tooMany {
 			r.w.crash(n)
 			n.gone = true
 		}
@@ -119,6 +138,9 @@ func (r *reshape) spread(dcs []topology.DataCenter) {
 		late := int64(0)
 		if !w.set.Quiet && !r.stopped {
 			late = w.rng.Int64N(int64(r.every))
+			if n.id.Part == topology.Sidecar {
+				late *= 4 // there are many, and nobody waits for them
+			}
 		}
 		w.after(late, func() {
 			if w.topo == t {

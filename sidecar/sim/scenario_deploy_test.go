@@ -17,6 +17,7 @@ import (
 //	rtt use1 euw1 80         round trip in milliseconds; the default is 20
 //	set lease=1s keep=3s snapshot static no-cache shards=2 buffer=1000 own-bytes=100
 //	key x use1 euw1/1        x is a key that use1 owns in its ring, and shard 1 of euw1 in its
+//	key x use1+              x is a key that one more shard of use1 would own
 //	session alice use1       a session with a sidecar of its own
 //	process alice2 alice     one more connection of a session
 func init() {
@@ -141,12 +142,17 @@ func (s *scenario) placeKey(args []string) (string, error) {
 		key := fmt.Sprintf("%s%d", args[0], i)
 		fits := true
 		for _, place := range args[1:] {
+			place, more := strings.CutSuffix(place, "+")
 			name, shard, given := strings.Cut(place, "/")
 			dc, err := s.dc(name)
 			if err != nil {
 				return "", err
 			}
 			owner := t.Owner(t.RingOf(dc), topology.SlotOf(key))
+			if more {
+				owner = grown(t, dc).Owner(t.RingOf(dc), topology.SlotOf(key))
+				shard, given = strconv.Itoa(t.DCs[dc].Shards), true
+			}
 			fits = fits && owner.DC == dc && (!given || strconv.FormatUint(owner.Index, 10) == shard)
 		}
 		if fits {
@@ -155,6 +161,17 @@ func (s *scenario) placeKey(args []string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no key lies at %v", args[1:])
+}
+
+// grown is the topology with one more shard in dc.
+func grown(t *topology.Topology, dc topology.DC) *topology.Topology {
+	dcs := slices.Clone(t.DCs)
+	dcs[dc].Shards++
+	g, err := topology.New(t.Epoch, dcs, t.Rings, t.RTT)
+	if err != nil {
+		panic(err) // t was good
+	}
+	return g
 }
 
 func (s *scenario) key(name string) string {

@@ -94,6 +94,7 @@ type scenario struct {
 	sessions map[string]*process
 	tokens   map[string]string
 	holds    map[string]*hold
+	reshape  *reshape
 	said     []string // answers of commands that were waited for by nobody
 }
 

@@ -1,5 +1,11 @@
 package topology
 
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
+
 // A change of shards moves slots between the middlemen of a ring. While it is under way the topology says how many shards
 // there were before (DataCenter.ShardsBefore), so that there are two maps of the ring: the one before, and the one that
 // counts in the end. Each part uses the one or the other, ring by ring; messages that depend on the map name it.
@@ -32,6 +38,15 @@ func (t *Topology) Changing() RingSet {
 		}
 	}
 	return rings
+}
+
+// Caches names the numbers of caches of all data centres. Which cache holds a key follows from them.
+func (t *Topology) Caches() MapID {
+	d := xxhash.New()
+	for _, dc := range t.DCs {
+		fmt.Fprintf(d, "%d ", dc.Caches)
+	}
+	return mapID(d.Sum64())
 }
 
 // Before returns the topology with the maps of before the change in the given rings, and those that are to be in the others.

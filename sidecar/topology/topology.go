@@ -305,13 +305,16 @@ func (t *Topology) Nodes(f func(Node)) {
 // Hash hashes a key, to tell copies of it apart.
 func Hash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// SlotOf returns the slot of a key. A non-empty {tag} in it is hashed alone, as in Redis Cluster, so that keys can be
-// placed together.
-func SlotOf(key string) Slot {
+// Hashed returns the part of a key that its slot depends on: a non-empty {tag} in it alone, as in Redis Cluster, so that keys can
+// be placed together; else all of it.
+func Hashed(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
-			key = key[open+1 : open+1+n]
+			return key[open+1 : open+1+n]
 		}
 	}
-	return Slot(xxhash.Sum64String(key) % Slots)
+	return key
 }
+
+// SlotOf returns the slot of a key.
+func SlotOf(key string) Slot { return Slot(xxhash.Sum64String(Hashed(key)) % Slots) }

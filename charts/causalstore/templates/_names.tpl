@@ -22,3 +22,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "causalstore.webhook" -}}
 {{ .Release.Namespace }}-{{ include "causalstore.name" . }}
 {{- end -}}
+
+{{- define "causalstore.webhookHost" -}}
+{{ include "causalstore.name" . }}-webhook.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "causalstore.certManager" -}}
+{{- if and .Values.injection.enabled (eq .Values.injection.certificates.provider "CertManager") }}yes{{ end -}}
+{{- end -}}

@@ -54,19 +54,19 @@ func (b *builder) partsService(dc *v1alpha1.DataCenter) *corev1.Service {
 }
 
 // networkPolicies let in: to the parts and fronts, the pods of the store's namespace and of those that spec.access names, where
-// sidecars are; to health and metrics, everybody. The storage has no port at all.
+// sidecars are; to health and metrics, everybody, also who is no pod: the API server, by whose proxy people read them. The storage has
+// no port at all.
 func (b *builder) networkPolicies() []client.Object {
 	clients := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	if n := b.spec.Access.Namespaces; n != nil {
 		clients = append(clients, networkingv1.NetworkPolicyPeer{NamespaceSelector: n})
 	}
-	everybody := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}}}
 	policy := func(name string, selector map[string]string, rules ...networkingv1.NetworkPolicyIngressRule) client.Object {
 		return &networkingv1.NetworkPolicy{ObjectMeta: b.meta(name, b.labels()), Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: selector}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, Ingress: rules}}
 	}
 	return []client.Object{
-		policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(everybody, PortHTTP, PortFrontHTTP)),
+		policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(nil, PortHTTP, PortFrontHTTP)),
 		policy(b.store.Name+"-front", with(b.selector(), LabelComponent, ComponentCoordinator), ingress(clients, PortRedis)),
 	}
 }

@@ -1,0 +1,79 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// Container is the name of the sidecar, Address where it listens, beside the store's port: an address of the loopback network
+// that nobody else uses.
+const (
+	Container = "causalstore-sidecar"
+	Address   = "127.67.83.1"
+)
+
+// image of the sidecar: that of the store's parts.
+func (r *Request) image() string {
+	if r.Store.Spec.Image != "" {
+		return r.Store.Spec.Image
+	}
+	return r.Image
+}
+
+// addSidecar puts the container first, so that other init containers can use it, too. Kubernetes starts it before the app and
+// ends it after.
+func addSidecar(p *corev1.Pod, r *Request, dc string) {
+	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
+	c := corev1.Container{
+		Name: Container, Image: r.image(), RestartPolicy: &always,
+		Args: []string{"sidecar", "--config=/etc/causalstore/causalstore.yaml", fmt.Sprintf("--listen-redis=%s:%d", Address,
+			plan.PortRedis),
+			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
+		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}},
+		Ports: []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
+		// The app waits until the sidecar listens, and not until the store is there: it may be able to do without.
+		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Port: intstr.FromInt32(plan.PortHTTP)}},
+			PeriodSeconds: 1, FailureThreshold: 60},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Port: intstr.FromInt32(plan.PortHTTP)}},
+			PeriodSeconds: 10, TimeoutSeconds: 6, FailureThreshold: 6},
+		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: "/etc/causalstore", ReadOnly: true},
+			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
+	}
+	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, 0, c)
+	if r.Namespace == r.Store.Namespace { // elsewhere there are no Secrets of these names
+		addPullSecrets(p, r.Store.Spec.ImagePullSecrets)
+	}
+	readable := int32(0o444)
+	p.Spec.Volumes = append(p.Spec.Volumes,
+		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.Use.configMap(r.Namespace, dc)}}}},
+		// Of the store's secrets, only the key of session tokens.
+		corev1.Volume{Name: "causalstore-keys",
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.Use.keys(r.Namespace),
+				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
+}
+
+// addPullSecrets lets the pod get the sidecar's image, as the store's own pods do.
+func addPullSecrets(p *corev1.Pod, all []v1alpha1.PullSecret) {
+	for _, s := range all {
+		if r := (corev1.LocalObjectReference{Name: s.Name}); !slices.Contains(p.Spec.ImagePullSecrets, r) {
+			p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, r)
+		}
+	}
+}

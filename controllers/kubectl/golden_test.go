@@ -1,0 +1,109 @@
+package kubectl
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is shown to the golden files")
+
+// golden compares what is shown with what was shown before.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", d)
+	}
+}
+
+// world is a store that runs as it should: what the operator plans for it, and a pod for each that its StatefulSets want.
+type world struct {
+	store  *v1alpha1.CausalStore
+	maps   []corev1.ConfigMap
+	parts  []corev1.Pod
+	zoneOf map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "store.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: &v1alpha1.CausalStore{}, zoneOf: map[string]string{}}
+	if err := yaml.UnmarshalStrict(b, w.store); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := w.store.Validate(); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Token: "token",
+		Storage: "password"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range p.Apply {
+		switch o := o.(type) {
+		case *corev1.ConfigMap:
+			w.maps = append(w.maps, *o)
+		case *appsv1.StatefulSet:
+			for i := range *o.Spec.Replicas {
+				w.run(o, i)
+			}
+		}
+	}
+	return w
+}
+
+// run adds a pod of a StatefulSet, on a node of a zone that it may be in.
+func (w *world) run(s *appsv1.StatefulSet, i int32) {
+	zone := s.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
+	p := corev1.Pod{Spec: s.Spec.Template.Spec}
+	p.Name, p.Namespace, p.Labels = fmt.Sprintf("%s-%d", s.Name, i), s.Namespace, s.Spec.Template.Labels
+	p.Spec.NodeName = "node-" + zone
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	w.zoneOf[p.Spec.NodeName] = zone
+	w.parts = append(w.parts, p)
+}
+
+// part returns a pod, to be changed.
+func (w *world) part(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	for i := range w.parts {
+		if w.parts[i].Name == name {
+			return &w.parts[i]
+		}
+	}
+	t.Fatalf("there is no pod %s", name)
+	return nil
+}
+
+func (w *world) told(t *testing.T) *plan.Told {
+	t.Helper()
+	told, err := plan.ReadTold(w.maps)
+	if err != nil || told == nil {
+		t.Fatalf("%v, %v", told, err)
+	}
+	return told
+}

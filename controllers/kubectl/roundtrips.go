@@ -1,0 +1,109 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// trips are what the first coordinators of data centres have probed: from, to, time. A negative time is no answer.
+type trips map[string]map[string]time.Duration
+
+// metricRoundTrip is shown by the first coordinator of each data centre.
+const metricRoundTrip = "causalstore_coordinator_round_trip_seconds"
+
+// roundTrips asks the coordinators. What could not be asked is left out, and the second result says why.
+func (k *connection) roundTrips(ctx context.Context, parts []corev1.Pod) (trips, error) {
+	var coordinators []process
+	for _, p := range processesOf(parts, nil) {
+		if p.port == plan.PortHTTP && isCoordinator(parts, p.pod) {
+			coordinators = append(coordinators, p)
+		}
+	}
+	readings, err := k.readAll(ctx, coordinators)
+	if err != nil {
+		return nil, err
+	}
+	all := trips{}
+	for _, r := range readings {
+		if r.err != nil {
+			err = fmt.Errorf("ask %s: %w", r.of.pod, r.err)
+			continue
+		}
+		all.add(r.of.dataCenter, r.metrics)
+	}
+	return all, err
+}
+
+func isCoordinator(parts []corev1.Pod, name string) bool {
+	for _, p := range parts {
+		if p.Name == name {
+			return p.Labels[plan.LabelComponent] == plan.ComponentCoordinator
+		}
+	}
+	return false
+}
+
+func (t trips) add(from string, f families) {
+	for _, m := range f[metricRoundTrip].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() != "to_data_center" {
+				continue
+			}
+			if t[from] == nil {
+				t[from] = map[string]time.Duration{}
+			}
+			seconds := m.GetGauge().GetValue()
+			if math.IsInf(seconds, 1) {
+				t[from][l.GetValue()] = -1
+				continue
+			}
+			t[from][l.GetValue()] = time.Duration(seconds * float64(time.Second))
+		}
+	}
+}
+
+// write shows them as a table: a row for each data centre that was asked, a column for each of the store.
+func (t trips) write(w io.Writer, dataCenters []string) error {
+	if len(t) == 0 {
+		return nil
+	}
+	all := table{{}, append([]string{"ROUND TRIP"}, dataCenters...)}
+	for _, from := range dataCenters {
+		if t[from] == nil {
+			continue
+		}
+		row := []string{from}
+		for _, to := range dataCenters {
+			row = append(row, t.show(from, to))
+		}
+		all.row(row...)
+	}
+	return all.write(w)
+}
+
+func (t trips) show(from, to string) string {
+	switch d, ok := t[from][to]; {
+	case !ok:
+		return "-"
+	case d < 0:
+		return "no answer"
+	default:
+		return roughly(d)
+	}
+}
+
+// roughly shows a time with about three digits.
+func roughly(d time.Duration) string {
+	step := time.Microsecond
+	for d >= 1000*step {
+		step *= 10
+	}
+	return d.Round(step).String()
+}

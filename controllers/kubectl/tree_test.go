@@ -1,0 +1,41 @@
+package kubectl
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTheTopologyIsATreeOfRingsDataCentresZonesAndParts(t *testing.T) {
+	probed := trips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond, "paris": -1},
+		"oregon": {"virginia": 62900 * time.Microsecond, "oregon": 512345}}
+	for name, change := range map[string]func(*world, *picture){
+		"topology": func(*world, *picture) {},
+		"topology-troubled": func(w *world, in *picture) {
+			lost := w.part(t, "orders-virginia-shard-1-0")
+			lost.Status.Conditions[0].Status = corev1.ConditionFalse
+			lost.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "middleman",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+					Message: "back-off 10s"}}}}
+			pending := w.part(t, "orders-oregon-cache-0")
+			pending.Spec.NodeName, pending.Status.Conditions[0].Status = "", corev1.ConditionFalse
+			in.trips, in.unmeasured = nil, errors.New("ask orders-virginia-cc-0: no route")
+		},
+		"topology-without-nodes": func(_ *world, in *picture) { in.zoneOf, in.trips = nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			in := picture{store: w.store, zoneOf: w.zoneOf, trips: probed}
+			change(w, &in)
+			in.parts = w.parts
+			var out bytes.Buffer
+			if err := writeTopology(&out, in); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, out.String())
+		})
+	}
+}

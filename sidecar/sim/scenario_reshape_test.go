@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Shards:
+//
+//	shards use1 2     begins a change of the number of shards; who hears of it is told at once
+//	moved             waits until all middlemen have gone over
+//	over              says that the change is over; middlemen that have left are stopped
+//	show shards       what every middleman does for the change
+func init() {
+	verbs["shards"] = (*scenario).shards
+	verbs["moved"] = (*scenario).moved
+	verbs["over"] = func(s *scenario, _ []string) (string, error) {
+		s.reshape.finish()
+		return "", s.advanceBy(100 * time.Millisecond)
+	}
+}
+
+func (s *scenario) advanceBy(d time.Duration) error {
+	s.world.Run(d, nil)
+	return nil
+}
+
+func (s *scenario) shards(args []string) (string, error) {
+	if err := s.start(); err != nil {
+		return "", err
+	}
+	dc, err := s.dc(args[0])
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return "", err
+	}
+	if s.reshape == nil {
+		s.reshape = &reshape{w: s.world, c: &chaos{w: s.world}}
+	}
+	s.reshape.begin(dc, n)
+	return "", nil
+}
+
+func (s *scenario) moved([]string) (string, error) {
+	if !s.world.Run(20*time.Second, s.reshape.settled) {
+		return "", fmt.Errorf("not within 20s: %s", s.shardStates())
+	}
+	return "", nil
+}
+
+func (s *scenario) shardStates() string {
+	text := ""
+	for _, n := range s.world.order {
+		if n.id.Part == topology.Middleman && n.mover != nil {
+			text += fmt.Sprintf(", %s/%d %s", s.dcs[n.id.DC].Name, n.id.Index, n.mover.State())
+		}
+	}
+	if text == "" {
+		return "no change"
+	}
+	return text[2:]
+}
