@@ -50,7 +50,7 @@ fmt: ## Format the code
 generate: ## Generate code
 	$(GO) generate ./...
 
-kubernetes: ## Build a real Kubernetes for tests and the test bed from its Go modules (about 30 CPU-minutes, once)
+kubernetes: ## Find a real Kubernetes for tests and the test bed, or build it from its Go modules (about 30 CPU-minutes, once)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster build
 
 cluster-up: ## Make a real Kubernetes of six nodes on this machine (Linux, root)

@@ -17,6 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // whoever is asked a second time to end, ends at once
 	switch filepath.Base(os.Args[0]) {
 	case kubectl.PluginName:
 		os.Args = append([]string{os.Args[0], "kubectl"}, os.Args[1:]...)

@@ -32,6 +32,7 @@ const (
 	ReasonRollingOut   = "RollingOut"
 	ReasonScaling      = "Scaling"
 	ReasonGrowing      = "GrowingVolumes"
+	ReasonMovingSlots  = "MovingSlots"
 	ReasonDeleting     = "Deleting"
 	ReasonUpToDate     = "UpToDate"
 	ReasonNotDegraded  = "NothingMissing"

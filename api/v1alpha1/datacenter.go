@@ -8,7 +8,6 @@ import (
 // DataCenter is a region, or a part of one.
 //
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, since its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, since the volumes are there; set it back"
-// +kubebuilder:validation:XValidation:rule="self.shards == oldSelf.shards",messageExpression="'spec.dataCenters: shards of ' + self.name + ' cannot be changed, since data is not moved between shards yet; set it back'",message="spec.dataCenters: shards cannot be changed, since data is not moved between shards yet; set it back"
 type DataCenter struct {
 	// Name is part of host names.
 	//
@@ -31,7 +30,8 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, memory: "1Gi"}
 	Caches Caches `json:"caches,omitzero"`
-	// Shards is over how many storage servers this data centre's share of its ring's data is spread.
+	// Shards is over how many storage servers this data centre's share of its ring's data is spread. When it changes, data moves
+	// while everything serves.
 	//
 	// +optional
 	// +kubebuilder:default=1

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -59,6 +60,9 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 		if r.applied.same(seen.Store, u, live.GetResourceVersion()) {
 			return nil
 		}
+		if err := r.makeWay(ctx, live, o); err != nil {
+			return fmt.Errorf("apply %s %s: %w", u.GetKind(), o.GetName(), err)
+		}
 	}
 	key := u.DeepCopy()
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
@@ -67,6 +71,36 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 	}
 	r.applied.note(seen.Store, key, u.GetResourceVersion())
 	return nil
+}
+
+// makeWay takes away what keeps the planned ports out of a Service. A port is told from others by its number: one whose number
+// somebody has changed is another one, which has the name of the planned one, and no two may have the same.
+func (r *Reconciler) makeWay(ctx context.Context, live, planned client.Object) error {
+	is, ok := live.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	ports := slices.Clone(planned.(*corev1.Service).Spec.Ports)
+	inTheWay := false
+	for _, p := range is.Spec.Ports {
+		same := func(q corev1.ServicePort) bool { return q.Port == p.Port && q.Protocol == p.Protocol }
+		named := func(q corev1.ServicePort) bool { return q.Name == p.Name }
+		switch {
+		case slices.ContainsFunc(ports, same):
+		case slices.ContainsFunc(ports, named):
+			inTheWay = true
+		default:
+			ports = append(ports, p)
+		}
+	}
+	if !inTheWay {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": is.ResourceVersion}, "spec": map[string]any{"ports": ports}})
+	if err != nil {
+		return err
+	}
+	return r.Client.Patch(ctx, is.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 }
 
 // live returns the object as it is now, or nil. Secrets are not watched.

@@ -32,6 +32,33 @@ func (r *Reconciler) grow(ctx context.Context, seen *status.Observed, all []plan
 	return errors.Join(errs...)
 }
 
+// drop deletes claims. Those that pods still use go when these have ended.
+func (r *Reconciler) drop(ctx context.Context, seen *status.Observed, claims []string) error {
+	var errs []error
+	for _, name := range claims {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: name}}
+		if err := gone(r.Client.Delete(ctx, c)); err != nil {
+			errs = append(errs, fmt.Errorf("delete claim %s: %w", name, err))
+			continue
+		}
+		r.event(seen.Store, "DeleteVolume", v1alpha1.ReasonMovingSlots, "claim %s is deleted: its shard has left", name)
+	}
+	return errors.Join(errs...)
+}
+
+// tell marks pods with the epoch, so that their kubelets bring them the configuration that says it.
+func (r *Reconciler) tell(ctx context.Context, seen *status.Observed, p plan.Plan) error {
+	var errs []error
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, plan.AnnotationEpoch, p.Record.Epoch)
+	for _, name := range p.Tell {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: name}}
+		if err := gone(r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, body))); err != nil {
+			errs = append(errs, fmt.Errorf("mark pod %s with epoch %d: %w", name, p.Record.Epoch, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // recreate deletes StatefulSets around their pods, which go on, and are adopted by the one that is applied then.
 func (r *Reconciler) recreate(ctx context.Context, seen *status.Observed, names []string) error {
 	var errs []error

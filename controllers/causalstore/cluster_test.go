@@ -46,6 +46,7 @@ type cluster struct {
 	client    client.Client
 	namespace string
 	workloads *workloads
+	parts     *parts
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -77,7 +78,7 @@ func newCluster(t *testing.T) *cluster {
 			Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 	}
 	k.operatorMay()
-	k.workloads = play(k)
+	k.workloads, k.parts = play(k), &parts{}
 	return k
 }
 
@@ -120,7 +121,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: region, Image: image, Random: rand.Reader, Now: time.Now}
+		Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.parts}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps;serviceaccounts,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
@@ -50,10 +50,12 @@ type Reconciler struct {
 	Events   events.EventRecorder
 	// Region whose data centres are run here, and the image for stores that name none.
 	Region, Image string
+	// SameZone is what Services are told so that clients get to a front in their own zone; empty is the word that all know.
+	SameZone string
 	// Random is where keys come from, Now is the clock.
 	Random io.Reader
 	Now    func() time.Time
-	// Prober asks coordinators how far the rings are. Nil asks nobody.
+	// Prober asks coordinators how far the rings are, and all how far a change of shards is. Nil asks nobody.
 	Prober Prober
 	// Webhook says whether sidecars are injected. Nil: they are not.
 	Webhook func() bool
@@ -61,8 +63,11 @@ type Reconciler struct {
 	applied applied
 }
 
-// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
-const lookAgain = 15 * time.Second
+// lookAgain is how often the lags are asked for, and what nobody reports is noticed; while slots move it is lookSoon.
+const (
+	lookAgain = 15 * time.Second
+	lookSoon  = time.Second
+)
 
 // Reconcile brings one store nearer to its spec, and says how it is.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -84,10 +89,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("gather: %w", err)
 	}
 	seen.Refused, seen.Forbidden = judge(seen)
+	seen.Moves = r.moves(ctx, seen)
 	failed := r.carryOut(ctx, seen)
 	seen.Failed = failed
 	seen.Measured = r.measure(ctx, seen)
-	return ctrl.Result{RequeueAfter: lookAgain}, errors.Join(failed, r.report(ctx, seen))
+	again := lookAgain
+	if len(seen.Reshape.Changes)+len(seen.Reshape.Wanted) > 0 {
+		again = lookSoon
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failed, r.report(ctx, seen))
 }
 
 // judge says what keeps the spec from being carried out. The API server has said so already, unless the rules of its CRD are
@@ -116,12 +126,12 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *status.Observed) error 
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	seen.Epoch, seen.Rollout = p.Record.Epoch, p.Rollout
+	seen.Epoch, seen.Rollout, seen.Reshape = p.Record.Epoch, p.Rollout, p.Reshape
 	for _, g := range p.Grow {
 		seen.Growing = append(seen.Growing, g.Claim)
 	}
 	return errors.Join(r.grow(ctx, seen, p.Grow), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p),
-		r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart))
+		r.drop(ctx, seen, p.Drop), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.tell(ctx, seen, p))
 }
 
 func runsHere(store *v1alpha1.CausalStore, region string) bool {

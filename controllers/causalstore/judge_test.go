@@ -31,8 +31,12 @@ func TestWhatTheCRDWouldRefuseIsRefusedHereToo(t *testing.T) {
 	}
 	seen.Record = &plan.Record{Epoch: 1, Spec: string(carriedOut)}
 	s.Spec.DataCenters[0].Shards = 3
-	if _, forbidden := judge(seen); len(forbidden) != 1 || !strings.Contains(forbidden[0], "shards of a cannot be changed") {
-		t.Errorf("another number of shards: %v", forbidden)
+	if refused, forbidden := judge(seen); len(refused)+len(forbidden) > 0 {
+		t.Errorf("another number of shards: %v %v", refused, forbidden)
+	}
+	s.Spec.DataCenters[0].Coordinators.Replicas = 2
+	if _, forbidden := judge(seen); len(forbidden) != 1 || !strings.Contains(forbidden[0], "coordinators.replicas: it cannot be changed") {
+		t.Errorf("another number of coordinators: %v", forbidden)
 	}
 	s.Spec.DataCenters[0].Zones.Backend = []string{"x"}
 	if refused, _ := judge(seen); len(refused) != 1 || !strings.Contains(refused[0], "x is in both") {

@@ -1,6 +1,7 @@
 package causalstore_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
@@ -38,6 +40,52 @@ func TestWhatSomebodyDeletesOrChangesIsPutBackAndWhatSomebodyAddsStays(t *testin
 	if service.Annotations["somebody"] != "else" {
 		t.Error("an annotation of somebody else is gone")
 	}
+}
+
+func TestAPortThatSomebodyHasChangedIsPutBackAndOneThatSomebodyAddsStays(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	before := &corev1.Service{}
+	k.get("try", before)
+	for what, change := range map[string]func([]corev1.ServicePort) []corev1.ServicePort{
+		"number": func(p []corev1.ServicePort) []corev1.ServicePort { p[0].Port = 6380; return p },
+		"target": func(p []corev1.ServicePort) []corev1.ServicePort { p[0].TargetPort = intstr.FromInt32(1); return p },
+		"name":   func(p []corev1.ServicePort) []corev1.ServicePort { p[0].Name = "other"; return p },
+	} {
+		k.await("another "+what, func() (bool, string) {
+			s := &corev1.Service{}
+			k.get("try", s)
+			s.Spec.Ports = change(s.Spec.Ports)
+			err := k.client.Update(t.Context(), s)
+			return err == nil, fmt.Sprint(err)
+		})
+		k.await("the port as it was before another "+what, func() (bool, string) {
+			s := &corev1.Service{}
+			k.get("try", s)
+			d := cmp.Diff(before.Spec.Ports, s.Spec.Ports)
+			return d == "", d
+		})
+	}
+	k.await("another port", func() (bool, string) {
+		s := &corev1.Service{}
+		k.get("try", s)
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 1234, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("redis")})
+		s.Spec.Ports[0].Port = 6380
+		err := k.client.Update(t.Context(), s)
+		return err == nil, fmt.Sprint(err)
+	})
+	k.await("both ports", func() (bool, string) {
+		s := &corev1.Service{}
+		k.get("try", s)
+		is := map[string]int32{}
+		for _, p := range s.Spec.Ports {
+			is[p.Name] = p.Port
+		}
+		d := cmp.Diff(map[string]int32{"redis": 6379, "more": 1234}, is)
+		return d == "", d
+	})
 }
 
 func TestWhatIsNoLongerPlannedGoesAndWhatIsOthersStays(t *testing.T) {
@@ -96,11 +144,9 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 	if size(*claim) != "1Gi" {
 		t.Errorf("a coordinator's claim has grown to %s as well", size(*claim))
 	}
-	after := k.uids()
-	for _, name := range []string{"try-here-cc-0", "try-here-cache-0"} {
-		if before[name] != after[name] {
-			t.Errorf("%s was restarted", name)
-		}
+	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
+	if d := cmp.Diff(before, k.uids()); d != "" {
+		t.Errorf("pods restarted (-before +after):\n%s", d)
 	}
 }
 

@@ -18,9 +18,12 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// Prober asks a coordinator how it is.
+// Prober asks parts how they are.
 type Prober interface {
+	// Coordinator says how far the rings are.
 	Coordinator(ctx context.Context, pod *corev1.Pod) (status.Measure, error)
+	// Move says what a coordinator or middleman does for a change of shards.
+	Move(ctx context.Context, pod *corev1.Pod) (plan.Move, error)
 }
 
 // probeTimeout bounds all questions of one reconciliation, which are asked at once. Who does not answer is not measured.
@@ -53,24 +56,31 @@ func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) map[str
 	return all
 }
 
-// MetricsProber reads the metrics of a coordinator.
+// MetricsProber reads what parts serve over HTTP: metrics and readiness.
 type MetricsProber struct{ Client *http.Client }
 
-// maxMetrics bounds what is read of an answer, in bytes.
-const maxMetrics = 4 << 20
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 4 << 20
 
 // Coordinator implements Prober.
 func (m MetricsProber) Coordinator(ctx context.Context, pod *corev1.Pod) (status.Measure, error) {
-	url := "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(plan.PortHTTP)) + "/metrics"
-	return m.read(ctx, url)
+	return m.read(ctx, address(pod)+"/metrics")
+}
+
+func address(pod *corev1.Pod) string {
+	return "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(plan.PortHTTP))
+}
+
+func (m MetricsProber) get(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return m.Client.Do(request)
 }
 
 func (m MetricsProber) read(ctx context.Context, url string) (status.Measure, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return status.Measure{}, err
-	}
-	answer, err := m.Client.Do(request)
+	answer, err := m.get(ctx, url)
 	if err != nil {
 		return status.Measure{}, err
 	}
@@ -79,7 +89,7 @@ func (m MetricsProber) read(ctx context.Context, url string) (status.Measure, er
 		return status.Measure{}, fmt.Errorf("%s: %s", url, answer.Status)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, answer.Body, maxMetrics))
+	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, answer.Body, maxAnswer))
 	if err != nil {
 		return status.Measure{}, fmt.Errorf("%s: %w", url, err)
 	}

@@ -1,6 +1,7 @@
 package causalstore
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/sidecar/process"
 )
 
 func TestTheMetricsOfACoordinatorAreUnderstood(t *testing.T) {
@@ -37,5 +40,29 @@ causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_r
 	}
 	if m := serve("# TYPE causalstore_coordinator_incomplete_writes gauge\ncausalstore_coordinator_incomplete_writes 0\n"); m.Published {
 		t.Error("a coordinator that has published nothing counts as measured")
+	}
+}
+
+func TestWhatAPartSaysOfAChangeOfShardsIsUnderstoodAlsoWhileItIsNotReady(t *testing.T) {
+	said, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, ConfigProblem: "bad"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := http.StatusServiceUnavailable
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write(said)
+	}))
+	defer s.Close()
+	got, err := MetricsProber{Client: s.Client()}.readMove(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Problem: "bad"}, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	code = http.StatusNotFound
+	if m, err := (MetricsProber{Client: s.Client()}).readMove(t.Context(), s.URL); err == nil {
+		t.Errorf("something else answers, and counts as %+v", m)
 	}
 }

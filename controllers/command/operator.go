@@ -120,6 +120,10 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config.QPS = -1 // the API server has its own fair queues
+	zone, err := sameZone(config)
+	if err != nil {
+		return nil, err
+	}
 	shown := &inject.Shown{}
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(),
@@ -136,7 +140,8 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	}
 	r := &causalstore.Reconciler{
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: f.region, Image: f.image, Random: rand.Reader, Now: time.Now, Prober: causalstore.MetricsProber{Client: &http.Client{}},
+		Region: f.region, Image: f.image, SameZone: zone, Random: rand.Reader, Now: time.Now,
+		Prober: causalstore.MetricsProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {
 		r.Webhook = shown.Serving

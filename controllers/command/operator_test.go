@@ -73,10 +73,13 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 	store.Namespace = "default"
 	// A resource is served a moment after its definition is there.
 	await(t, ended, func() error { return client.IgnoreAlreadyExists(c.Create(t.Context(), store)) })
+	service := &corev1.Service{}
 	await(t, ended, func() error {
-		s := &corev1.Service{}
-		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, s)
+		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, service)
 	})
+	if zone, err := sameZone(config); err != nil || service.Spec.TrafficDistribution == nil || *service.Spec.TrafficDistribution != zone {
+		t.Errorf("the Service is told %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
+	}
 	await(t, ended, func() error {
 		a, err := http.Get("http://" + health.String() + "/readyz")
 		if err != nil {

@@ -11,13 +11,14 @@ import (
 	"slices"
 )
 
-// Where programs are looked for, in this order; then comes what Build has left in Home.
+// Where programs are looked for, in this order; then comes what FindOrBuild has left in the cache.
 const (
 	// EnvBinaries names a folder with the programs.
 	EnvBinaries = "CAUSALSTORE_KUBE_BINARIES"
 	// EnvAssets is what setup-envtest uses; its folder has etcd, kube-apiserver and kubectl.
 	EnvAssets = "KUBEBUILDER_ASSETS"
-	// EnvCache names a folder that may hold kube.tar.xz, with all programs in its folder kube. It is unpacked once.
+	// EnvCache names the folder of the cache, where programs that were built are kept; else it is ~/.cache/causalstore. It may also
+	// hold kube.tar.xz, with all programs in its folder kube, which is unpacked once.
 	EnvCache = "CAUSALSTORE_CACHE"
 )
 
@@ -54,7 +55,7 @@ func (f Folder) Path(name string) (string, error) {
 	return "", fmt.Errorf("%s: there is no %s in %s", f.source, name, f.Dir)
 }
 
-// builtHere: the hyperkube that Build makes is etcd as well.
+// builtHere: the hyperkube that is built here is etcd as well.
 func (f Folder) builtHere(name string) bool {
 	return name == "etcd" && exists(filepath.Join(f.Dir, built))
 }
@@ -70,10 +71,17 @@ func (f Folder) Command(name string, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Home is where programs are kept between runs.
-func Home() (string, error) {
-	cache, err := os.UserCacheDir()
-	return filepath.Join(cache, "causalstore", "kubernetes"), err
+// cache is the folder in which programs are kept between runs.
+func cache() (string, error) {
+	if dir := os.Getenv(EnvCache); dir != "" {
+		return dir, nil
+	}
+	return userCache()
+}
+
+func userCache() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "causalstore"), err
 }
 
 func exists(path string) bool {

@@ -50,32 +50,23 @@ func kubernetesVersion() string {
 		component, version, major, minor)
 }
 
-// FindOrBuild is Find, and where there is nothing it builds everything first.
+// FindOrBuild is Find, and where there is nothing it builds everything first, which costs about 30 CPU-minutes.
 func FindOrBuild(ctx context.Context, progress io.Writer, names ...string) (Folder, error) {
 	f, err := Find(ctx, names...)
 	if !errors.Is(err, ErrNone) {
 		return f, err
 	}
-	if err := Build(ctx, progress); err != nil {
+	if err := build(ctx, progress); err != nil {
 		return Folder{}, err
 	}
 	return Find(ctx, names...)
 }
 
-// Build builds all programs from their Go modules, which costs about 30 CPU-minutes, and leaves them where Find looks. What has
-// been built for the same versions is not built again.
-func Build(ctx context.Context, progress io.Writer) error {
-	home, err := Home()
+// build builds all programs from their Go modules, and leaves them where Find looks. A build that was interrupted goes on.
+func build(ctx context.Context, progress io.Writer) error {
+	dir, err := buildFolder()
 	if err != nil {
 		return err
-	}
-	dir, err := buildFolder(home)
-	if err != nil {
-		return err
-	}
-	if exists(filepath.Join(dir, built)) {
-		fmt.Fprintf(progress, "the Kubernetes binaries are in %s\n", dir)
-		return nil
 	}
 	source, err := sourceFolder()
 	if err != nil {
@@ -113,7 +104,11 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 }
 
 // buildFolder has a name that is another when other versions are pinned, or programs have changed.
-func buildFolder(home string) (string, error) {
+func buildFolder() (string, error) {
+	home, err := cache()
+	if err != nil {
+		return "", err
+	}
 	source, err := sourceFolder()
 	if err != nil {
 		return "", err
@@ -128,7 +123,7 @@ func buildFolder(home string) (string, error) {
 			pins.Write(b)
 		}
 	}
-	return filepath.Join(home, "built-"+hex.EncodeToString(pins.Sum(nil)[:6])), nil
+	return filepath.Join(home, "kubernetes", "built-"+hex.EncodeToString(pins.Sum(nil)[:6])), nil
 }
 
 // sourceFolder is the one of this package, in the checkout that this process runs in.

@@ -31,20 +31,18 @@ func folder(ctx context.Context) (Folder, error) {
 			return Folder{dir, env}, nil
 		}
 	}
-	home, err := Home()
+	kept, err := cache()
 	if err != nil {
 		return Folder{}, fmt.Errorf("%w (%w)", ErrNone, err)
 	}
-	if cache := os.Getenv(EnvCache); cache != "" {
-		if archive := filepath.Join(cache, "kube.tar.xz"); exists(archive) {
-			dir, err := unpack(ctx, archive, home)
-			if err != nil {
-				err = fmt.Errorf("unpack %s: %w", archive, err)
-			}
-			return Folder{dir, EnvCache}, err
+	if archive := filepath.Join(kept, "kube.tar.xz"); exists(archive) {
+		dir, err := unpack(ctx, archive)
+		if err != nil {
+			err = fmt.Errorf("unpack %s: %w", archive, err)
 		}
+		return Folder{dir, archive}, err
 	}
-	dir, err := buildFolder(home)
+	dir, err := buildFolder()
 	if err != nil {
 		return Folder{}, fmt.Errorf("%w (%w)", ErrNone, err)
 	}
@@ -66,12 +64,18 @@ func Helm(ctx context.Context) (string, error) {
 	return f.Path("helm")
 }
 
-// unpack takes the programs out of an archive, once for each version of it; several processes may do so at the same time.
-func unpack(ctx context.Context, archive, home string) (string, error) {
+// unpack takes the programs out of an archive, once for each version of it; several processes may do so at the same time. They
+// always go to the user's own cache: that of the archive may be another's, or cannot be written.
+func unpack(ctx context.Context, archive string) (string, error) {
 	info, err := os.Stat(archive)
 	if err != nil {
 		return "", err
 	}
+	home, err := userCache()
+	if err != nil {
+		return "", err
+	}
+	home = filepath.Join(home, "kubernetes")
 	dir := filepath.Join(home, fmt.Sprintf("kube-%d-%d", info.Size(), info.ModTime().Unix()))
 	if exists(dir) {
 		return dir, nil

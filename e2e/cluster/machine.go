@@ -18,6 +18,7 @@ import (
 )
 
 // A machine is a process that is the first in namespaces of its own. What starts in it ends with it.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 // startMachine starts the first process of a machine. It may inherit a listener of this machine, as its file 3.
 func (b *bed) startMachine(name string, inherit *os.File) error {
@@ -34,8 +35,7 @@ func (b *bed) startMachine(name string, inherit *os.File) error {
 	if inherit != nil {
 		cmd.ExtraFiles = []*os.File{inherit}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true,
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start machine %s: %w", name, err)
 	}

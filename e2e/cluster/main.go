@@ -74,8 +74,14 @@ func command() *cobra.Command {
 		}
 		return b.startNode(ctx, n)
 	})
-	add("build", "Build the programs of Kubernetes from their Go modules", cobra.NoArgs, func(ctx context.Context, _ []string) error {
-		return binaries.Build(ctx, os.Stdout)
+	add("check", "Say whether there can be a cluster on this machine, after installing what is missing", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return check(ctx) })
+	add("build", "Find the programs of Kubernetes, or build them from their Go modules", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		folder, err := binaries.FindOrBuild(ctx, os.Stdout, binaries.All()...)
+		if err == nil {
+			fmt.Println("the programs of Kubernetes are in", folder.Dir)
+		}
+		return err
 	})
 	addImageCommands(add)
 	machine := add("machine NAME", "Be the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/causalstore/causalstore/e2e/binaries"
 	"github.com/causalstore/causalstore/e2e/debian"
 )
 
@@ -27,7 +30,16 @@ const inotify = "/proc/sys/fs/inotify/max_user_instances"
 // inotifyLeast is enough for six nodes; each kubelet and each containerd take some for every pod.
 const inotifyLeast = 2048
 
-// preflight says all that is missing at once, after having installed what can be.
+// check says why there can be no cluster on this machine, as it is now.
+func check(ctx context.Context) error {
+	if err := preflight(ctx); err != nil {
+		return err
+	}
+	_, err := binaries.Find(ctx, binaries.All()...)
+	return err
+}
+
+// preflight says what is missing, after having installed what can be.
 func preflight(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes are made of namespaces and mounts: run it as root")
@@ -42,8 +54,23 @@ func preflight(ctx context.Context) error {
 			return fmt.Errorf("these packages were installed, and their programs are not in PATH: %s", strings.Join(missing, ", "))
 		}
 	}
-	_, err := hierarchies()
-	return err
+	if _, err := hierarchies(); err != nil {
+		return err
+	}
+	return tryMachine(ctx)
+}
+
+// tryMachine makes what machines are made of and connected by, in namespaces that end with the attempt.
+func tryMachine(ctx context.Context) error {
+	const try = "mount --make-rprivate / && mount -t proc proc /proc && ip link add name switch type bridge && " +
+		"ip link add name port type veth peer name eth0 && nft add table inet machine"
+	cmd := exec.CommandContext(ctx, "sh", "-c", try)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("namespaces, bridges or packet filters cannot be made here, as in most containers: %w: %s; run it on a machine "+
+			"of its own, or set KUBECONFIG to use a cluster that there is", err, bytes.TrimSpace(said))
+	}
+	return nil
 }
 
 func missingTools() []string {
@@ -63,8 +90,12 @@ func hierarchies() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return hierarchiesOf(string(text))
+}
+
+func hierarchiesOf(mountinfo string) (map[string]string, error) {
 	found := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(mountinfo) {
 		before, after, ok := strings.Cut(strings.TrimSpace(line), " - ")
 		fields, kind := strings.Fields(before), strings.Fields(after)
 		if !ok || len(fields) < 5 || len(kind) < 3 || kind[0] != "cgroup" {

@@ -65,31 +65,44 @@ const containerdSocket = "/run/containerd/containerd.sock"
 
 // configure writes the files of node.tmpl.
 func (b *bed) configure(n node) error {
-	all, err := template.New("").Parse(nodeTemplates)
+	files, err := b.files(n)
 	if err != nil {
 		return err
 	}
-	reserved, err := reservedMemory(len(b.Nodes))
-	if err != nil {
-		return err
-	}
-	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.pods(), "Network": podNetwork, "Name": n.Name,
-		"CA": b.pki("ca.crt"), "DNS": addressDNS, "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
-		"Snapshotter": snapshotter(b.disk(n)), "Reserved": reserved}
-	for _, name := range []string{"containerd.toml", "kubelet.yaml", "proxy.yaml", "resolv.conf", "pods.conflist"} {
-		var text bytes.Buffer
-		if err := all.ExecuteTemplate(&text, name, values); err != nil {
-			return err
-		}
+	for name, text := range files {
 		file := b.file("nodes", n.Name, name)
 		if name == "pods.conflist" {
 			file = "/var/lib/cni/net.d/pods.conflist"
 		}
-		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// files of node.tmpl, by their names in it.
+func (b *bed) files(n node) (map[string][]byte, error) {
+	all, err := template.New("").Option("missingkey=error").Parse(nodeTemplates)
+	if err != nil {
+		return nil, err
+	}
+	reserved, err := reservedMemory(len(b.Nodes))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.pods(), "Network": podNetwork, "Name": n.Name,
+		"CA": b.pki("ca.crt"), "DNS": addressDNS, "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
+		"Snapshotter": snapshotter(b.disk(n)), "Reserved": reserved}
+	files := map[string][]byte{}
+	for _, name := range []string{"containerd.toml", "kubelet.yaml", "proxy.yaml", "resolv.conf", "pods.conflist"} {
+		var text bytes.Buffer
+		if err := all.ExecuteTemplate(&text, name, values); err != nil {
+			return nil, err
+		}
+		files[name] = text.Bytes()
+	}
+	return files, nil
 }
 
 // reservedMemory is what each node does not give to pods: the memory of this machine is shared by all.

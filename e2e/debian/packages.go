@@ -70,8 +70,14 @@ func libraries(ctx context.Context, dir string, packages []string) ([]string, er
 	}
 	args := slices.Concat([]string{"-s", "-o", "Dir::State::status=" + nothing, "--no-install-recommends", "install"}, packages)
 	out, err := exec.CommandContext(ctx, "apt-get", args...).Output()
+	if err != nil { // a new machine has no list of packages
+		if err := apt(ctx, "", "-qq", "update"); err != nil {
+			return nil, err
+		}
+		out, err = exec.CommandContext(ctx, "apt-get", args...).Output()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("ask apt-get what %s depend on: %w; run apt-get update", strings.Join(packages, ", "), err)
+		return nil, fmt.Errorf("ask apt-get what %s depend on: %w", strings.Join(packages, ", "), err)
 	}
 	all := slices.Clone(packages)
 	for line := range strings.Lines(string(out)) {

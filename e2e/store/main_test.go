@@ -20,6 +20,7 @@ import (
 // The images that are used; on a cluster of one's own they must be ones that its nodes can get.
 var (
 	imageStore = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
+	imageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // what an upgrade brings
 	imageRedis = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
 	imageApp   = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
 )
@@ -75,6 +76,10 @@ func (b *testBed) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("build the test bed: %w", err)
 	}
 	if !given {
+		if out, err := exec.CommandContext(ctx, b.program, "kubeconfig").Output(); err == nil {
+			return fmt.Errorf("a test bed runs already: end it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
+				strings.TrimSpace(string(out)), envLoad)
+		}
 		b.up = true
 		if err := command(ctx, b.program, "up").Run(); err != nil {
 			return fmt.Errorf("make the test bed: %w", err)
@@ -99,10 +104,10 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 
 func (b *testBed) loadImages(ctx context.Context) error {
 	archives := []string{}
-	for kind, name := range map[string]string{"causalstore": imageStore, "redis": imageRedis, "app": imageApp} {
-		archive := filepath.Join(b.dir, kind+".tar")
-		if err := command(ctx, b.program, "image-"+kind, archive, name).Run(); err != nil {
-			return fmt.Errorf("make image %s: %w", name, err)
+	for i, image := range []struct{ kind, name string }{{"causalstore", imageStore}, {"causalstore", imageNext}, {"redis", imageRedis}, {"app", imageApp}} {
+		archive := filepath.Join(b.dir, fmt.Sprintf("%d.tar", i))
+		if err := command(ctx, b.program, "image-"+image.kind, archive, image.name).Run(); err != nil {
+			return fmt.Errorf("make image %s: %w", image.name, err)
 		}
 		archives = append(archives, archive)
 	}

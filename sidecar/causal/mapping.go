@@ -99,6 +99,9 @@ func (c *Coordinator) SetTopology(now Now, t *topology.Topology) {
 	}
 }
 
+// Before returns the rings that are used as before a change of shards.
+func (c *Coordinator) Before() topology.RingSet { return c.maps.old }
+
 // remap makes the lanes to a ring anew, by the map that is in use from here on, and sends all that the ring has not
 // acknowledged again.
 //

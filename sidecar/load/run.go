@@ -33,7 +33,8 @@ type run struct {
 }
 
 // Run drives the endpoints: it writes the keys of a workload beforehand, then loads until a bound of the config is reached
-// or ctx ends, and then makes the final reads. Operations under way when the time is up are finished. Errors of operations
+// or ctx ends, and then makes the final reads, which have a bound of their own. Operations under way when the time is up are
+// finished. Errors of operations
 // are counted in the result; the error is for what keeps the run itself from working. The result is valid beside an error.
 func Run(ctx context.Context, config Config) (Result, error) {
 	config, err := config.withDefaults(time.Now())
@@ -60,7 +61,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		err = errors.Join(err, s.close())
 	}
 	if err == nil && r.config.FinalReads {
-		err = r.finalReads(ctx)
+		err = r.finalReads(context.WithoutCancel(ctx)) // a load that was ended early is judged as well
 	}
 	if r.writer != nil {
 		if flushErr := r.writer.Flush(); flushErr != nil && err == nil {

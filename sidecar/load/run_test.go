@@ -275,6 +275,35 @@ func TestTheDurationEndsARun(t *testing.T) {
 	}
 }
 
+func TestALoadThatIsInterruptedIsCheckedNevertheless(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var asked atomic.Int64
+	addr := startFake(t, &fakeServer{causal: true, intercept: func(int, []string) (string, bool) {
+		if asked.Add(1) == 500 {
+			interrupt()
+		}
+		return "", false
+	}})
+	var out bytes.Buffer
+	c := mixed(Endpoint{"eu", addr})
+	c.Ops, c.CaptureVersions, c.Record = 1e9, true, &out
+	result, err := Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Ops == 0 || result.Final == nil || result.Final.Keys == 0 || !result.Final.Settled() || result.Final.Undrained != 0 {
+		t.Errorf("%+v, final reads %+v", result, result.Final)
+	}
+	h, err := history.ReadAll(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := history.Check(h, history.Options{}); !report.OK() || report.Stats.FinalReads != result.Final.Keys {
+		t.Error(report)
+	}
+}
+
 func TestARecordThatCannotBeWrittenStopsTheRun(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
 	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Sessions: 3, Ops: 1e9, Record: fullDisk{}})

@@ -238,6 +238,12 @@ func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.do(func(now causal.Now) { c.m.(*causal.Coordinator).SetTopology(now, t) })
 }
 
+// Before returns the rings that are still used as before a change of shards: none of their middlemen has said that it has gone over.
+func (c *Coordinator) Before() (rings topology.RingSet) {
+	c.Machine(func(m *causal.Coordinator) { rings = m.Before() })
+	return rings
+}
+
 // Close stops the coordinator after what was accepted is durable.
 func (c *Coordinator) Close() error {
 	c.mu.Lock()

@@ -84,6 +84,7 @@ func (p *ports) take(t *testing.T) string {
 type deployment struct {
 	t      *testing.T
 	dir    string
+	file   string // of the configuration
 	config process.Config
 	ports  ports
 	procs  map[string]*proc
@@ -112,7 +113,7 @@ var parts = []string{"coordinator", "middleman", "cache", "sidecar"}
 // deploy starts everything and returns when all of it is ready.
 func deploy(t *testing.T, change func(*process.Config)) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: t.TempDir(), procs: map[string]*proc{}}
+	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", procs: map[string]*proc{}}
 	key := d.path("token.key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func (d *deployment) path(elem ...string) string {
 	return filepath.Join(append([]string{d.dir}, elem...)...)
 }
 
-func (d *deployment) configPath() string { return d.path("causalstore.yaml") }
+func (d *deployment) configPath() string { return d.path(d.file) }
 
 func (d *deployment) plan(dc, part string) {
 	name := dc + "-" + part

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // phase is where a process is in its life.
@@ -35,6 +37,8 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 	// Shards says what a middleman does for a change of shards: see node.Middleman.Change.
 	Shards string `json:"shards,omitempty"`
+	// RingsBefore are the rings that a coordinator still uses as before a change of shards.
+	RingsBefore []string `json:"ringsBefore,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes wait for a restart.
 	RestartNeeded []string `json:"restartNeeded,omitempty"`
 	// ConfigProblem says why the configuration file, as it stands now, is not used.
@@ -132,8 +136,16 @@ func (h *health) readiness() Readiness {
 	r := Readiness{Phase: string(phase), Part: p.self.Part.String(), DataCenter: p.topo().DCs[p.self.DC].Name,
 		Index: p.o.Settings.Config.Index, Epoch: p.topo().Epoch}
 	r.RestartNeeded, r.ConfigProblem = p.files.state()
-	if m, ok := p.running().(*middleman); ok {
-		r.Shards, _, _ = m.m.Change()
+	switch part := p.running().(type) {
+	case *middleman:
+		r.Shards, _, _ = part.m.Change()
+	case *coordinator:
+		before := part.c.Before()
+		for i, ring := range p.topo().Rings {
+			if before.Has(topology.RingID(i)) {
+				r.RingsBefore = append(r.RingsBefore, ring.Name)
+			}
+		}
 	}
 	var err error
 	switch part := p.running(); {

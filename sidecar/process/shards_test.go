@@ -79,7 +79,16 @@ func (d *deployment) awaitShards(t *testing.T, want map[string]string) {
 	for name, state := range want {
 		eventually(t, name+" to be "+state, func() error {
 			r, err := d.procs[name].readiness()
-			if err == nil && (r.Shards != state || r.Epoch != d.config.Topology.Epoch) {
+			if err == nil && (r.Shards != state || r.Epoch != d.config.Topology.Epoch || !r.Ready) {
+				err = fmt.Errorf("%+v", r)
+			}
+			return err
+		})
+	}
+	for _, dc := range []string{"a", "b", "c"} {
+		eventually(t, "the coordinator of "+dc+" to have heard", func() error {
+			r, err := d.procs[dc+"-coordinator"].readiness()
+			if err == nil && (r.RingsBefore != nil || r.Epoch != d.config.Topology.Epoch) {
 				err = fmt.Errorf("%+v", r)
 			}
 			return err

@@ -48,6 +48,7 @@ func changed(t *testing.T, change func(*plan.Observed)) []string {
 	in := observed(t, "regions.yaml", "us-east")
 	before := planned(t, in)
 	in = carriedOut(in, before)
+	run(&in)
 	change(&in)
 	was, is := templates(t, before), templates(t, planned(t, in))
 	names := []string{}
@@ -82,9 +83,14 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		}), coordinators},
 		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
 			coordinators},
+		{"room for data", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Volume.Size = "99Gi" }), nil},
+		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Volume.Size = "99Gi" }), coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}
+		}), nil},
+		{"shards, here and elsewhere", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Shards, s.DataCenters[1].Shards = 3, 3
 		}), nil},
 		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
@@ -147,10 +153,10 @@ func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	if e := planned(t, in).Record.Epoch; e != 1 {
 		t.Errorf("another image makes it epoch %d, want 1: the layout is the same", e)
 	}
-	in.Store.Spec.DataCenters[1].Shards = 2
+	in.Store.Spec.DataCenters[1].Caches.Replicas = 2
 	second := planned(t, in)
-	if second.Record.Epoch != 2 {
-		t.Errorf("another layout makes it epoch %d, want 2", second.Record.Epoch)
+	if second.Record.Epoch != 2 || second.Record.Since != 2 {
+		t.Errorf("another layout makes it epoch %d, and restarts pods of before %d; want 2", second.Record.Epoch, second.Record.Since)
 	}
 	in = carriedOut(in, second)
 	in.Record = nil
@@ -168,20 +174,26 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	if d := cmp.Diff(p.Record, *got); d != "" {
 		t.Errorf("(-written +read)\n%s", d)
 	}
+	old := named[*corev1.ConfigMap](t, p, plan.RecordName("orders"))
+	old.Data["epoch"], old.Data["since"] = "4", ""
+	if got, err := plan.ReadRecord(old); err != nil || got.Since != 4 {
+		t.Errorf("a record of before shards could change: %+v (%v), want since 4, and no restarts", got, err)
+	}
 	last, err := got.Last()
 	if err != nil || last.DataCenters[0].Name != "us-east-1" {
 		t.Errorf("the last spec is %+v (%v)", last, err)
 	}
 }
 
+func claim(name, size string) corev1.PersistentVolumeClaim {
+	c := corev1.PersistentVolumeClaim{}
+	c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
+	return c
+}
+
 func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
 	in = carriedOut(in, planned(t, in))
-	claim := func(name, size string) corev1.PersistentVolumeClaim {
-		c := corev1.PersistentVolumeClaim{}
-		c.Name, c.Spec.Resources.Requests = name, corev1.ResourceList{"storage": resource.MustParse(size)}
-		return c
-	}
 	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"),
 		claim("data-orders-us-east-1-shard-1-0", "20Gi"),
 		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}

@@ -83,10 +83,11 @@ type logConfig struct {
 }
 
 // configMap holds the file of a data centre's parts, and that of the fronts in its coordinators' pods, whose clients are many
-// and have a session for each connection. Addresses in it are taken over by running parts.
+// and have a session for each connection. Addresses and numbers of shards in it are taken over
+// by running parts.
 func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) {
 	c := processConfig{
-		DataCenter: dc.Name, Topology: fileOf(b.spec, b.record.Epoch), Addresses: map[string]partAddresses{},
+		DataCenter: dc.Name, Topology: b.layout, Addresses: map[string]partAddresses{},
 		Session: sessionConfig{string(b.spec.Session.Scope), string(b.spec.Session.Reads)}, Binding: string(b.spec.Binding),
 		TokenKeyFile: keysDir + "/" + KeyToken, Log: logConfig{"json"},
 	}
@@ -131,7 +132,7 @@ func (b *builder) addresses(dc *v1alpha1.DataCenter) partAddresses {
 	for i := range dc.Caches.Replicas {
 		a.Caches = append(a.Caches, b.address(dc, fmt.Sprintf("%s-%d", cachesName(store, dc.Name), i)))
 	}
-	for i := range dc.Shards {
+	for i := range b.middlemen(dc) {
 		a.Middlemen = append(a.Middlemen, b.address(dc, shardName(store, dc.Name, i)+"-0"))
 	}
 	return a

@@ -31,6 +31,10 @@ const (
 // operator builds pods.
 const AnnotationRestart = "causalstore.io/restart"
 
+// AnnotationEpoch on a pod is the epoch of the topology that it was last told of. Kubelets bring a pod its configuration when
+// anything of the pod changes, and else only once in a minute or two.
+const AnnotationEpoch = "causalstore.io/epoch"
+
 // Labels returns the labels of everything that belongs to a store. They select it, too.
 func Labels(store string) map[string]string {
 	return map[string]string{LabelName: "causalstore", LabelInstance: store, LabelManagedBy: ManagedBy}

@@ -19,7 +19,8 @@ const (
 
 // inputs are what of a spec the pods of one component depend on. A change of anything else restarts none of them.
 type inputs struct {
-	Epoch        int64                  `json:"epoch"`
+	// Since stands for the layout, but for numbers of shards.
+	Since        int64                  `json:"epoch"`
 	Restart      string                 `json:"restart,omitempty"`
 	Image        string                 `json:"image"`
 	PullSecrets  []v1alpha1.PullSecret  `json:"pullSecrets,omitempty"`
@@ -35,7 +36,7 @@ type inputs struct {
 }
 
 func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
-	return inputs{Epoch: b.record.Epoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
+	return inputs{Since: b.record.Since, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
 		PullSecrets: b.spec.ImagePullSecrets,
 		ZoneLabel:   b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
 }
@@ -81,7 +82,9 @@ func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 // are chains of several.
 func (b *builder) shard(dc *v1alpha1.DataCenter, i int32) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Backend)
-	in.Storage = &b.spec.Storage
+	storage := b.spec.Storage
+	storage.Volume = v1alpha1.Volume{} // it grows around its pod
+	in.Storage = &storage
 	mm := b.container("middleman", []string{"middleman", "--config=" + configDir + "/" + partsFile,
 		"--index=" + strconv.Itoa(int(i))}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Observed is what there is.
@@ -28,8 +29,12 @@ type Observed struct {
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
 	Claims       []corev1.PersistentVolumeClaim
+	// Moves are what parts say about a change of shards that the record has, by the names of their pods.
+	Moves map[string]Move
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
+	// SameZone is what this cluster calls the preference for what is in the same zone; empty is the word that all know.
+	SameZone string
 }
 
 // Plan is what to do.
@@ -40,12 +45,18 @@ type Plan struct {
 	Apply []client.Object
 	// Recreate are StatefulSets to delete, without their pods, before they are applied.
 	Recreate []string
+	// Drop are claims of shards that have left, and whose StatefulSets go: nothing is in them any more.
+	Drop []string
 	// Grow are claims whose volumes should have more bytes.
 	Grow []Growth
 	// Restart are pods to delete, so that they come back as their StatefulSet has them now.
 	Restart []Restart
 	// Rollout says how many pods are not as their StatefulSet has them.
 	Rollout Rollout
+	// Reshape says how far a change of shards is.
+	Reshape Reshape
+	// Tell are pods to be marked with Record.Epoch, so that they get their configuration soon.
+	Tell []string
 }
 
 // builder builds the objects of a store.
@@ -54,16 +65,18 @@ type builder struct {
 	store  *v1alpha1.CausalStore
 	spec   *v1alpha1.CausalStoreSpec
 	record Record
+	// layout is what record.Layout says, with the epoch.
+	layout  topology.File
+	reshape Reshape
 }
 
 // Make plans. The spec must be valid.
 func Make(in Observed) (Plan, error) {
 	b := &builder{in: in, store: in.Store, spec: &in.Store.Spec}
-	var err error
-	if b.record, err = nextRecord(in); err != nil {
+	if err := b.next(in); err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Record: b.record}
+	p := Plan{Record: b.record, Reshape: b.reshape}
 	p.Apply = append(p.Apply, b.recordMap(), b.serviceAccount(), b.keys(), b.storeService())
 	p.Apply = append(p.Apply, b.networkPolicies()...)
 	for i := range b.spec.DataCenters {
@@ -76,7 +89,11 @@ func Make(in Observed) (Plan, error) {
 		}
 	}
 	p.Recreate, p.Grow = volumes(p.Apply, in)
-	p.Restart, p.Rollout = restarts(in)
+	if in.Store.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		p.Drop = leftovers(p.Apply, in)
+	}
+	p.Restart, p.Rollout = restarts(in, b.reshape.Here)
+	p.Tell = b.tell()
 	return p, nil
 }
 
@@ -92,7 +109,7 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	if dc.Caches.Replicas > 0 {
 		sets = append(sets, b.caches(dc))
 	}
-	for i := range dc.Shards {
+	for i := range b.middlemen(dc) {
 		sets = append(sets, b.shard(dc, i))
 	}
 	for _, s := range sets {
@@ -102,6 +119,11 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 		objects = append(objects, s)
 	}
 	return objects, nil
+}
+
+// middlemen is how many a data centre has now.
+func (b *builder) middlemen(dc *v1alpha1.DataCenter) int32 {
+	return middlemen(findDataCenter(&b.layout, dc.Name))
 }
 
 // meta is the metadata of an object that goes with the store.

@@ -1,9 +1,10 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,9 @@ import (
 type Record struct {
 	// Epoch of the topology. It grows with each change of Layout.
 	Epoch int64
-	// Layout is the topology without epoch, as JSON.
+	// Since is the epoch of the last change that running parts do not take over: they restart for it.
+	Since int64
+	// Layout is the topology without epoch, as JSON: what the parts are told, which follows the spec as data moves.
 	Layout string
 	// Image that stores without one run. It is the operator's when the store is made, and stays.
 	Image string
@@ -27,6 +30,7 @@ type Record struct {
 
 const (
 	recordEpoch  = "epoch"
+	recordSince  = "since"
 	recordLayout = "layout.json"
 	recordImage  = "image"
 	recordSpec   = "spec.json"
@@ -38,13 +42,20 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s: epoch: %w; correct it to at least the greatest that a part has logged", m.Name, err)
 	}
-	return &Record{Epoch: epoch, Layout: m.Data[recordLayout], Image: m.Data[recordImage], Spec: m.Data[recordSpec]}, nil
+	since := epoch // as it was before shards could change
+	if text := m.Data[recordSince]; text != "" {
+		if since, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("ConfigMap %s: since: %w; remove it, and all pods restart", m.Name, err)
+		}
+	}
+	return &Record{Epoch: epoch, Since: since, Layout: m.Data[recordLayout], Image: m.Data[recordImage], Spec: m.Data[recordSpec]}, nil
 }
 
 func (b *builder) recordMap() *corev1.ConfigMap {
 	r := b.record
 	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name), b.labels()), Data: map[string]string{
-		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordLayout: r.Layout, recordImage: r.Image, recordSpec: r.Spec,
+		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordSince: strconv.FormatInt(r.Since, 10),
+		recordLayout: r.Layout, recordImage: r.Image, recordSpec: r.Spec,
 	}}
 }
 
@@ -60,34 +71,92 @@ func (r *Record) Last() (*v1alpha1.CausalStoreSpec, error) {
 	return s, nil
 }
 
-// nextRecord raises the epoch if the layout has changed, or if it is not known any more what it was.
-func nextRecord(in Observed) (Record, error) {
-	layout, err := json.Marshal(fileOf(&in.Store.Spec, 0))
-	if err != nil {
-		return Record{}, err
+// File returns the layout, or nil if nothing has been noted yet.
+func (r *Record) File() (*topology.File, error) {
+	if r == nil || r.Layout == "" {
+		return nil, nil
 	}
+	f := &topology.File{}
+	if err := json.Unmarshal([]byte(r.Layout), f); err != nil {
+		return nil, fmt.Errorf("read the record of the layout: %w", err)
+	}
+	return f, nil
+}
+
+// Changing says whether a change of shards is under way.
+func (r *Record) Changing() bool {
+	f, err := r.File()
+	return err == nil && f != nil && changing(f.DataCenters)
+}
+
+// Holding is how many shards of a data centre hold its data for certain: while they change, those that did before. It is 0 if
+// nothing has been noted yet.
+func (r *Record) Holding(dc string) int32 {
+	f, err := r.File()
+	if err != nil || f == nil {
+		return 0
+	}
+	d := findDataCenter(f, dc)
+	switch {
+	case d == nil:
+		return 0
+	case d.ShardsBefore != nil:
+		return int32(*d.ShardsBefore)
+	}
+	return int32(*d.Shards)
+}
+
+// next decides what the parts are told. The epoch rises if that has changed, or if it is not known any more what it was.
+func (b *builder) next(in Observed) error {
 	spec, err := json.Marshal(in.Store.Spec)
 	if err != nil {
-		return Record{}, err
+		return err
 	}
-	next := Record{Epoch: 1, Layout: string(layout), Image: in.Image, Spec: string(spec)}
-	seen := in.Store.Status.Topology.Epoch
-	switch was := in.Record; {
-	case was == nil && seen > 0:
-		next.Epoch = seen + 1
-	case was != nil:
-		next.Epoch, next.Image = max(was.Epoch, seen), was.Image
-		if !bytes.Equal([]byte(was.Layout), layout) {
-			next.Epoch++
+	was, err := in.Record.File()
+	if err != nil {
+		return err
+	}
+	b.layout = fileOf(&in.Store.Spec)
+	if was != nil {
+		b.reshape = reshape(in, was, &b.layout)
+	}
+	layout, err := json.Marshal(b.layout)
+	if err != nil {
+		return err
+	}
+	r := Record{Epoch: 1, Since: 1, Layout: string(layout), Image: in.Image, Spec: string(spec)}
+	switch seen := in.Store.Status.Topology.Epoch; {
+	case in.Record == nil && seen > 0:
+		r.Epoch, r.Since = seen+1, seen+1
+	case in.Record != nil:
+		r.Epoch, r.Since, r.Image = max(in.Record.Epoch, seen), in.Record.Since, in.Record.Image
+		if in.Record.Layout != r.Layout {
+			r.Epoch++
+			if was == nil || !sameButShards(was, &b.layout) {
+				r.Since = r.Epoch
+			}
 		}
 	}
-	return next, nil
+	b.record, b.layout.Epoch = r, uint64(r.Epoch)
+	return nil
+}
+
+// sameButShards says whether running parts take over the one layout after the other.
+func sameButShards(a, b *topology.File) bool {
+	bare := func(f topology.File) topology.File {
+		f.Epoch, f.DataCenters = 0, slices.Clone(f.DataCenters)
+		for i := range f.DataCenters {
+			f.DataCenters[i].Shards, f.DataCenters[i].ShardsBefore = nil, nil
+		}
+		return f
+	}
+	return reflect.DeepEqual(bare(*a), bare(*b))
 }
 
 // fileOf is the topology of a spec. Rings list their data centres in the order of the spec, so that the order in a ring says
 // nothing.
-func fileOf(s *v1alpha1.CausalStoreSpec, epoch int64) topology.File {
-	f := topology.File{Epoch: uint64(epoch)}
+func fileOf(s *v1alpha1.CausalStoreSpec) topology.File {
+	f := topology.File{}
 	count := func(n int32) *int { i := int(n); return &i }
 	for _, dc := range s.DataCenters {
 		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: dc.Name,

@@ -26,8 +26,9 @@ type Rollout struct {
 
 // restarts returns the pods to restart now: one, of one data centre, once all others of the store serve. Pods go zone by zone,
 // back before front, so that what a bad image breaks is one pod in one zone. A pod that is outdated and does not serve goes
-// first, since nothing is lost by it: that is how a bad image is replaced.
-func restarts(in Observed) ([]Restart, Rollout) {
+// first, since nothing is lost by it: that is how a bad image is replaced. While slots move here no other goes: the copies that
+// it has handed out would begin anew.
+func restarts(in Observed, moving bool) ([]Restart, Rollout) {
 	var outdated, unready []*corev1.Pod
 	settled := true
 	for i := range in.Pods {
@@ -57,6 +58,8 @@ func restarts(in Observed) ([]Restart, Rollout) {
 	})
 	next := outdated[0]
 	switch missing := missingPods(in); {
+	case Ready(next) && moving:
+		r.Waiting = "slots move"
 	case Ready(next) && len(unready) > 0:
 		r.Waiting = fmt.Sprintf("pod %s is not ready", unready[0].Name)
 	case !settled || missing != "":

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,12 +20,27 @@ func rollout(t *testing.T) *plan.Observed {
 	in := observed(t, "regions.yaml", "us-east")
 	in = carriedOut(in, planned(t, in))
 	in.ZoneOf = map[string]string{"node-a": "a", "node-b": "b", "node-c": "c"}
+	run(&in)
+	for i := range in.Pods {
+		become(&in, in.Pods[i].Name, "old", true)
+	}
+	return &in
+}
+
+// run gives each StatefulSet its pods; new ones are up to date, and serve. Others go.
+func run(in *plan.Observed) {
+	before := in.Pods
+	in.Pods = nil
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
 		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, "new"
 		for n := range *s.Spec.Replicas {
 			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.Name, n), UID: types.UID(s.Name),
 				Labels: map[string]string{}}}
+			if i := slices.IndexFunc(before, func(b corev1.Pod) bool { return b.Name == p.Name }); i >= 0 {
+				in.Pods = append(in.Pods, before[i])
+				continue
+			}
 			for k, v := range s.Spec.Template.Labels {
 				p.Labels[k] = v
 			}
@@ -35,12 +51,9 @@ func rollout(t *testing.T) *plan.Observed {
 				p.Spec.NodeName = "node-a"
 			}
 			in.Pods = append(in.Pods, p)
+			become(in, p.Name, "new", true)
 		}
 	}
-	for i := range in.Pods {
-		become(&in, in.Pods[i].Name, "old", true)
-	}
-	return &in
 }
 
 // become gives a pod a revision, and says whether it serves.

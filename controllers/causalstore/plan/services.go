@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -19,7 +21,7 @@ func (b *builder) serviceAccount() *corev1.ServiceAccount {
 // there is one.
 func (b *builder) storeService() *corev1.Service {
 	s := b.service(b.store.Name, b.labels(), with(b.selector(), LabelComponent, ComponentCoordinator))
-	s.Spec.TrafficDistribution = ptr(corev1.ServiceTrafficDistributionPreferClose)
+	s.Spec.TrafficDistribution = ptr(cmp.Or(b.in.SameZone, corev1.ServiceTrafficDistributionPreferClose))
 	return s
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,6 +37,26 @@ func volumes(apply []client.Object, in Observed) (recreate []string, grow []Grow
 		}
 	}
 	return recreate, grow
+}
+
+// leftovers are the claims of shards that have left: their StatefulSets are there, and not planned any more.
+func leftovers(apply []client.Object, in Observed) (drop []string) {
+	for i := range in.StatefulSets {
+		s := &in.StatefulSets[i]
+		planned := slices.ContainsFunc(apply, func(o client.Object) bool {
+			_, ok := o.(*appsv1.StatefulSet)
+			return ok && o.GetName() == s.Name
+		})
+		if planned || s.Labels[LabelComponent] != ComponentShard {
+			continue
+		}
+		for j := range in.Claims {
+			if c := &in.Claims[j]; claimOf(c.Name, s.Name) && c.DeletionTimestamp == nil {
+				drop = append(drop, c.Name)
+			}
+		}
+	}
+	return drop
 }
 
 func request(c corev1.PersistentVolumeClaim) resource.Quantity {

@@ -51,8 +51,8 @@ func (v *view) zonesWithoutNodes() []string {
 func storageReady(v *view) verdict {
 	var lacking []string
 	for _, dc := range v.dataCenters {
-		if dc.Here && dc.Shards.Ready < dc.Shards.Desired {
-			lacking = append(lacking, fmt.Sprintf("%s: %d of %d", dc.Name, dc.Shards.Ready, dc.Shards.Desired))
+		if c := v.holding[dc.Name]; c.Ready < c.Desired {
+			lacking = append(lacking, fmt.Sprintf("%s: %d of %d", dc.Name, c.Ready, c.Desired))
 		}
 	}
 	if len(lacking) > 0 {
@@ -118,14 +118,25 @@ func progressing(v *view) verdict {
 		return no(v1alpha1.ReasonSpecRefused, "the spec is not carried out; see TopologyValid")
 	case v.here > 0 && !v.created() && len(v.missing) > 0:
 		return yes(v1alpha1.ReasonCreating, "ready are %s", strings.Join(v.missing, "; "))
+	case len(v.Reshape.Changes) > 0:
+		return yes(v1alpha1.ReasonMovingSlots, "%s%s", v.Reshape, restartsThen(v.Rollout))
 	case len(v.Growing) > 0:
 		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s", strings.Join(v.Growing, ", "))
 	case v.Rollout.Outdated > 0 || v.Rollout.Waiting != "":
 		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
 	case v.rolling():
 		return yes(v1alpha1.ReasonRollingOut, "the last pod comes back; ready are %s", strings.Join(v.missing, "; "))
+	case len(v.Reshape.Wanted) > 0:
+		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Reshape)
 	}
 	return no(v1alpha1.ReasonUpToDate, "everything is as the spec has it")
+}
+
+func restartsThen(r plan.Rollout) string {
+	if r.Outdated == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d pods are to be restarted after that", r.Outdated)
 }
 
 func waiting(r plan.Rollout) string {
@@ -137,16 +148,10 @@ func waiting(r plan.Rollout) string {
 
 // degraded: what was there once is missing. One part that restarts for a change does not count.
 func degraded(v *view) verdict {
-	if !v.created() || len(v.missing) == 0 {
+	if !v.created() || len(v.lost) == 0 {
 		return no(v1alpha1.ReasonNotDegraded, "nothing that was there is missing")
 	}
-	var lost int32
-	for _, dc := range v.dataCenters {
-		for _, c := range []v1alpha1.Count{dc.Coordinators, dc.Caches, dc.Shards} {
-			lost += max(0, c.Desired-c.Ready)
-		}
-	}
-	if v.rolling() && lost == 1 && !v.lostPatience() {
+	if v.rolling() && v.lostParts == 1 && !v.lostPatience() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
 	for _, r := range v.rings {
@@ -154,7 +159,7 @@ func degraded(v *view) verdict {
 			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data: %s", r.Name, r.Message)
 		}
 	}
-	return yes(v1alpha1.ReasonPartsMissing, "ready are %s", strings.Join(v.missing, "; "))
+	return yes(v1alpha1.ReasonPartsMissing, "ready are %s", strings.Join(v.lost, "; "))
 }
 
 // ready: what the spec asks for here is there and serves. Other regions do not count; nor do sidecars, whose work the Service

@@ -48,6 +48,13 @@ func fail(in *status.Observed, part string) {
 	}
 }
 
+// reshaping lets the only shard become several.
+func reshaping(in *status.Observed, shards int32) {
+	in.Store.Spec.DataCenters[0].Shards = shards
+	in.Record = &plan.Record{Epoch: 2, Layout: `{"dataCenters":[{"name":"here","shards":2,"shardsBefore":1}]}`}
+	in.Reshape = plan.Reshape{Changes: []string{"here from 1 to 2"}, Lacking: []string{"s-here-shard-0-0 is copying"}, Here: true}
+}
+
 // wasReady gives the store a past.
 func wasReady(in *status.Observed) { in.Store.Status = status.Of(one()) }
 
@@ -76,6 +83,21 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 			v1alpha1.ReasonShardsNotReady, "False", "here: 0 of 1"},
 		{"a cache was lost", func(in *status.Observed) { wasReady(in); fail(in, "cache") }, v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonPartsMissing, "True", "0 of 1 caches"},
+		{"slots move", func(in *status.Observed) { wasReady(in); reshaping(in, 2); in.Rollout.Outdated = 3 },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True",
+			"here from 1 to 2; not through: s-here-shard-0-0 is copying; 3 pods are to be restarted after that"},
+		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
+		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+			v1alpha1.ConditionStorageReady, v1alpha1.ReasonShardsServe, "True", ""},
+		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+			v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "1 of 2 shards"},
+		{"a shard that gives its slots away was lost", func(in *status.Observed) { wasReady(in); reshaping(in, 2); fail(in, "shard") },
+			v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "ring mine"},
+		{"shards are to change", func(in *status.Observed) {
+			wasReady(in)
+			in.Reshape = plan.Reshape{Wanted: []string{"here to 2"}, Waiting: "a pod is ending"}
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True", "here to 2; waiting, since a pod is ending"},
 		{"one part restarts for a change", func(in *status.Observed) { wasReady(in); fail(in, "cache"); in.Rollout.Outdated = 2 },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
 		{"a part does not come back from its restart", func(in *status.Observed) {

@@ -23,6 +23,7 @@ type Observed struct {
 	// Epoch that the parts are given; 0 if it is not known.
 	Epoch   int64
 	Rollout plan.Rollout
+	Reshape plan.Reshape
 	// Growing claims do not have the size yet that they should have.
 	Growing []string
 	// Measured are the coordinators that were asked, by the names of their pods.

@@ -1,8 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +21,10 @@ type view struct {
 	rings       []v1alpha1.RingStatus
 	here        int // data centres that are run here
 	hereReady   int
-	missing     []string // parts that do not serve, for people
+	missing     []string // parts that the spec asks for and that do not serve, for people
+	lost        []string // the same of parts that were there
+	lostParts   int32
+	holding     map[string]v1alpha1.Count // shards of the data centres here that hold data
 	lag         time.Duration
 	measured    bool
 	behind      []string // rings that are far behind
@@ -29,7 +34,7 @@ type view struct {
 const peersBehind = 10 * time.Second
 
 func look(in Observed) *view {
-	v := &view{Observed: in}
+	v := &view{Observed: in, holding: map[string]v1alpha1.Count{}}
 	for i := range in.Store.Spec.DataCenters {
 		v.dataCenter(&in.Store.Spec.DataCenters[i])
 	}
@@ -47,7 +52,10 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 	}
 	s.Coordinators = v1alpha1.Count{Desired: dc.Coordinators.Replicas}
 	s.Caches = v1alpha1.Count{Desired: dc.Caches.Replicas}
-	s.Shards = v1alpha1.Count{Desired: dc.Shards * v.Store.Spec.Storage.Replicas}
+	replicas := v.Store.Spec.Storage.Replicas
+	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
+	holds := cmp.Or(v.Record.Holding(dc.Name), dc.Shards)
+	holding := v1alpha1.Count{Desired: holds * replicas}
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -60,7 +68,12 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 		case plan.ComponentCache:
 			v.count(&s.Caches, p)
 		case plan.ComponentShard:
-			v.count(&s.Shards, p)
+			if n := shardOf(p); n < dc.Shards {
+				v.count(&s.Shards, p)
+			}
+			if n := shardOf(p); n < holds {
+				v.count(&holding, p)
+			}
 		}
 		for _, c := range p.Spec.Containers {
 			if !slices.Contains(s.Images, c.Image) {
@@ -70,12 +83,26 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 	}
 	slices.Sort(s.Images)
 	v.here++
-	if missing := missing(s); missing == "" {
+	if m := missing(s); m == "" {
 		v.hereReady++
 	} else {
-		v.missing = append(v.missing, dc.Name+": "+missing)
+		v.missing = append(v.missing, dc.Name+": "+m)
+	}
+	v.holding[dc.Name] = holding
+	had := s
+	if had.Shards = holding; missing(had) != "" {
+		v.lost = append(v.lost, dc.Name+": "+missing(had))
+	}
+	for _, c := range []v1alpha1.Count{had.Coordinators, had.Caches, had.Shards} {
+		v.lostParts += max(0, c.Desired-c.Ready)
 	}
 	v.dataCenters = append(v.dataCenters, s)
+}
+
+// shardOf is the number of the shard that a pod is of.
+func shardOf(p *corev1.Pod) int32 {
+	n, _ := strconv.ParseInt(p.Labels[plan.LabelShard], 10, 32) // the label is the operator's own
+	return int32(n)
 }
 
 func (v *view) count(c *v1alpha1.Count, p *corev1.Pod) {
@@ -146,6 +173,7 @@ func (v *view) ring(r *v1alpha1.Ring) {
 		if s.Availability == v1alpha1.RingUnknown {
 			s.Availability = v1alpha1.RingComplete
 		}
+		dc.Shards = v.holding[dc.Name]
 		m := missing(dc)
 		if m == "" {
 			continue

@@ -1,0 +1,268 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Move is what a part says about a change of shards.
+type Move struct {
+	// Epoch of the topology that it runs.
+	Epoch int64
+	// State of a middleman: none, copying, moving, cleaning, done or gone.
+	State string
+	// Before are rings that a coordinator still uses as before the change.
+	Before []string
+	// Problem is why it does not take its configuration as it stands.
+	Problem string
+	// Failed is why it could not be asked.
+	Failed string
+}
+
+// What middlemen say when they have nothing to do for a change any more: those that stay, and those that have left.
+const (
+	moveDone = "done"
+	moveGone = "gone"
+)
+
+// Reshape says how far a change of shards is.
+type Reshape struct {
+	// Changes are the data centres whose slots move, Wanted those whose shards are to change after that.
+	Changes, Wanted []string
+	// Lacking are the parts that are not through, and what they do.
+	Lacking []string
+	// Waiting is why what is wanted does not begin, though nothing moves.
+	Waiting string
+	// Here says that slots move between middlemen of this region.
+	Here bool
+}
+
+// reshape lets the shards of a layout follow the spec: it gives next, which is the layout of the spec, the shards that the parts are
+// to be told now. One change comes after the other. While one is under way the layout says what there was before, so that data
+// moves; ring by ring it ends once all middlemen here are through.
+func reshape(in Observed, was, next *topology.File) Reshape {
+	var r Reshape
+	asked := map[string]int{}
+	for i := range next.DataCenters {
+		dc := &next.DataCenters[i]
+		asked[dc.Name] = *dc.Shards
+		if before := findDataCenter(was, dc.Name); before != nil {
+			dc.Shards, dc.ShardsBefore = before.Shards, before.ShardsBefore
+		}
+	}
+	if changing(next.DataCenters) {
+		r.Lacking = settle(in, next)
+	} else if wanted(next, asked) {
+		if r.Waiting = unsettled(in, next); r.Waiting == "" {
+			begin(next, asked)
+		}
+	}
+	for i := range next.DataCenters {
+		dc := &next.DataCenters[i]
+		if dc.ShardsBefore != nil {
+			r.Changes = append(r.Changes, fmt.Sprintf("%s from %d to %d", dc.Name, *dc.ShardsBefore, *dc.Shards))
+		}
+		if asked[dc.Name] != *dc.Shards {
+			r.Wanted = append(r.Wanted, fmt.Sprintf("%s to %d", dc.Name, asked[dc.Name]))
+		}
+	}
+	for i := range next.Rings {
+		ring := members(next, &next.Rings[i])
+		r.Here = r.Here || changing(ring) && slices.ContainsFunc(ring, func(dc topology.FileDataCenter) bool { return runs(in, dc.Name) })
+	}
+	return r
+}
+
+func wanted(f *topology.File, asked map[string]int) bool {
+	return slices.ContainsFunc(f.DataCenters, func(dc topology.FileDataCenter) bool { return asked[dc.Name] != *dc.Shards })
+}
+
+func begin(f *topology.File, asked map[string]int) {
+	for i := range f.DataCenters {
+		if dc := &f.DataCenters[i]; asked[dc.Name] != *dc.Shards {
+			n := asked[dc.Name]
+			dc.Shards, dc.ShardsBefore = &n, dc.Shards
+		}
+	}
+}
+
+// settle ends the changes of rings that are through, and returns what the others lack.
+func settle(in Observed, f *topology.File) (lacking []string) {
+	for i := range f.Rings {
+		ring := members(f, &f.Rings[i])
+		if !changing(ring) {
+			continue
+		}
+		if lacks := unmoved(in, f.Rings[i].Name, ring); len(lacks) > 0 {
+			lacking = append(lacking, lacks...)
+			continue
+		}
+		for _, dc := range ring {
+			findDataCenter(f, dc.Name).ShardsBefore = nil
+		}
+	}
+	return lacking
+}
+
+// unmoved says which parts here are not through with the change of a ring. Of a ring that is elsewhere only the coordinators
+// know something: they hear it from its middlemen.
+func unmoved(in Observed, ring string, dcs []topology.FileDataCenter) (lacking []string) {
+	note := func(pod, what string) {
+		if what != "" {
+			lacking = append(lacking, pod+" "+what)
+		}
+	}
+	here := false
+	for _, dc := range dcs {
+		if !runs(in, dc.Name) {
+			continue
+		}
+		here = true
+		for i := range middlemen(&dc) {
+			want := moveDone
+			if int(i) >= *dc.Shards {
+				want = moveGone
+			}
+			pod := shardName(in.Store.Name, dc.Name, i) + "-0"
+			note(pod, in.behind(pod, func(m Move) string {
+				if m.State != want {
+					return "is " + m.State
+				}
+				return ""
+			}))
+		}
+	}
+	for i := range in.Store.Spec.DataCenters {
+		dc := &in.Store.Spec.DataCenters[i]
+		for j := range dc.Coordinators.Replicas {
+			if here || dc.Region != in.Region {
+				continue
+			}
+			pod := fmt.Sprintf("%s-%d", coordinatorsName(in.Store.Name, dc.Name), j)
+			note(pod, in.behind(pod, func(m Move) string {
+				if slices.Contains(m.Before, ring) {
+					return "has not heard from ring " + ring
+				}
+				return ""
+			}))
+		}
+	}
+	return lacking
+}
+
+// behind says what a part lacks that must run the recorded epoch, and more.
+func (in *Observed) behind(pod string, more func(Move) string) string {
+	m, ok := in.Moves[pod]
+	switch {
+	case !ok:
+		return "is not there"
+	case m.Failed != "":
+		return "cannot be asked: " + m.Failed
+	case m.Epoch < in.Record.Epoch && m.Problem != "":
+		return fmt.Sprintf("runs epoch %d, and refuses its configuration: %s", m.Epoch, m.Problem)
+	case m.Epoch < in.Record.Epoch:
+		return fmt.Sprintf("runs epoch %d, and has not heard of epoch %d", m.Epoch, in.Record.Epoch)
+	}
+	return more(m)
+}
+
+// unsettled says why no slots may begin to move: everything that is here is to run, and nothing is to restart.
+func unsettled(in Observed, f *topology.File) string {
+	if _, rollout := restarts(in, false); rollout.Waiting != "" {
+		return rollout.Waiting
+	} else if rollout.Outdated > 0 {
+		return fmt.Sprintf("%d pods are to be restarted first", rollout.Outdated)
+	}
+	for i := range f.DataCenters {
+		dc := &f.DataCenters[i]
+		for j := range middlemen(dc) {
+			if name := shardName(in.Store.Name, dc.Name, j); runs(in, dc.Name) && find(in.StatefulSets, name) == nil {
+				return fmt.Sprintf("StatefulSet %s is not there", name)
+			}
+		}
+	}
+	for i := range in.Pods {
+		if p := &in.Pods[i]; !Ready(p) || p.DeletionTimestamp != nil {
+			return fmt.Sprintf("pod %s is not ready", p.Name)
+		}
+	}
+	return missingPods(in)
+}
+
+// tell returns the pods that are to hear of a change of shards: not before it has been written down, or they would be brought
+// what was there before.
+func (b *builder) tell() (pods []string) {
+	if b.in.Record == nil || b.in.Record.Epoch != b.record.Epoch || b.record.Epoch == b.record.Since {
+		return nil
+	}
+	for i := range b.in.Pods {
+		p := &b.in.Pods[i]
+		if p.Annotations[AnnotationEpoch] != strconv.FormatInt(b.record.Epoch, 10) && p.DeletionTimestamp == nil {
+			pods = append(pods, p.Name)
+		}
+	}
+	return pods
+}
+
+// runs says whether a data centre is one of this region.
+func runs(in Observed, name string) bool {
+	return slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
+		return dc.Name == name && dc.Region == in.Region
+	})
+}
+
+func findDataCenter(f *topology.File, name string) *topology.FileDataCenter {
+	i := slices.IndexFunc(f.DataCenters, func(dc topology.FileDataCenter) bool { return dc.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.DataCenters[i]
+}
+
+// members are the data centres of a ring.
+func members(f *topology.File, r *topology.FileRing) (all []topology.FileDataCenter) {
+	for _, name := range r.DataCenters {
+		if dc := findDataCenter(f, name); dc != nil {
+			all = append(all, *dc)
+		}
+	}
+	return all
+}
+
+func changing(all []topology.FileDataCenter) bool {
+	return slices.ContainsFunc(all, func(dc topology.FileDataCenter) bool { return dc.ShardsBefore != nil })
+}
+
+// middlemen is how many there are in a data centre: while its shards change, those that leave and those that come.
+func middlemen(dc *topology.FileDataCenter) int32 {
+	n := *dc.Shards
+	if dc.ShardsBefore != nil {
+		n = max(n, *dc.ShardsBefore)
+	}
+	return int32(n)
+}
+
+// String says for people how far it is; nothing, if no shards change.
+func (r Reshape) String() string {
+	var said []string
+	if len(r.Changes) > 0 {
+		said = append(said, "slots move, since shards change: "+strings.Join(r.Changes, ", "))
+		if len(r.Lacking) > 0 {
+			said = append(said, "not through: "+strings.Join(r.Lacking, ", "))
+		}
+	}
+	if len(r.Wanted) > 0 && len(r.Changes) > 0 {
+		said = append(said, "the spec asks for something else by now, which comes after that: "+strings.Join(r.Wanted, ", "))
+	} else if len(r.Wanted) > 0 {
+		said = append(said, "shards are to change: "+strings.Join(r.Wanted, ", "))
+	}
+	if r.Waiting != "" {
+		said = append(said, "waiting, since "+r.Waiting)
+	}
+	return strings.Join(said, "; ")
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/e2e/apiserver"
+)
+
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
+// newTestBed is the folder of a cluster that does not run.
+func newTestBed(t *testing.T) *bed {
+	t.Helper()
+	b := newBed(t.TempDir(), defaultZones)
+	b.Binaries = "/opt/kubernetes"
+	if err := b.save(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestAClusterIsFoundInItsFolderAndNowhereElse(t *testing.T) {
+	b := newTestBed(t)
+	again, err := openBed(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(b, again, cmp.AllowUnexported(bed{})); d != "" {
+		t.Errorf("(-saved +opened)\n%s", d)
+	}
+	if _, err := openBed(t.TempDir()); err == nil || !strings.Contains(err.Error(), "make cluster-up") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, n, err := openNode(b.dir, "node-3"); err != nil || n.Zone != "zone-c" {
+		t.Errorf("node-3 is %+v (%v)", n, err)
+	}
+	if _, _, err := openNode(b.dir, "node-9"); err == nil || !strings.Contains(err.Error(), "node-1 to node-6") {
+		t.Errorf("a node that is not there: %v", err)
+	}
+}
+
+func TestNoTwoNodesShareAnAddress(t *testing.T) {
+	at := map[string]string{addressCP: controlPlane, addressAPI: "API", addressDNS: "DNS"}
+	for _, n := range newBed("", make([]string, 9)).Nodes {
+		for _, address := range []string{n.address(), n.pods()} {
+			if other := at[address]; other != "" {
+				t.Errorf("%s is %s and %s", address, other, n.Name)
+			}
+			at[address] = n.Name
+		}
+	}
+}
+
+func TestTheFilesOfANodeCanBeRead(t *testing.T) {
+	b := newTestBed(t)
+	n := b.Nodes[1]
+	if err := os.MkdirAll(b.disk(n), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := b.files(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := map[string]any{}
+	if err := yaml.UnmarshalStrict(files["kubelet.yaml"], &kubelet); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]any{addressDNS}, kubelet["clusterDNS"]); d != "" {
+		t.Errorf("kubelet's name servers (-want +got):\n%s", d)
+	}
+	proxy := map[string]any{}
+	if err := yaml.UnmarshalStrict(files["proxy.yaml"], &proxy); err != nil || proxy["hostnameOverride"] != "node-2" {
+		t.Errorf("kube-proxy believes to be on %v (%v)", proxy["hostnameOverride"], err)
+	}
+	network := map[string]any{}
+	if err := json.Unmarshal(files["pods.conflist"], &network); err != nil || !strings.Contains(string(files["pods.conflist"]), n.pods()) {
+		t.Errorf("the network of pods is %v (%v)", network, err)
+	}
+	if text := string(files["containerd.toml"]); !strings.Contains(text, `"/opt/kubernetes/cni"`) || !strings.Contains(text, pauseImage) {
+		t.Errorf("containerd.toml is\n%s", text)
+	}
+}
+
+func TestAProcessIsKnownByItsNumberAndWhenItBegan(t *testing.T) {
+	b := newTestBed(t)
+	self := os.Getpid()
+	_, began := stat(self)
+	for text, want := range map[string]int{
+		fmt.Sprintf("%d %s\n", self, began): self,
+		fmt.Sprintf("%d 1\n", self):         0, // the number is another process's by now
+		"nonsense":                          0,
+		"":                                  0,
+	} {
+		if err := os.WriteFile(b.pidFile("node-1"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.pid("node-1"); got != want {
+			t.Errorf("%q: process %d, want %d", text, got, want)
+		}
+	}
+	if got := b.pid("node-2"); got != 0 {
+		t.Errorf("a node that was never started is process %d", got)
+	}
+}
+
+const mountsV1 = `30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+32 23 0:28 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory
+33 23 0:29 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices
+34 23 0:30 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer
+35 23 0:31 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio
+36 23 0:32 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
+37 23 0:33 / /sys/fs/cgroup/systemd rw - cgroup systemd rw,xattr,name=systemd
+`
+
+func TestControlGroupsOfBothVersionsAreToldApart(t *testing.T) {
+	found, err := hierarchiesOf(mountsV1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found["cpuacct"] != "/sys/fs/cgroup/cpu,cpuacct" || found["memory"] != "/sys/fs/cgroup/memory" || found["name=systemd"] != "/sys/fs/cgroup/systemd" {
+		t.Errorf("found %v", found)
+	}
+	_, err = hierarchiesOf("29 23 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
+	if err == nil || !strings.Contains(err.Error(), "memory") || !strings.Contains(err.Error(), "KUBECONFIG") {
+		t.Errorf("version 2 only: %v", err)
+	}
+}
+
+func TestGroupsAreRemovedFromTheInside(t *testing.T) {
+	top := filepath.Join(t.TempDir(), "top")
+	if err := os.MkdirAll(filepath.Join(top, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // what is not there is no error
+		if err := removeGroup(t.Context(), top); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(top); !os.IsNotExist(err) {
+		t.Errorf("it is there: %v", err)
+	}
+}

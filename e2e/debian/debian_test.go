@@ -1,0 +1,93 @@
+package debian
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAProgramComesWithItsLinkerAndAllThatItLoads(t *testing.T) {
+	if _, err := os.Stat("/etc/debian_version"); err != nil {
+		t.Skip("this is not Debian")
+	}
+	c := &closure{root: "/", taken: map[string]bool{}}
+	if err := c.take("/bin/sh"); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"/bin/sh", "ld-linux", "libc.so"} {
+		if !slices.ContainsFunc(c.all, func(name string) bool { return strings.Contains(name, part) }) {
+			t.Errorf("there is no %s among %v", part, c.all)
+		}
+	}
+	before := len(c.all)
+	if err := c.take("/bin/sh"); err != nil || len(c.all) != before {
+		t.Errorf("the second time it has %v (%v)", c.all, err)
+	}
+}
+
+func TestWhatNoPackageHasIsNamed(t *testing.T) {
+	c := &closure{root: t.TempDir(), taken: map[string]bool{}}
+	if _, err := c.find("libnone.so.1"); err == nil || !strings.Contains(err.Error(), "no package has libnone.so.1") {
+		t.Errorf("a library: %v", err)
+	}
+	if err := c.take("/bin/none"); err == nil || !strings.Contains(err.Error(), "/bin/none") {
+		t.Errorf("a program: %v", err)
+	}
+}
+
+func TestLinksAreFollowedBelowTheRoot(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"lib/a": "b", "lib/b": "/lib/c", "lib/loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "lib", "c"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := &closure{root: root}
+	if got := c.source("/lib/a"); got != "/lib/c" {
+		t.Errorf("/lib/a is %s, want /lib/c", got)
+	}
+	c.source("/lib/loop") // it ends
+}
+
+// aptGet puts a program in the place of apt-get, as it is on a machine that has no list of packages until it fetches one.
+func aptGet(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	script := `#!/bin/sh
+case "$*" in
+*update*) touch ` + dir + `/lists ;;
+*" install "*)
+  [ -e ` + dir + `/lists ] || { echo "E: Unable to locate package redis-server" >&2; exit 100; }
+  echo "NOTE: This is only a simulation!"
+  echo "Inst libc6 (2.36 Debian:12 [amd64])"
+  echo "Inst libperl5.36 (5.36 Debian:12 [amd64])"
+  echo "Inst adduser (3.1 Debian:12 [all])"
+  echo "Inst zlib1g (1.2 Debian:12 [amd64])"
+  echo "Inst redis-server (7.0 Debian:12 [amd64])"
+  echo "Conf libc6 (2.36 Debian:12 [amd64])" ;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "apt-get"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestTheLibrariesOfAPackageAreThoseThatWouldComeWithItOnAnEmptyMachine(t *testing.T) {
+	aptGet(t)
+	got, err := libraries(t.Context(), t.TempDir(), []string{"redis-server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"redis-server", "libc6", "zlib1g"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

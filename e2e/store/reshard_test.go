@@ -1,0 +1,75 @@
+//go:build e2e
+
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reshard lets one data centre have three shards instead of two, and then two again. Nothing restarts for it, and data that
+// nobody touches meanwhile is there afterwards, in every ring.
+func reshard(u user) {
+	const keys = 300
+	u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo SET kept:$i v$i; i=$((i+1)); done", keys))
+	before := strings.Fields(u.pods())
+	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
+	for _, shards := range []int{3, 2} {
+		u.kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
+			fmt.Sprintf(`[{"op":"replace","path":"/spec/dataCenters/0/shards","value":%d}]`, shards))
+		u.ready()
+		var want []string
+		for i := range shards {
+			want = append(want, fmt.Sprintf("rings-north-shard-%d-0", i))
+		}
+		const ofNorth = "causalstore.io/data-center=north,app.kubernetes.io/component=shard"
+		u.awaitPrinted(strings.Join(want, " "), "get", "pods", "-l", ofNorth, "-o", "jsonpath={.items[*].metadata.name}")
+		for i := range want {
+			want[i] = "data-" + want[i]
+		}
+		u.awaitPrinted(strings.Join(want, " "), "get", "pvc", "-l", ofNorth, "-o", "jsonpath={.items[*].metadata.name}")
+		for _, dc := range []string{"north", "east", "south"} {
+			is := u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo GET kept:$i; i=$((i+1)); done", keys), "-h", "rings-"+dc)
+			for i, value := range strings.Fields(is) {
+				if value != fmt.Sprint("v", i) {
+					u.Fatalf("with %d shards, kept:%d is %q in %s", shards, i, value, dc)
+				}
+			}
+			if n := len(strings.Fields(is)); n != keys {
+				u.Fatalf("with %d shards, %s has %d of %d keys", shards, dc, n, keys)
+			}
+		}
+		after := strings.Fields(u.pods())
+		for _, uid := range before {
+			if !slices.Contains(after, uid) {
+				u.Errorf("a pod restarted when there came to be %d shards: before %q, after %q", shards, before, after)
+			}
+		}
+	}
+	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
+}
+
+// redisScript gives redis-cli in an app the commands that a script prints, and returns the replies.
+func (u user) redisScript(app, script string, args ...string) string {
+	u.Helper()
+	if len(args) == 0 {
+		args = []string{"-h", "rings"}
+	}
+	return u.kubectl("exec", app, "-c", "main", "--", "sh", "-c", "("+script+") | redis-cli "+strings.Join(args, " "))
+}
+
+// sameSize: when nobody writes, every ring holds as many keys, none of them twice.
+func (u user) sameSize() {
+	u.Helper()
+	u.await("rings to hold as many keys", func() string {
+		var sizes []string
+		for _, dc := range []string{"north", "east", "south"} {
+			sizes = append(sizes, u.redis("app", "rings-"+dc, "DBSIZE"))
+		}
+		if len(slices.Compact(slices.Clone(sizes))) != 1 || sizes[0] == "0" {
+			return strings.Join(sizes, " ")
+		}
+		return ""
+	})
+}
