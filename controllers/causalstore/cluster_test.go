@@ -46,6 +46,8 @@ type cluster struct {
 	client    client.Client
 	namespace string
 	workloads *workloads
+	// prober is what operators ask; nil is nobody.
+	prober causalstore.Prober
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -120,7 +122,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: region, Image: image, Random: rand.Reader, Now: time.Now}
+		Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)
 	}

@@ -60,17 +60,23 @@ type Reconciler struct {
 	// Webhook says whether sidecars are injected. Nil: they are not.
 	Webhook func() bool
 
-	applied applied
+	applied   applied
+	undrained undrained
 }
 
-// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
-const lookAgain = 15 * time.Second
+const (
+	// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
+	lookAgain = 15 * time.Second
+	// lookSoon is the same while pods are to be restarted: that a log has drained, nobody reports.
+	lookSoon = 2 * time.Second
+)
 
 // Reconcile brings one store nearer to its spec, and says how it is.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	store := &v1alpha1.CausalStore{}
 	if err := r.Client.Get(ctx, request.NamespacedName, store); err != nil {
 		r.applied.forget(request.NamespacedName)
+		r.undrained.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if store.DeletionTimestamp != nil {
@@ -85,11 +91,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather: %w", err)
 	}
+	r.measure(ctx, seen)
 	seen.Refused, seen.Forbidden = judge(seen)
 	failed := r.carryOut(ctx, seen)
 	seen.Failed = failed
-	seen.Measured = r.measure(ctx, seen)
-	return ctrl.Result{RequeueAfter: lookAgain}, errors.Join(failed, r.report(ctx, seen))
+	again := lookAgain
+	if seen.Rollout.Outdated > 0 {
+		again = lookSoon
+	}
+	return ctrl.Result{RequeueAfter: again}, errors.Join(failed, r.report(ctx, seen))
 }
 
 // judge says what keeps the spec from being carried out. The API server has said so already, unless the rules of its CRD are
