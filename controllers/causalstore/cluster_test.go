@@ -47,6 +47,8 @@ type cluster struct {
 	namespace string
 	workloads *workloads
 	parts     *parts
+	// prober is what operators ask: parts, or nobody.
+	prober causalstore.Prober
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -121,7 +123,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.parts}
+		Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)
 	}

@@ -60,13 +60,15 @@ type Reconciler struct {
 	// Webhook says whether sidecars are injected. Nil: they are not.
 	Webhook func() bool
 
-	applied applied
+	applied   applied
+	undrained undrained
 }
 
-// lookAgain is how often the lags are asked for, and what nobody reports is noticed; while slots move it is lookSoon.
 const (
+	// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
 	lookAgain = 15 * time.Second
-	lookSoon  = time.Second
+	// lookSoon is the same while pods are to be restarted, or slots move: that a log has drained, or a copy is there, nobody reports.
+	lookSoon = time.Second
 )
 
 // Reconcile brings one store nearer to its spec, and says how it is.
@@ -74,6 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	store := &v1alpha1.CausalStore{}
 	if err := r.Client.Get(ctx, request.NamespacedName, store); err != nil {
 		r.applied.forget(request.NamespacedName)
+		r.undrained.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if store.DeletionTimestamp != nil {
@@ -88,13 +91,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather: %w", err)
 	}
+	r.measure(ctx, seen)
 	seen.Refused, seen.Forbidden = judge(seen)
 	seen.Moves = r.moves(ctx, seen)
 	failed := r.carryOut(ctx, seen)
 	seen.Failed = failed
-	seen.Measured = r.measure(ctx, seen)
 	again := lookAgain
-	if len(seen.Reshape.Changes)+len(seen.Reshape.Wanted) > 0 {
+	if seen.Rollout.Outdated > 0 || len(seen.Reshape.Changes)+len(seen.Reshape.Wanted) > 0 {
 		again = lookSoon
 	}
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failed, r.report(ctx, seen))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 const (
@@ -76,6 +78,29 @@ func TestAChangeRestartsOnePodAtATimeBackBeforeFront(t *testing.T) {
 	}
 	if most > 1 {
 		t.Errorf("%d pods were away at once, want one at most", most)
+	}
+}
+
+func TestAChangeWaitsUntilTheLogsHaveDrained(t *testing.T) {
+	k := newCluster(t)
+	k.prober = k.parts
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	before := k.uids()
+	k.parts.log("try-here-cc-0", plan.Measure{Published: true, Incomplete: 5, StabilityLag: time.Minute, RingLag: map[string]time.Duration{"home": time.Minute}})
+	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
+	k.await("a reason to wait", func() (bool, string) {
+		c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, v1alpha1.ReasonRollingOut)
+		return strings.Contains(c.Message, "try-here-cc-0 has 5 writes that are not in every ring (home)"), c.Message
+	})
+	if d := cmp.Diff(before, k.uids()); d != "" {
+		t.Errorf("pods restarted before the log had drained:\n%s", d)
+	}
+	k.parts.log("try-here-cc-0", plan.Measure{Published: true})
+	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
+	if images := k.store("try").Status.DataCenters[0].Images; !slices.Equal(images, []string{"causalstore:v2"}) {
+		t.Errorf("images are %v", images)
 	}
 }
 

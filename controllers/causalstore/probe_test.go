@@ -11,12 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/controllers/causalstore/status"
 	"github.com/causalstore/causalstore/sidecar/process"
 )
 
 func TestTheMetricsOfACoordinatorAreUnderstood(t *testing.T) {
-	serve := func(text string) status.Measure {
+	serve := func(text string) plan.Measure {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 		defer s.Close()
 		m, err := MetricsProber{Client: s.Client()}.read(t.Context(), s.URL)
@@ -33,7 +32,7 @@ causalstore_coordinator_stability_lag_seconds{data_center="a",index="0",ring="x"
 causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="x"} 0.01
 causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="y"} 3
 `)
-	want := status.Measure{Published: true, Incomplete: 12, StabilityLag: 250 * time.Millisecond,
+	want := plan.Measure{Published: true, Incomplete: 12, StabilityLag: 250 * time.Millisecond,
 		RingLag: map[string]time.Duration{"x": 10 * time.Millisecond, "y": 3 * time.Second}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -15,19 +15,31 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/controllers/causalstore/status"
 	"github.com/causalstore/causalstore/sidecar/process"
 )
 
-// parts play the processes in the pods as far as they are asked: what middlemen do for a change of shards.
+// parts play the processes in the pods as far as they are asked: the logs of coordinators, which have drained if they are not
+// set, and what middlemen do for a change of shards.
 type parts struct {
 	mu   sync.Mutex
+	logs map[string]plan.Measure
 	says map[string]plan.Move
 }
 
 // Coordinator implements causalstore.Prober.
-func (*parts) Coordinator(context.Context, *corev1.Pod) (status.Measure, error) {
-	return status.Measure{}, errors.New("nobody measures here")
+func (p *parts) Coordinator(_ context.Context, pod *corev1.Pod) (plan.Measure, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logs[pod.Name], nil
+}
+
+func (p *parts) log(pod string, m plan.Measure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.logs == nil {
+		p.logs = map[string]plan.Measure{}
+	}
+	p.logs[pod] = m
 }
 
 // Move implements causalstore.Prober.
@@ -88,6 +100,7 @@ func (k *cluster) awaitMoving(says ...string) {
 
 func TestShardsChangeWhileNothingRestartsAndTheOneThatLeavesGoesLast(t *testing.T) {
 	k := newCluster(t)
+	k.prober = k.parts
 	stop := k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)

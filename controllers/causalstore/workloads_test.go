@@ -25,6 +25,7 @@ type workloads struct {
 	stop chan struct{}
 
 	mu       sync.Mutex
+	podIP    string          // of all pods
 	broken   map[string]bool // images and pods that do not become ready
 	restarts []string        // pods that were deleted and came back, in that order
 	most     int             // the most pods that did not serve at the same time, once all had
@@ -33,7 +34,7 @@ type workloads struct {
 
 // play begins; it ends with the test.
 func play(k *cluster) *workloads {
-	w := &workloads{cluster: k, stop: make(chan struct{}), broken: map[string]bool{}}
+	w := &workloads{cluster: k, stop: make(chan struct{}), podIP: "10.1.2.3", broken: map[string]bool{}}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -109,7 +110,7 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.St
 		return w.client.Delete(ctx, p, client.GracePeriodSeconds(0))
 	}
 	w.mu.Lock()
-	ready := !w.broken[p.Name]
+	ready, ip := !w.broken[p.Name], w.podIP
 	for _, c := range p.Spec.Containers {
 		ready = ready && !w.broken[c.Image]
 	}
@@ -121,7 +122,7 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.St
 	if ready {
 		is = corev1.ConditionTrue
 	}
-	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.1.2.3"
+	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, ip
 	p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}
 	return w.client.Status().Update(ctx, p)

@@ -43,6 +43,8 @@ type bed struct {
 	Nodes []node
 	// Binaries is the folder of the programs.
 	Binaries string
+	// Port of the API server on this machine.
+	Port int
 	// Inotify is what fs.inotify.max_user_instances was before.
 	Inotify string
 }

@@ -49,6 +49,35 @@ func TestAClusterIsFoundInItsFolderAndNowhereElse(t *testing.T) {
 	}
 }
 
+func TestClustersInDifferentFoldersHaveNothingInCommon(t *testing.T) {
+	one, two := newTestBed(t), newTestBed(t)
+	if one.group() == two.group() {
+		t.Errorf("both have control group %s", one.group())
+	}
+	first, err := one.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := two.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Port == two.Port {
+		t.Errorf("both listen at port %d", one.Port)
+	}
+	_ = second.Close()
+	again, err := openBed(two.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := again.listen()
+	if err != nil || again.Port != two.Port {
+		t.Fatalf("it comes back at port %d (%v), clients know %d", again.Port, err, two.Port)
+	}
+	_ = third.Close()
+}
+
 func TestNoTwoNodesShareAnAddress(t *testing.T) {
 	at := map[string]string{addressCP: controlPlane, addressAPI: "API", addressDNS: "DNS"}
 	for _, n := range newBed("", make([]string, 9)).Nodes {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,17 +15,23 @@ import (
 	"time"
 )
 
-// groupName is the control group, in every hierarchy, that has a group for each node.
-const groupName = "causalstore-cluster"
+// groupPrefix is what the names of the control groups begin with that clusters have.
+const groupPrefix = "causalstore-cluster-"
+
+// group is the control group of the cluster, in every hierarchy. It has a group for each node.
+func (b *bed) group() string {
+	sum := sha256.Sum256([]byte(b.dir))
+	return groupPrefix + hex.EncodeToString(sum[:4])
+}
 
 // makeGroups makes the control groups of a node, and the ones above them.
-func makeGroups(n node) error {
+func (b *bed) makeGroups(n node) error {
 	all, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	for controller, root := range all {
-		group := filepath.Join(root, groupName)
+		group := filepath.Join(root, b.group())
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return err
 		}
@@ -49,13 +57,13 @@ func makeGroups(n node) error {
 }
 
 // joinGroups puts this process into the groups of a node.
-func joinGroups(n node) error {
+func (b *bed) joinGroups(n node) error {
 	all, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range all {
-		if err := os.WriteFile(filepath.Join(root, groupName, n.Name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, b.group(), n.Name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
 			return err
 		}
 	}
@@ -74,6 +82,16 @@ func removeGroups(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// onlyCluster says that no other cluster has control groups on this machine.
+func onlyCluster() (bool, error) {
+	all, err := hierarchies()
+	if err != nil {
+		return false, err
+	}
+	others, err := filepath.Glob(filepath.Join(all["pids"], groupPrefix+"*"))
+	return len(others) == 0, err
 }
 
 // removeTimeout is how long the kernel may take to see that a group is empty.

@@ -31,15 +31,15 @@ func beMachine(dir, name string) error {
 		return err
 	}
 	if os.Getenv(envJoined) == "" {
-		return joinAndStartAgain(n)
+		return b.joinAndStartAgain(n)
 	}
 	return b.beNode(ctx, n)
 }
 
 // joinAndStartAgain: the namespace of control groups has its root where the process is that makes it, and it is one thread that
 // does, the main one. The same program is then started in its place.
-func joinAndStartAgain(n node) error {
-	if err := joinGroups(n); err != nil {
+func (b *bed) joinAndStartAgain(n node) error {
+	if err := b.joinGroups(n); err != nil {
 		return fmt.Errorf("join control groups: %w", err)
 	}
 	if err := syscall.Unshare(syscall.CLONE_NEWCGROUP); err != nil {

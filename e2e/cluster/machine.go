@@ -96,7 +96,7 @@ func (b *bed) stopMachine(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := removeGroups(ctx, groupName+"/"+name); err != nil {
+	if err := removeGroups(ctx, b.group()+"/"+name); err != nil {
 		return err
 	}
 	if err := os.Remove(b.pidFile(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -120,10 +120,10 @@ func (b *bed) startNode(ctx context.Context, n node) error {
 	if b.pid(n.Name) != 0 {
 		return nil
 	}
-	if err := removeGroups(ctx, groupName+"/"+n.Name); err != nil { // after a crash
+	if err := removeGroups(ctx, b.group()+"/"+n.Name); err != nil { // after a crash
 		return err
 	}
-	if err := makeGroups(n); err != nil {
+	if err := b.makeGroups(n); err != nil {
 		return fmt.Errorf("make control groups of %s: %w", n.Name, err)
 	}
 	if err := b.writeBootID(n); err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -35,6 +36,10 @@ func main() {
 func command() *cobra.Command {
 	root := &cobra.Command{Use: "cluster", Short: "A real Kubernetes of several nodes on this machine", SilenceUsage: true, SilenceErrors: true}
 	dir := root.PersistentFlags().String("dir", defaultDir(), "folder of the cluster; default: "+envDir)
+	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
+		*dir, err = filepath.Abs(*dir)
+		return err
+	}
 	var zones []string
 	add := func(use, short string, args cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
 		c := &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}

@@ -24,7 +24,7 @@ import (
 //go:embed addons.yaml
 var addons []byte
 
-// portAPI is where the API server is reached on this machine.
+// portAPI is where the API server is reached on this machine, if nobody else is there.
 const portAPI = 16443
 
 // up makes what does not run.
@@ -109,12 +109,12 @@ func (b *bed) startAll(ctx context.Context) error {
 				return err
 			}
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portAPI))
+		l, err := b.listen()
 		if err != nil {
 			return fmt.Errorf("listen for clients of the API server: %w", err)
 		}
 		defer l.Close()
-		if err := b.makeCertificates(portAPI); err != nil {
+		if err := b.makeCertificates(b.Port); err != nil {
 			return fmt.Errorf("make certificates: %w", err)
 		}
 		if err := b.startControlPlane(l.(*net.TCPListener)); err != nil {
@@ -129,6 +129,22 @@ func (b *bed) startAll(ctx context.Context) error {
 		errs = append(errs, b.startNode(ctx, n))
 	}
 	return errors.Join(errs...)
+}
+
+// listen for clients of the API server on this machine: where it was before, or else where nobody is.
+func (b *bed) listen() (net.Listener, error) {
+	if b.Port != 0 {
+		return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", b.Port))
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portAPI))
+	if err != nil { // most likely another cluster
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Port = l.Addr().(*net.TCPAddr).Port
+	return l, b.save()
 }
 
 func (b *bed) client() (*kubernetes.Clientset, error) {
@@ -242,9 +258,11 @@ func down(ctx context.Context, dir string) error {
 	for range machines {
 		errs = append(errs, <-results)
 	}
-	errs = append(errs, removeGroups(ctx, groupName))
-	if b.Inotify != "" {
+	errs = append(errs, removeGroups(ctx, b.group()))
+	if only, err := onlyCluster(); only && b.Inotify != "" {
 		errs = append(errs, os.WriteFile(inotify, []byte(b.Inotify), 0o644))
+	} else {
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err // what is known of the rest is needed to try again

@@ -103,6 +103,7 @@ func (g *GRPC) accept(stream grpc.ServerStream) error {
 	}
 	g.opened.Add(1)
 	g.config.Log.Info("link accepted", "from", a.from, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch)
+	g.heard(a.peer)
 	close(proceed)
 	return a.carry(stream)
 }

@@ -27,10 +27,13 @@ type dialer struct {
 	link uint64 // says on each new stream that it takes the place of the last
 	out  *outbox
 
+	called chan struct{} // has room for one token: the process has called
+
 	mu   sync.Mutex
 	peer *wire.Hello // of the stream that is up, or was last
 	up   bool
-	last string // why no stream is up
+	cut  context.CancelCauseFunc // ends the stream that is up
+	last string                  // why no stream is up
 }
 
 var errIdle = errors.New("not used for long")
@@ -45,7 +48,7 @@ func (g *GRPC) dial(addr string) (*outbox, Reason) {
 	if d := g.dialed[addr]; d != nil {
 		return d.out, dropNone
 	}
-	d := &dialer{g: g, addr: addr, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes)}
+	d := &dialer{g: g, addr: addr, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes), called: make(chan struct{}, 1)}
 	g.dialed[addr] = d
 	g.wg.Go(d.run)
 	return d.out, dropNone
@@ -66,6 +69,8 @@ func (d *dialer) run() {
 		}
 		select {
 		case <-time.After(d.g.backoff(attempt)):
+		case <-d.called:
+			attempt = 0
 		case <-d.g.ending:
 			return
 		}
@@ -116,9 +121,10 @@ var errClosed = errors.New("the network is closed")
 
 // stream opens a stream and carries messages until it breaks, or all is sent after Close.
 func (d *dialer) stream() error {
-	ctx, cancel := context.WithCancel(d.g.ctx)
+	ctx, cut := context.WithCancelCause(d.g.ctx)
+	cancel := func() { cut(nil) }
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+d.addr, d.g.dialOptions()...)
+	conn, err := grpc.NewClient("passthrough:///"+d.addr, append(d.g.dialOptions(), grpc.WithContextDialer(d.connect))...)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", d.addr, err)
 	}
@@ -134,7 +140,7 @@ func (d *dialer) stream() error {
 	if err != nil {
 		return err
 	}
-	d.opened(in.hello)
+	d.opened(in.hello, cut)
 	return d.carry(ctx, cancel, stream, in)
 }
 
@@ -154,14 +160,17 @@ func (d *dialer) greet(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientS
 	if err := in.hello.Compatible(); err != nil {
 		return nil, nil, fmt.Errorf("link to %s refused: %w", d.addr, err)
 	}
+	if err := d.recognize(in.hello); err != nil {
+		return nil, nil, err
+	}
 	return stream, in, nil
 }
 
-func (d *dialer) opened(h *wire.Hello) {
+func (d *dialer) opened(h *wire.Hello, cut context.CancelCauseFunc) {
 	d.g.opened.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.peer, d.up, d.last = h, true, ""
+	d.peer, d.up, d.cut, d.last = h, true, cut, ""
 	d.g.config.Log.Info("link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch)
 }
 
@@ -192,7 +201,10 @@ func (d *dialer) carry(ctx context.Context, cancel func(), stream grpc.ClientStr
 		// The receiving side knows the reason, and the sending side only that there is one.
 		cancel()
 		<-broken
-		if errors.Is(why, io.EOF) {
+		switch {
+		case errors.Is(context.Cause(ctx), errAnotherLife):
+			why = errAnotherLife
+		case errors.Is(why, io.EOF):
 			why = errors.New("the peer closed it")
 		}
 		err = fmt.Errorf("link to %s: %w", d.addr, why)

@@ -43,11 +43,16 @@ type Config struct {
 	QueueBytes int
 	// Log is where links are reported; nil is slog.Default().
 	Log *slog.Logger
+
+	// dialTCP opens a connection to host:port; nil is the real one. It must end with its context.
+	dialTCP func(context.Context, string) (net.Conn, error)
 }
 
 // timings of links. They are no configuration: only tests change them.
 type timings struct {
 	hello            time.Duration // for connection, TLS and hellos together
+	connect          time.Duration // for one address of a name to answer at all; long enough to repeat a lost packet
+	callback         time.Duration // for the address that the process calls from
 	backoff          time.Duration // before the first new attempt; doubles with each
 	maxBackoff       time.Duration
 	keepalive        time.Duration // of silence before a ping
@@ -57,7 +62,8 @@ type timings struct {
 }
 
 var defaultTimings = timings{
-	hello: 5 * time.Second, backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
+	hello: 5 * time.Second, connect: 2 * time.Second, callback: 500 * time.Millisecond,
+	backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
 	keepalive: 10 * time.Second, keepaliveTimeout: 5 * time.Second, // gRPC allows no shorter keepalive
 	flush: 2 * time.Second, idle: 10 * time.Minute,
 }
@@ -112,6 +118,9 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.dialTCP == nil {
+		c.dialTCP = dialTCP(t.connect)
 	}
 	g := &GRPC{
 		config: c, timing: t, incarnation: rand.Uint64(), calls: newCalls(), ending: make(chan struct{}),

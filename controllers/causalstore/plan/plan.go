@@ -5,6 +5,8 @@
 package plan
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +37,12 @@ type Observed struct {
 	ZoneOf map[string]string
 	// SameZone is what this cluster calls the preference for what is in the same zone; empty is the word that all know.
 	SameZone string
+
+	// Measured are the coordinators that were asked, by the names of their pods.
+	Measured map[string]Measure
+	// Undrained says since when the log of a coordinator has not been seen drained, by the name of its pod.
+	Undrained map[string]time.Time
+	Now       time.Time
 }
 
 // Plan is what to do.

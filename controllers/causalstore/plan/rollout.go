@@ -22,12 +22,14 @@ type Rollout struct {
 	Outdated int
 	// Waiting says what the next restart waits for.
 	Waiting string
+	// Late are logs that restarts wait for no longer.
+	Late []string
 }
 
-// restarts returns the pods to restart now: one, of one data centre, once all others of the store serve. Pods go zone by zone,
-// back before front, so that what a bad image breaks is one pod in one zone. A pod that is outdated and does not serve goes
-// first, since nothing is lost by it: that is how a bad image is replaced. While slots move here no other goes: the copies that
-// it has handed out would begin anew.
+// restarts returns the pods to restart now: one, of one data centre, once all others of the store serve and the logs of the
+// coordinators have drained. Pods go zone by zone, back before front, so that what a bad image breaks is one pod in one zone. A pod
+// that is outdated and does not serve goes first, since nothing is lost by it: that is how a bad image is replaced. While slots
+// move here no other goes: the copies that it has handed out would begin anew.
 func restarts(in Observed, moving bool) ([]Restart, Rollout) {
 	var outdated, unready []*corev1.Pod
 	settled := true
@@ -57,13 +59,18 @@ func restarts(in Observed, moving bool) ([]Restart, Rollout) {
 		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
 	next := outdated[0]
-	switch missing := missingPods(in); {
+	missing := missingPods(in)
+	undrained, late := logs(in)
+	r.Late = late
+	switch {
 	case Ready(next) && moving:
 		r.Waiting = "slots move"
 	case Ready(next) && len(unready) > 0:
 		r.Waiting = fmt.Sprintf("pod %s is not ready", unready[0].Name)
 	case !settled || missing != "":
 		r.Waiting = cmp.Or(missing, "a pod is ending")
+	case Ready(next) && undrained != "":
+		r.Waiting = undrained
 	default:
 		return []Restart{{next.Name, next.UID}}, r
 	}

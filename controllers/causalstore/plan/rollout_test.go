@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,5 +135,69 @@ func TestNothingRestartsBeforeKubernetesHasSeenTheChange(t *testing.T) {
 	in.StatefulSets[1].Generation++
 	if got := next(t, in); !strings.Contains(got, "has not been looked at yet") {
 		t.Errorf("next is %q", got)
+	}
+}
+
+// measured lets a coordinator say how far its log is, and the operator have seen it undrained for some time.
+func measured(in *plan.Observed, coordinator string, m plan.Measure, undrained time.Duration) {
+	if in.Measured == nil {
+		in.Measured, in.Undrained = map[string]plan.Measure{}, map[string]time.Time{}
+	}
+	in.Now = time.Unix(1_000_000, 0)
+	in.Measured[coordinator] = m
+	delete(in.Undrained, coordinator)
+	if !m.Drained() {
+		in.Undrained[coordinator] = in.Now.Add(-undrained)
+	}
+}
+
+func TestARestartWaitsForTheLogsOfAllCoordinators(t *testing.T) {
+	const one, two = "orders-us-east-1-cc-0", "orders-us-east-1-cc-1"
+	in := rollout(t)
+	measured(in, one, plan.Measure{}, 0)
+	measured(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Minute,
+		RingLag: map[string]time.Duration{"near": 0, "far": time.Minute}}, time.Second)
+	if got, want := next(t, in), two+" has 7 writes that are not in every ring (far)"; got != want {
+		t.Errorf("next is %q, want %q", got, want)
+	}
+	measured(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Second}, 0)
+	if got := next(t, in); got != "orders-us-east-1-shard-1-0" {
+		t.Errorf("next is %q, although what is incomplete is only on its way", got)
+	}
+	measured(in, two, plan.Measure{Incomplete: 1}, 0) // it has just started, and has a log to bring to the rings
+	if got := next(t, in); !strings.Contains(got, two) || !strings.Contains(got, "1 writes") {
+		t.Errorf("next is %q, although a log is being brought to the rings", got)
+	}
+	delete(in.Measured, two)
+	if got, want := next(t, in), two+" has not said how far its log is"; got != want {
+		t.Errorf("next is %q, want %q", got, want)
+	}
+}
+
+func TestALogThatDoesNotDrainIsWaitedForOnlySoLong(t *testing.T) {
+	const two = "orders-us-east-1-cc-1"
+	in := rollout(t)
+	stuck := plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Hour, RingLag: map[string]time.Duration{"far": time.Hour}}
+	measured(in, two, stuck, time.Hour)
+	p := planned(t, *in)
+	if len(p.Restart) != 1 || p.Restart[0].Pod != "orders-us-east-1-shard-1-0" {
+		t.Errorf("restarted %v, waiting for %q", p.Restart, p.Rollout.Waiting)
+	}
+	if d := cmp.Diff([]string{two + " has 7 writes that are not in every ring (far)"}, p.Rollout.Late); d != "" {
+		t.Errorf("logs that are late (-want +got):\n%s", d)
+	}
+	// Another one is still waited for.
+	measured(in, "orders-us-east-1-cc-0", stuck, time.Second)
+	if got := next(t, in); !strings.Contains(got, "orders-us-east-1-cc-0 has 7 writes") {
+		t.Errorf("next is %q", got)
+	}
+}
+
+func TestAPodThatDoesNotServeIsReplacedWhateverTheLogs(t *testing.T) {
+	in := rollout(t)
+	measured(in, "orders-us-east-1-cc-0", plan.Measure{Incomplete: 1}, time.Second)
+	become(in, "orders-us-east-1-cc-1", "old", false)
+	if got := next(t, in); got != "orders-us-east-1-cc-1" {
+		t.Errorf("next is %q, want the one that does not serve", got)
 	}
 }

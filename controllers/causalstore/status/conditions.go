@@ -98,7 +98,8 @@ func (v *view) created() bool {
 // rolling says whether pods restart for a change: some are to, or the last one comes back.
 func (v *view) rolling() bool {
 	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
-	return v.Rollout.Outdated > 0 || p != nil && p.Reason == v1alpha1.ReasonRollingOut && len(v.missing) > 0
+	was := p != nil && (p.Reason == v1alpha1.ReasonRollingOut || p.Reason == v1alpha1.ReasonLogNotDrained)
+	return v.Rollout.Outdated > 0 || was && len(v.missing) > 0
 }
 
 // rollingPatience is how long a pod may take to come back from a restart until it counts as lost.
@@ -122,6 +123,9 @@ func progressing(v *view) verdict {
 		return yes(v1alpha1.ReasonMovingSlots, "%s%s", v.Reshape, restartsThen(v.Rollout))
 	case len(v.Growing) > 0:
 		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s", strings.Join(v.Growing, ", "))
+	case v.Rollout.Outdated > 0 && len(v.Rollout.Late) > 0:
+		return yes(v1alpha1.ReasonLogNotDrained, "%d pods are to be restarted%s; not waiting any longer for logs: %s. What is in a log "+
+			"goes on when its coordinator is back", v.Rollout.Outdated, waiting(v.Rollout), strings.Join(v.Rollout.Late, "; "))
 	case v.Rollout.Outdated > 0 || v.Rollout.Waiting != "":
 		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
 	case v.rolling():

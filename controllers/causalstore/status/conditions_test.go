@@ -28,7 +28,8 @@ func one() status.Observed {
 	}
 	s.Spec.DataCenters = []v1alpha1.DataCenter{dc("here", "r"), dc("there", "q")}
 	s.Spec.Rings = []v1alpha1.Ring{{Name: "mine", DataCenters: []string{"here"}}, {Name: "theirs", DataCenters: []string{"there"}}}
-	in := status.Observed{Epoch: 3, Now: time.Unix(1000, 0)}
+	in := status.Observed{Epoch: 3}
+	in.Now = time.Unix(1000, 0)
 	in.Store, in.Region, in.ZoneOf = s, "r", map[string]string{"n1": "a", "n2": "b"}
 	for _, part := range []string{plan.ComponentCoordinator, plan.ComponentCache, plan.ComponentShard} {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: part, Labels: map[string]string{plan.LabelDataCenter: "here",
@@ -61,7 +62,7 @@ func wasReady(in *status.Observed) { in.Store.Status = status.Of(one()) }
 func TestEachConditionSaysWhatIsSo(t *testing.T) {
 	measured := func(lag time.Duration) func(*status.Observed) {
 		return func(in *status.Observed) {
-			in.Measured = map[string]status.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: lag, Incomplete: 5,
+			in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: lag, Incomplete: 5,
 				RingLag: map[string]time.Duration{"mine": 0, "theirs": lag}}}
 		}
 	}
@@ -112,6 +113,11 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 			in.Rollout = plan.Rollout{Outdated: 2, Waiting: "pod x is not ready"}
 		},
 			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods are to be restarted; waiting, since pod x"},
+		{"a change does not wait for a log any longer", func(in *status.Observed) {
+			wasReady(in)
+			in.Rollout = plan.Rollout{Outdated: 2, Late: []string{"cc-0 has 3 writes"}}
+		},
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonLogNotDrained, "True", "2 pods are to be restarted; not waiting any longer for logs: cc-0 has 3 writes"},
 		{"volumes grow", func(in *status.Observed) { wasReady(in); in.Growing = []string{"data-x"} }, v1alpha1.ConditionProgressing,
 			v1alpha1.ReasonGrowing, "True", "data-x"},
 		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionTopologyValid,
@@ -162,7 +168,7 @@ func TestLagsAreShownAsFarAsTheyAreKnown(t *testing.T) {
 	if s := status.Of(in); s.Summary.VisibilityLag != "" || s.DataCenters[0].StabilityLagMs != nil || s.Rings[1].LagMs != nil {
 		t.Errorf("lags are shown, and nobody was asked: %+v", s)
 	}
-	in.Measured = map[string]status.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: 230 * time.Millisecond,
+	in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: 230 * time.Millisecond,
 		Incomplete: 5,
 		RingLag:    map[string]time.Duration{"theirs": 190 * time.Millisecond}}}
 	s := status.Of(in)

@@ -4,7 +4,6 @@ package status
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,23 +25,8 @@ type Observed struct {
 	Reshape plan.Reshape
 	// Growing claims do not have the size yet that they should have.
 	Growing []string
-	// Measured are the coordinators that were asked, by the names of their pods.
-	Measured map[string]Measure
 	// Webhook says whether sidecars are injected by this operator.
 	Webhook bool
-	Now     time.Time
-}
-
-// Measure is what a coordinator says of itself.
-type Measure struct {
-	// StabilityLag is how long its writes take to be in every ring.
-	StabilityLag time.Duration
-	// RingLag is how far each ring is behind it.
-	RingLag map[string]time.Duration
-	// Incomplete writes are not in every ring yet.
-	Incomplete int64
-	// Published says whether the lags are known yet.
-	Published bool
 }
 
 // verdict is what a condition says.
