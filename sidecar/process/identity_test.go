@@ -80,10 +80,6 @@ func TestAMiddlemanGoesOnOnlyWithTheStorageOfItsShard(t *testing.T) {
 	if err := claim(twoShards, other); err == nil || !strings.Contains(err.Error(), "belongs to middleman 0 of eu") {
 		t.Errorf("the other shard: %v", err)
 	}
-	more := strings.NewReplacer("epoch: 5", "epoch: 6", "shards: 2", "shards: 3").Replace(twoShards)
-	if err := claim(more, shardEU); err == nil || !strings.Contains(err.Error(), "data is not moved between shards") {
-		t.Errorf("with one shard more: %v", err)
-	}
 	if err := claim(strings.Replace(twoShards, "epoch: 5", "epoch: 6", 1), shardEU); err != nil {
 		t.Errorf("a newer epoch: %v", err)
 	}
