@@ -47,8 +47,6 @@ func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
 		"spec.dataCenters: region of %s cannot be changed, since its volumes are there; set it back to %s", d.Name, old.Region)
 	p.unless(d.Coordinators.Replicas == old.Coordinators.Replicas,
 		"coordinators.replicas: it cannot be changed yet, since coordinators number all writes and their logs are not drained; set it back (%s: %d)", d.Name, old.Coordinators.Replicas)
-	p.unless(d.Caches.Replicas == old.Caches.Replicas,
-		"caches.replicas: it cannot be changed yet, since middlemen and sidecars must change over at the same moment; set it back, or change caches.memory (%s: %d)", d.Name, old.Caches.Replicas)
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
 }
 

@@ -93,8 +93,6 @@ type Coordinators struct {
 }
 
 // Caches hold a data centre's copies of values that are in every ring.
-//
-// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",message="caches.replicas: it cannot be changed yet, since middlemen and sidecars must change over at the same moment; set it back, or change caches.memory"
 type Caches struct {
 	// +optional
 	// +kubebuilder:default=2

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/controllers/inject"
 )
 
 // grow asks for more bytes. Whether the volume can grow is up to its storage class.
@@ -54,6 +57,34 @@ func (r *Reconciler) tell(ctx context.Context, seen *status.Observed, p plan.Pla
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: name}}
 		if err := gone(r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, body))); err != nil {
 			errs = append(errs, fmt.Errorf("mark pod %s with epoch %d: %w", name, p.Record.Epoch, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tellSidecars does the same for apps' pods with sidecars of the store, while numbers change: those that have not heard are
+// refused what has moved.
+func (r *Reconciler) tellSidecars(ctx context.Context, seen *status.Observed, p plan.Plan) error {
+	if len(p.Tell)+len(p.Reshape.Changes) == 0 || p.Record.Epoch == p.Record.Since {
+		return nil
+	}
+	pods := metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := r.Uncached.List(ctx, &pods, client.MatchingLabels{inject.LabelStore: seen.Store.Name}); err != nil {
+		return fmt.Errorf("list pods with sidecars: %w", err)
+	}
+	epoch := strconv.FormatInt(p.Record.Epoch, 10)
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, plan.AnnotationEpoch, epoch)
+	var errs []error
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		of := strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Name+"/") && pod.Namespace == seen.Store.Namespace ||
+			strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Namespace+"/"+seen.Store.Name+"/")
+		if !of || pod.Annotations[plan.AnnotationEpoch] == epoch || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if err := gone(r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, body))); err != nil {
+			errs = append(errs, fmt.Errorf("mark pod %s of namespace %s with epoch %s: %w", pod.Name, pod.Namespace, epoch, err))
 		}
 	}
 	return errors.Join(errs...)

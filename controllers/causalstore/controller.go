@@ -134,7 +134,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *status.Observed) error 
 		seen.Growing = append(seen.Growing, g.Claim)
 	}
 	return errors.Join(r.grow(ctx, seen, p.Grow), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p),
-		r.drop(ctx, seen, p.Drop), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.tell(ctx, seen, p))
+		r.drop(ctx, seen, p.Drop), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.tell(ctx, seen, p),
+		r.tellSidecars(ctx, seen, p))
 }
 
 func runsHere(store *v1alpha1.CausalStore, region string) bool {

@@ -11,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/sidecar/process"
 )
 
@@ -116,6 +119,23 @@ func TestShardsChangeWhileNothingRestartsAndTheOneThatLeavesGoesLast(t *testing.
 		k.get(shard(0), p)
 		return p.Annotations[plan.AnnotationEpoch] == "2", fmt.Sprint(p.Annotations)
 	})
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: k.namespace, Labels: map[string]string{inject.LabelStore: "try"},
+		Annotations: map[string]string{inject.AnnotationInjected: "try/here"}},
+		Spec: corev1.PodSpec{
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: "app", Image: "app", SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}}}
+	if err := k.client.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	k.await("pods of apps to hear of it", func() (bool, string) {
+		p := &corev1.Pod{}
+		k.get("app", p)
+		return p.Annotations[plan.AnnotationEpoch] == "2", fmt.Sprint(p.Annotations)
+	})
+	if err := k.client.Delete(t.Context(), app, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
 	k.parts.say(2, "copying", shard(0), shard(1), shard(2))
 	k.awaitMoving(shard(2) + " is copying")
 

@@ -155,8 +155,8 @@ func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	}
 	in.Store.Spec.DataCenters[1].Caches.Replicas = 2
 	second := planned(t, in)
-	if second.Record.Epoch != 2 || second.Record.Since != 2 {
-		t.Errorf("another layout makes it epoch %d, and restarts pods of before %d; want 2", second.Record.Epoch, second.Record.Since)
+	if second.Record.Epoch != 2 || second.Record.Since != 1 {
+		t.Errorf("another number of caches makes it epoch %d, want 2, and restarts pods of before %d, want 1", second.Record.Epoch, second.Record.Since)
 	}
 	in = carriedOut(in, second)
 	in.Record = nil

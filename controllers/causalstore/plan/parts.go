@@ -66,7 +66,9 @@ func (b *builder) coordinators(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 
 func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Frontend)
-	in.Caches = &dc.Caches
+	like := dc.Caches
+	like.Replicas = 0 // their number restarts none of them
+	in.Caches = &like
 	memory := string(dc.Caches.Memory)
 	c := b.container("cache", []string{"cache", "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)"}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))

@@ -132,7 +132,7 @@ func (b *builder) next(in Observed) error {
 		r.Epoch, r.Since, r.Image = max(in.Record.Epoch, seen), in.Record.Since, in.Record.Image
 		if in.Record.Layout != r.Layout {
 			r.Epoch++
-			if was == nil || !sameButShards(was, &b.layout) {
+			if was == nil || !sameButNumbers(was, &b.layout) {
 				r.Since = r.Epoch
 			}
 		}
@@ -141,12 +141,12 @@ func (b *builder) next(in Observed) error {
 	return nil
 }
 
-// sameButShards says whether running parts take over the one layout after the other.
-func sameButShards(a, b *topology.File) bool {
+// sameButNumbers says whether running parts take over the one layout after the other.
+func sameButNumbers(a, b *topology.File) bool {
 	bare := func(f topology.File) topology.File {
 		f.Epoch, f.DataCenters = 0, slices.Clone(f.DataCenters)
 		for i := range f.DataCenters {
-			f.DataCenters[i].Shards, f.DataCenters[i].ShardsBefore = nil, nil
+			f.DataCenters[i].Shards, f.DataCenters[i].ShardsBefore, f.DataCenters[i].Caches = nil, nil, nil
 		}
 		return f
 	}
