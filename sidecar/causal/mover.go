@@ -45,6 +45,7 @@ type Mover struct {
 	noted  bool // stand is durable
 	ending bool // the last step of the phase is being made durable
 	askAt  int64
+	tickAt int64 // the first
 	doneAt int64 // when it had come to serve by the new map, in this life
 	rested bool  // and the leases of before have run out since
 }
@@ -60,6 +61,8 @@ type MoverConfig struct {
 	Stand Stand
 	// Lease is that of the middlemen.
 	Lease time.Duration
+	// Notice is how long a middleman goes on serving by the old map at least: time for sidecars to hear of the change.
+	Notice time.Duration
 	// Chunk is how many records are handed out at a time, at most.
 	Chunk  int
 	Broken Faults
@@ -67,7 +70,7 @@ type MoverConfig struct {
 
 // DefaultMoverConfig returns the defaults.
 func DefaultMoverConfig(t *topology.Topology, self topology.Node) MoverConfig {
-	return MoverConfig{Topology: t, Self: self, Lease: DefaultLease, Chunk: 128}
+	return MoverConfig{Topology: t, Self: self, Lease: DefaultLease, Notice: 5 * time.Second, Chunk: 128}
 }
 
 // Stand is how far a middleman has come, as its storage knows it.
@@ -365,6 +368,9 @@ const pullAgain = 300 * time.Millisecond
 func (m *Mover) Tick(now Now) {
 	m.ops = append(m.ops, m.retry...)
 	m.retry = m.retry[:0]
+	if m.tickAt == 0 {
+		m.tickAt = now.Mono
+	}
 	if !m.noted {
 		if !m.ending {
 			m.ending = true
@@ -384,7 +390,7 @@ func (m *Mover) Tick(now Now) {
 		if len(m.sources)+len(m.targets) == 0 {
 			m.maps.ask(now, m.cfg.Self, m.send) // its slots stay, and nobody tells it when the others change
 		}
-		if m.mayStop() {
+		if now.Mono-m.tickAt >= int64(m.cfg.Notice) && m.mayStop() {
 			m.phase = moverStops
 		}
 	case moverFrozen:

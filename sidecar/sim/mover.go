@@ -37,6 +37,7 @@ func (w *World) startMover(n *node) {
 	cfg := causal.DefaultMoverConfig(n.topo, n.id)
 	n.disk.moves++
 	cfg.Life, cfg.Stand, cfg.Chunk, cfg.Broken = n.disk.moves, n.disk.stand, 3, w.set.Broken
+	cfg.Notice = 0
 	if w.set.Lease > 0 {
 		cfg.Lease = w.set.Lease
 	}
