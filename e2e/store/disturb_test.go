@@ -33,7 +33,7 @@ func (j *journey) disturb(u user) {
 func underLoad(u user, do func(user)) {
 	loads := []string{"load", "load-injected"}
 	u.apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
-	u.apply(loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
+	u.applyInjected(loads[1], loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
 	for _, name := range loads {
 		u.await(name+" to run", func() string { return u.notLoading(name) })
 	}
@@ -52,6 +52,21 @@ func underLoad(u user, do func(user)) {
 	if !u.Failed() { // they have the history that was found wrong
 		u.kubectl("delete", "pod", loads[0], loads[1], "--wait")
 	}
+}
+
+// applyInjected makes a pod that has to have a sidecar: all its connections are one session. A webhook that does not answer in
+// time lets a pod be made without one, whose connections are a session each then; so it is made again.
+func (u user) applyInjected(name, manifest string) {
+	u.Helper()
+	u.await(name+" to get a sidecar", func() string {
+		u.apply(manifest)
+		if of := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); of != "" {
+			return ""
+		}
+		why := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`)
+		u.kubectl("delete", "pod", name, "--wait")
+		return "it has none: " + why
+	})
 }
 
 // notLoading says why a load does not run, or nothing if it does.
