@@ -82,16 +82,21 @@ type Coordinator struct {
 	laneOrder []*lane // by lane.index
 
 	appends     []Message
-	nextIndex   uint64 // of the next append
-	durable     uint64 // index of the last durable append
-	ceiling     HLC    // durable
-	ceilingAsk  HLC    // being made durable
-	ceilingAt   uint64 // index of the newest durable checkpoint
+	nextIndex   uint64   // of the next append
+	durable     uint64   // index of the last durable append
+	held        standing // durable
+	laid        standing // being made durable
+	heldAt      uint64   // index of the newest durable checkpoint
 	checkpoints []checkpoint
 	truncate    uint64
 	logFull     bool
 	forgetAt    int64
 	newest      HLC // of all accepted writes
+
+	refusing bool
+	left     bool   // the leader knows that this coordinator has left
+	wish     uint64 // counts the changes of whether it is to be there
+	attendAt int64
 
 	publishAt int64
 	progress  bool
@@ -99,8 +104,8 @@ type Coordinator struct {
 }
 
 type checkpoint struct {
-	index   uint64
-	ceiling HLC
+	index uint64
+	standing
 }
 
 // client names a session: sidecars number theirs independently.
@@ -157,8 +162,7 @@ func (c *Coordinator) restore(replay []Message) {
 	for i, m := range replay {
 		switch m.Kind {
 		case KindStable:
-			c.ceiling = max(c.ceiling, m.Cut)
-			c.ceilingAt = first + uint64(i)
+			c.held, c.heldAt = standingOf(&m), first+uint64(i)
 		case KindPutAfter:
 			c.clock.Raise(m.Record.Version.HLC)
 			if m.Record.Version.HLC <= complete {
@@ -174,8 +178,13 @@ func (c *Coordinator) restore(replay []Message) {
 			c.sessions[client{m.From, m.Session}] = &lineage{seq: m.Seq, last: m.Record.Version, slot: w.slot}
 		}
 	}
+	if c.cfg.Broken.has(ForgetTerms) {
+		c.held.terms = terms{}
+	}
+	c.laid = c.held
+	c.known.Merge([]VectorEntry{{Origin: c.origin, SV: complete}})
 	if !c.cfg.Broken.has(ReuseHLC) {
-		c.clock.Raise(c.ceiling) // PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+		c.clock.Raise(c.held.ceiling) // PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
 	}
 }
 
@@ -206,6 +215,10 @@ func (c *Coordinator) Step(now Now, m *Message) {
 		c.logGet(m)
 	case KindLaneHello:
 		c.introduce(now, m)
+	case KindTerm:
+		c.admit(now, m)
+	case KindTermReply:
+		c.admitted(now, m)
 	case KindSubscribe, KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -232,6 +245,8 @@ func (c *Coordinator) put(now Now, m *Message) {
 	switch {
 	case stale:
 		reply.Err = ErrStale // a late arrival from a broken connection, or a duplicate: the session has gone on
+	case c.refusing || c.Membership() != Serving:
+		reply.Err = ErrUnavailable
 	case c.logFull || c.bytes+len(m.Key)+m.Record.Value.Size() > c.cfg.MaxBytes:
 		reply.Err = ErrBusy
 	}
@@ -407,7 +422,7 @@ func (c *Coordinator) Appended(now Now, index uint64) {
 	}
 	c.durable = max(c.durable, index)
 	for len(c.checkpoints) > 0 && c.checkpoints[0].index <= index {
-		c.ceiling, c.ceilingAt = max(c.ceiling, c.checkpoints[0].ceiling), c.checkpoints[0].index
+		c.held, c.heldAt = c.checkpoints[0].standing, c.checkpoints[0].index
 		c.checkpoints = c.checkpoints[1:]
 	}
 	c.pumpAll(now)
@@ -434,6 +449,9 @@ func (c *Coordinator) logGet(m *Message) {
 	}
 	c.send(reply)
 }
+
+// Refuse lets no further put in, because the coordinator is about to stop.
+func (c *Coordinator) Refuse() { c.refusing = true }
 
 // SetLogFull refuses puts while the log has no room: complete writes behind an incomplete one still take some.
 func (c *Coordinator) SetLogFull(full bool) { c.logFull = full }

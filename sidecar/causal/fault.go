@@ -55,6 +55,12 @@ const (
 	MoveOntoOld                           // mover: what is held of slots from an earlier time stays, here and there
 	JoinFresh                             // middleman: copies in caches of what others held, or in caches that are no more, are forgotten
 	FillAnyCache                          // middleman: a copy is registered though another cache will be told
+	VouchInUse                            // leader: it speaks for coordinators that are in use
+	ForgetTerms                           // leader: a restart forgets which coordinators are in use
+	LeaveAnyTerm                          // leader: an old message of one that was away is believed
+	JoinBelow                             // coordinator: it begins where its own clock stands
+	LeaveUndrained                        // coordinator: it leaves with incomplete writes
+	SyncInUse                             // middleman: after a restart only the leaders are asked for what was received earlier
 	faultEnd
 )
 
@@ -65,7 +71,8 @@ var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early"
 	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
 	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
 	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last", "serve-moved", "any-map", "move-without-rest",
-	"move-onto-old", "join-fresh", "fill-any-cache"}
+	"move-onto-old", "join-fresh", "fill-any-cache", "vouch-in-use", "forget-terms", "leave-any-term", "join-below", "leave-undrained",
+	"sync-in-use"}
 
 func (f Fault) String() string { return faultNames[f] }
 

@@ -207,18 +207,32 @@ func (m *Middleman) tellRing(now Now) {
 }
 
 // hello asks the coordinators to send again what was received before a restart and is not written, and tells those that
-// send by another map which one is in use here.
+// send by another map which one is in use here. A leader says which of the others are away.
 func (m *Middleman) hello(now Now) {
 	if now.Mono < m.helloAt {
 		return
 	}
 	m.helloAt = now.Mono + int64(helloEvery)
-	for o := 1; o < len(m.lanes); o++ {
-		if l := m.lanes[o]; !l.synced || l.strange {
+	m.allSynced = true
+	for dc := range m.writers.DCs {
+		greet := func(i int, l *inlane) {
+			to := topology.Node{DC: topology.DC(dc), Part: topology.Coordinator, Index: uint64(i)}
+			m.send(Message{Kind: KindLaneHello, From: m.cfg.Self, To: to, Epoch: m.cfg.Incarnation, Map: m.slots(), Clean: l.synced && !l.strange})
 			l.strange = false
-			to := m.cfg.Topology.CoordinatorOf(topology.Origin(o))
-			m.send(Message{Kind: KindLaneHello, From: m.cfg.Self, To: to, Epoch: m.cfg.Incarnation, Map: m.slots()})
 		}
+		lead := m.writers.OriginOf(m.writers.Leader(topology.DC(dc)))
+		all := true
+		for i := range topology.MaxCoordinators {
+			l := m.lanes[lead+topology.Origin(i)]
+			all = all && l.synced
+			if i > 0 && i < m.writers.DCs[dc].Writers() && (!l.synced || l.strange) {
+				greet(i, l)
+			}
+		}
+		if l := m.lanes[lead]; !all || l.strange {
+			greet(0, l)
+		}
+		m.allSynced = m.allSynced && all
 	}
 }
 
@@ -233,11 +247,16 @@ func (m *Middleman) laneSync(now Now, msg *Message) {
 	l.synced = l.synced || l.received >= msg.HLC
 	l.advance()
 	m.moved(now, o)
+	for i := range topology.MaxCoordinators {
+		if msg.Seq&(1<<i) != 0 {
+			m.lanes[o-topology.Origin(msg.From.Index)+topology.Origin(i)].synced = true
+		}
+	}
 }
 
 // missesLanes reports whether writes older than seen may have been received before a restart and not be here again yet.
 func (m *Middleman) missesLanes(seen HLC) bool {
-	if m.cfg.Broken.has(RestartUnsynced) {
+	if m.allSynced || m.cfg.Broken.has(RestartUnsynced) {
 		return false
 	}
 	for o := 1; o < len(m.lanes); o++ {

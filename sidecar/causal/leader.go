@@ -78,10 +78,8 @@ func (l *Leader) exchange(now Now) {
 	if now.Mono-l.fullAt >= int64(fullEvery) {
 		l.fullAt, vectors = now.Mono, l.known.Entries()
 	} else {
-		for i := range l.topo.DCs[l.self.DC].Coordinators {
-			n := topology.Node{DC: l.self.DC, Part: topology.Coordinator, Index: uint64(i)}
-			vectors = append(vectors, l.known.Entry(l.topo.OriginOf(n)))
-		}
+		first := l.topo.OriginOf(l.self)
+		vectors = l.known.between(first, first+topology.MaxCoordinators-1)
 	}
 	for dc := range l.topo.DCs {
 		if topology.DC(dc) != l.self.DC {
@@ -96,7 +94,7 @@ func (l *Leader) toNodes(now Now, m Message) {
 	part, n := topology.Cache, l.topo.DCs[l.self.DC].Caches
 	if m.Kind == KindVectors {
 		part, n = topology.Middleman, l.topo.DCs[l.self.DC].Middlemen()
-		for i := 1; i < l.topo.DCs[l.self.DC].Coordinators; i++ {
+		for i := 1; i < l.topo.DCs[l.self.DC].Writers(); i++ {
 			m.To = topology.Node{DC: l.self.DC, Part: topology.Coordinator, Index: uint64(i)}
 			l.send(m)
 		}

@@ -23,7 +23,7 @@ func newMapping(t *topology.Topology) mapping {
 	return m
 }
 
-// load takes a topology that differs in the numbers of shards and caches only. Rings whose map is the new one already stay there.
+// load takes a topology that differs in numbers of coordinators, shards and caches only. Rings whose map is the new one already stay there.
 func (m *mapping) load(t *topology.Topology) {
 	var old topology.RingSet
 	for r := range t.Rings {
@@ -68,7 +68,7 @@ func (m *mapping) ask(now Now, self topology.Node, send func(Message)) {
 	}
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (s *Sidecar) SetTopology(t *topology.Topology) {
 	s.maps.load(t)
 	s.useMap()
@@ -76,7 +76,7 @@ func (s *Sidecar) SetTopology(t *topology.Topology) {
 
 func (s *Sidecar) useMap() { s.cfg.Topology, s.routes.topo = s.maps.view, s.maps.view }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (c *Cache) SetTopology(t *topology.Topology) {
 	c.maps.load(t)
 	c.useMap()
@@ -84,14 +84,15 @@ func (c *Cache) SetTopology(t *topology.Topology) {
 
 func (c *Cache) useMap() { c.cfg.Topology, c.routes.topo = c.maps.view, c.maps.view }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (c *Coordinator) SetTopology(now Now, t *topology.Topology) {
-	was := c.maps.view
+	was, wanted := c.maps.view, c.wanted()
 	c.maps.load(t)
 	if c.leader != nil {
 		c.leader.topo = t
 	}
 	c.cfg.Topology = c.maps.view
+	c.changeWish(wanted)
 	for r := range t.Rings {
 		if id := topology.RingID(r); was.Map(id) != c.maps.view.Map(id) {
 			c.remap(now, id)

@@ -27,10 +27,11 @@ const (
 	//               Seq(how many of the last Deps are lanes, not single writes) Clean(it is complete already) Map(that the lane is of)
 	KindPutAck    // middleman -> coordinator: Versions Epoch(incarnation)
 	KindStable    // coordinator -> middleman: HLC(SV of the origin) Versions(complete, above it)
-	KindLaneHello // middleman -> coordinator, after a restart: Epoch(incarnation) Map : send again what I may have lost
+	KindLaneHello // middleman -> coordinator, after a restart: Epoch(incarnation) Map Clean(only who is away) : send again what I may have lost
 	KindLaneSync  // coordinator -> middleman: Epoch HLC(newest write for this shard that was sent) Cut(all up to here acknowledged) Map
-	KindLogGet    // sidecar -> coordinator: ID Record.Version
-	KindLogReply  // coordinator -> sidecar: ID Record Err(NotFound once complete)
+	//               Seq(bits of the coordinators of the DC that are away)
+	KindLogGet   // sidecar -> coordinator: ID Record.Version
+	KindLogReply // coordinator -> sidecar: ID Record Err(NotFound once complete)
 
 	// Dependencies.
 	KindDepCheck  // middleman or sidecar -> middleman: Versions[0] : tell me when it is processed, and when it is clean
@@ -51,6 +52,8 @@ const (
 	KindPing      // leader, or anybody while a ring changes -> middleman: ID
 	KindPong      // middleman -> who asked: ID Map
 	KindLatencies // leader -> nodes of its DC: Latencies
+	KindTerm      // coordinator that is away -> leader: ID Seq(term) HLC(all its writes are at or below) Clean(it wants to come)
+	KindTermReply // leader -> coordinator: ID Seq(term) HLC(to begin above)
 
 	// Sizes.
 	KindCut        // sidecar -> cache: Cut(will soon be read at)
@@ -66,7 +69,7 @@ const (
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
-	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "cut", "count", "count-reply",
+	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "cut", "count", "count-reply",
 	"pull", "pulled"}
 
 func (k Kind) String() string {
@@ -107,9 +110,11 @@ func (e ErrCode) String() string {
 // VectorEntry is what is known of the writes of one origin.
 type VectorEntry struct {
 	Origin topology.Origin
+	// Last: the entry holds for all origins from Origin to this one; 0: for Origin alone.
+	Last topology.Origin
 	// SV: every write of the origin at or below it is complete.
 	SV HLC
-	// RV[r]: every write of the origin at or below it is acknowledged by ring r.
+	// RV[r]: every write of the origin at or below it is acknowledged by ring r. Left out, it is SV for every ring.
 	RV []HLC
 }
 

@@ -107,7 +107,9 @@ type Middleman struct {
 	acks      map[topology.Node][]Version
 	ackOrder  []topology.Node
 
-	lanes      []*inlane // by origin
+	lanes      []*inlane          // by origin
+	allSynced  bool               // of the lanes; once they are, they stay so
+	writers    *topology.Topology // says which coordinators there are
 	fronts     map[frontKey]*front
 	frontOrder []*front
 	peers      []topology.Node // the other shards of the ring
@@ -176,9 +178,10 @@ func NewMiddleman(cfg MiddlemanConfig, now Now) *Middleman {
 		waiting: map[uint64]*keyOp{}, at: newCachedAt(len(t.DCs)), olderAt: map[uint64]olderCopies{}, invalidating: map[uint64]int{}, fronts: map[frontKey]*front{},
 		staged: map[string][]*put{}, lanes: make([]*inlane, t.Origins()+1), streams: map[topology.Node]*stream{}, horizon: cfg.Horizon,
 	}
+	m.writers = t
 	m.hist.init(cfg.MaxHistoryBytes)
 	for o := range m.lanes {
-		m.lanes[o] = &inlane{cleaned: map[HLC]struct{}{}, synced: cfg.Fresh}
+		m.lanes[o] = &inlane{cleaned: map[HLC]struct{}{}, synced: cfg.Fresh || cfg.Broken.has(SyncInUse) && o > 0 && t.CoordinatorOf(topology.Origin(o)).Index > 0}
 	}
 	for _, n := range t.Members(m.ring) {
 		if n != cfg.Self {
@@ -239,6 +242,9 @@ func (m *Middleman) Step(now Now, msg *Message) {
 		m.send(Message{Kind: KindPong, From: m.cfg.Self, To: msg.From, ID: msg.ID, Map: m.slots()})
 	}
 }
+
+// SetCoordinators takes note of the coordinators that another topology has.
+func (m *Middleman) SetCoordinators(t *topology.Topology) { m.writers = t }
 
 // slots names the map from slots to middlemen by which this one owns what it does. As long as it runs that is the same.
 func (m *Middleman) slots() topology.MapID { return m.cfg.Topology.Map(m.ring) }

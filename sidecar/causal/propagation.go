@@ -189,8 +189,10 @@ func (c *Coordinator) introduce(now Now, m *Message) {
 	if l == nil || m.Map != c.cfg.Topology.Map(l.ring) {
 		return
 	}
-	c.resend(now, l, true)
-	l.seen = m.Epoch
+	if !m.Clean {
+		c.resend(now, l, true)
+		l.seen = m.Epoch
+	}
 	upTo := l.base
 	for i := len(c.writes) - 1; i >= 0; i-- {
 		if w := c.writes[i]; w.durable && w.acked != c.rings && c.laneTo(l.ring, w.slot) == l {
@@ -198,7 +200,8 @@ func (c *Coordinator) introduce(now Now, m *Message) {
 			break
 		}
 	}
-	c.send(Message{Kind: KindLaneSync, From: c.cfg.Self, To: l.mm, Epoch: m.Epoch, HLC: upTo, Cut: l.base, Map: m.Map})
+	c.send(Message{Kind: KindLaneSync, From: c.cfg.Self, To: l.mm, Epoch: m.Epoch, HLC: upTo, Cut: l.base, Map: m.Map,
+		Seq: c.absent()})
 }
 
 // completed tells the session and prepares the stable marks.
@@ -232,7 +235,7 @@ func (c *Coordinator) advance() {
 	clear(c.writes[:done])
 	c.writes = c.writes[done:]
 	// Truncation keeps the newest checkpoint, so that a restart finds the ceiling.
-	c.truncate = c.ceilingAt
+	c.truncate = c.heldAt
 	if len(c.writes) > 0 {
 		c.truncate = min(c.truncate, c.writes[0].index)
 	}

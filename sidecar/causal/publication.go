@@ -3,6 +3,7 @@ package causal
 // Tick does what is due: resends, publication of the vectors, and the checkpoint in the log.
 func (c *Coordinator) Tick(now Now) {
 	c.checkpoint(now)
+	c.attend(now)
 	c.maps.ask(now, c.cfg.Self, c.send)
 	for _, l := range c.laneOrder {
 		if l.inflight > 0 && now.Mono >= l.resendAt {
@@ -30,8 +31,12 @@ func (c *Coordinator) Tick(now Now) {
 
 // publish computes SV and RV of this origin and sends them with the stable marks. `known` of the leader has every DC's.
 func (c *Coordinator) publish(now Now) {
-	e := c.vectors(now)
-	c.learn([]VectorEntry{e})
+	if !c.inUse() {
+		return // the leader does
+	}
+	idle := c.idle(now)
+	e := c.vectors(idle)
+	c.learn(c.vouch([]VectorEntry{e}, idle))
 	leader := c.cfg.Topology.Leader(c.cfg.Self.DC)
 	if c.cfg.Self != leader {
 		c.send(Message{Kind: KindVectors, From: c.cfg.Self, To: leader, Vectors: []VectorEntry{e}})
@@ -44,15 +49,18 @@ func (c *Coordinator) publish(now Now) {
 	}
 }
 
-// vectors returns SV and RV of this origin as of now (PROTOCOL §4): the HLC before the oldest write that is not
-// acknowledged, or where the clock stands when there is none.
-func (c *Coordinator) vectors(now Now) VectorEntry {
+// idle returns up to where nothing is issued any more, not even after a restart: below the ceiling, or issued and durable.
+func (c *Coordinator) idle(now Now) HLC {
 	// A clock that is behind the others' must not hold back what they wait for to pass all origins.
-	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs {
+	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs && !c.cfg.Broken.has(JoinBelow) {
 		c.clock.Raise(ahead)
 	}
-	// Nothing at or below idle is issued later, not even after a restart: below the ceiling, or issued and durable.
-	idle := min(c.clock.Peek(now), max(c.ceiling, c.lastDurable()))
+	return min(c.clock.Peek(now), max(c.held.ceiling, c.lastDurable()))
+}
+
+// vectors returns SV and RV of this origin (PROTOCOL §4): the HLC before the oldest write that is not acknowledged, or idle
+// when there is none.
+func (c *Coordinator) vectors(idle HLC) VectorEntry {
 	e := VectorEntry{Origin: c.origin, RV: make([]HLC, len(c.cursor)), SV: ^HLC(0)}
 	for r, i := range c.cursor {
 		e.RV[r] = idle
@@ -79,13 +87,17 @@ func (c *Coordinator) lastDurable() HLC {
 // checkpoint keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish SV up to its clock and
 // yet never issue such a timestamp after a restart.
 func (c *Coordinator) checkpoint(now Now) {
-	h, laid := c.clock.Peek(now), max(c.ceiling, c.ceilingAsk)
-	if laid > h && laid > HLCAt(now.WallMs+ceilingMs/2) {
+	laid := c.laid.ceiling
+	if !c.inUse() || laid > c.clock.Peek(now) && laid > HLCAt(now.WallMs+ceilingMs/2) {
 		return
 	}
+	c.lay(now)
+}
+
+// lay makes where this coordinator stands durable.
+func (c *Coordinator) lay(now Now) {
 	// Counted from the wall clock: after a restart the clock stands at the old ceiling, and must not run away with each.
-	c.ceilingAsk = max(HLCAt(now.WallMs+ceilingMs), h+HLCAt(ceilingMs/20))
-	c.checkpoints = append(c.checkpoints, checkpoint{index: c.nextIndex, ceiling: c.ceilingAsk})
-	complete := c.known.Entry(c.origin).SV
-	c.append(Message{Kind: KindStable, HLC: complete, Cut: c.ceilingAsk})
+	c.laid.ceiling = max(c.laid.ceiling, HLCAt(now.WallMs+ceilingMs), c.clock.Peek(now)+HLCAt(ceilingMs/20))
+	c.checkpoints = append(c.checkpoints, checkpoint{c.nextIndex, c.laid})
+	c.append(c.laid.record(c, c.known.sv[c.origin]))
 }

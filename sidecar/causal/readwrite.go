@@ -188,63 +188,6 @@ func (s *Sidecar) lateReply(m *Message) {
 	}
 }
 
-// put sends a write to the session's coordinator.
-func (s *Sidecar) put(now Now, c *call) {
-	s.stats.Puts++
-	ss := c.s
-	c.slot = topology.SlotOf(c.op.Key)
-	if ss.outstanding == 0 || ss.cc.Part == topology.PartNone {
-		// Only between puts: the coordinator orders a session's puts that are under way.
-		ss.cc = s.coordinatorFor(now, ss)
-	}
-	ss.seq++
-	ss.outstanding++
-	c.target = ss.cc
-	c.bound = !s.unbound(ss)
-	c.req = s.ask(c, 0, Message{Kind: KindPut, To: c.target, Session: ss.id, Seq: ss.seq, Key: c.op.Key,
-		Record: Record{Value: c.op.Value}, HLC: ss.floor, Deps: s.depsFor(ss)})
-}
-
-// coordinatorFor picks a coordinator of the own DC, or while none answers, of the nearest DC.
-func (s *Sidecar) coordinatorFor(now Now, ss *session) topology.Node {
-	t, spread := s.cfg.Topology, s.cfg.Self.Index+ss.id // pods number their sessions alike
-	best := topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator, Index: spread % uint64(t.DCs[s.cfg.Self.DC].Coordinators)}
-	var bestMs float64
-	found := false
-	for dc := range t.DCs {
-		for i := range t.DCs[dc].Coordinators {
-			n := topology.Node{DC: topology.DC(dc), Part: topology.Coordinator, Index: (spread + uint64(i)) % uint64(t.DCs[dc].Coordinators)}
-			if s.suspect[n] > now.Mono {
-				continue
-			}
-			ms := s.routes.Ms(now, n.DC)
-			if n.DC == s.cfg.Self.DC {
-				ms = -1
-			}
-			if !found || ms < bestMs {
-				best, bestMs, found = n, ms, true
-			}
-		}
-	}
-	return best
-}
-
-func (s *Sidecar) putDone(c *call, m *Message) {
-	if c.done {
-		return
-	}
-	if m.Err == ErrStale {
-		m.Err = ErrUnknown // a duplicate of it may have been taken
-	}
-	if m.Err != OK {
-		s.fail(c, m.Err)
-		return
-	}
-	c.s.outstanding--
-	s.wrote(c.s, c, m.Record.Version)
-	s.finish(c, Result{Record: Record{Version: m.Record.Version}, Outcome: Outcome{Version: m.Record.Version, Ring: topology.NoRing}})
-}
-
 // wait answers when the session's newest write is in a ring, or complete.
 func (s *Sidecar) wait(c *call) {
 	c.own = c.s.pending[c.s.last.Version]

@@ -59,7 +59,8 @@ type session struct {
 
 	seq         uint64
 	cc          topology.Node
-	outstanding int // puts not answered
+	outstanding int     // puts not answered
+	held        []*call // those of them that were refused
 	active      bool
 	closed      bool
 	latest      Outcome

@@ -26,6 +26,7 @@ type call struct {
 	answered bool // the target did answer, only not with what can be used
 	bound    bool
 	done     bool
+	held     bool // a put that was refused, and is to go elsewhere
 	multi    *multi
 	total    int64
 	resume   *resumption
@@ -202,6 +203,7 @@ func (s *Sidecar) fail(c *call, err ErrCode) {
 	}
 	if c.op.Kind == OpPut && !c.done {
 		c.s.outstanding--
+		c.s.held = slices.DeleteFunc(c.s.held, func(h *call) bool { return h == c })
 		if err == ErrUnknown {
 			s.stats.Unknown++
 		}
@@ -237,7 +239,7 @@ func (s *Sidecar) Step(now Now, m *Message) {
 		case OpMGet:
 			s.collected(now, r.c, r.i, m)
 		case OpPut:
-			s.putDone(r.c, m)
+			s.putDone(now, r.c, m)
 		case OpCount:
 			s.counted(r.c, m)
 		}
@@ -378,7 +380,7 @@ func (s *Sidecar) notifyAfter(r *restriction, known topology.RingSet) {
 func (s *Sidecar) overdue(now Now, c *call) {
 	switch {
 	case now.Mono >= c.deadline:
-		if c.op.Kind == OpPut {
+		if c.op.Kind == OpPut && !c.held {
 			s.LinkDown(now, c.target)
 		} else {
 			s.fail(c, ErrUnavailable)
@@ -405,6 +407,7 @@ func (s *Sidecar) LinkDown(now Now, node topology.Node) {
 		case c.done || c.target != node:
 		case c.op.Kind == OpPut:
 			s.fail(c, ErrUnknown)
+			s.settled(now, c)
 		case c.op.Kind == OpGet:
 			c.dueAt = now.Mono
 		}

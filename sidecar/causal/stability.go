@@ -1,6 +1,10 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
 
 // Stability holds the vectors SV and RV of every origin (PROTOCOL §4). Entries only grow.
 //
@@ -22,21 +26,26 @@ func NewStability(t *topology.Topology) *Stability {
 // Merge takes over what is newer in entries and reports whether anything was.
 func (s *Stability) Merge(entries []VectorEntry) bool {
 	changed := false
-	for _, e := range entries {
-		if int(e.Origin) >= len(s.sv) {
-			continue
+	for i := range entries {
+		e := &entries[i]
+		for o := int(e.Origin); o <= max(int(e.Origin), int(e.Last)) && o < len(s.sv); o++ {
+			changed = s.merge(o, e) || changed
 		}
-		if e.SV > s.sv[e.Origin] {
-			s.sv[e.Origin], changed = e.SV, true
+	}
+	return changed
+}
+
+func (s *Stability) merge(o int, e *VectorEntry) (changed bool) {
+	if e.SV > s.sv[o] {
+		s.sv[o], changed = e.SV, true
+	}
+	for r := range s.rv {
+		h := e.SV
+		if r < len(e.RV) {
+			h = max(h, e.RV[r])
 		}
-		for r := range s.rv {
-			h := e.SV
-			if r < len(e.RV) {
-				h = max(h, e.RV[r])
-			}
-			if h > s.rv[r][e.Origin] {
-				s.rv[r][e.Origin], changed = h, true
-			}
+		if h > s.rv[r][o] {
+			s.rv[r][o], changed = h, true
 		}
 	}
 	return changed
@@ -51,13 +60,31 @@ func (s *Stability) Entry(o topology.Origin) VectorEntry {
 	return e
 }
 
-// Entries returns what is known of every origin.
-func (s *Stability) Entries() []VectorEntry {
-	all := make([]VectorEntry, 0, len(s.sv)-1)
-	for o := 1; o < len(s.sv); o++ {
-		all = append(all, s.Entry(topology.Origin(o)))
+// Entries returns what is known of every origin of which anything is: one entry for neighbours of which the same is.
+func (s *Stability) Entries() []VectorEntry { return s.between(1, topology.Origin(len(s.sv)-1)) }
+
+// between returns the entries of the origins from first to last.
+func (s *Stability) between(first, last topology.Origin) []VectorEntry {
+	var all []VectorEntry
+	for o := first; o <= last; o++ {
+		e := VectorEntry{Origin: o, SV: s.sv[o]}
+		for o < last && s.alike(o, o+1) {
+			o++
+			e.Last = o
+		}
+		if flat := !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[o] != e.SV }); !flat {
+			e.RV = s.Entry(o).RV
+		} else if e.SV == 0 {
+			continue
+		}
+		all = append(all, e)
 	}
 	return all
+}
+
+// alike reports whether the same is known of two origins.
+func (s *Stability) alike(a, b topology.Origin) bool {
+	return s.sv[a] == s.sv[b] && !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[a] != rv[b] })
 }
 
 // Complete reports whether v is known to be in all rings and out of all caches older than it.

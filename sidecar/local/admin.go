@@ -159,13 +159,16 @@ func (d *Deployment) State() State {
 	st := State{WAN: d.wanState()}
 	d.observer.state(&st)
 	now := time.Now().UnixMilli()
-	for o := 1; o <= d.topo.Origins(); o++ {
-		n := d.topo.CoordinatorOf(topology.Origin(o))
-		os := OriginState{Origin: topology.Origin(o), DC: d.topo.DCs[n.DC].Name, RV: map[string]causal.HLC{}}
+	d.topo.Nodes(func(n topology.Node) {
+		if n.Part != topology.Coordinator {
+			return
+		}
+		o := d.topo.OriginOf(n)
+		os := OriginState{Origin: o, DC: d.topo.DCs[n.DC].Name, RV: map[string]causal.HLC{}}
 		if c := d.parts[n].coordinator; c != nil {
 			os.Up = true
 			c.Machine(func(m *causal.Coordinator) {
-				e := m.Known().Entry(topology.Origin(o))
+				e := m.Known().Entry(o)
 				os.SV, os.SVLagMs = e.SV, now-e.SV.WallMs()
 				for r, h := range e.RV {
 					os.RV[d.topo.Rings[r].Name] = h
@@ -174,7 +177,7 @@ func (d *Deployment) State() State {
 			})
 		}
 		st.Origins = append(st.Origins, os)
-	}
+	})
 	for _, f := range d.fronts {
 		st.DataCenters = append(st.DataCenters, d.dcState(f, now))
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -28,7 +27,6 @@ type Coordinator struct {
 	closing bool
 	ended   chan struct{}
 
-	refusing  atomic.Bool
 	truncated uint64 // of the log; only the writing goroutine uses it
 }
 
@@ -196,24 +194,15 @@ func encode(payloads [][]byte, buf []byte, group []causal.Message) ([][]byte, []
 	return payloads, buf
 }
 
-// Handle takes messages; it is the coordinator's transport.Handler.
-func (c *Coordinator) Handle(batch []causal.Message) {
-	if !c.refusing.Load() {
-		c.Host.Handle(batch)
-		return
-	}
-	for i := range batch {
-		if m := &batch[i]; m.Kind == causal.KindPut {
-			c.net.Send(causal.Message{Kind: causal.KindPutReply, From: c.ID, To: m.From, ID: m.ID, Err: causal.ErrUnavailable})
-			continue
-		}
-		c.Host.Handle(batch[i : i+1])
-	}
-}
+// Refuse lets no further put in, because the coordinator is about to stop: sidecars are told that nothing was written, and go
+// to another one. What was accepted before goes on propagating.
+func (c *Coordinator) Refuse() { c.do(func(causal.Now) { c.m.(*causal.Coordinator).Refuse() }) }
 
-// Refuse lets no further put in, because the coordinator is about to stop: clients are told that nothing was written. What
-// was accepted before goes on propagating.
-func (c *Coordinator) Refuse() { c.refusing.Store(true) }
+// Membership says whether it takes part in the writing of its data centre.
+func (c *Coordinator) Membership() (is causal.Membership) {
+	c.Machine(func(m *causal.Coordinator) { is = m.Membership() })
+	return is
+}
 
 // Drained reports whether everything that was accepted is in every ring.
 func (c *Coordinator) Drained() (drained bool) {
@@ -233,7 +222,7 @@ func (c *Coordinator) fail(err error) {
 	}
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.do(func(now causal.Now) { c.m.(*causal.Coordinator).SetTopology(now, t) })
 }

@@ -84,7 +84,7 @@ func (mm *Middleman) newMover(ctx context.Context, t *topology.Topology) (*causa
 	return causal.NewMover(config), nil
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only. While a change is under way
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only. While a change is under way
 // that does not end here before the next one, the next one is refused.
 func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	mm.mu.Lock()
@@ -99,6 +99,9 @@ func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	}
 	mm.do(func(causal.Now) {
 		mm.shard.mover, mm.o.Config.Topology = mover, t
+		if mm.shard.m != nil {
+			mm.shard.m.SetCoordinators(t)
+		}
 		mm.some.Signal()
 	})
 	return nil

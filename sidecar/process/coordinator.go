@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -51,8 +52,20 @@ func (p *process) startCoordinator() (part, error) {
 func (c *coordinator) host() *node.Host              { return c.c.Host }
 func (c *coordinator) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinator) linkDown(topology.Node)        {}
-func (c *coordinator) ready() error                  { return nil } // it would have ended if its log had failed
 func (c *coordinator) close() error                  { return nil }
+
+// ready: it would have ended if its log had failed.
+func (c *coordinator) ready() error {
+	switch c.c.Membership() {
+	case causal.Joining:
+		return errors.New("joining: the first coordinator of the data centre has not let it in yet; see to it that it runs, and has this topology")
+	case causal.Leaving:
+		return errors.New("leaving: the topology does not count it any more, and it goes when all that it has taken is in every ring")
+	case causal.Left:
+		return errors.New("left: the topology does not count it any more, and nothing is left of it; it can be stopped")
+	}
+	return nil
+}
 
 // setTopology also leaves the epoch beside the log: no later start may go by an older one.
 func (c *coordinator) setTopology(t *topology.Topology) error {

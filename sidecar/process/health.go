@@ -37,6 +37,8 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 	// Shards says what a middleman does for a change of shards: see node.Middleman.Change.
 	Shards string `json:"shards,omitempty"`
+	// Membership says whether a coordinator takes part in the writing of its data centre: joining, serving, leaving or left.
+	Membership string `json:"membership,omitempty"`
 	// RingsBefore are the rings that a coordinator still uses as before a change of shards.
 	RingsBefore []string `json:"ringsBefore,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes wait for a restart.
@@ -140,6 +142,7 @@ func (h *health) readiness() Readiness {
 	case *middleman:
 		r.Shards, _, _ = part.m.Change()
 	case *coordinator:
+		r.Membership = part.c.Membership().String()
 		before := part.c.Before()
 		for i, ring := range p.topo().Rings {
 			if before.Has(topology.RingID(i)) {

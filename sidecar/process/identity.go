@@ -56,7 +56,7 @@ func (id identity) follows(before identity) error {
 	case id.Epoch == before.Epoch && id.Layout != before.Layout:
 		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
 	case id.Origin != before.Origin:
-		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; add data centres and coordinators only behind the others", before.Origin, id.Origin)
+		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; add data centres only behind the others", before.Origin, id.Origin)
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func TestACoordinatorGoesOnOnlyWithItsOwnLog(t *testing.T) {
 		"belongs to coordinator 0 of eu":     {twoShards, topology.Node{Part: topology.Coordinator}},
 		"topology epoch 5":                   {strings.Replace(twoShards, "epoch: 5", "epoch: 4", 1), coordinatorEU},
 		"another topology of the same epoch": {strings.Replace(twoShards, "name: one", "name: uno", 1), coordinatorEU},
-		"origin 2": {`{epoch: 6, dataCenters: [{name: us, coordinators: 2}, {name: eu, shards: 2}],
-			rings: [{name: one, dataCenters: [us, eu]}]}`, coordinatorEU},
+		"origin 17": {`{epoch: 6, dataCenters: [{name: eu, shards: 2}, {name: us}],
+			rings: [{name: one, dataCenters: [eu, us]}]}`, topology.Node{Part: topology.Coordinator}},
 	} {
 		err := identityOf(topologyOf(t, c.text), c.node).checkDir(dir)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {

@@ -52,7 +52,7 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown says that what is under way to a node will not be answered.
 	linkDown(n topology.Node)
-	// setTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+	// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 	setTopology(t *topology.Topology) error
 	// ready says why the part cannot do its work now, or nil.
 	ready() error
@@ -123,7 +123,7 @@ func newProcess(o Options) *process {
 // topo returns the topology in use.
 func (p *process) topo() *topology.Topology { return p.inUse.Load() }
 
-// setTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (p *process) setTopology(t *topology.Topology) error {
 	r := p.running()
 	if r == nil {

@@ -24,7 +24,7 @@ type change struct {
 	topology, addresses, level bool
 }
 
-// compare decides what to do about next while old is in use. Numbers of shards and caches may change while everything runs. Addresses
+// compare decides what to do about next while old is in use. Numbers of parts may change while everything runs. Addresses
 // belong to a topology, so nothing is taken over from a file whose topology has changed in any other way.
 func compare(old, next *Settings) change {
 	was, is := old.Topology, next.Topology
@@ -48,10 +48,11 @@ func compare(old, next *Settings) change {
 	return c
 }
 
-// onlyNumbers reports whether two topologies differ in nothing but numbers of shards and caches, and the epoch.
+// onlyNumbers reports whether two topologies differ in nothing but numbers of parts, and the epoch.
 func onlyNumbers(a, b *topology.Topology) bool {
 	same := func(x, y topology.DataCenter) bool {
 		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
+		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
 		return x == y
 	}
 	return slices.EqualFunc(a.DCs, b.DCs, same) && reflect.DeepEqual(a.Rings, b.Rings) && reflect.DeepEqual(a.RTT, b.RTT)

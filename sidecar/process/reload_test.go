@@ -32,8 +32,10 @@ func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
 		"another layout, same epoch":     {text: replace("america", "north-america"), refused: "its epoch is still 3"},
 		"a higher epoch and an address":  {text: replace("epoch: 3", "epoch: 4", "10.1.0.1", "10.1.0.9"), topology: true, addresses: true},
 		"a higher epoch, another layout": {text: replace("epoch: 3", "epoch: 4", "america", "north-america"), restart: []string{"topology (epoch 4, in use is 3)"}},
-		"latencies":                      {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
-		"binding and session":            {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
+		"a coordinator that leaves": {text: replace("epoch: 3", "epoch: 4", "{name: us}", "{name: us, coordinatorsBefore: 2}", `["10.1.0.1:7400"]`, `["10.1.0.1:7400", "10.1.0.4:7400"]`),
+			topology: true, addresses: true},
+		"latencies":           {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
+		"binding and session": {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
 	} {
 		got := compare(old, mustLoad(t, c.text, topology.Coordinator))
 		if c.refused != "" {

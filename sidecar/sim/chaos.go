@@ -159,12 +159,30 @@ func (c *chaos) crashLate(int64) {
 
 // crashStaged restarts a middleman whose storage is slow, and cuts it off from a coordinator.
 func (c *chaos) crashStaged(while int64) {
-	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
+	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyWriter()
 	mm.disk.slow, mm.disk.slowTil = int64(100*time.Millisecond), c.w.now+int64(time.Second)
 	c.later(int64(50*time.Millisecond)+c.w.rng.Int64N(int64(300*time.Millisecond)), func() {
-		c.cutPair(cc, mm, while)
+		for _, n := range c.byPart[topology.Coordinator] { // it hears the leader at once, and the others late
+			if n == cc || cc.id.Index > 0 && n.id.DC == cc.id.DC && n.id.Index > 0 {
+				c.cutPair(n, mm, while)
+			}
+		}
 		c.crashNode(mm, CrashStaged, int64(time.Millisecond))
 	})
+}
+
+// anyWriter draws a coordinator, more often than not one that has something under way.
+func (c *chaos) anyWriter() *node {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	for range 3 {
+		if m, ok := n.m.(*causal.Coordinator); ok {
+			if writes, _ := m.Pending(); writes > 0 {
+				break
+			}
+		}
+		n = c.anyOf(c.byPart[topology.Coordinator])
+	}
+	return n
 }
 
 // cachePair draws a cache and a middleman, of the same DC more often than not, since there a cache mostly reads.

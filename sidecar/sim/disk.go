@@ -33,6 +33,8 @@ type disk struct {
 	slowTil int64
 }
 
+func newDisk() *disk { return &disk{records: map[string]causal.Record{}, firstIndex: 1} }
+
 // storageWrite is a write that storage has not acknowledged.
 type storageWrite struct {
 	op   causal.StorageOp

@@ -8,6 +8,12 @@ import (
 
 // caughtBy names, for every rule of the protocol that can be broken, the profile that notices soonest.
 var caughtBy = map[causal.Fault]string{
+	causal.VouchInUse:               "writers",
+	causal.ForgetTerms:              "writers",
+	causal.LeaveAnyTerm:             "writers",
+	causal.JoinBelow:                "writers",
+	causal.LeaveUndrained:           "writers",
+	causal.SyncInUse:                "restarts",
 	causal.SkipDeps:                 "overlap",
 	causal.PropagateBeforeDurable:   "crash",
 	causal.SVEarly:                  "mixed",

@@ -94,6 +94,10 @@ func (n *network) transmit(m causal.Message) {
 			return
 		}
 	}
+	if w.set.BreakLinks > 0 && m.Kind == causal.KindTerm && w.rng.IntN(4) > 0 { // there are few, and an old one is dangerous
+		w.events.push(event{at: at + w.rng.Int64N(int64(2*time.Second)), msg: &delivery{msg: m, life: to.life}})
+		w.harm(Duplicate)
+	}
 	at = max(at, l.lastAt)
 	l.lastAt = at
 	w.events.push(event{at: at, msg: &delivery{msg: m, life: to.life}})

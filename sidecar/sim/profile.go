@@ -26,9 +26,9 @@ type plan struct {
 	harmEach time.Duration
 	harms    weights
 	length   time.Duration
-	// reshapeEach is how often something is done about the numbers of shards, about; 0: they stay.
-	reshapeEach   time.Duration
-	reshapeCaches bool // it is about caches instead
+	// reshapeEach is how often something is done about the numbers of what reshapes names, about; 0: they stay.
+	reshapeEach time.Duration
+	reshapes    changing
 }
 
 // mix is the share of each operation, in percent; the rest are gets.
@@ -54,6 +54,7 @@ var profiles = []Profile{
 	{"karma", "without some of what goes beyond Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"reshapes", "the numbers of shards change, one change after the other, while parts crash and messages come late", reshapes},
 	{"recaches", "the numbers of caches change, and sidecars hear of it late", recaches},
+	{"writers", "the numbers of coordinators change, while clocks are wrong and leaders, who come and who leave crash", writers},
 	{"contention", "no faults but links that break: many sessions hammer one or two keys", contention},
 }
 
@@ -164,6 +165,9 @@ func overlap(p *plan, rng *rand.Rand) {
 func restarts(p *plan, rng *rand.Rand) {
 	overlap(p, rng)
 	p.shape.shards = span{1, 3}
+	if rng.IntN(2) == 0 {
+		p.sessions, p.shape.coordinators = span{2, 2}, span{2, 3}
+	}
 	p.harms = weights{WriteCut: 2, CrashStaged: 3}
 }
 
@@ -224,13 +228,37 @@ func reshapes(p *plan, rng *rand.Rand) {
 
 func recaches(p *plan, rng *rand.Rand) {
 	cacheHeavy(p, rng)
-	p.reshapeEach, p.reshapeCaches = ms(20, 300, rng), true
+	p.reshapeEach, p.reshapes = ms(20, 300, rng), caches
 	p.shape.caches = span{1, 3}
 	p.set.Snapshot = p.set.Snapshot && rng.IntN(2) == 0
 	p.think = ms(2, 15, rng)
 	if rng.IntN(3) > 0 {
 		p.harmEach = 0
 	}
+}
+
+func writers(p *plan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing = span{2, 2}, span{1, 1 + rng.IntN(2)}
+	p.shape.rttMs = span{1, 10 + rng.IntN(60)}
+	p.keys, p.think, p.length = 2+rng.IntN(8), ms(2, 40, rng), ms(2000, 6000, rng)
+	p.mix = mix{put: 25 + rng.IntN(45), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(6)}
+	p.procs = span{1, 3}
+	p.reshapeEach, p.harmEach = ms(20, 600, rng), ms(40, 500, rng)
+	p.harms = weights{CrashLate: 3, Crash: 3, CrashDirty: 2, ClockJump: 3, WriteCut: 3, CrashStaged: 3, Slow: 4, Cut: 1, Isolate: 1}
+	switch rng.IntN(5) {
+	case 0: // so little to do that sessions do not bring a clock forward
+		p.think, p.length = ms(100, 900, rng), ms(4000, 9000, rng)
+	case 1: // what is said comes late and twice, and things change fast
+		p.set.BreakLinks, p.reshapeEach = 250<<rng.IntN(4), ms(10, 50, rng)
+		p.harmEach, p.harms = ms(100, 400, rng), weights{WriteCut: 6, Congest: 1}
+		p.keys, p.think, p.length = 2+rng.IntN(4), ms(2, 15, rng), ms(5000, 8000, rng)
+	case 2: // who leaves is cut off from those that lack something
+		p.reshapeEach, p.harmEach, p.harms = ms(20, 100, rng), ms(30, 150, rng), weights{WriteCut: 6, Isolate: 1, Cut: 1}
+	case 3:
+		restarts(p, rng)
+	}
+	p.sessions, p.shape.coordinators = span{2, 4}, span{2, 3}
+	p.reshapes = coordinators
 }
 
 func contention(p *plan, rng *rand.Rand) {

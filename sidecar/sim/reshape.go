@@ -7,21 +7,30 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// reshape changes the numbers of shards and caches of a deployment while it runs, one change after the other, as an operator does: it
+// reshape changes the numbers of shards, caches and coordinators of a deployment while it runs, one change after the other, as an operator does: it
 // tells everybody of the change, each in his own time, waits until all middlemen have gone over, and tells everybody that
 // it is over; those that have left are stopped for good then.
 type reshape struct {
 	w       *World
 	c       *chaos
 	every   time.Duration
-	caches  bool // it is about caches
+	what    changing
 	stopped bool
 	told    map[*node]bool // of what is current
 	under   bool           // a change is under way
 }
 
-func newReshape(w *World, c *chaos, every time.Duration, caches bool) *reshape {
-	r := &reshape{w: w, c: c, every: every, caches: caches}
+// changing is whose number changes.
+type changing uint8
+
+const (
+	shards changing = iota
+	caches
+	coordinators // and now and then shards
+)
+
+func newReshape(w *World, c *chaos, every time.Duration, what changing) *reshape {
+	r := &reshape{w: w, c: c, every: every, what: what}
 	if every > 0 {
 		w.after(w.rng.Int64N(int64(every)), r.turn)
 	}
@@ -39,9 +48,15 @@ func (r *reshape) turn() {
 		return
 	default:
 		dc := topology.DC(w.rng.IntN(len(w.topo.DCs)))
-		if r.caches {
+		switch {
+		case r.what == caches:
 			r.beginCaches(dc, 1+w.rng.IntN(3))
-		} else {
+		case r.what == coordinators && w.rng.IntN(4) > 0:
+			if w.rng.IntN(2) == 0 {
+				dc = 0 // to and fro
+			}
+			r.beginCoordinators(dc, 1+w.rng.IntN(3))
+		default:
 			change := map[topology.DC]int{dc: 1 + w.rng.IntN(3)}
 			for other := range w.topo.DCs { // and of others at the same time
 				if w.rng.IntN(3) == 0 {
@@ -69,6 +84,12 @@ func (r *reshape) settled() bool {
 			continue
 		}
 		if n.topo != r.w.topo || n.id.Part == topology.Middleman && (!n.up() || n.mover != nil && !n.mover.Done()) {
+			return false
+		}
+		if n.id.Part != topology.Coordinator {
+			continue
+		}
+		if c, ok := n.m.(*causal.Coordinator); !ok || c.Membership() != causal.Serving && c.Membership() != causal.Left {
 			return false
 		}
 	}
@@ -108,12 +129,34 @@ func (r *reshape) beginCaches(dc topology.DC, caches int) {
 	}
 }
 
-// join starts a middleman or a cache; a middleman that was here before has its old disk.
+// beginCoordinators changes the number of coordinators of a data centre.
+func (r *reshape) beginCoordinators(dc topology.DC, n int) {
+	t := r.w.topo
+	was := t.DCs[dc].Coordinators
+	dcs := append([]topology.DataCenter(nil), t.DCs...)
+	if dcs[dc].Coordinators = n; n < was {
+		dcs[dc].CoordinatorsBefore = was
+	}
+	r.under = true
+	r.spread(dcs)
+	for i := was; i < n; i++ {
+		id := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)}
+		if old := r.w.nodes[id]; old != nil && r.w.rng.IntN(4) > 0 {
+			old.disk = newDisk() // it has left its old one
+		}
+		r.join(id)
+	}
+}
+
+// join starts a node; one that was here before has its old disk.
 func (r *reshape) join(id topology.Node) {
 	n := r.w.nodes[id]
 	if n == nil {
 		n = r.w.add(id)
 		r.c.adopt(n)
+	}
+	if id.Part == topology.Coordinator && !r.w.set.Quiet {
+		n.skewMs = r.w.rng.Int64N(2000) - 1900
 	}
 	n.gone, n.topo = false, r.w.topo
 	r.w.restart(n)
@@ -123,11 +166,13 @@ func (r *reshape) join(id topology.Node) {
 func (r *reshape) finish() {
 	dcs := append([]topology.DataCenter(nil), r.w.topo.DCs...)
 	for i := range dcs {
-		dcs[i].ShardsBefore = 0
+		dcs[i].ShardsBefore, dcs[i].CoordinatorsBefore = 0, 0
 	}
 	r.under = false
 	for _, n := range r.w.order {
-		tooMany := n.id.Part == topology.Cache && n.id.Index >= uint64(r.w.topo.DCs[n.id.DC].Caches)
+		dc := &r.w.topo.DCs[n.id.DC]
+		tooMany := n.id.Part == topology.Cache && n.id.Index >= uint64(dc.Caches) ||
+			n.id.Part == topology.Coordinator && n.id.Index >= uint64(dc.Coordinators)
 		if n.mover != nil && n.mover.Gone() || tooMany {
 			r.w.crash(n)
 			n.gone = true
@@ -178,5 +223,8 @@ func (r *reshape) tell(n *node) {
 	if n.id.Part == topology.Middleman && n.up() {
 		r.w.startMover(n)
 		r.w.serve(n)
+		if m, ok := n.m.(*causal.Middleman); ok {
+			m.SetCoordinators(n.topo)
+		}
 	}
 }

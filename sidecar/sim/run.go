@@ -36,7 +36,7 @@ func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker)
 	wl.clients(rng, &pl)
 	c := newChaos(w, pl.harmEach, pl.harms)
 	c.start()
-	wl.reshape = newReshape(w, c, pl.reshapeEach, pl.reshapeCaches)
+	wl.reshape = newReshape(w, c, pl.reshapeEach, pl.reshapes)
 	for _, p := range wl.procs {
 		p.start()
 	}

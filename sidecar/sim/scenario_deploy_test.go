@@ -19,6 +19,7 @@ import (
 //	key x use1 euw1/1        x is a key that use1 owns in its ring, and shard 1 of euw1 in its
 //	key x use1+              x is a key that one more shard of use1 would own
 //	session alice use1       a session with a sidecar of its own
+//	session alice use1 1     one whose puts go to coordinator 1, if there are two or three
 //	process alice2 alice     one more connection of a session
 func init() {
 	verbs["ring"] = (*scenario).ring
@@ -190,7 +191,15 @@ func (s *scenario) session(args []string) (string, error) {
 		return "", err
 	}
 	id := uint64(len(s.sessions) + 1)
-	sidecar := s.world.AddSidecar(dc, id, s.load.results)
+	index := id
+	if len(args) > 2 {
+		through, err := strconv.ParseUint(args[2], 10, 64)
+		if err != nil {
+			return "", err
+		}
+		index = 101*id + through // with the id of the session that is 0 modulo 2 and 3, and this
+	}
+	sidecar := s.world.AddSidecar(dc, index, s.load.results)
 	s.world.do(sidecar, func(m machine, _ causal.Now) { m.(*causal.Sidecar).Open(id) })
 	s.sessions[args[0]] = &process{w: s.load, session: args[0], name: args[0], id: id, sidecar: sidecar, stopped: true}
 	s.world.Run(100*time.Millisecond, nil) // it has the vectors

@@ -28,8 +28,19 @@ func (s *scenario) advanceBy(d time.Duration) error {
 	return nil
 }
 
-func (s *scenario) shards(args []string) (string, error) {
+// changes gets ready for changes of the deployment.
+func (s *scenario) changes() error {
 	if err := s.start(); err != nil {
+		return err
+	}
+	if s.reshape == nil {
+		s.reshape = &reshape{w: s.world, c: &chaos{w: s.world}}
+	}
+	return nil
+}
+
+func (s *scenario) shards(args []string) (string, error) {
+	if err := s.changes(); err != nil {
 		return "", err
 	}
 	dc, err := s.dc(args[0])
@@ -40,16 +51,13 @@ func (s *scenario) shards(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s.reshape == nil {
-		s.reshape = &reshape{w: s.world, c: &chaos{w: s.world}}
-	}
 	s.reshape.begin(map[topology.DC]int{dc: n})
 	return "", nil
 }
 
 func (s *scenario) moved([]string) (string, error) {
 	if !s.world.Run(20*time.Second, s.reshape.settled) {
-		return "", fmt.Errorf("not within 20s: %s", s.shardStates())
+		return "", fmt.Errorf("not within 20s: %s; %s", s.shardStates(), s.coordinatorStates())
 	}
 	return "", nil
 }

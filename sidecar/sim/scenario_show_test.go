@@ -51,6 +51,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.showSession(s.sessions[args[1]]), nil
 	case args[0] == "pending":
 		return s.showPending(), nil
+	case args[0] == "coordinators":
+		return s.coordinatorStates(), nil
 	case args[0] == "shards":
 		return s.shardStates(), nil
 	case args[0] == "cache" && len(args) == 2:

@@ -102,7 +102,7 @@ func (w *World) add(id topology.Node) *node {
 		n.drift = (w.rng.Float64() - 0.5) * 0.01
 	}
 	if id.Part == topology.Coordinator || id.Part == topology.Middleman {
-		n.disk = &disk{records: map[string]causal.Record{}, firstIndex: 1}
+		n.disk = newDisk()
 	}
 	w.nodes[id] = n
 	w.order = append(w.order, n)

@@ -23,8 +23,11 @@ type File struct {
 type FileDataCenter struct {
 	Name         string `json:"name"`
 	Coordinators *int   `json:"coordinators,omitempty"`
-	Caches       *int   `json:"caches,omitempty"`
-	Shards       *int   `json:"shards,omitempty"`
+	// CoordinatorsBefore is the number of coordinators before some began to leave. It is to stay until they have left; left out,
+	// none leaves.
+	CoordinatorsBefore *int `json:"coordinatorsBefore,omitempty"`
+	Caches             *int `json:"caches,omitempty"`
+	Shards             *int `json:"shards,omitempty"`
 	// ShardsBefore is the number of shards before the change that is under way. It is to stay until every middleman of the
 	// ring has gone over to the new number; left out, there is no change.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
@@ -77,9 +80,16 @@ func (f *File) Topology() (*Topology, error) {
 	for i, d := range f.DataCenters {
 		index[d.Name] = DC(i)
 		dcs[i] = DataCenter{Name: d.Name, Coordinators: orOne(d.Coordinators), Caches: orOne(d.Caches), Shards: orOne(d.Shards)}
-		if d.ShardsBefore != nil {
-			if dcs[i].ShardsBefore = *d.ShardsBefore; dcs[i].ShardsBefore < 1 {
-				return nil, fmt.Errorf("data centre %q: shardsBefore is %d; it must be at least 1, or left out", d.Name, *d.ShardsBefore)
+		for _, b := range []struct {
+			name string
+			from *int
+			to   *int
+		}{{"shardsBefore", d.ShardsBefore, &dcs[i].ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore, &dcs[i].CoordinatorsBefore}} {
+			if b.from == nil {
+				continue
+			}
+			if *b.to = *b.from; *b.to < 1 {
+				return nil, fmt.Errorf("data centre %q: %s is %d; it must be at least 1, or left out", d.Name, b.name, *b.to)
 			}
 		}
 	}

@@ -29,10 +29,14 @@ type RingID uint8
 // NoRing stands for "no particular ring".
 const NoRing RingID = 255
 
+// MaxCoordinators bounds the coordinators of one data centre: each that there may be has its number of an origin.
+const MaxCoordinators = 16
+
 // Slot is a hash slot, 0 to Slots-1.
 type Slot uint16
 
-// Origin numbers the coordinator that wrote a version; 0 is no origin. Origins are dense, so vectors are slices.
+// Origin numbers the coordinator that wrote a version; 0 is no origin. Every coordinator that a data centre may have has one,
+// so that a vector is a slice, and coordinators come and go without changing anybody's number.
 type Origin uint32
 
 // Part is what a node does.
@@ -95,14 +99,19 @@ type DataCenter struct {
 	Name         string
 	Ring         RingID
 	Coordinators int
-	Caches       int
-	Shards       int
+	// CoordinatorsBefore is the number of coordinators before some of them began to leave; 0 is none.
+	CoordinatorsBefore int
+	Caches             int
+	Shards             int
 	// ShardsBefore is the number of shards before the change that is under way; 0 is none.
 	ShardsBefore int
 }
 
 // Middlemen returns how many middlemen run in the DC: while its shards change, those that leave and those that come.
 func (d *DataCenter) Middlemen() int { return max(d.Shards, d.ShardsBefore) }
+
+// Writers returns how many coordinators run in the DC, those that leave among them.
+func (d *DataCenter) Writers() int { return max(d.Coordinators, d.CoordinatorsBefore) }
 
 func (d *DataCenter) shards(before bool) int {
 	if before && d.ShardsBefore > 0 {
@@ -125,12 +134,10 @@ type Topology struct {
 	// RTT[a][b] is the round-trip time between two DCs, in milliseconds, as declared. It is only the first guess of the probes.
 	RTT [][]float64
 
-	owners      [][]Node // ring -> slot -> middleman
-	members     [][]Node // ring -> the middlemen that own slots in it
-	maps        []MapID  // ring -> which of all possible owners these are
-	before      RingSet  // rings with the owners of before the change
-	firstOrigin []Origin // DC -> origin of its coordinator 0
-	origins     int
+	owners  [][]Node // ring -> slot -> middleman
+	members [][]Node // ring -> the middlemen that own slots in it
+	maps    []MapID  // ring -> which of all possible owners these are
+	before  RingSet  // rings with the owners of before the change
 }
 
 // New checks dcs and rings and computes the slot map. RTT may be nil (all zero).
@@ -145,12 +152,6 @@ func New(epoch uint64, dcs []DataCenter, rings []Ring, rtt [][]float64) (*Topolo
 			t.RTT[i] = make([]float64, len(dcs))
 		}
 	}
-	next := Origin(1)
-	for _, dc := range dcs {
-		t.firstOrigin = append(t.firstOrigin, next)
-		next += Origin(dc.Coordinators)
-	}
-	t.origins = int(next) - 1
 	for r := range rings {
 		t.place(RingID(r), false)
 	}
@@ -171,8 +172,10 @@ func (t *Topology) check() error {
 			return fmt.Errorf("data centre %d has no name", i)
 		case names[dc.Name]:
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
-		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0:
-			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches and shardsBefore at least 0", dc.Name)
+		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
+			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
+		case dc.Writers() > MaxCoordinators:
+			return fmt.Errorf("data centre %q: %d coordinators; at most %d are possible", dc.Name, dc.Writers(), MaxCoordinators)
 		}
 		names[dc.Name] = true
 	}
@@ -250,20 +253,15 @@ func (t *Topology) AllRings() RingSet {
 	return 1<<len(t.Rings) - 1
 }
 
-// Origins returns the number of origins: 1 to Origins() are in use.
-func (t *Topology) Origins() int { return t.origins }
+// Origins returns the number of origins that there may be: 1 to Origins().
+func (t *Topology) Origins() int { return len(t.DCs) * MaxCoordinators }
 
 // OriginOf returns the origin number of a coordinator.
-func (t *Topology) OriginOf(n Node) Origin { return t.firstOrigin[n.DC] + Origin(n.Index) }
+func (t *Topology) OriginOf(n Node) Origin { return Origin(n.DC)*MaxCoordinators + Origin(n.Index) + 1 }
 
 // CoordinatorOf is the inverse of OriginOf.
 func (t *Topology) CoordinatorOf(o Origin) Node {
-	for dc := len(t.DCs) - 1; dc >= 0; dc-- {
-		if o >= t.firstOrigin[dc] {
-			return Node{DC: DC(dc), Part: Coordinator, Index: uint64(o - t.firstOrigin[dc])}
-		}
-	}
-	return Node{}
+	return Node{DC: DC((o - 1) / MaxCoordinators), Part: Coordinator, Index: uint64((o - 1) % MaxCoordinators)}
 }
 
 // Leader returns the node that exchanges the stability vectors of a DC with the other DCs.
@@ -294,7 +292,7 @@ func (t *Topology) Nodes(f func(Node)) {
 		for _, p := range []struct {
 			part Part
 			n    int
-		}{{Coordinator, dc.Coordinators}, {Middleman, dc.Middlemen()}, {Cache, dc.Caches}} {
+		}{{Coordinator, dc.Writers()}, {Middleman, dc.Middlemen()}, {Cache, dc.Caches}} {
 			for j := range p.n {
 				f(Node{DC: DC(i), Part: p.part, Index: uint64(j)})
 			}

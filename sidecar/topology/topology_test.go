@@ -66,8 +66,23 @@ func TestOriginsAndCoordinatorsNameEachOther(t *testing.T) {
 			t.Errorf("origin %d is %v, which is origin %d", o, topo.CoordinatorOf(o), back)
 		}
 	}
-	if topo.Origins() != 5 {
-		t.Errorf("%d origins, want 5", topo.Origins())
+	if want := 2 * MaxCoordinators; topo.Origins() != want {
+		t.Errorf("%d origins, want %d", topo.Origins(), want)
+	}
+}
+
+func TestTheOriginOfACoordinatorStaysWhateverComesAndGoes(t *testing.T) {
+	b2 := Node{DC: 1, Part: Coordinator, Index: 2}
+	var before Origin
+	for i, n := range []int{1, 3, MaxCoordinators} {
+		topo, err := New(1, []DataCenter{{Name: "a", Coordinators: n, Shards: 1}, {Name: "b", Coordinators: n, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := topo.OriginOf(b2); i > 0 && o != before {
+			t.Errorf("with %d coordinators %v is origin %d, and before it was %d", n, b2, o, before)
+		}
+		before = topo.OriginOf(b2)
 	}
 }
 

@@ -226,6 +226,8 @@ func (c *cursor) vector() (e causal.VectorEntry) {
 		switch in.num {
 		case fVectorOrigin:
 			e.Origin = topology.Origin(in.uint(math.MaxUint32))
+		case fVectorLast:
+			e.Last = topology.Origin(in.uint(math.MaxUint32))
 		case fVectorSV:
 			e.SV = causal.HLC(in.fixed())
 		case fVectorRV:

@@ -175,7 +175,7 @@ func appendDep(dst []byte, d *causal.Dep) []byte {
 }
 
 func appendVector(dst []byte, e *causal.VectorEntry) []byte {
-	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV))
+	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last))
 	if n := len(e.RV); n > 0 {
 		size += 1 + protowire.SizeBytes(8*n)
 	}
@@ -190,7 +190,7 @@ func appendVector(dst []byte, e *causal.VectorEntry) []byte {
 			dst = protowire.AppendFixed64(dst, uint64(h))
 		}
 	}
-	return dst
+	return appendUint(dst, fVectorLast, uint64(e.Last))
 }
 
 func appendUint(dst []byte, num protowire.Number, v uint64) []byte {

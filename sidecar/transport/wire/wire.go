@@ -75,6 +75,7 @@ const (
 	fVectorOrigin = 1
 	fVectorSV     = 2
 	fVectorRV     = 3
+	fVectorLast   = 4
 
 	fMovedKey    = 1
 	fMovedRecord = 2
