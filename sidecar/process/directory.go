@@ -26,7 +26,7 @@ func directory(t *topology.Topology, all map[string]Addresses, f *faults) map[to
 			addrs []string
 			want  int
 		}{
-			{"coordinators", topology.Coordinator, a.Coordinators, dc.Coordinators},
+			{"coordinators", topology.Coordinator, a.Coordinators, max(dc.Coordinators, dc.CoordinatorsBefore)},
 			{"middlemen", topology.Middleman, a.Middlemen, dc.Middlemen()},
 			{"caches", topology.Cache, a.Caches, dc.Caches},
 		} {

@@ -25,6 +25,9 @@ type FileDataCenter struct {
 	Coordinators *int   `json:"coordinators,omitempty"`
 	Caches       *int   `json:"caches,omitempty"`
 	Shards       *int   `json:"shards,omitempty"`
+	// CoordinatorsBefore is the greater number of coordinators before the change that is under way. It is to stay until those that
+	// leave have left; left out, there is no change.
+	CoordinatorsBefore *int `json:"coordinatorsBefore,omitempty"`
 	// ShardsBefore is the number of shards before the change that is under way. It is to stay until every middleman of the
 	// ring has gone over to the new number; left out, there is no change.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
@@ -77,6 +80,11 @@ func (f *File) Topology() (*Topology, error) {
 	for i, d := range f.DataCenters {
 		index[d.Name] = DC(i)
 		dcs[i] = DataCenter{Name: d.Name, Coordinators: orOne(d.Coordinators), Caches: orOne(d.Caches), Shards: orOne(d.Shards)}
+		if d.CoordinatorsBefore != nil {
+			if dcs[i].CoordinatorsBefore = *d.CoordinatorsBefore; dcs[i].CoordinatorsBefore <= dcs[i].Coordinators {
+				return nil, fmt.Errorf("data centre %q: coordinatorsBefore is %d; it must be greater than coordinators, or left out", d.Name, *d.CoordinatorsBefore)
+			}
+		}
 		if d.ShardsBefore != nil {
 			if dcs[i].ShardsBefore = *d.ShardsBefore; dcs[i].ShardsBefore < 1 {
 				return nil, fmt.Errorf("data centre %q: shardsBefore is %d; it must be at least 1, or left out", d.Name, *d.ShardsBefore)

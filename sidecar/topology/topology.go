@@ -20,6 +20,9 @@ const MaxRings = 64
 // MaxDCs bounds the data centres of one deployment, because the set of those that hold a copy is one machine word.
 const MaxDCs = 64
 
+// MaxCoordinators bounds the coordinators of one data centre.
+const MaxCoordinators = 16
+
 // DC is a data centre: its index in Topology.DCs.
 type DC uint16
 
@@ -95,8 +98,10 @@ type DataCenter struct {
 	Name         string
 	Ring         RingID
 	Coordinators int
-	Caches       int
-	Shards       int
+	// CoordinatorsBefore is the greater number of coordinators before the change that is under way; 0 is none.
+	CoordinatorsBefore int
+	Caches             int
+	Shards             int
 	// ShardsBefore is the number of shards before the change that is under way; 0 is none.
 	ShardsBefore int
 }
@@ -171,6 +176,8 @@ func (t *Topology) check() error {
 			return fmt.Errorf("data centre %d has no name", i)
 		case names[dc.Name]:
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
+		case max(dc.Coordinators, dc.CoordinatorsBefore) > MaxCoordinators:
+			return fmt.Errorf("data centre %q: it has more than %d coordinators; give fewer", dc.Name, MaxCoordinators)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0:
 			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches and shardsBefore at least 0", dc.Name)
 		}
