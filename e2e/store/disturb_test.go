@@ -20,6 +20,7 @@ func (j *journey) disturb(u user) {
 		{"all pods restart, one after the other", rollingUpdate},
 		{"volumes grow", growVolumes},
 		{"shards come and go", reshard},
+		{"coordinators come and go", regroup},
 		{"another version of the operator restarts nothing", upgradeOperator},
 	} {
 		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do) }) {
