@@ -48,9 +48,9 @@ func regroup(f, asked *topology.File) {
 	}
 }
 
-// leave says whether coordinators leave data centres of this region. What the layout says of others stays until the spec has another
+// parting says whether coordinators leave data centres of this region. What the layout says of others stays until the spec has another
 // number for them: nobody here can ask, and all that it does is that one which has not left there yet is answered here.
-func leave(in Observed, f *topology.File) bool {
+func parting(in Observed, f *topology.File) bool {
 	return slices.ContainsFunc(f.DataCenters, func(dc topology.FileDataCenter) bool {
 		return dc.CoordinatorsBefore != nil && runs(in, dc.Name)
 	})

@@ -23,7 +23,7 @@ func follow(in Observed, was, next *topology.File) (Regroup, Reshape) {
 	var r Regroup
 	var s Reshape
 	switch {
-	case leave(in, next) || changing(next.DataCenters):
+	case parting(in, next) || changing(next.DataCenters):
 		r.Lacking, s.Lacking = part(in, next), settle(in, next)
 	case moreOrFewer(next, &asked):
 		if r.Waiting = unsettled(in, next); r.Waiting == "" {

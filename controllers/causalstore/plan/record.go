@@ -167,9 +167,10 @@ func (b *builder) next(in Observed) error {
 // sameButNumbers says whether running parts take over the one layout after the other.
 func sameButNumbers(a, b *topology.File) bool {
 	bare := func(f topology.File) topology.File {
-		f.Epoch, f.DataCenters = 0, slices.Clone(f.DataCenters) // which have nothing but numbers beside their names
+		f.Epoch, f.DataCenters = 0, slices.Clone(f.DataCenters)
 		for i := range f.DataCenters {
-			f.DataCenters[i] = topology.FileDataCenter{Name: f.DataCenters[i].Name}
+			dc := &f.DataCenters[i]
+			dc.Coordinators, dc.CoordinatorsBefore, dc.Shards, dc.ShardsBefore, dc.Caches = nil, nil, nil, nil, nil
 		}
 		return f
 	}
