@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -210,6 +211,14 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	old.Data["epoch"], old.Data["since"] = "4", ""
 	if got, err := plan.ReadRecord(old); err != nil || got.Since != 4 {
 		t.Errorf("a record of before shards could change: %+v (%v), want since 4, and no restarts", got, err)
+	}
+	delete(old.Data, "served.json")
+	if got, err := plan.ReadRecord(old); err != nil || got.Serving("us-east-1") != 2 {
+		t.Errorf("a record of before coordinators could change: %+v (%v), want that both of them have served", got, err)
+	}
+	old.Data["served.json"] = "some"
+	if _, err := plan.ReadRecord(old); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a record with nonsense in it: %v", err)
 	}
 	last, err := got.Last()
 	if err != nil || last.DataCenters[0].Name != "us-east-1" {
