@@ -45,8 +45,6 @@ func sameRings(a, b []Ring) bool {
 func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
 	p.unless(d.Region == old.Region,
 		"spec.dataCenters: region of %s cannot be changed, since its volumes are there; set it back to %s", d.Name, old.Region)
-	p.unless(d.Coordinators.Replicas == old.Coordinators.Replicas,
-		"coordinators.replicas: it cannot be changed yet, since coordinators number all writes and their logs are not drained; set it back (%s: %d)", d.Name, old.Coordinators.Replicas)
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
 }
 

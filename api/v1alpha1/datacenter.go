@@ -75,13 +75,13 @@ type Zones struct {
 }
 
 // Coordinators take writes and keep them in a log until they are in every ring.
-//
-// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",message="coordinators.replicas: it cannot be changed yet, since coordinators number all writes and their logs are not drained; set it back"
 type Coordinators struct {
+	// Replicas may change at any time. One that leaves brings what it has to every ring before it goes.
+	//
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=16
+	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre has at most 16 coordinators; give fewer"
 	Replicas int32 `json:"replicas,omitempty"`
 	// Volume holds the log.
 	//

@@ -86,6 +86,7 @@ func (d *DataCenter) validate(p *problems) {
 		p.unless(hostPort.MatchString(a) && !addressPort.MatchString(a),
 			"edge.address: it is not a DNS name with a port; give one such as edge.us-east-1.example.com:15443")
 	}
+	p.unless(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data centre has at most 16 coordinators; give fewer")
 	p.unless(d.Caches.Memory.atLeast("64Mi"), "caches.memory: at least 64Mi is needed; give more")
 	p.unless(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: at least 256Mi is needed; give more")
 }

@@ -44,7 +44,7 @@ func (r *Reconciler) drop(ctx context.Context, seen *status.Observed, claims []s
 			errs = append(errs, fmt.Errorf("delete claim %s: %w", name, err))
 			continue
 		}
-		r.event(seen.Store, "DeleteVolume", v1alpha1.ReasonMovingSlots, "claim %s is deleted: its shard has left", name)
+		r.event(seen.Store, "DeleteVolume", "PartLeft", "claim %s is deleted: who had it has left", name)
 	}
 	return errors.Join(errs...)
 }
@@ -65,7 +65,7 @@ func (r *Reconciler) tell(ctx context.Context, seen *status.Observed, p plan.Pla
 // tellSidecars does the same for apps' pods with sidecars of the store, while numbers change: those that have not heard are
 // refused what has moved.
 func (r *Reconciler) tellSidecars(ctx context.Context, seen *status.Observed, p plan.Plan) error {
-	if len(p.Tell)+len(p.Reshape.Changes) == 0 || p.Record.Epoch == p.Record.Since {
+	if len(p.Tell)+len(p.Reshape.Changes)+len(p.Regroup.Changes) == 0 || p.Record.Epoch == p.Record.Since {
 		return nil
 	}
 	pods := metav1.PartialObjectMetadataList{}

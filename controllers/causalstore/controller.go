@@ -55,7 +55,7 @@ type Reconciler struct {
 	// Random is where keys come from, Now is the clock.
 	Random io.Reader
 	Now    func() time.Time
-	// Prober asks coordinators how far the rings are, and all how far a change of shards is. Nil asks nobody.
+	// Prober asks coordinators how far the rings are, and all how far a change of numbers is. Nil asks nobody.
 	Prober Prober
 	// Webhook says whether sidecars are injected. Nil: they are not.
 	Webhook func() bool
@@ -67,7 +67,8 @@ type Reconciler struct {
 const (
 	// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
 	lookAgain = 15 * time.Second
-	// lookSoon is the same while pods are to be restarted, or slots move: that a log has drained, or a copy is there, nobody reports.
+	// lookSoon is the same while pods are to be restarted, slots move, or coordinators come or leave: that a log has drained, or a copy
+	// is there, nobody reports.
 	lookSoon = time.Second
 )
 
@@ -97,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	failed := r.carryOut(ctx, seen)
 	seen.Failed = failed
 	again := lookAgain
-	if seen.Rollout.Outdated > 0 || len(seen.Reshape.Changes)+len(seen.Reshape.Wanted) > 0 {
+	if seen.Rollout.Outdated > 0 || seen.Reshape.String()+seen.Regroup.String() != "" {
 		again = lookSoon
 	}
 	return ctrl.Result{RequeueAfter: again}, errors.Join(failed, r.report(ctx, seen))
@@ -129,7 +130,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *status.Observed) error 
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	seen.Epoch, seen.Rollout, seen.Reshape = p.Record.Epoch, p.Rollout, p.Reshape
+	seen.Epoch, seen.Rollout, seen.Reshape, seen.Regroup = p.Record.Epoch, p.Rollout, p.Reshape, p.Regroup
 	for _, g := range p.Grow {
 		seen.Growing = append(seen.Growing, g.Claim)
 	}

@@ -30,13 +30,18 @@ func TestWhatTheCRDWouldRefuseIsRefusedHereToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen.Record = &plan.Record{Epoch: 1, Spec: string(carriedOut)}
-	s.Spec.DataCenters[0].Shards = 3
+	s.Spec.DataCenters[0].Shards, s.Spec.DataCenters[0].Coordinators.Replicas = 3, 16
 	if refused, forbidden := judge(seen); len(refused)+len(forbidden) > 0 {
-		t.Errorf("another number of shards: %v %v", refused, forbidden)
+		t.Errorf("other numbers of shards and coordinators: %v %v", refused, forbidden)
 	}
-	s.Spec.DataCenters[0].Coordinators.Replicas = 2
-	if _, forbidden := judge(seen); len(forbidden) != 1 || !strings.Contains(forbidden[0], "coordinators.replicas: it cannot be changed") {
-		t.Errorf("another number of coordinators: %v", forbidden)
+	s.Spec.DataCenters[0].Coordinators.Replicas = 17
+	if refused, _ := judge(seen); len(refused) != 1 || !strings.Contains(refused[0], "at most 16 coordinators") {
+		t.Errorf("too many coordinators: %v", refused)
+	}
+	s.Spec.DataCenters[0].Coordinators.Replicas = 16
+	s.Spec.Binding = v1alpha1.BindingStatic
+	if _, forbidden := judge(seen); len(forbidden) != 1 || !strings.Contains(forbidden[0], "spec.binding: it cannot be changed") {
+		t.Errorf("another binding: %v", forbidden)
 	}
 	s.Spec.DataCenters[0].Zones.Backend = []string{"x"}
 	if refused, _ := judge(seen); len(refused) != 1 || !strings.Contains(refused[0], "x is in both") {

@@ -13,20 +13,20 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// moves asks coordinators and middlemen how far a change of shards is, if there is one. They are asked whether they are ready or
-// not.
+// moves asks parts how far a change is, if there is one that they have to do with. They are asked whether they are ready or not.
 func (r *Reconciler) moves(ctx context.Context, seen *status.Observed) map[string]plan.Move {
 	all := map[string]plan.Move{}
-	if r.Prober == nil || !seen.Record.Changing() {
+	if r.Prober == nil {
 		return all
 	}
+	involved := seen.Involved()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for i := range seen.Pods {
 		p := &seen.Pods[i]
-		if p.Labels[plan.LabelComponent] == plan.ComponentCache {
+		if !involved[p.Name] {
 			continue
 		}
 		asked.Go(func() {
@@ -50,6 +50,8 @@ type readiness struct {
 	Epoch       int64    `json:"topologyEpoch"`
 	Shards      string   `json:"shards"`
 	RingsBefore []string `json:"ringsBefore"`
+	Membership  string   `json:"membership"`
+	Reason      string   `json:"reason"`
 	Problem     string   `json:"configProblem"`
 }
 
@@ -71,5 +73,6 @@ func (m MetricsProber) readMove(ctx context.Context, url string) (plan.Move, err
 	if err := json.NewDecoder(http.MaxBytesReader(nil, answer.Body, maxAnswer)).Decode(&is); err != nil {
 		return plan.Move{}, fmt.Errorf("%s: %w", url, err)
 	}
-	return plan.Move{Epoch: is.Epoch, State: is.Shards, Before: is.RingsBefore, Problem: is.Problem}, nil
+	return plan.Move{Epoch: is.Epoch, State: is.Shards, Before: is.RingsBefore, Member: is.Membership, Reason: is.Reason,
+		Problem: is.Problem}, nil
 }

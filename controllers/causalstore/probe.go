@@ -24,23 +24,23 @@ import (
 type Prober interface {
 	// Coordinator says how far the rings are.
 	Coordinator(ctx context.Context, pod *corev1.Pod) (plan.Measure, error)
-	// Move says what a coordinator or middleman does for a change of shards.
+	// Move says what a coordinator or middleman does for a change of shards or coordinators.
 	Move(ctx context.Context, pod *corev1.Pod) (plan.Move, error)
 }
 
 // probeTimeout bounds all questions of one reconciliation, which are asked at once. Who does not answer is not measured.
 const probeTimeout = 2 * time.Second
 
-// measure asks the coordinators that serve, and notes whose log has not drained.
+// measure asks the coordinators that serve and those that leave, and notes whose log has not drained.
 func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	if r.Prober == nil {
 		return
 	}
-	seen.Measured = r.ask(ctx, seen.Pods)
+	seen.Measured = r.ask(ctx, seen.Pods, seen.Leaving())
 	seen.Undrained = r.undrained.note(client.ObjectKeyFromObject(seen.Store), seen)
 }
 
-func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod) map[string]plan.Measure {
+func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod, leaving map[string]bool) map[string]plan.Measure {
 	all := map[string]plan.Measure{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -48,7 +48,7 @@ func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod) map[string]plan
 	var asked sync.WaitGroup
 	for i := range pods {
 		p := &pods[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || p.Status.PodIP == "" || !plan.Ready(p) {
+		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || p.Status.PodIP == "" || !plan.Ready(p) && !leaving[p.Name] {
 			continue
 		}
 		asked.Go(func() {

@@ -42,11 +42,13 @@ causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_r
 	}
 }
 
-func TestWhatAPartSaysOfAChangeOfShardsIsUnderstoodAlsoWhileItIsNotReady(t *testing.T) {
-	said, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, ConfigProblem: "bad"})
+func TestWhatAPartSaysOfAChangeIsUnderstoodAlsoWhileItIsNotReady(t *testing.T) {
+	ready, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, ConfigProblem: "bad",
+		Reason: "too early"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	said := append([]byte(`{"membership":"joining",`), ready[1:]...)
 	code := http.StatusServiceUnavailable
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
@@ -57,7 +59,7 @@ func TestWhatAPartSaysOfAChangeOfShardsIsUnderstoodAlsoWhileItIsNotReady(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Problem: "bad"}, got); d != "" {
+	if d := cmp.Diff(plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Member: "joining", Reason: "too early", Problem: "bad"}, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	code = http.StatusNotFound

@@ -22,7 +22,7 @@ import (
 )
 
 // parts play the processes in the pods as far as they are asked: the logs of coordinators, which have drained if they are not
-// set, and what middlemen do for a change of shards.
+// set, and what they do for a change of shards or coordinators.
 type parts struct {
 	mu   sync.Mutex
 	logs map[string]plan.Measure
@@ -67,14 +67,28 @@ func (p *parts) say(epoch int64, state string, pods ...string) {
 	}
 }
 
-// told is what the parts of the data centre "here" are told: epoch, shards, shards before, addresses of middlemen.
-func (k *cluster) told() string {
+// silence lets a part not answer any more.
+func (p *parts) silence(pod string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.says, pod)
+}
+
+// configuration is what the parts of the data centre "here" are told.
+func (k *cluster) configuration() process.Config {
+	k.t.Helper()
 	m := &corev1.ConfigMap{}
 	k.get("try-here", m)
 	var c process.Config
 	if err := yaml.Unmarshal([]byte(m.Data["causalstore.yaml"]), &c); err != nil {
 		k.t.Fatal(err)
 	}
+	return c
+}
+
+// told is what they are told of shards: epoch, how many there are and were before, addresses of middlemen.
+func (k *cluster) told() string {
+	c := k.configuration()
 	dc, before := c.Topology.DataCenters[0], 0
 	if dc.ShardsBefore != nil {
 		before = *dc.ShardsBefore
@@ -90,8 +104,14 @@ func (k *cluster) awaitTold(want string) {
 // awaitMoving waits until slots move, and the message about it says something.
 func (k *cluster) awaitMoving(says ...string) {
 	k.t.Helper()
+	k.awaitProgress(v1alpha1.ReasonMovingSlots, says...)
+}
+
+// awaitProgress waits until the store progresses for a reason, and the message about it says something.
+func (k *cluster) awaitProgress(reason string, says ...string) {
+	k.t.Helper()
 	k.await(fmt.Sprint(says), func() (bool, string) {
-		c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, v1alpha1.ReasonMovingSlots)
+		c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, reason)
 		for _, s := range says {
 			if !strings.Contains(c.Message, s) {
 				return false, c.Message

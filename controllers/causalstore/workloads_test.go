@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,6 +87,9 @@ func (w *workloads) turn(ctx context.Context) error {
 		}
 	}
 	desired := 0
+	if err := w.freeClaims(ctx, byName); err != nil {
+		return err
+	}
 	for i := range sets.Items {
 		s := &sets.Items[i]
 		desired += int(*s.Spec.Replicas)
@@ -138,6 +142,9 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 	if s.DeletionTimestamp != nil {
 		return w.orphan(ctx, s, pods)
 	}
+	if err := w.scaleDown(ctx, s, pods); err != nil {
+		return err
+	}
 	revision := s.Name + "-" + revisionOf(s)
 	status := appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, UpdateRevision: revision, CurrentRevision: revision}
 	for i := range *s.Spec.Replicas {
@@ -171,6 +178,38 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 	}
 	s.Status = status
 	return w.client.Status().Update(ctx, s)
+}
+
+// scaleDown lets the pods go that a StatefulSet has too many.
+func (w *workloads) scaleDown(ctx context.Context, s *appsv1.StatefulSet, pods map[string]*corev1.Pod) error {
+	for i := *s.Spec.Replicas; ; i++ {
+		p := pods[fmt.Sprintf("%s-%d", s.Name, i)]
+		if p == nil {
+			return nil
+		}
+		if err := w.client.Delete(ctx, p); err != nil {
+			return err
+		}
+	}
+}
+
+// freeClaims lets claims go that are being deleted and that no pod has.
+func (w *workloads) freeClaims(ctx context.Context, pods map[string]*corev1.Pod) error {
+	var claims corev1.PersistentVolumeClaimList
+	if err := w.client.List(ctx, &claims, client.InNamespace(w.namespace)); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		if pod := strings.TrimPrefix(c.Name, "data-"); c.DeletionTimestamp == nil || pods[pod] != nil {
+			continue
+		}
+		c.Finalizers = nil
+		if err := w.client.Update(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // orphan lets a StatefulSet go without its pods.

@@ -134,6 +134,11 @@ func TestTheCommandsWorkOnARealAPIServer(t *testing.T) {
 	h.says("carts\norders\n", "__complete", "status", "")
 	h.fails("has no CausalStore", "status", "--namespace", "default")
 
+	h.leave(t)
+	h.says("it is a coordinator of store orders, data centre virginia; it leaves, since there are to be 1", "explain", "pod", "orders-virginia-cc-1")
+	h.says("coordinator   it leaves", "topology", "orders")
+	h.says("coordinator   ready on", "topology", "orders")
+
 	t.Run("who may not use pods/proxy is told what to ask for", func(t *testing.T) {
 		k := h.as(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",
 			"list"}})
@@ -145,10 +150,32 @@ func TestTheCommandsWorkOnARealAPIServer(t *testing.T) {
 		if err != nil || zones != nil {
 			t.Errorf("zones of nodes that must not be looked at: %v (%v)", zones, err)
 		}
+		if l, err := k.leaving(t.Context(), "shop", "orders"); err != nil || l != nil {
+			t.Errorf("coordinators that leave, where ConfigMaps may not be looked at: %v (%v)", l, err)
+		}
 		if _, err := k.apps(t.Context(), h.store); err != nil {
 			t.Errorf("apps, where only this namespace may be looked at: %v", err)
 		}
 	})
+}
+
+// leave lets one of the two coordinators of virginia leave, as far as the parts are told.
+func (h *here) leave(t *testing.T) {
+	t.Helper()
+	for i := range h.maps {
+		m := &h.maps[i]
+		is := strings.Replace(m.Data["causalstore.yaml"], "    coordinators: 2\n    name: virginia\n",
+			"    coordinators: 1\n    coordinatorsBefore: 2\n    name: virginia\n", 1)
+		if is == m.Data["causalstore.yaml"] {
+			continue
+		}
+		m.Data["causalstore.yaml"] = strings.Replace(is, "epoch: ", "epoch: 1", 1)
+		if err := h.k.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatal("no ConfigMap says how many coordinators virginia has")
 }
 
 // as is a connection of a user who may do something in the namespace.

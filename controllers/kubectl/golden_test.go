@@ -3,6 +3,7 @@ package kubectl
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,7 +80,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) run(s *appsv1.StatefulSet, i int32) {
 	zone := s.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 	p := corev1.Pod{Spec: s.Spec.Template.Spec}
-	p.Name, p.Namespace, p.Labels = fmt.Sprintf("%s-%d", s.Name, i), s.Namespace, s.Spec.Template.Labels
+	p.Name, p.Namespace, p.Labels = fmt.Sprintf("%s-%d", s.Name, i), s.Namespace, maps.Clone(s.Spec.Template.Labels)
+	p.Labels[appsv1.PodIndexLabel] = fmt.Sprint(i)
 	p.Spec.NodeName = "node-" + zone
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}

@@ -27,18 +27,29 @@ func (c *cluster) explainPod(cmd *cobra.Command, name string) error {
 	if err := k.Get(cmd.Context(), client.ObjectKey{Name: k.namespace}, ns); err != nil {
 		return fmt.Errorf("read namespace %s: %w", k.namespace, err)
 	}
-	return writePod(cmd.OutOrStdout(), p, ns)
+	var l leaving
+	if isPart(p) {
+		if l, err = k.leaving(cmd.Context(), k.namespace, p.Labels[plan.LabelInstance]); err != nil {
+			return err
+		}
+	}
+	return writePod(cmd.OutOrStdout(), p, ns, l)
 }
 
+func isPart(p *corev1.Pod) bool { return p.Labels[plan.LabelManagedBy] == plan.ManagedBy }
+
 // writePod writes whether an app's pod has a sidecar, and which, or why not.
-func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace) error {
+func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace, l leaving) error {
 	says := explanation(p, namespace)
+	if isPart(p) && l.has(p) {
+		says += "; " + l.says(p)
+	}
 	_, err := fmt.Fprintf(w, "%s/%s: %s\n", p.Namespace, p.Name, says)
 	return err
 }
 
 func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
-	if p.Labels[plan.LabelManagedBy] == plan.ManagedBy {
+	if isPart(p) {
 		return fmt.Sprintf("it is a %s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
 			p.Labels[plan.LabelDataCenter])
 	}

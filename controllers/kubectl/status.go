@@ -32,10 +32,14 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
+		leaving, err := k.leaving(cmd.Context(), stores[i].Namespace, stores[i].Name)
+		if err != nil {
+			return err
+		}
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
-		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, time.Now()); err != nil {
+		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, leaving, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -43,7 +47,7 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 }
 
 // writeStatus writes how a store is.
-func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now time.Time) error {
+func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, leaving leaving, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
 	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, verdict(s))
 	if len(s.Status.Conditions) == 0 {
@@ -78,7 +82,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, now ti
 			count(d.Shards),
 			milliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
 	}
-	notReady(t, pods, now)
+	notReady(t, pods, leaving, now)
 	news(t, s, now)
 	return t.Flush()
 }
@@ -127,7 +131,7 @@ func orDash(s string) string {
 }
 
 // notReady lists the pods that do not serve, with what Kubernetes says of them.
-func notReady(w io.Writer, pods []corev1.Pod, now time.Time) {
+func notReady(w io.Writer, pods []corev1.Pod, leaving leaving, now time.Time) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	first := true
 	for i := range pods {
@@ -140,25 +144,8 @@ func notReady(w io.Writer, pods []corev1.Pod, now time.Time) {
 			first = false
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
-			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), why(p))
+			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), leaving.why(p))
 	}
-}
-
-func why(p *corev1.Pod) string {
-	if p.DeletionTimestamp != nil {
-		return "it is ending"
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
-			return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message), ": ")
-		}
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return "not ready; its /readyz says why"
 }
 
 // news are the conditions that people should know of.

@@ -16,7 +16,7 @@ import (
 )
 
 func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
-	for _, name := range []string{"unseen", "ready", "rolling"} {
+	for _, name := range []string{"unseen", "ready", "rolling", "leaving"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 			if err != nil {
@@ -25,12 +25,14 @@ func TestStatusIsOneScreenThatSaysWhatIsWrong(t *testing.T) {
 			var given struct {
 				Store v1alpha1.CausalStore `json:"store"`
 				Pods  []corev1.Pod         `json:"pods"`
+				// Leaving says of data centres how many coordinators stay.
+				Leaving leaving `json:"leaving"`
 			}
 			if err := yaml.UnmarshalStrict(b, &given); err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := writeStatus(&out, &given.Store, given.Pods, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
+			if err := writeStatus(&out, &given.Store, given.Pods, given.Leaving, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name, out.String())
@@ -49,6 +51,10 @@ func TestAPodIsExplained(t *testing.T) {
 	}{
 		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
 			plain, "a cache of store orders, data centre east"},
+		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '1'}}",
+			plain, "a coordinator of store orders, data centre west; it leaves, since there are to be 1"},
+		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '0'}}",
+			plain, "a coordinator of store orders, data centre west\n"},
 		{"{metadata: {namespace: shop, annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
 			labelled, "it has a sidecar of store shop/orders, data centre east, at 127.67.83.1:6379; these names lead to it: orders orders.shop"},
 		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}, spec: {initContainers: [{name: causalstore-redirect, args: [--from=10.0.0.1:6379, --from=10.0.0.2:6379]}]}, status: {initContainerStatuses: [{name: causalstore-redirect, image: x, imageID: x, ready: false, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}}",
@@ -63,7 +69,7 @@ func TestAPodIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := writePod(&out, p, c.namespace); err != nil || !strings.Contains(out.String(), c.says) {
+		if err := writePod(&out, p, c.namespace, leaving{"west": 1}); err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, want %q (%v)", c.pod, out.String(), c.says, err)
 		}
 	}

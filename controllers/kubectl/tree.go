@@ -29,6 +29,9 @@ func (c *cluster) topology(cmd *cobra.Command, name string) error {
 	if in.zoneOf, err = k.zones(cmd.Context(), s); err != nil {
 		return err
 	}
+	if in.leaving, err = k.leaving(cmd.Context(), s.Namespace, s.Name); err != nil {
+		return err
+	}
 	in.trips, in.unmeasured = k.roundTrips(cmd.Context(), in.parts)
 	return writeTopology(cmd.OutOrStdout(), in)
 }
@@ -38,8 +41,9 @@ type picture struct {
 	store *v1alpha1.CausalStore
 	parts []corev1.Pod
 	// zoneOf is the zone of each node, nil if nodes must not be looked at.
-	zoneOf map[string]string
-	trips  trips
+	zoneOf  map[string]string
+	leaving leaving
+	trips   trips
 	// unmeasured is why round trips are missing.
 	unmeasured error
 }
@@ -141,7 +145,7 @@ func (in *picture) here(dc string) bool {
 
 func (in *picture) ready(dc, component string) (n int) {
 	for i := range in.parts {
-		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component && plan.Ready(p) {
+		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component && plan.Ready(p) && !in.leaving.has(p) {
 			n++
 		}
 	}
@@ -170,7 +174,7 @@ func (in *picture) zones(dc *v1alpha1.DataCenter, side string, names []string) (
 		if z := slices.Index(names, in.zoneOf[p.Spec.NodeName]); z >= 0 && in.zoneOf != nil {
 			to = &all[z]
 		}
-		to.twigs = append(to.twigs, branch{columns: []string{p.Name, partName(p), readiness(p)}})
+		to.twigs = append(to.twigs, branch{columns: []string{p.Name, partName(p), in.readiness(p)}})
 	}
 	if len(rest.twigs) > 0 {
 		all = append(all, rest)
@@ -185,9 +189,12 @@ func partName(p *corev1.Pod) string {
 	return p.Labels[plan.LabelComponent]
 }
 
-func readiness(p *corev1.Pod) string {
-	if !plan.Ready(p) {
-		return "NOT READY: " + why(p)
+func (in *picture) readiness(p *corev1.Pod) string {
+	switch {
+	case in.leaving.has(p) && p.DeletionTimestamp == nil:
+		return in.leaving.says(p)
+	case !plan.Ready(p):
+		return "NOT READY: " + in.leaving.why(p)
 	}
 	return "ready on " + orDash(p.Spec.NodeName)
 }

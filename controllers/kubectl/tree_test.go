@@ -24,6 +24,10 @@ func TestTheTopologyIsATreeOfRingsDataCentresZonesAndParts(t *testing.T) {
 			pending.Spec.NodeName, pending.Status.Conditions[0].Status = "", corev1.ConditionFalse
 			in.trips, in.unmeasured = nil, errors.New("ask orders-virginia-cc-0: no route")
 		},
+		"topology-leaving": func(w *world, in *picture) {
+			w.part(t, "orders-virginia-cc-1").Status.Conditions[0].Status = corev1.ConditionFalse
+			w.store.Spec.DataCenters[0].Coordinators.Replicas, in.leaving, in.trips = 1, leaving{"virginia": 1}, nil
+		},
 		"topology-without-nodes": func(_ *world, in *picture) { in.zoneOf, in.trips = nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {

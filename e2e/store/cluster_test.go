@@ -53,7 +53,8 @@ func (u user) apply(manifest string) {
 	}
 }
 
-func (u user) helm(args ...string) {
+// helm runs a command that must succeed, and returns what it prints.
+func (u user) helm(args ...string) string {
 	u.Helper()
 	program, err := binaries.Helm(u.Context())
 	if err != nil {
@@ -61,9 +62,11 @@ func (u user) helm(args ...string) {
 	}
 	cmd := exec.CommandContext(u.Context(), program, append([]string{"--namespace", u.namespace}, args...)...)
 	cmd.Dir = root
-	if out, err := output(cmd, ""); err != nil {
+	out, err := output(cmd, "")
+	if err != nil {
 		u.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return out
 }
 
 // patience bounds every wait. A rolling update of a whole store takes longest: pod after pod.

@@ -14,15 +14,18 @@ func (j *journey) disturb(u user) {
 	for _, disturbance := range []struct {
 		what string
 		do   func(user)
+		// spotless: not one operation may fail for it.
+		spotless bool
 	}{
-		{"a cache, a coordinator and a shard are deleted", deletePods},
-		{"the operator is away", stopOperator},
-		{"all pods restart, one after the other", rollingUpdate},
-		{"volumes grow", growVolumes},
-		{"shards come and go", reshard},
-		{"another version of the operator restarts nothing", upgradeOperator},
+		{"a cache, a coordinator and a shard are deleted", deletePods, false},
+		{"the operator is away", stopOperator, false},
+		{"all pods restart, one after the other", rollingUpdate, false},
+		{"volumes grow", growVolumes, false},
+		{"shards come and go", reshard, false},
+		{"coordinators come and go", regroup, true},
+		{"another version of the operator restarts nothing", upgradeOperator, true},
 	} {
-		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do) }) {
+		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do, disturbance.spotless) }) {
 			return
 		}
 	}
@@ -30,7 +33,7 @@ func (j *journey) disturb(u user) {
 
 // underLoad does something while there is load, through the Services of all data centres and through one pod's sidecar. The load
 // lasts until the store is ready again; then it checks what it saw.
-func underLoad(u user, do func(user)) {
+func underLoad(u user, do func(user), spotless bool) {
 	loads := []string{"load", "load-injected"}
 	u.apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
 	u.applyInjected(loads[1], loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
@@ -46,7 +49,9 @@ func underLoad(u user, do func(user)) {
 		u.kubectl("exec", name, "-c", "stop", "--", "sh", "-c", ": > /tmp/stop")
 	}
 	for _, name := range loads {
-		u.verdict(name)
+		if said := u.verdict(name); spotless && !strings.Contains(said, " 0 failed, 0 of unknown outcome") {
+			u.Errorf("operations of %s have failed, or their outcome is not known", name)
+		}
 	}
 	u.sameSize()
 	if !u.Failed() { // they have the history that was found wrong
@@ -81,8 +86,8 @@ func (u user) notLoading(name string) string {
 
 var operations = regexp.MustCompile(`(?m)^(\d+) operations in`)
 
-// verdict of a load that was told to stop.
-func (u user) verdict(name string) {
+// verdict of a load that was told to stop, and what it has said.
+func (u user) verdict(name string) string {
 	u.Helper()
 	phase := ""
 	u.await(name+" to end", func() string {
@@ -103,6 +108,7 @@ func (u user) verdict(name string) {
 	if !strings.Contains(said, "causal+") {
 		u.Errorf("%s does not say that the history is causal", name)
 	}
+	return said
 }
 
 func deletePods(u user) {

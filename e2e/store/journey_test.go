@@ -29,8 +29,10 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		do   func(user)
 	}{
 		{"Helm installs the operator", j.install},
+		{"helm test finds the installation in order", j.testInstallation},
 		{"bad manifests are refused with what to do", j.refuse},
 		{"the sample becomes ready", j.create},
+		{"helm test writes to the store, and reads in every data centre", j.testStore},
 		{"a stock client is served by the store's Service", j.useService},
 		{"a stock client in a labelled namespace has a sidecar", j.useSidecar},
 		{"histories stay causal whatever happens", j.disturb},
@@ -56,6 +58,29 @@ func (j *journey) install(u user) {
 		return ""
 	})
 	u.kubectl("create", "namespace", u.namespace)
+}
+
+func (j *journey) testInstallation(u user) { u.helmTest("CRD", "operator", "leader", "webhook") }
+
+func (j *journey) testStore(u user) {
+	operator := user{u.T, operatorNamespace}
+	operator.helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", "test.store="+u.namespace+"/rings", "--wait",
+		"--timeout", patience.String())
+	u.helmTest("CRD", "operator", "leader", "webhook", "store")
+}
+
+// helmTest runs the test of the chart, which has to say of each of some things that it is well.
+func (u user) helmTest(things ...string) {
+	u.Helper()
+	operator := user{u.T, operatorNamespace}
+	said := operator.helm("test", "causalstore", "--logs", "--timeout", patience.String())
+	for _, thing := range things {
+		if !strings.Contains(said, "ok    "+thing+":") {
+			u.Errorf("helm test does not say that %s is well:\n%s", thing, said)
+		}
+	}
+	u.Log(said)
+	operator.kubectl("delete", "pod", "causalstore-test", "--wait")
 }
 
 // image sets that of the chart.

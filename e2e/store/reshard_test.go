@@ -29,25 +29,37 @@ func reshard(u user) {
 			want[i] = "data-" + want[i]
 		}
 		u.awaitPrinted(strings.Join(want, " "), "get", "pvc", "-l", ofNorth, "-o", "jsonpath={.items[*].metadata.name}")
-		for _, dc := range []string{"north", "east", "south"} {
-			is := u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo GET kept:$i; i=$((i+1)); done", keys), "-h", "rings-"+dc)
-			for i, value := range strings.Fields(is) {
-				if value != fmt.Sprint("v", i) {
-					u.Fatalf("with %d shards, kept:%d is %q in %s", shards, i, value, dc)
-				}
-			}
-			if n := len(strings.Fields(is)); n != keys {
-				u.Fatalf("with %d shards, %s has %d of %d keys", shards, dc, n, keys)
-			}
-		}
-		after := strings.Fields(u.pods())
-		for _, uid := range before {
-			if !slices.Contains(after, uid) {
-				u.Errorf("a pod restarted when there came to be %d shards: before %q, after %q", shards, before, after)
-			}
-		}
+		u.has("kept", keys, fmt.Sprintf("with %d shards", shards))
+		u.nothingRestarted(before, fmt.Sprintf("when there came to be %d shards", shards))
 	}
 	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
+}
+
+// has says that every ring has keys that a script has set: PREFIX:0 is v0, and so on.
+func (u user) has(prefix string, keys int, when string) {
+	u.Helper()
+	for _, dc := range []string{"north", "east", "south"} {
+		is := strings.Fields(u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo GET %s:$i; i=$((i+1)); done", keys, prefix), "-h", "rings-"+dc))
+		for i, value := range is {
+			if value != fmt.Sprint("v", i) {
+				u.Fatalf("%s, %s:%d is %q in %s", when, prefix, i, value, dc)
+			}
+		}
+		if len(is) != keys {
+			u.Fatalf("%s, %s has %d of %d keys", when, dc, len(is), keys)
+		}
+	}
+}
+
+// nothingRestarted says that pods of before are all there.
+func (u user) nothingRestarted(before []string, when string) {
+	u.Helper()
+	after := strings.Fields(u.pods())
+	for _, uid := range before {
+		if !slices.Contains(after, uid) {
+			u.Errorf("a pod restarted %s: before %q, after %q", when, before, after)
+		}
+	}
 }
 
 // redisScript gives redis-cli in an app the commands that a script prints, and returns the replies.

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +93,10 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 		{"shards, here and elsewhere", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Shards, s.DataCenters[1].Shards = 3, 3
 		}), nil},
+		{"coordinators, here and elsewhere", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Coordinators.Replicas, s.DataCenters[1].Coordinators.Replicas = 3, 3
+		}), nil},
+		{"fewer coordinators", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Replicas = 1 }), nil},
 		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
 		}), nil},
@@ -129,6 +134,34 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 		if d := cmp.Diff(old, templates(t, planned(t, in))); d != "" {
 			t.Errorf("%s: pods would restart (-old +new operator):\n%s", file.name, d)
 		}
+	}
+}
+
+// TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre: before the number of coordinators could change it was among what pods
+// depend on. The digest is one that such an operator has written for regions.yaml.
+func TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre(t *testing.T) {
+	in := observed(t, "regions.yaml", "us-east")
+	in = carriedOut(in, planned(t, in))
+	cc := &in.StatefulSets[0]
+	cc.Annotations["causalstore.io/inputs"], cc.Spec.Template.Annotations["causalstore.io/inputs"] = "947b2069f4e9a8eb", "947b2069f4e9a8eb"
+	b, err := json.Marshal(cc.Spec.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cc.Annotations["causalstore.io/template"] = string(b)
+	run(&in)
+	old := string(b)
+	for _, n := range []int32{2, 3} {
+		in.Store.Spec.DataCenters[0].Coordinators.Replicas = n
+		p := planned(t, in)
+		if d := cmp.Diff(old, templates(t, p)[cc.Name]); d != "" {
+			t.Errorf("with %d coordinators pods would restart (-old +new operator):\n%s", n, d)
+		}
+		in = carriedOut(in, p)
+		run(&in)
+	}
+	if n := *in.StatefulSets[0].Spec.Replicas; n != 3 {
+		t.Errorf("there are %d replicas, want 3", n)
 	}
 }
 
@@ -178,6 +211,14 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	old.Data["epoch"], old.Data["since"] = "4", ""
 	if got, err := plan.ReadRecord(old); err != nil || got.Since != 4 {
 		t.Errorf("a record of before shards could change: %+v (%v), want since 4, and no restarts", got, err)
+	}
+	delete(old.Data, "served.json")
+	if got, err := plan.ReadRecord(old); err != nil || got.Serving("us-east-1") != 2 {
+		t.Errorf("a record of before coordinators could change: %+v (%v), want that both of them have served", got, err)
+	}
+	old.Data["served.json"] = "some"
+	if _, err := plan.ReadRecord(old); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a record with nonsense in it: %v", err)
 	}
 	last, err := got.Last()
 	if err != nil || last.DataCenters[0].Name != "us-east-1" {

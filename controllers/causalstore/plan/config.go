@@ -83,8 +83,7 @@ type logConfig struct {
 }
 
 // configMap holds the file of a data centre's parts, and that of the fronts in its coordinators' pods, whose clients are many
-// and have a session for each connection. Addresses and numbers of shards in it are taken over
-// by running parts.
+// and have a session for each connection. Addresses and numbers in it are taken over by running parts.
 func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) {
 	c := processConfig{
 		DataCenter: dc.Name, Topology: b.layout, Addresses: map[string]partAddresses{},
@@ -126,8 +125,8 @@ func limits(dc *v1alpha1.DataCenter) *limitsConfig {
 func (b *builder) addresses(dc *v1alpha1.DataCenter) partAddresses {
 	var a partAddresses
 	store := b.store.Name
-	for i := range dc.Coordinators.Replicas {
-		a.Coordinators = append(a.Coordinators, b.address(dc, fmt.Sprintf("%s-%d", coordinatorsName(store, dc.Name), i)))
+	for i := range coordinators(findDataCenter(&b.layout, dc.Name)) {
+		a.Coordinators = append(a.Coordinators, b.address(dc, coordinatorName(store, dc.Name, int(i))))
 	}
 	for i := range dc.Caches.Replicas {
 		a.Caches = append(a.Caches, b.address(dc, fmt.Sprintf("%s-%d", cachesName(store, dc.Name), i)))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // How long parts may take to end, in seconds. A coordinator uses it to bring what it has to every ring.
@@ -19,7 +20,7 @@ const (
 
 // inputs are what of a spec the pods of one component depend on. A change of anything else restarts none of them.
 type inputs struct {
-	// Since stands for the layout, but for numbers of shards.
+	// Since stands for the layout, but for numbers.
 	Since        int64                  `json:"epoch"`
 	Restart      string                 `json:"restart,omitempty"`
 	Image        string                 `json:"image"`
@@ -44,7 +45,8 @@ func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
 // coordinators: each pod is also a front for clients that have no sidecar.
 func (b *builder) coordinators(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Frontend)
-	in.Coordinators, in.Reads = &dc.Coordinators, b.spec.Session.Reads
+	in.Reads = b.spec.Session.Reads
+	b.withoutNumber(&in, dc)
 	cc := b.container("coordinator", []string{"coordinator", "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)",
 		fmt.Sprintf("--drain-timeout=%ds",
 			drainCoordinator)}, PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"),
@@ -58,10 +60,23 @@ func (b *builder) coordinators(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	return b.statefulSet(dc, set{
 		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc,
 			ComponentCoordinator),
-		replicas: dc.Coordinators.Replicas, zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume, containers: []corev1.Container{cc,
+		replicas: coordinators(findDataCenter(&b.layout, dc.Name)), zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume, containers: []corev1.Container{cc,
 			front},
 		grace: graceCoordinator, inputs: in,
 	})
+}
+
+// withoutNumber adds what pods depend on of what is asked for coordinators: not their number. Operators counted that in before it could
+// change, so pods that were built for any number are as they should be.
+func (b *builder) withoutNumber(in *inputs, dc *v1alpha1.DataCenter) {
+	like := dc.Coordinators
+	in.Coordinators = &like
+	was := find(b.in.StatefulSets, coordinatorsName(b.store.Name, dc.Name))
+	for like.Replicas = topology.MaxCoordinators; like.Replicas > 0; like.Replicas-- {
+		if was != nil && was.Annotations[annotationInputs] == digest(in) {
+			return
+		}
+	}
 }
 
 func (b *builder) caches(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {

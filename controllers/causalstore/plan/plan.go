@@ -31,7 +31,7 @@ type Observed struct {
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
 	Claims       []corev1.PersistentVolumeClaim
-	// Moves are what parts say about a change of shards that the record has, by the names of their pods.
+	// Moves are what parts say about a change that the record has, by the names of their pods: see Involved.
 	Moves map[string]Move
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
@@ -53,7 +53,7 @@ type Plan struct {
 	Apply []client.Object
 	// Recreate are StatefulSets to delete, without their pods, before they are applied.
 	Recreate []string
-	// Drop are claims of shards that have left, and whose StatefulSets go: nothing is in them any more.
+	// Drop are claims of shards and coordinators that have left: nothing is in them any more.
 	Drop []string
 	// Grow are claims whose volumes should have more bytes.
 	Grow []Growth
@@ -61,8 +61,9 @@ type Plan struct {
 	Restart []Restart
 	// Rollout says how many pods are not as their StatefulSet has them.
 	Rollout Rollout
-	// Reshape says how far a change of shards is.
+	// Reshape says how far a change of shards is, Regroup the same of coordinators.
 	Reshape Reshape
+	Regroup Regroup
 	// Tell are pods to be marked with Record.Epoch, so that they get their configuration soon.
 	Tell []string
 }
@@ -76,6 +77,7 @@ type builder struct {
 	// layout is what record.Layout says, with the epoch.
 	layout  topology.File
 	reshape Reshape
+	regroup Regroup
 }
 
 // Make plans. The spec must be valid.
@@ -84,7 +86,7 @@ func Make(in Observed) (Plan, error) {
 	if err := b.next(in); err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Record: b.record, Reshape: b.reshape}
+	p := Plan{Record: b.record, Reshape: b.reshape, Regroup: b.regroup}
 	p.Apply = append(p.Apply, b.recordMap(), b.serviceAccount(), b.keys(), b.storeService())
 	p.Apply = append(p.Apply, b.networkPolicies()...)
 	for i := range b.spec.DataCenters {
@@ -100,7 +102,7 @@ func Make(in Observed) (Plan, error) {
 	if in.Store.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
 		p.Drop = leftovers(p.Apply, in)
 	}
-	p.Restart, p.Rollout = restarts(in, b.reshape.Here)
+	p.Restart, p.Rollout = restarts(in, &b.layout, b.reshape.Here)
 	p.Tell = b.tell()
 	return p, nil
 }

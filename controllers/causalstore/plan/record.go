@@ -22,6 +22,8 @@ type Record struct {
 	Since int64
 	// Layout is the topology without epoch, as JSON: what the parts are told, which follows the spec as data moves.
 	Layout string
+	// Served is how many coordinators of each data centre here have been let in and have served, from the first on.
+	Served map[string]int
 	// Image that stores without one run. It is the operator's when the store is made, and stays.
 	Image string
 	// Spec is the spec that was carried out last, as JSON.
@@ -32,6 +34,7 @@ const (
 	recordEpoch  = "epoch"
 	recordSince  = "since"
 	recordLayout = "layout.json"
+	recordServed = "served.json"
 	recordImage  = "image"
 	recordSpec   = "spec.json"
 )
@@ -48,14 +51,24 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: since: %w; remove it, and all pods restart", m.Name, err)
 		}
 	}
-	return &Record{Epoch: epoch, Since: since, Layout: m.Data[recordLayout], Image: m.Data[recordImage], Spec: m.Data[recordSpec]}, nil
+	r := &Record{Epoch: epoch, Since: since, Layout: m.Data[recordLayout], Image: m.Data[recordImage], Spec: m.Data[recordSpec]}
+	if text := m.Data[recordServed]; text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Served); err != nil {
+			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
+		}
+	}
+	return r, nil
 }
 
 func (b *builder) recordMap() *corev1.ConfigMap {
 	r := b.record
+	served, err := json.Marshal(r.Served)
+	if err != nil {
+		panic(err) // names and numbers always have an encoding
+	}
 	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name), b.labels()), Data: map[string]string{
 		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordSince: strconv.FormatInt(r.Since, 10),
-		recordLayout: r.Layout, recordImage: r.Image, recordSpec: r.Spec,
+		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
 	}}
 }
 
@@ -83,10 +96,20 @@ func (r *Record) File() (*topology.File, error) {
 	return f, nil
 }
 
-// Changing says whether a change of shards is under way.
-func (r *Record) Changing() bool {
+// Serving is how many coordinators of a data centre have served, from the first on. Before that was noted, all had. It is 0 if
+// nothing has been noted yet.
+func (r *Record) Serving(dc string) int32 {
 	f, err := r.File()
-	return err == nil && f != nil && changing(f.DataCenters)
+	if err != nil || f == nil {
+		return 0
+	}
+	if n, ok := r.Served[dc]; ok {
+		return int32(n)
+	}
+	if d := findDataCenter(f, dc); d != nil {
+		return int32(*d.Coordinators)
+	}
+	return 0
 }
 
 // Holding is how many shards of a data centre hold its data for certain: while they change, those that did before. It is 0 if
@@ -118,13 +141,13 @@ func (b *builder) next(in Observed) error {
 	}
 	b.layout = fileOf(&in.Store.Spec)
 	if was != nil {
-		b.reshape = reshape(in, was, &b.layout)
+		b.regroup, b.reshape = follow(in, was, &b.layout)
 	}
 	layout, err := json.Marshal(b.layout)
 	if err != nil {
 		return err
 	}
-	r := Record{Epoch: 1, Since: 1, Layout: string(layout), Image: in.Image, Spec: string(spec)}
+	r := Record{Epoch: 1, Since: 1, Layout: string(layout), Served: serving(in, was, &b.layout), Image: in.Image, Spec: string(spec)}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:
 		r.Epoch, r.Since = seen+1, seen+1
@@ -146,7 +169,8 @@ func sameButNumbers(a, b *topology.File) bool {
 	bare := func(f topology.File) topology.File {
 		f.Epoch, f.DataCenters = 0, slices.Clone(f.DataCenters)
 		for i := range f.DataCenters {
-			f.DataCenters[i].Shards, f.DataCenters[i].ShardsBefore, f.DataCenters[i].Caches = nil, nil, nil
+			dc := &f.DataCenters[i]
+			dc.Coordinators, dc.CoordinatorsBefore, dc.Shards, dc.ShardsBefore, dc.Caches = nil, nil, nil, nil, nil
 		}
 		return f
 	}

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Restart is a pod to delete. If another pod has its name by then, that one stays.
@@ -29,8 +31,9 @@ type Rollout struct {
 // restarts returns the pods to restart now: one, of one data centre, once all others of the store serve and the logs of the
 // coordinators have drained. Pods go zone by zone, back before front, so that what a bad image breaks is one pod in one zone. A pod
 // that is outdated and does not serve goes first, since nothing is lost by it: that is how a bad image is replaced. While slots
-// move here no other goes: the copies that it has handed out would begin anew.
-func restarts(in Observed, moving bool) ([]Restart, Rollout) {
+// move here no other goes: the copies that it has handed out would begin anew. A coordinator that leaves does not serve, so nothing
+// waits for it; it restarts only if it cannot be asked, which another image may mend.
+func restarts(in Observed, f *topology.File, moving bool) ([]Restart, Rollout) {
 	var outdated, unready []*corev1.Pod
 	settled := true
 	for i := range in.Pods {
@@ -43,10 +46,10 @@ func restarts(in Observed, moving bool) ([]Restart, Rollout) {
 		if s.Status.ObservedGeneration != s.Generation || s.Status.UpdateRevision == "" {
 			return nil, Rollout{Waiting: fmt.Sprintf("StatefulSet %s was changed and has not been looked at yet", s.Name)}
 		}
-		if !Ready(p) {
+		if !Ready(p) && !unwanted(in, f, p) {
 			unready = append(unready, p)
 		}
-		if Outdated(s, p) {
+		if Outdated(s, p) && (!leaves(f, p) || in.Moves[p.Name].Failed != "") {
 			outdated = append(outdated, p)
 		}
 	}

@@ -46,6 +46,7 @@ func run(in *plan.Observed) {
 			for k, v := range s.Spec.Template.Labels {
 				p.Labels[k] = v
 			}
+			p.Labels[appsv1.PodIndexLabel] = fmt.Sprint(n)
 			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
 				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c", "orders-us-east-1-shard-1": "node-b"}[s.Name]

@@ -81,14 +81,14 @@ func ingress(from []networkingv1.NetworkPolicyPeer, ports ...int32) networkingv1
 }
 
 // disruptionBudgets let one pod of each component be evicted at a time, and always those that are not ready anyway: a node can
-// be drained at any time.
+// be drained at any time. Coordinators that come or leave are not ready, perhaps for long, and must not count as the one that is away.
 func (b *builder) disruptionBudgets(dc *v1alpha1.DataCenter) []client.Object {
 	var all []client.Object
 	for _, component := range []string{ComponentCoordinator, ComponentCache, ComponentShard} {
 		if component == ComponentCache && dc.Caches.Replicas == 0 {
 			continue
 		}
-		all = append(all, &policyv1.PodDisruptionBudget{
+		budget := &policyv1.PodDisruptionBudget{
 			ObjectMeta: b.meta(DataCenterName(b.store.Name, dc.Name)+"-"+component, b.partLabels(dc, component)),
 			Spec: policyv1.PodDisruptionBudgetSpec{
 				MaxUnavailable:             ptr(intstr.FromInt32(1)),
@@ -96,7 +96,20 @@ func (b *builder) disruptionBudgets(dc *v1alpha1.DataCenter) []client.Object {
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{LabelInstance: b.store.Name,
 					LabelDataCenter: dc.Name, LabelComponent: component}},
 			},
-		})
+		}
+		if n := b.served(dc); component == ComponentCoordinator && n > 0 {
+			budget.Spec.MaxUnavailable, budget.Spec.MinAvailable = nil, ptr(intstr.FromInt32(n-1))
+		}
+		all = append(all, budget)
 	}
 	return all
+}
+
+// served is how many coordinators of a data centre serve, while others come or leave; else 0.
+func (b *builder) served(dc *v1alpha1.DataCenter) int32 {
+	d, served := findDataCenter(&b.layout, dc.Name), b.record.Served[dc.Name]
+	if d.CoordinatorsBefore == nil && served == *d.Coordinators {
+		return 0
+	}
+	return int32(served)
 }

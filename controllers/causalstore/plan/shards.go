@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Move is what a part says about a change of shards.
+// Move is what a part says about a change of numbers.
 type Move struct {
 	// Epoch of the topology that it runs.
 	Epoch int64
@@ -18,6 +17,10 @@ type Move struct {
 	State string
 	// Before are rings that a coordinator still uses as before the change.
 	Before []string
+	// Member is what a coordinator does: joining, serving, leaving or left.
+	Member string
+	// Reason is why it is not ready.
+	Reason string
 	// Problem is why it does not take its configuration as it stands.
 	Problem string
 	// Failed is why it could not be asked.
@@ -42,50 +45,35 @@ type Reshape struct {
 	Here bool
 }
 
-// reshape lets the shards of a layout follow the spec: it gives next, which is the layout of the spec, the shards that the parts are
-// to be told now. One change comes after the other. While one is under way the layout says what there was before, so that data
-// moves; ring by ring it ends once all middlemen here are through.
-func reshape(in Observed, was, next *topology.File) Reshape {
-	var r Reshape
-	asked := map[string]int{}
-	for i := range next.DataCenters {
-		dc := &next.DataCenters[i]
-		asked[dc.Name] = *dc.Shards
-		if before := findDataCenter(was, dc.Name); before != nil {
-			dc.Shards, dc.ShardsBefore = before.Shards, before.ShardsBefore
-		}
-	}
-	if changing(next.DataCenters) {
-		r.Lacking = settle(in, next)
-	} else if wanted(next, asked) {
-		if r.Waiting = unsettled(in, next); r.Waiting == "" {
-			begin(next, asked)
-		}
-	}
-	for i := range next.DataCenters {
-		dc := &next.DataCenters[i]
+// describe says what has come of it.
+func (r *Reshape) describe(in Observed, f, asked *topology.File) {
+	for i := range f.DataCenters {
+		dc := &f.DataCenters[i]
 		if dc.ShardsBefore != nil {
 			r.Changes = append(r.Changes, fmt.Sprintf("%s from %d to %d", dc.Name, *dc.ShardsBefore, *dc.Shards))
 		}
-		if asked[dc.Name] != *dc.Shards {
-			r.Wanted = append(r.Wanted, fmt.Sprintf("%s to %d", dc.Name, asked[dc.Name]))
+		if n := *findDataCenter(asked, dc.Name).Shards; n != *dc.Shards {
+			r.Wanted = append(r.Wanted, fmt.Sprintf("%s to %d", dc.Name, n))
 		}
 	}
-	for i := range next.Rings {
-		ring := members(next, &next.Rings[i])
+	for i := range f.Rings {
+		ring := members(f, &f.Rings[i])
 		r.Here = r.Here || changing(ring) && slices.ContainsFunc(ring, func(dc topology.FileDataCenter) bool { return runs(in, dc.Name) })
 	}
-	return r
 }
 
-func wanted(f *topology.File, asked map[string]int) bool {
-	return slices.ContainsFunc(f.DataCenters, func(dc topology.FileDataCenter) bool { return asked[dc.Name] != *dc.Shards })
+// wanted says whether the spec asks for other numbers of shards.
+func wanted(f, asked *topology.File) bool {
+	return slices.ContainsFunc(f.DataCenters, func(dc topology.FileDataCenter) bool {
+		return *findDataCenter(asked, dc.Name).Shards != *dc.Shards
+	})
 }
 
-func begin(f *topology.File, asked map[string]int) {
+// begin lets data move to what the spec asks for.
+func begin(f, asked *topology.File) {
 	for i := range f.DataCenters {
-		if dc := &f.DataCenters[i]; asked[dc.Name] != *dc.Shards {
-			n := asked[dc.Name]
+		dc := &f.DataCenters[i]
+		if n := *findDataCenter(asked, dc.Name).Shards; n != *dc.Shards {
 			dc.Shards, dc.ShardsBefore = &n, dc.Shards
 		}
 	}
@@ -98,7 +86,7 @@ func settle(in Observed, f *topology.File) (lacking []string) {
 		if !changing(ring) {
 			continue
 		}
-		if lacks := unmoved(in, f.Rings[i].Name, ring); len(lacks) > 0 {
+		if lacks := unmoved(in, f, f.Rings[i].Name, ring); len(lacks) > 0 {
 			lacking = append(lacking, lacks...)
 			continue
 		}
@@ -111,7 +99,7 @@ func settle(in Observed, f *topology.File) (lacking []string) {
 
 // unmoved says which parts here are not through with the change of a ring. Of a ring that is elsewhere only the coordinators
 // know something: they hear it from its middlemen.
-func unmoved(in Observed, ring string, dcs []topology.FileDataCenter) (lacking []string) {
+func unmoved(in Observed, f *topology.File, ring string, dcs []topology.FileDataCenter) (lacking []string) {
 	note := func(pod, what string) {
 		if what != "" {
 			lacking = append(lacking, pod+" "+what)
@@ -137,13 +125,13 @@ func unmoved(in Observed, ring string, dcs []topology.FileDataCenter) (lacking [
 			}))
 		}
 	}
-	for i := range in.Store.Spec.DataCenters {
-		dc := &in.Store.Spec.DataCenters[i]
-		for j := range dc.Coordinators.Replicas {
-			if here || dc.Region != in.Region {
+	for i := range f.DataCenters {
+		dc := &f.DataCenters[i]
+		for j := range *dc.Coordinators {
+			if here || !runs(in, dc.Name) {
 				continue
 			}
-			pod := fmt.Sprintf("%s-%d", coordinatorsName(in.Store.Name, dc.Name), j)
+			pod := coordinatorName(in.Store.Name, dc.Name, j)
 			note(pod, in.behind(pod, func(m Move) string {
 				if slices.Contains(m.Before, ring) {
 					return "has not heard from ring " + ring
@@ -155,46 +143,7 @@ func unmoved(in Observed, ring string, dcs []topology.FileDataCenter) (lacking [
 	return lacking
 }
 
-// behind says what a part lacks that must run the recorded epoch, and more.
-func (in *Observed) behind(pod string, more func(Move) string) string {
-	m, ok := in.Moves[pod]
-	switch {
-	case !ok:
-		return "is not there"
-	case m.Failed != "":
-		return "cannot be asked: " + m.Failed
-	case m.Epoch < in.Record.Epoch && m.Problem != "":
-		return fmt.Sprintf("runs epoch %d, and refuses its configuration: %s", m.Epoch, m.Problem)
-	case m.Epoch < in.Record.Epoch:
-		return fmt.Sprintf("runs epoch %d, and has not heard of epoch %d", m.Epoch, in.Record.Epoch)
-	}
-	return more(m)
-}
-
-// unsettled says why no slots may begin to move: everything that is here is to run, and nothing is to restart.
-func unsettled(in Observed, f *topology.File) string {
-	if _, rollout := restarts(in, false); rollout.Waiting != "" {
-		return rollout.Waiting
-	} else if rollout.Outdated > 0 {
-		return fmt.Sprintf("%d pods are to be restarted first", rollout.Outdated)
-	}
-	for i := range f.DataCenters {
-		dc := &f.DataCenters[i]
-		for j := range middlemen(dc) {
-			if name := shardName(in.Store.Name, dc.Name, j); runs(in, dc.Name) && find(in.StatefulSets, name) == nil {
-				return fmt.Sprintf("StatefulSet %s is not there", name)
-			}
-		}
-	}
-	for i := range in.Pods {
-		if p := &in.Pods[i]; !Ready(p) || p.DeletionTimestamp != nil {
-			return fmt.Sprintf("pod %s is not ready", p.Name)
-		}
-	}
-	return missingPods(in)
-}
-
-// tell returns the pods that are to hear of a change of shards: not before it has been written down, or they would be brought
+// tell returns the pods that are to hear of a change of numbers: not before it has been written down, or they would be brought
 // what was there before.
 func (b *builder) tell() (pods []string) {
 	if b.in.Record == nil || b.in.Record.Epoch != b.record.Epoch || b.record.Epoch == b.record.Since {
@@ -207,21 +156,6 @@ func (b *builder) tell() (pods []string) {
 		}
 	}
 	return pods
-}
-
-// runs says whether a data centre is one of this region.
-func runs(in Observed, name string) bool {
-	return slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
-		return dc.Name == name && dc.Region == in.Region
-	})
-}
-
-func findDataCenter(f *topology.File, name string) *topology.FileDataCenter {
-	i := slices.IndexFunc(f.DataCenters, func(dc topology.FileDataCenter) bool { return dc.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &f.DataCenters[i]
 }
 
 // members are the data centres of a ring.

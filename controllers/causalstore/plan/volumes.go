@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -39,20 +40,26 @@ func volumes(apply []client.Object, in Observed) (recreate []string, grow []Grow
 	return recreate, grow
 }
 
-// leftovers are the claims of shards that have left: their StatefulSets are there, and not planned any more.
+// leftovers are the claims of shards and coordinators that have left: their StatefulSets are there, and are not planned any more, or
+// with fewer replicas. Without a record nobody knows whether they have left.
 func leftovers(apply []client.Object, in Observed) (drop []string) {
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
-		planned := slices.ContainsFunc(apply, func(o client.Object) bool {
-			_, ok := o.(*appsv1.StatefulSet)
-			return ok && o.GetName() == s.Name
-		})
-		if planned || s.Labels[LabelComponent] != ComponentShard {
+		replicas := int32(0)
+		for _, o := range apply {
+			if planned, ok := o.(*appsv1.StatefulSet); ok && planned.Name == s.Name {
+				replicas = *planned.Spec.Replicas
+			}
+		}
+		if in.Record == nil || len(s.Spec.VolumeClaimTemplates) == 0 || s.Spec.Replicas == nil {
 			continue
 		}
-		for j := range in.Claims {
-			if c := &in.Claims[j]; claimOf(c.Name, s.Name) && c.DeletionTimestamp == nil {
-				drop = append(drop, c.Name)
+		for n := replicas; n < *s.Spec.Replicas; n++ {
+			gone := func(c corev1.PersistentVolumeClaim) bool {
+				return c.Name == fmt.Sprintf("data-%s-%d", s.Name, n) && c.DeletionTimestamp == nil
+			}
+			if j := slices.IndexFunc(in.Claims, gone); j >= 0 {
+				drop = append(drop, in.Claims[j].Name)
 			}
 		}
 	}

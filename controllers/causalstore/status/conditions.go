@@ -99,7 +99,7 @@ func (v *view) created() bool {
 func (v *view) rolling() bool {
 	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
 	was := p != nil && (p.Reason == v1alpha1.ReasonRollingOut || p.Reason == v1alpha1.ReasonLogNotDrained)
-	return v.Rollout.Outdated > 0 || was && len(v.missing) > 0
+	return v.Rollout.Outdated > 0 || was && len(v.lost) > 0
 }
 
 // rollingPatience is how long a pod may take to come back from a restart until it counts as lost.
@@ -112,24 +112,33 @@ func (v *view) lostPatience() bool {
 }
 
 func progressing(v *view) verdict {
+	changing := v.Regroup.String()
+	also := ""
+	if changing != "" {
+		also = "; " + changing
+	}
 	switch {
 	case v.Store.DeletionTimestamp != nil:
 		return yes(v1alpha1.ReasonDeleting, "volumes are dealt with as deletionPolicy %s says", v.Store.Spec.DeletionPolicy)
 	case !v.created() && len(v.Refused) > 0:
 		return no(v1alpha1.ReasonSpecRefused, "the spec is not carried out; see TopologyValid")
 	case v.here > 0 && !v.created() && len(v.missing) > 0:
-		return yes(v1alpha1.ReasonCreating, "ready are %s", strings.Join(v.missing, "; "))
+		return yes(v1alpha1.ReasonCreating, "ready are %s%s", strings.Join(v.missing, "; "), also)
 	case len(v.Reshape.Changes) > 0:
-		return yes(v1alpha1.ReasonMovingSlots, "%s%s", v.Reshape, restartsThen(v.Rollout))
+		return yes(v1alpha1.ReasonMovingSlots, "%s%s%s", v.Reshape, also, restartsThen(v.Rollout))
 	case len(v.Growing) > 0:
-		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s", strings.Join(v.Growing, ", "))
+		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s%s", strings.Join(v.Growing, ", "), also)
 	case v.Rollout.Outdated > 0 && len(v.Rollout.Late) > 0:
 		return yes(v1alpha1.ReasonLogNotDrained, "%d pods are to be restarted%s; not waiting any longer for logs: %s. What is in a log "+
-			"goes on when its coordinator is back", v.Rollout.Outdated, waiting(v.Rollout), strings.Join(v.Rollout.Late, "; "))
-	case v.Rollout.Outdated > 0 || v.Rollout.Waiting != "":
-		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
+			"goes on when its coordinator is back%s", v.Rollout.Outdated, waiting(v.Rollout), strings.Join(v.Rollout.Late, "; "), also)
+	case v.Rollout.Outdated > 0:
+		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s%s", v.Rollout.Outdated, waiting(v.Rollout), also)
 	case v.rolling():
-		return yes(v1alpha1.ReasonRollingOut, "the last pod comes back; ready are %s", strings.Join(v.missing, "; "))
+		return yes(v1alpha1.ReasonRollingOut, "the last pod comes back; ready are %s%s", strings.Join(v.lost, "; "), also)
+	case changing != "":
+		return yes(v1alpha1.ReasonCoordinators, "%s", changing)
+	case v.Rollout.Waiting != "":
+		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
 	case len(v.Reshape.Wanted) > 0:
 		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Reshape)
 	}

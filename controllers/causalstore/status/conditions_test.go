@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,8 +53,26 @@ func fail(in *status.Observed, part string) {
 // reshaping lets the only shard become several.
 func reshaping(in *status.Observed, shards int32) {
 	in.Store.Spec.DataCenters[0].Shards = shards
-	in.Record = &plan.Record{Epoch: 2, Layout: `{"dataCenters":[{"name":"here","shards":2,"shardsBefore":1}]}`}
+	in.Record = &plan.Record{Epoch: 2, Layout: `{"dataCenters":[{"name":"here","coordinators":1,"shards":2,"shardsBefore":1}]}`}
 	in.Reshape = plan.Reshape{Changes: []string{"here from 1 to 2"}, Lacking: []string{"s-here-shard-0-0 is copying"}, Here: true}
+}
+
+// regrouping lets the only coordinator become two, or two become one again; either way the second does not serve.
+func regrouping(in *status.Observed, coordinators int32) {
+	in.Store.Spec.DataCenters[0].Coordinators.Replicas = coordinators
+	second := in.Pods[0].DeepCopy()
+	second.Name, second.Labels[appsv1.PodIndexLabel] = "second", "1"
+	in.Pods = append(in.Pods, *second)
+	fail(in, "second")
+	in.Record = &plan.Record{Epoch: 2, Served: map[string]int{"here": 1},
+		Layout: `{"dataCenters":[{"name":"here","coordinators":2,"shards":1}]}`}
+	in.Regroup = plan.Regroup{Coming: []string{"second is joining: it has not been let in"}}
+	if coordinators == 1 {
+		in.Record.Layout = `{"dataCenters":[{"name":"here","coordinators":1,"coordinatorsBefore":2,"shards":1}]}`
+		in.Regroup = plan.Regroup{Changes: []string{"here from 2 to 1"}, Lacking: []string{"second is leaving"}}
+	}
+	in.Measured = map[string]plan.Measure{"second": {Published: true, StabilityLag: time.Hour, Incomplete: 3,
+		RingLag: map[string]time.Duration{"theirs": time.Hour}}}
 }
 
 // wasReady gives the store a past.
@@ -99,6 +118,38 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 			wasReady(in)
 			in.Reshape = plan.Reshape{Wanted: []string{"here to 2"}, Waiting: "a pod is ending"}
 		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True", "here to 2; waiting, since a pod is ending"},
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonCoordinators, "True", "coordinators leave: here from 2 to 1; not through: second is leaving"},
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionReady,
+			v1alpha1.ReasonAllPartsReady, "True", ""},
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionDegraded,
+			v1alpha1.ReasonNotDegraded, "False", ""},
+		{"a coordinator leaves, and lags behind", func(in *status.Observed) { wasReady(in); regrouping(in, 1) },
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown", ""},
+		{"a coordinator leaves, and the other was lost",
+			func(in *status.Observed) { wasReady(in); regrouping(in, 1); fail(in, plan.ComponentCoordinator) },
+			v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "0 of 1 coordinators"},
+		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonCoordinators, "True", "coordinators come: second is joining: it has not been let in"},
+		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionReady,
+			v1alpha1.ReasonPartsNotReady, "False", "1 of 2 coordinators"},
+		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionDegraded,
+			v1alpha1.ReasonNotDegraded, "False", ""},
+		{"a coordinator that has come was lost",
+			func(in *status.Observed) { wasReady(in); regrouping(in, 2); in.Record.Served["here"] = 2 },
+			v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "1 of 2 coordinators"},
+		{"a coordinator comes to a store that is new", func(in *status.Observed) { regrouping(in, 2) },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "True", "1 of 2 coordinators; coordinators come: second is joining"},
+		{"pods restart while a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1); in.Rollout.Outdated = 2 },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods are to be restarted; coordinators leave"},
+		{"the last pod comes back while a coordinator leaves", func(in *status.Observed) {
+			wasReady(in)
+			regrouping(in, 1)
+			in.Rollout.Outdated = 1
+			in.Store.Status = status.Of(*in)
+			in.Rollout.Outdated = 0
+			fail(in, "cache")
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "0 of 1 caches; coordinators leave"},
 		{"one part restarts for a change", func(in *status.Observed) { wasReady(in); fail(in, "cache"); in.Rollout.Outdated = 2 },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
 		{"a part does not come back from its restart", func(in *status.Observed) {

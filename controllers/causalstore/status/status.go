@@ -23,6 +23,7 @@ type Observed struct {
 	Epoch   int64
 	Rollout plan.Rollout
 	Reshape plan.Reshape
+	Regroup plan.Regroup
 	// Growing claims do not have the size yet that they should have.
 	Growing []string
 	// Webhook says whether sidecars are injected by this operator.

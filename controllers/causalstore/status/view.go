@@ -25,6 +25,8 @@ type view struct {
 	lost        []string // the same of parts that were there
 	lostParts   int32
 	holding     map[string]v1alpha1.Count // shards of the data centres here that hold data
+	serving     map[string]v1alpha1.Count // coordinators of the data centres here that have served
+	leaving     map[string]bool           // pods of coordinators that leave
 	lag         time.Duration
 	measured    bool
 	behind      []string // rings that are far behind
@@ -34,7 +36,7 @@ type view struct {
 const peersBehind = 10 * time.Second
 
 func look(in Observed) *view {
-	v := &view{Observed: in, holding: map[string]v1alpha1.Count{}}
+	v := &view{Observed: in, holding: map[string]v1alpha1.Count{}, serving: map[string]v1alpha1.Count{}, leaving: in.Leaving()}
 	for i := range in.Store.Spec.DataCenters {
 		v.dataCenter(&in.Store.Spec.DataCenters[i])
 	}
@@ -56,6 +58,7 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
 	holds := cmp.Or(v.Record.Holding(dc.Name), dc.Shards)
 	holding := v1alpha1.Count{Desired: holds * replicas}
+	serving := v1alpha1.Count{Desired: min(cmp.Or(v.Record.Serving(dc.Name), dc.Coordinators.Replicas), dc.Coordinators.Replicas)}
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -63,7 +66,12 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 		}
 		switch p.Labels[plan.LabelComponent] {
 		case plan.ComponentCoordinator:
-			v.count(&s.Coordinators, p)
+			if n := int32(plan.Index(p)); n < dc.Coordinators.Replicas {
+				v.count(&s.Coordinators, p)
+				if n < serving.Desired {
+					v.count(&serving, p)
+				}
+			}
 			v.measure(&s, p)
 		case plan.ComponentCache:
 			v.count(&s.Caches, p)
@@ -88,9 +96,9 @@ func (v *view) dataCenter(dc *v1alpha1.DataCenter) {
 	} else {
 		v.missing = append(v.missing, dc.Name+": "+m)
 	}
-	v.holding[dc.Name] = holding
+	v.holding[dc.Name], v.serving[dc.Name] = holding, serving
 	had := s
-	if had.Shards = holding; missing(had) != "" {
+	if had.Shards, had.Coordinators = holding, serving; missing(had) != "" {
 		v.lost = append(v.lost, dc.Name+": "+missing(had))
 	}
 	for _, c := range []v1alpha1.Count{had.Coordinators, had.Caches, had.Shards} {
@@ -117,7 +125,8 @@ func (v *view) count(c *v1alpha1.Count, p *corev1.Pod) {
 	}
 }
 
-// measure takes over what a coordinator has said. Lags are rounded, so that status does not change all the time.
+// measure takes over what a coordinator has said. Lags are rounded, so that status does not change all the time. One that leaves takes
+// no writes, so what it lags behind says nothing of those that serve.
 func (v *view) measure(s *v1alpha1.DataCenterStatus, p *corev1.Pod) {
 	m, ok := v.Measured[p.Name]
 	if !ok {
@@ -128,7 +137,7 @@ func (v *view) measure(s *v1alpha1.DataCenterStatus, p *corev1.Pod) {
 		incomplete += *s.IncompleteWrites
 	}
 	s.IncompleteWrites = &incomplete
-	if !m.Published {
+	if !m.Published || v.leaving[p.Name] {
 		return
 	}
 	v.measured = true
@@ -173,7 +182,7 @@ func (v *view) ring(r *v1alpha1.Ring) {
 		if s.Availability == v1alpha1.RingUnknown {
 			s.Availability = v1alpha1.RingComplete
 		}
-		dc.Shards = v.holding[dc.Name]
+		dc.Shards, dc.Coordinators = v.holding[dc.Name], v.serving[dc.Name]
 		m := missing(dc)
 		if m == "" {
 			continue
@@ -191,8 +200,8 @@ func (v *view) ring(r *v1alpha1.Ring) {
 	if s.Availability == v1alpha1.RingUnknown {
 		s.Message = "none of its data centres are here"
 	}
-	for _, m := range v.Measured {
-		if lag, ok := m.RingLag[r.Name]; ok && m.Published {
+	for pod, m := range v.Measured {
+		if lag, ok := m.RingLag[r.Name]; ok && m.Published && !v.leaving[pod] {
 			if ms := roundMs(lag); s.LagMs == nil || *s.LagMs < ms {
 				s.LagMs = &ms
 			}
