@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -31,14 +33,14 @@ func InstallCRDs(ctx context.Context, config *rest.Config, dir string) error {
 		return errors.Join(err, fmt.Errorf("there are no CRDs in %s", dir))
 	}
 	for _, file := range files {
-		if err := install(ctx, client, file); err != nil {
+		if err := install(ctx, config, client, file); err != nil {
 			return fmt.Errorf("install %s: %w", file, err)
 		}
 	}
 	return nil
 }
 
-func install(ctx context.Context, client dynamic.Interface, file string) error {
+func install(ctx context.Context, config *rest.Config, client dynamic.Interface, file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -57,10 +59,15 @@ func install(ctx context.Context, client dynamic.Interface, file string) error {
 	if err != nil {
 		return err
 	}
-	return awaitServed(ctx, client, made)
+	return awaitServed(ctx, config, client, made)
 }
 
-func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+// awaitServed waits until a CRD is served and listed: that the one is so does not mean that the other is.
+func awaitServed(ctx context.Context, config *rest.Config, client dynamic.Interface, crd *unstructured.Unstructured) error {
+	lists, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	spec := crd.Object["spec"].(map[string]any)
@@ -70,6 +77,9 @@ func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructure
 	for {
 		_, err := client.Resource(served).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
+			err = listed(lists, served)
+		}
+		if err == nil {
 			return nil
 		}
 		select {
@@ -78,4 +88,12 @@ func awaitServed(ctx context.Context, client dynamic.Interface, crd *unstructure
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+func listed(lists discovery.DiscoveryInterface, what schema.GroupVersionResource) error {
+	all, err := lists.ServerResourcesForGroupVersion(what.GroupVersion().String())
+	if err == nil && !slices.ContainsFunc(all.APIResources, func(r metav1.APIResource) bool { return r.Name == what.Resource }) {
+		err = fmt.Errorf("%s is not among the resources of %s", what.Resource, what.GroupVersion())
+	}
+	return err
 }

@@ -23,6 +23,7 @@ type Leader struct {
 	fullAt      int64
 	probe       prober
 	latencies   []float64 // as this DC was last told
+	inUse       uint64    // bits of the coordinators of this DC that take puts, or did lately
 }
 
 const (
@@ -46,7 +47,7 @@ func (l *Leader) step(now Now, m *Message) {
 	case KindSubscribe:
 		if _, ok := l.subscribers[m.From]; !ok {
 			l.order = append(l.order, m.From)
-			l.send(Message{Kind: KindVectors, From: l.self, To: m.From, Vectors: l.known.Entries()})
+			l.send(Message{Kind: KindVectors, From: l.self, To: m.From, Vectors: l.known.Entries(), Seq: l.inUse})
 		}
 		l.subscribers[m.From] = now.Mono + int64(subscription)
 	case KindPong:
@@ -61,7 +62,7 @@ func (l *Leader) tick(now Now) {
 	}
 	if l.changed && now.Mono-l.localAt >= int64(l.every) {
 		l.changed, l.localAt = false, now.Mono
-		l.toNodes(now, Message{Kind: KindVectors, From: l.self, Vectors: l.known.Entries()})
+		l.toNodes(now, Message{Kind: KindVectors, From: l.self, Vectors: l.known.Entries(), Seq: l.inUse})
 	}
 	every := l.idle
 	if l.urgent {

@@ -216,6 +216,9 @@ func (c *Coordinator) away(i int) bool {
 	return i > 0 && !c.laid.terms[i].inUse() && !c.held.terms[i].inUse()
 }
 
+// allCoordinators has a bit for each coordinator that a data centre may have.
+const allCoordinators = 1<<topology.MaxCoordinators - 1
+
 // absent returns, for a middleman, a bit for each coordinator that is away: none of its writes is incomplete, and what it
 // writes later it sends later.
 func (c *Coordinator) absent() (bits uint64) {

@@ -47,7 +47,7 @@ const (
 	KindInvalidateAck // cache -> middleman: Epoch Seq(cumulative)
 
 	// Stability.
-	KindVectors   // coordinator -> leader -> leaders -> nodes: Vectors
+	KindVectors   // coordinator -> leader -> leaders -> nodes: Vectors Seq(to nodes: bits of the coordinators of the DC that are in use)
 	KindSubscribe // sidecar -> leader: send me the vectors for a while
 	KindPing      // leader, or anybody while a ring changes -> middleman: ID
 	KindPong      // middleman -> who asked: ID Map

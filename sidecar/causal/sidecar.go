@@ -55,6 +55,7 @@ type Sidecar struct {
 	free      []*call
 	results   []Result
 	suspect   map[topology.Node]int64 // coordinators, until when
+	writers   uint64                  // bits of those of the own DC that are in use; 0: not heard yet
 	askAt     int64
 	cut       HLC   // that sessions read at, with Snapshot
 	cutAt     int64 // when it moved
@@ -248,6 +249,7 @@ func (s *Sidecar) Step(now Now, m *Message) {
 		s.completed(now, m)
 	case KindVectors:
 		delete(s.suspect, m.From) // it is there again
+		s.writersAre(m.Seq)
 		if s.known.Merge(m.Vectors) {
 			s.vectorsMoved(now)
 		}

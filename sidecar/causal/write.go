@@ -3,6 +3,7 @@ package causal
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -38,7 +39,7 @@ func (s *Sidecar) coordinatorFor(now Now, ss *session) (topology.Node, bool) {
 	for dc := range t.DCs {
 		for i := range t.DCs[dc].Coordinators {
 			n := topology.Node{DC: topology.DC(dc), Part: topology.Coordinator, Index: (spread + uint64(i)) % uint64(t.DCs[dc].Coordinators)}
-			if s.suspect[n] > now.Mono {
+			if s.suspect[n] > now.Mono || n.DC == s.cfg.Self.DC && s.writers != 0 && s.writers&(1<<n.Index) == 0 {
 				continue
 			}
 			ms := s.routes.Ms(now, n.DC)
@@ -51,6 +52,16 @@ func (s *Sidecar) coordinatorFor(now Now, ss *session) (topology.Node, bool) {
 		}
 	}
 	return best, found
+}
+
+// writersAre takes the leader's word which coordinators of the data centre are in use. Those that have come are used at once.
+func (s *Sidecar) writersAre(bits uint64) {
+	for i := range topology.MaxCoordinators {
+		if bits&^s.writers&(1<<i) != 0 {
+			delete(s.suspect, topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator, Index: uint64(i)})
+		}
+	}
+	s.writers = bits
 }
 
 func (s *Sidecar) putDone(now Now, c *call, m *Message) {
@@ -72,10 +83,13 @@ func (s *Sidecar) putDone(now Now, c *call, m *Message) {
 	s.settled(now, c)
 }
 
+// refusalSuspicion is how long a coordinator that refused a put is passed over.
+const refusalSuspicion = time.Second
+
 // refused takes note that a coordinator does not take puts, because it comes or leaves. Nothing was done, so the put goes to
 // another one; but the session's puts keep their order, so not before it is known of all of them.
 func (s *Sidecar) refused(now Now, c *call) {
-	s.suspect[c.target] = now.Mono + int64(coordinatorSuspicion)
+	s.suspect[c.target] = now.Mono + int64(refusalSuspicion)
 	c.held, c.target = true, topology.Node{}
 	c.s.held = append(c.s.held, c)
 	s.elsewhere(now, c.s)
