@@ -245,16 +245,17 @@ func writers(p *plan, rng *rand.Rand) {
 	p.procs = span{1, 3}
 	p.reshapeEach, p.harmEach = ms(20, 600, rng), ms(40, 500, rng)
 	p.harms = weights{CrashLate: 3, Crash: 3, CrashDirty: 2, ClockJump: 3, WriteCut: 3, CrashStaged: 3, Slow: 4, Cut: 1, Isolate: 1}
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
 	case 0: // so little to do that sessions do not bring a clock forward
 		p.think, p.length = ms(100, 900, rng), ms(4000, 9000, rng)
-	case 1: // what is said comes late and twice, and things change fast
+	case 1, 2: // what is said comes late and twice, and things change fast
 		p.set.BreakLinks, p.reshapeEach = 250<<rng.IntN(4), ms(10, 50, rng)
 		p.harmEach, p.harms = ms(100, 400, rng), weights{WriteCut: 6, Congest: 1}
 		p.keys, p.think, p.length = 2+rng.IntN(4), ms(2, 15, rng), ms(5000, 8000, rng)
-	case 2: // who leaves is cut off from those that lack something
+		p.shape.perRing = span{1, 1}
+	case 3: // who leaves is cut off from those that lack something
 		p.reshapeEach, p.harmEach, p.harms = ms(20, 100, rng), ms(30, 150, rng), weights{WriteCut: 6, Isolate: 1, Cut: 1}
-	case 3:
+	case 4:
 		restarts(p, rng)
 	}
 	p.sessions, p.shape.coordinators = span{2, 4}, span{2, 3}
