@@ -11,6 +11,8 @@ import (
 type CoordinatorConfig struct {
 	Topology *topology.Topology
 	Self     topology.Node
+	// Incarnation differs from that of every earlier start.
+	Incarnation uint64
 	// MaxBytes bounds keys and values of incomplete writes; beyond it puts are answered ErrBusy.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be.
@@ -95,7 +97,7 @@ type Coordinator struct {
 
 	refusing bool
 	left     bool   // the leader knows that this coordinator has left
-	wish     uint64 // counts the changes of whether it is to be there
+	wish     uint64 // another one with each change of whether it is to be there, and each start
 	attendAt int64
 
 	publishAt int64
@@ -133,7 +135,7 @@ func NewCoordinator(cfg CoordinatorConfig, now Now, replay []Message, nextIndex 
 	c := &Coordinator{
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: NewStability(t),
 		byHLC: map[HLC]*write{}, cursor: make([]int, len(t.Rings)), sessions: map[client]*lineage{},
-		lanes: map[topology.Node]*lane{}, nextIndex: nextIndex, durable: nextIndex - 1,
+		lanes: map[topology.Node]*lane{}, nextIndex: nextIndex, durable: nextIndex - 1, wish: cfg.Incarnation,
 	}
 	for r := range t.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -142,6 +144,9 @@ func NewCoordinator(cfg CoordinatorConfig, now Now, replay []Message, nextIndex 
 		c.leader = newLeader(cfg, c.known)
 	}
 	c.restore(replay)
+	if c.leader != nil {
+		c.held.term, c.laid.term = 1, 1 // it is always there
+	}
 	c.publishAt = now.Mono
 	return c
 }
@@ -424,6 +429,7 @@ func (c *Coordinator) Appended(now Now, index uint64) {
 	for len(c.checkpoints) > 0 && c.checkpoints[0].index <= index {
 		c.held, c.heldAt = c.checkpoints[0].standing, c.checkpoints[0].index
 		c.checkpoints = c.checkpoints[1:]
+		c.trim()
 	}
 	c.pumpAll(now)
 }

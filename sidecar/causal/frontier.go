@@ -225,7 +225,7 @@ func (m *Middleman) hello(now Now) {
 		for i := range topology.MaxCoordinators {
 			l := m.lanes[lead+topology.Origin(i)]
 			all = all && l.synced
-			if i > 0 && i < m.writers.DCs[dc].Writers() && (!l.synced || l.strange) {
+			if i > 0 && (i < m.writers.DCs[dc].Writers() || l.received > 0) && (!l.synced || l.strange) {
 				greet(i, l)
 			}
 		}

@@ -65,7 +65,7 @@ func (c *Coordinator) wanted() bool {
 
 // inUse reports whether this coordinator speaks for its origin. A leader always does.
 func (c *Coordinator) inUse() bool {
-	return c.leader != nil || c.held.term.inUse() && c.laid.term == c.held.term
+	return c.held.term.inUse() && c.laid.term == c.held.term
 }
 
 // record returns what the log keeps of s; complete is up to where all own writes are.
@@ -122,8 +122,9 @@ func (c *Coordinator) attend(now Now) {
 	default:
 		c.attendAt = now.Mono + int64(tellLeft)
 	}
+	// All that it has published or issued in any life is at or below where its clock stands.
 	c.send(Message{Kind: KindTerm, From: c.cfg.Self, To: c.cfg.Topology.Leader(c.cfg.Self.DC), ID: c.wish,
-		Seq: uint64(c.held.term), HLC: c.known.sv[c.origin], Clean: c.wanted()})
+		Seq: uint64(c.held.term), HLC: c.clock.Peek(now), Clean: c.wanted()})
 }
 
 // changeWish takes note of a topology that may want something else of this coordinator.
@@ -134,7 +135,8 @@ func (c *Coordinator) changeWish(before bool) {
 	}
 }
 
-// admit is the leader's part: another coordinator is away, has nothing incomplete, and its writes end at HLC; perhaps it wants to come.
+// admit is the leader's part: another coordinator is away, has nothing incomplete, and all that it has said or written is at or below HLC;
+// perhaps it wants to come.
 func (c *Coordinator) admit(now Now, m *Message) {
 	i := m.From.Index
 	if c.leader == nil || m.From.DC != c.cfg.Self.DC || i == 0 || i >= topology.MaxCoordinators {
@@ -154,7 +156,8 @@ func (c *Coordinator) admit(now Now, m *Message) {
 		c.learn([]VectorEntry{{Origin: c.originAt(int(i)), SV: m.HLC}})
 		t = told
 	}
-	if t == told && m.Clean && i < uint64(c.cfg.Topology.DCs[c.cfg.Self.DC].Coordinators) {
+	counted := i < uint64(c.cfg.Topology.DCs[c.cfg.Self.DC].Coordinators)
+	if t == told && m.Clean && counted {
 		t++
 	}
 	if t != c.laid.terms[i] {
@@ -163,7 +166,7 @@ func (c *Coordinator) admit(now Now, m *Message) {
 		return
 	}
 	if c.held.terms[i] == t {
-		c.send(Message{Kind: KindTermReply, From: c.cfg.Self, To: m.From, ID: m.ID, Seq: uint64(t), HLC: c.clock.Peek(now)})
+		c.send(Message{Kind: KindTermReply, From: c.cfg.Self, To: m.From, ID: m.ID, Seq: uint64(t), HLC: c.clock.Peek(now), Clean: counted})
 	}
 }
 
@@ -176,7 +179,8 @@ func (c *Coordinator) admitted(now Now, m *Message) {
 	switch {
 	case t < c.held.term:
 	case t == c.held.term:
-		c.left = !c.wanted()
+		// Once the leader does not count it either, no late wish of before can bring it back.
+		c.left = !c.wanted() && !m.Clean
 	case t == c.held.term+1 && c.wanted():
 		if m.HLC.WallMs() > now.WallMs+c.cfg.ClockBoundMs {
 			return // nothing could be written above it yet
@@ -186,7 +190,8 @@ func (c *Coordinator) admitted(now Now, m *Message) {
 		}
 		c.laid.term = t
 		c.lay(now)
-	default: // a term that is not used: by a log that is lost, or by a wish that is over
+	default: // a term that is not used: by a log that was left, or by a wish that is over
+		c.left, c.attendAt = false, 0
 		c.laid.term = t + t%2
 		c.lay(now)
 	}

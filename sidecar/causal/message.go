@@ -53,7 +53,7 @@ const (
 	KindPong      // middleman -> who asked: ID Map
 	KindLatencies // leader -> nodes of its DC: Latencies
 	KindTerm      // coordinator that is away -> leader: ID Seq(term) HLC(all its writes are at or below) Clean(it wants to come)
-	KindTermReply // leader -> coordinator: ID Seq(term) HLC(to begin above)
+	KindTermReply // leader -> coordinator: ID Seq(term) HLC(to begin above) Clean(the leader's topology counts it)
 
 	// Sizes.
 	KindCut        // sidecar -> cache: Cut(will soon be read at)

@@ -234,7 +234,11 @@ func (c *Coordinator) advance() {
 	}
 	clear(c.writes[:done])
 	c.writes = c.writes[done:]
-	// Truncation keeps the newest checkpoint, so that a restart finds the ceiling.
+	c.trim()
+}
+
+// trim says what of the log is needed no more. The newest checkpoint is, so that a restart finds where this coordinator stood.
+func (c *Coordinator) trim() {
 	c.truncate = c.heldAt
 	if len(c.writes) > 0 {
 		c.truncate = min(c.truncate, c.writes[0].index)

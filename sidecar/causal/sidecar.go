@@ -59,6 +59,7 @@ type Sidecar struct {
 	askAt     int64
 	cut       HLC   // that sessions read at, with Snapshot
 	cutAt     int64 // when it moved
+	cutBehind bool  // it is so old that nobody should read at it
 	announced HLC   // of the newest of cuts
 	cuts      []nextCut
 	tickedAt  int64

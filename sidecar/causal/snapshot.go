@@ -19,6 +19,7 @@ func (s *Sidecar) advanceCut(now Now) {
 		return
 	}
 	cut, step := s.known.MinSV(), HLCAt(s.cfg.SnapshotEvery.Milliseconds())
+	s.cutBehind = s.known.MaxSV().WallMs()-s.cut.WallMs() > maxCutAgeMs
 	if step > 0 {
 		cut -= cut % step
 	}
@@ -45,10 +46,14 @@ func (s *Sidecar) readsNewest(now Now, c *call) bool {
 	return c.op.Latest || !s.cutServes(now)
 }
 
-// cutServes reports whether there is a cut to read at. One that stands, since some data centre is away, would keep all that
-// happens elsewhere from being seen.
+// maxCutAgeMs is how far the cut may be behind the newest that is known to be complete of some origin. A coordinator whose
+// clock is further behind than it lets others bring it forward would hold it back for ever.
+const maxCutAgeMs = 10_000
+
+// cutServes reports whether there is a cut to read at. One that stands, since some data centre is away, or is far behind would keep
+// all that happens elsewhere from being seen.
 func (s *Sidecar) cutServes(now Now) bool {
-	return s.cut != 0 && now.Mono-s.cutAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery)
+	return s.cut != 0 && !s.cutBehind && now.Mono-s.cutAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotEvery)
 }
 
 // seenBy is what a session tells a middleman: puts at or below this may have to be seen, though they are not complete, and

@@ -89,10 +89,24 @@ const refusalSuspicion = time.Second
 // refused takes note that a coordinator does not take puts, because it comes or leaves. Nothing was done, so the put goes to
 // another one; but the session's puts keep their order, so not before it is known of all of them.
 func (s *Sidecar) refused(now Now, c *call) {
-	s.suspect[c.target] = now.Mono + int64(refusalSuspicion)
+	s.suspect[c.target] = max(s.suspect[c.target], now.Mono+int64(refusalSuspicion))
 	c.held, c.target = true, topology.Node{}
 	c.s.held = append(c.s.held, c)
 	s.elsewhere(now, c.s)
+}
+
+// Unreached says that a node cannot be reached and nothing was ever sent to it: puts that were to go there go elsewhere.
+func (s *Sidecar) Unreached(now Now, node topology.Node) {
+	if node.Part != topology.Coordinator {
+		return // it has not started yet
+	}
+	s.suspect[node] = now.Mono + int64(coordinatorSuspicion)
+	for _, c := range slices.Clone(s.calls) {
+		if !c.done && c.target == node && c.op.Kind == OpPut {
+			delete(s.requests, c.req)
+			s.refused(now, c)
+		}
+	}
 }
 
 // settled: it is known of a put that it was taken, or not known whether. What the session has put before it and was refused must not

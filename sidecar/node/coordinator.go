@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -56,11 +57,16 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open write buffer log: %w", err)
 	}
+	o.Config.Incarnation = rand.Uint64()
 	var replay []causal.Message
 	err = log.Replay(func(_ uint64, payload []byte) error {
 		var m causal.Message
 		if err := wire.Decode(payload, &m); err != nil {
 			return err
+		}
+		if m.Kind == causal.KindStable && m.Seq == 0 {
+			return errors.New("it is of a version in which coordinators could not come and go, and their numbers were others; " +
+				"start with empty folders and storages")
 		}
 		replay = append(replay, m)
 		return nil

@@ -114,6 +114,11 @@ func (s *Sidecar) LinkDown(n topology.Node) {
 	s.do(func(now causal.Now) { s.m.(*causal.Sidecar).LinkDown(now, n) })
 }
 
+// Unreached tells the machine that a node cannot be reached and nothing was ever sent to it.
+func (s *Sidecar) Unreached(n topology.Node) {
+	s.do(func(now causal.Now) { s.m.(*causal.Sidecar).Unreached(now, n) })
+}
+
 // Machine gives f the machine to look at.
 func (s *Sidecar) Machine(f func(*causal.Sidecar)) { s.View(func(m any) { f(m.(*causal.Sidecar)) }) }
 

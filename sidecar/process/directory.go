@@ -55,6 +55,7 @@ type book struct{ pages atomic.Pointer[pages] }
 type pages struct {
 	addrs map[topology.Node]string
 	nodes map[string]topology.Node
+	moved map[topology.Node]bool
 }
 
 func newBook(addrs map[topology.Node]string) *book {
@@ -64,7 +65,15 @@ func newBook(addrs map[topology.Node]string) *book {
 }
 
 func (b *book) replace(addrs map[topology.Node]string) {
-	p := &pages{addrs: maps.Clone(addrs), nodes: make(map[string]topology.Node, len(addrs))}
+	p := &pages{addrs: maps.Clone(addrs), nodes: make(map[string]topology.Node, len(addrs)), moved: map[topology.Node]bool{}}
+	if was := b.pages.Load(); was != nil {
+		p.moved = maps.Clone(was.moved)
+		for n, addr := range was.addrs {
+			if is, ok := addrs[n]; ok && is != addr {
+				p.moved[n] = true
+			}
+		}
+	}
 	for n, addr := range addrs {
 		p.nodes[addr] = n
 	}
@@ -75,6 +84,9 @@ func (b *book) resolve(n topology.Node) (string, bool) {
 	addr, ok := b.pages.Load().addrs[n]
 	return addr, ok
 }
+
+// moved reports whether a node had another address before.
+func (b *book) moved(n topology.Node) bool { return b.pages.Load().moved[n] }
 
 // at returns the node at an address.
 func (b *book) at(addr string) (topology.Node, bool) {

@@ -52,6 +52,8 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown says that what is under way to a node will not be answered.
 	linkDown(n topology.Node)
+	// unreached says that a node cannot be reached, and nothing was ever sent to it.
+	unreached(n topology.Node)
 	// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 	setTopology(t *topology.Topology) error
 	// ready says why the part cannot do its work now, or nil.
@@ -192,6 +194,11 @@ func (p *process) join() error {
 		Down: func(addr string) {
 			if n, ok := p.book.at(addr); ok && p.running() != nil {
 				p.running().linkDown(n)
+			}
+		},
+		Unreached: func(addr string) {
+			if n, ok := p.book.at(addr); ok && p.running() != nil && !p.book.moved(n) {
+				p.running().unreached(n)
 			}
 		},
 	}

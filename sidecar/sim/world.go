@@ -121,7 +121,7 @@ func (w *World) start(n *node) {
 	switch n.id.Part {
 	case topology.Coordinator:
 		cfg := causal.DefaultCoordinatorConfig(n.topo, n.id)
-		cfg.Broken, cfg.DepsByID = w.set.Broken, w.set.DepsByID
+		cfg.Broken, cfg.DepsByID, cfg.Incarnation = w.set.Broken, w.set.DepsByID, n.life<<32
 		cfg.PublishEvery = 20 * time.Millisecond
 		if w.set.MaxDeps > 0 {
 			cfg.MaxDeps = w.set.MaxDeps

@@ -105,8 +105,12 @@ func (d *dialer) down(err error) {
 		return
 	}
 	d.g.failed.Add(1)
-	if reached && d.g.config.Down != nil {
-		d.g.config.Down(d.addr)
+	tell := d.g.config.Unreached
+	if reached {
+		tell = d.g.config.Down
+	}
+	if tell != nil {
+		tell(d.addr)
 	}
 	if was != err.Error() { // a peer that stays away is reported once
 		level := slog.LevelWarn

@@ -30,9 +30,11 @@ type Config struct {
 	// at every Send, so it must be quick, and may change its answers.
 	Resolve func(topology.Node) (addr string, ok bool)
 	// Down is told the address of a dialed process when the stream to it breaks, and again after every attempt to reach it
-	// anew that fails: what was under way there will not be answered. A process that was never reached is not reported: it
-	// has not started yet. Down must be quick. It may be nil.
+	// anew that fails: what was under way there will not be answered. Down must be quick. It may be nil.
 	Down func(addr string)
+	// Unreached is told the address of a process after every attempt to reach it that fails, as long as none has succeeded:
+	// nothing was sent there. It must be quick. It may be nil.
+	Unreached func(addr string)
 	// Epoch returns the epoch of the topology in use, for the status of the peers. It may be nil.
 	Epoch func() uint64
 	// WAN delays and cuts what goes to other data centres; nil does not.
