@@ -221,6 +221,15 @@ func (c *Coordinator) away(i int) bool {
 	return i > 0 && !c.laid.terms[i].inUse() && !c.held.terms[i].inUse()
 }
 
+// InUse returns a bit for each coordinator of the data centre that is in use, or about to be; 0 if this one is not the leader.
+// Those at or beyond the number in the leader's topology cannot come into use again.
+func (c *Coordinator) InUse() uint64 {
+	if c.leader == nil {
+		return 0
+	}
+	return allCoordinators &^ c.absent()
+}
+
 // allCoordinators has a bit for each coordinator that a data centre may have.
 const allCoordinators = 1<<topology.MaxCoordinators - 1
 

@@ -13,7 +13,7 @@ func (c *Coordinator) Tick(now Now) {
 		c.pump(now, l)
 	}
 	if c.leader != nil {
-		c.leader.inUse = allCoordinators &^ c.absent()
+		c.leader.inUse = c.InUse()
 		defer c.leader.tick(now)
 	}
 	due := c.cfg.IdleEvery

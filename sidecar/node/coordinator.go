@@ -216,6 +216,18 @@ func (c *Coordinator) Drained() (drained bool) {
 	return drained
 }
 
+// InUse returns the indices of the coordinators of the data centre that are in use, if this is its first one.
+func (c *Coordinator) InUse() (indices []int) {
+	c.Machine(func(m *causal.Coordinator) {
+		for i, bits := 0, m.InUse(); bits != 0; i, bits = i+1, bits>>1 {
+			if bits&1 != 0 {
+				indices = append(indices, i)
+			}
+		}
+	})
+	return indices
+}
+
 // fail stops the coordinator: what the log may have lost must not be acknowledged.
 func (c *Coordinator) fail(err error) {
 	c.stop()

@@ -39,6 +39,9 @@ type Readiness struct {
 	Shards string `json:"shards,omitempty"`
 	// Membership says whether a coordinator takes part in the writing of its data centre: joining, serving, leaving or left.
 	Membership string `json:"membership,omitempty"`
+	// CoordinatorsInUse are, by index, the coordinators that the first one of a data centre has let in and that have not left. One that is
+	// not among them, and not among those of the topology that this one runs, has nothing that is not in every ring, and does not come back.
+	CoordinatorsInUse []int `json:"coordinatorsInUse,omitempty"`
 	// RingsBefore are the rings that a coordinator still uses as before a change of shards.
 	RingsBefore []string `json:"ringsBefore,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes wait for a restart.
@@ -143,6 +146,7 @@ func (h *health) readiness() Readiness {
 		r.Shards, _, _ = part.m.Change()
 	case *coordinator:
 		r.Membership = part.c.Membership().String()
+		r.CoordinatorsInUse = part.c.InUse()
 		before := part.c.Before()
 		for i, ring := range p.topo().Rings {
 			if before.Has(topology.RingID(i)) {
