@@ -16,8 +16,8 @@ type reshape struct {
 	every   time.Duration
 	what    changing
 	stopped bool
-	told    map[*node]bool // of what is current
-	under   bool           // a change is under way
+	deaf    *node // hears of no change: for scenarios
+	under   bool  // a change is under way
 }
 
 // changing is whose number changes.
@@ -141,7 +141,7 @@ func (r *reshape) beginCoordinators(dc topology.DC, n int) {
 	r.spread(dcs)
 	for i := was; i < n; i++ {
 		id := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)}
-		if old := r.w.nodes[id]; old != nil && r.w.rng.IntN(4) > 0 {
+		if old := r.w.nodes[id]; old != nil && !r.w.set.Quiet && r.w.rng.IntN(4) > 0 {
 			old.disk = newDisk() // it has left its old one
 		}
 		r.join(id)
@@ -207,7 +207,7 @@ func (r *reshape) spread(dcs []topology.DataCenter) {
 
 // tell gives a node what is current. One that is down reads it when it starts.
 func (r *reshape) tell(n *node) {
-	if n.topo == r.w.topo || n.gone {
+	if n.topo == r.w.topo || n.gone || n == r.deaf {
 		return
 	}
 	n.topo = r.w.topo

@@ -13,6 +13,7 @@ import (
 //	clock NODE MS                 moves a wall clock
 //	fail-write NODE               the next write of its storage is done, but not durable, and reported as failed
 //	slow-disk NODE DURATION       from now on the disk takes that much longer
+//	empty NODE                    gives a node that is down a new disk
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.world.crash(n) })
@@ -22,6 +23,9 @@ func init() {
 	}
 	verbs["fail-write"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.failing++ })
+	}
+	verbs["empty"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk = newDisk() })
 	}
 	verbs["clock"] = (*scenario).clock
 	verbs["slow-disk"] = (*scenario).slowDisk

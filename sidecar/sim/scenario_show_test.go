@@ -51,6 +51,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.showSession(s.sessions[args[1]]), nil
 	case args[0] == "pending":
 		return s.showPending(), nil
+	case args[0] == "cut" && len(args) == 2:
+		return s.showCut(args[1])
 	case args[0] == "coordinators":
 		return s.coordinatorStates(), nil
 	case args[0] == "shards":
