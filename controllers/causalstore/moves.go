@@ -51,6 +51,7 @@ type readiness struct {
 	Shards      string   `json:"shards"`
 	RingsBefore []string `json:"ringsBefore"`
 	Membership  string   `json:"membership"`
+	InUse       []int    `json:"coordinatorsInUse"`
 	Reason      string   `json:"reason"`
 	Problem     string   `json:"configProblem"`
 }
@@ -73,6 +74,6 @@ func (m MetricsProber) readMove(ctx context.Context, url string) (plan.Move, err
 	if err := json.NewDecoder(http.MaxBytesReader(nil, answer.Body, maxAnswer)).Decode(&is); err != nil {
 		return plan.Move{}, fmt.Errorf("%s: %w", url, err)
 	}
-	return plan.Move{Epoch: is.Epoch, State: is.Shards, Before: is.RingsBefore, Member: is.Membership, Reason: is.Reason,
-		Problem: is.Problem}, nil
+	return plan.Move{Epoch: is.Epoch, State: is.Shards, Before: is.RingsBefore, Member: is.Membership, InUse: is.InUse,
+		Reason: is.Reason, Problem: is.Problem}, nil
 }

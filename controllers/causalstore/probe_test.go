@@ -43,23 +43,23 @@ causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_r
 }
 
 func TestWhatAPartSaysOfAChangeIsUnderstoodAlsoWhileItIsNotReady(t *testing.T) {
-	ready, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, ConfigProblem: "bad",
-		Reason: "too early"})
+	ready, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, Membership: "joining",
+		CoordinatorsInUse: []int{0, 2}, ConfigProblem: "bad", Reason: "too early"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := append([]byte(`{"membership":"joining",`), ready[1:]...)
 	code := http.StatusServiceUnavailable
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
-		_, _ = w.Write(said)
+		_, _ = w.Write(ready)
 	}))
 	defer s.Close()
 	got, err := MetricsProber{Client: s.Client()}.readMove(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Member: "joining", Reason: "too early", Problem: "bad"}, got); d != "" {
+	want := plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Member: "joining", InUse: []int{0, 2}, Reason: "too early", Problem: "bad"}
+	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	code = http.StatusNotFound

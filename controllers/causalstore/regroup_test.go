@@ -14,7 +14,10 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-const secondCoordinator = "try-here-cc-1"
+const (
+	firstCoordinator  = "try-here-cc-0"
+	secondCoordinator = "try-here-cc-1"
+)
 
 // is lets coordinators say what they are: joining, serving, leaving or left.
 func (p *parts) is(epoch int64, member, reason string, pods ...string) {
@@ -24,6 +27,16 @@ func (p *parts) is(epoch int64, member, reason string, pods ...string) {
 	for _, pod := range pods {
 		p.says[pod] = plan.Move{Epoch: epoch, Member: member, Reason: reason}
 	}
+}
+
+// inUse lets the first coordinator say which are in use.
+func (p *parts) inUse(epoch int64, indices ...int) {
+	p.is(epoch, "serving", "", firstCoordinator)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.says[firstCoordinator]
+	m.InUse = indices
+	p.says[firstCoordinator] = m
 }
 
 // awaitCoordinators waits until the parts are told so much of coordinators, and the StatefulSet has so many replicas.
@@ -89,7 +102,7 @@ func TestCoordinatorsComeAndGoAndNothingRestarts(t *testing.T) {
 	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is joining: the first coordinator has not answered")
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	k.awaitCondition("try", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
-	k.awaitHeard("try-here-cc-0", "2")
+	k.awaitHeard(firstCoordinator, "2")
 	budget := &policyv1.PodDisruptionBudget{}
 	k.await("the one that serves may be evicted", func() (bool, string) {
 		k.get("try-here-coordinator", budget)
@@ -111,14 +124,16 @@ func TestCoordinatorsComeAndGoAndNothingRestarts(t *testing.T) {
 	}
 	unchanged(t, before, k.uids())
 
-	// Down: it stays until it has left, and nobody minds that it does not serve.
+	// Down: it stays as long as the first one has it in use, and nobody minds that it does not serve.
 	before = k.uids()
 	claimed := k.claim("data-" + secondCoordinator)
 	k.parts.silence(secondCoordinator)
+	k.parts.inUse(2, 0)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Coordinators.Replicas = 1 })
 	k.awaitCoordinators("epoch 3: 1 coordinators, before 2, 2 addresses", 2)
 	k.workloads.breakIt(secondCoordinator)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, "here from 2 to 1", secondCoordinator+" cannot be asked: it does not answer")
+	k.awaitProgress(v1alpha1.ReasonCoordinators, "here from 2 to 1", secondCoordinator+" cannot be asked: it does not answer",
+		firstCoordinator+" runs epoch 2, and has not heard of epoch 3")
 	k.awaitHeard(secondCoordinator, "3")
 	k.await("a pod that does not serve", func() (bool, string) {
 		p := &corev1.Pod{}
@@ -129,10 +144,13 @@ func TestCoordinatorsComeAndGoAndNothingRestarts(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
 	stop()
 	k.operator("local", "causalstore:v1")
+	k.parts.inUse(3, 0, 1)
 	k.parts.is(3, "leaving", "", secondCoordinator)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is leaving")
+	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is leaving", firstCoordinator+" has it in use")
+	k.parts.silence(secondCoordinator)
+	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" cannot be asked", firstCoordinator+" has it in use")
 	unchanged(t, before, k.uids())
-	k.parts.is(3, "left", "", secondCoordinator)
+	k.parts.inUse(3, 0)
 	k.awaitCoordinators("epoch 4: 1 coordinators, before 0, 1 addresses", 1)
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	k.await("it to have gone", func() (bool, string) { return !k.exists(secondCoordinator, &corev1.Pod{}), "it is there" })
@@ -154,6 +172,7 @@ func TestAChangeOfMindWhileACoordinatorLeavesComesAfterThat(t *testing.T) {
 	})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	before, claimed := k.uids(), k.claim("data-"+secondCoordinator)
+	k.parts.inUse(2, 0, 1)
 	k.parts.is(2, "leaving", "", secondCoordinator)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Coordinators.Replicas = 1 })
 	k.awaitCoordinators("epoch 2: 1 coordinators, before 2, 2 addresses", 2)
@@ -180,6 +199,7 @@ func TestAChangeOfMindWhileACoordinatorLeavesComesAfterThat(t *testing.T) {
 
 	// It goes with its volume, and another one comes that has a volume of its own; shards change after that.
 	k.parts.is(2, "left", "", secondCoordinator)
+	k.parts.inUse(2, 0)
 	k.awaitCoordinators("epoch 4: 2 coordinators, before 0, 2 addresses", 2)
 	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" runs epoch 2, and has not heard of epoch 4")
 	if now := k.uids()[secondCoordinator]; now == before[secondCoordinator] {

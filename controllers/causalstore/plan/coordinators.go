@@ -13,14 +13,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// memberLeft is what a coordinator says that has brought all that it had to every ring, and that everybody knows to have left.
-const memberLeft = "left"
-
 // Regroup says how far a change of the number of coordinators is.
 type Regroup struct {
 	// Changes are the data centres here that coordinators leave, Wanted those whose number is to change after that.
 	Changes, Wanted []string
-	// Lacking are the coordinators that have not left yet, Coming those that have not served yet, and what they do.
+	// Lacking are the coordinators that may not go yet, Coming those that have not served yet, and what they do.
 	Lacking, Coming []string
 	// Waiting is why what is wanted does not begin, though nothing changes.
 	Waiting string
@@ -56,7 +53,7 @@ func parting(in Observed, f *topology.File) bool {
 	})
 }
 
-// part ends the changes of data centres here which all have left that are to, and returns who has not.
+// part ends the changes of data centres here whose coordinators may all go that leave, and returns who may not.
 func part(in Observed, f *topology.File) (lacking []string) {
 	for i := range f.DataCenters {
 		dc := &f.DataCenters[i]
@@ -65,15 +62,8 @@ func part(in Observed, f *topology.File) (lacking []string) {
 		}
 		var lacks []string
 		for j := *dc.Coordinators; j < *dc.CoordinatorsBefore; j++ {
-			pod := coordinatorName(in.Store.Name, dc.Name, j)
-			what := in.behind(pod, func(m Move) string {
-				if m.Member == memberLeft {
-					return ""
-				}
-				return "is " + cmp.Or(m.Member, "of a version that cannot leave")
-			})
-			if what != "" && !in.neverRan(pod) {
-				lacks = append(lacks, pod+" "+what)
+			if why := in.keeps(dc.Name, j); why != "" {
+				lacks = append(lacks, why)
 			}
 		}
 		if lacking = append(lacking, lacks...); len(lacks) == 0 {
@@ -83,12 +73,35 @@ func part(in Observed, f *topology.File) (lacking []string) {
 	return lacking
 }
 
-// neverRan says that a coordinator has nothing to bring anywhere, since no node has ever run it: its pod has none, and there is no
-// volume yet. That is how a coordinator goes for which there is no room.
-func (in *Observed) neverRan(pod string) bool {
-	p := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == pod })
-	c := slices.IndexFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == "data-"+pod })
-	return p >= 0 && in.Pods[p].Spec.NodeName == "" && c >= 0 && in.Claims[c].Spec.VolumeName == ""
+// keeps says why a coordinator may not go yet, and nothing if it may. Only the first coordinator of the data centre decides that, since
+// it remembers durably who is in use: who is not, and is beyond the number that the first one runs, has nothing that is not in every
+// ring, and cannot come into use again. So one that can never be asked goes too. What it says itself is for people.
+func (in *Observed) keeps(dc string, j int) string {
+	first, pod := coordinatorName(in.Store.Name, dc, 0), coordinatorName(in.Store.Name, dc, j)
+	why := in.behind(first, func(m Move) string {
+		switch {
+		case len(m.InUse) == 0: // it counts itself, so it does not run yet, or is of a version that does not know this
+			return strings.TrimSuffix("does not say who is in use: "+m.Reason, ": ")
+		case slices.Contains(m.InUse, j):
+			return "has it in use"
+		}
+		return ""
+	})
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %s (%s %s)", pod, in.behind(pod, departure), first, why)
+}
+
+// departure is how far a coordinator that leaves is, by its own word.
+func departure(m Move) string {
+	switch m.Member {
+	case "":
+		return strings.TrimSuffix("does not say whether it leaves: "+m.Reason, ": ")
+	case "left":
+		return "has left"
+	}
+	return "is " + m.Member
 }
 
 // describe says what has come of it.
@@ -160,6 +173,12 @@ func (in *Observed) Leaving() map[string]bool {
 func leaves(f *topology.File, p *corev1.Pod) bool {
 	dc := findDataCenter(f, p.Labels[LabelDataCenter])
 	return p.Labels[LabelComponent] == ComponentCoordinator && dc != nil && Index(p) >= *dc.Coordinators
+}
+
+// decides says whether a pod is the first coordinator of a data centre that others leave.
+func decides(f *topology.File, p *corev1.Pod) bool {
+	dc := findDataCenter(f, p.Labels[LabelDataCenter])
+	return p.Labels[LabelComponent] == ComponentCoordinator && dc != nil && dc.CoordinatorsBefore != nil && Index(p) == 0
 }
 
 // comes says whether a pod is a coordinator that has not served yet, where others do.

@@ -80,7 +80,7 @@ func unsettled(in Observed, f *topology.File) string {
 }
 
 // Involved are the pods that have something to say about a change that the record has: of shards, all but caches; of coordinators,
-// those that leave, and those that come.
+// those that leave, the first one of their data centre, and those that come.
 func (in *Observed) Involved() map[string]bool {
 	all := map[string]bool{}
 	f, err := in.Record.File()
@@ -92,7 +92,7 @@ func (in *Observed) Involved() map[string]bool {
 		p := &in.Pods[i]
 		switch p.Labels[LabelComponent] {
 		case ComponentCoordinator:
-			all[p.Name] = moving || leaves(f, p) || comes(in.Record, f, p)
+			all[p.Name] = moving || leaves(f, p) || decides(f, p) || comes(in.Record, f, p)
 		case ComponentShard:
 			all[p.Name] = moving
 		}

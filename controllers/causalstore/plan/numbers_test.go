@@ -24,9 +24,9 @@ import (
 //	spec DC=N...                            the spec asks for so many shards
 //	coordinators DC=N...                    the spec asks for so many coordinators
 //	policy Delete                           the spec asks for another deletion policy
-//	say pod=P [epoch=E] [state=S] [member=S] [reason=WHY] [before=RING] [failed=WHY] [problem=WHY]   what a part answers;
-//	                                        all=... of all middlemen
-//	pod P revision [unready] [unplaced]     a pod is of a revision, serves or not, and has a node or none
+//	say pod=P [epoch=E] [state=S] [member=S] [use=(INDEX,...)] [reason=WHY] [before=RING] [failed=WHY] [problem=WHY]
+//	                                        what a part answers; all=... of all middlemen
+//	pod P revision [unready]                a pod is of a revision, and serves or not
 //	gone                                    claims that are being deleted are gone
 //	log P incomplete                        a coordinator has so many writes that are not in every ring
 //	plan                                    plans, carries it out, and shows what has come of it
@@ -80,9 +80,7 @@ func happen(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	case "say":
 		say(t, in, d)
 	case "pod":
-		pod := d.CmdArgs[0].Key
-		become(in, pod, d.CmdArgs[1].Key, !d.HasArg("unready"))
-		place(in, pod, !d.HasArg("unplaced"))
+		become(in, d.CmdArgs[0].Key, d.CmdArgs[1].Key, !d.HasArg("unready"))
 	case "gone":
 		in.Claims = slices.DeleteFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.DeletionTimestamp != nil })
 	case "log":
@@ -96,24 +94,6 @@ func happen(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	}
 }
 
-// place gives a pod a node, and its claim a volume, or neither.
-func place(in *plan.Observed, pod string, some bool) {
-	node, volume := "", ""
-	if some {
-		node, volume = "node-a", "volume"
-	}
-	for i := range in.Pods {
-		if in.Pods[i].Name == pod {
-			in.Pods[i].Spec.NodeName = node
-		}
-	}
-	for i := range in.Claims {
-		if in.Claims[i].Name == "data-"+pod {
-			in.Claims[i].Spec.VolumeName = volume
-		}
-	}
-}
-
 func say(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	var pod string
 	m := plan.Move{Epoch: in.Record.Epoch}
@@ -121,6 +101,7 @@ func say(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	d.MaybeScanArgs(t, "epoch", &m.Epoch)
 	d.MaybeScanArgs(t, "state", &m.State)
 	d.MaybeScanArgs(t, "member", &m.Member)
+	d.MaybeScanArgs(t, "use", &m.InUse)
 	d.MaybeScanArgs(t, "reason", &m.Reason)
 	d.MaybeScanArgs(t, "failed", &m.Failed)
 	d.MaybeScanArgs(t, "problem", &m.Problem)

@@ -19,6 +19,8 @@ type Move struct {
 	Before []string
 	// Member is what a coordinator does: joining, serving, leaving or left.
 	Member string
+	// InUse are, by index, the coordinators that the first one of a data centre has let in, itself among them, and that have not left.
+	InUse []int
 	// Reason is why it is not ready.
 	Reason string
 	// Problem is why it does not take its configuration as it stands.
