@@ -47,3 +47,6 @@ func (s *Sidecar) Sessions(f func(id uint64, status SessionStatus)) {
 		f(id, s.Status(id))
 	}
 }
+
+// Cut returns the newest cut that sessions read at in mode Snapshot, or did last; 0 before there is one.
+func (s *Sidecar) Cut() HLC { return s.cut }
