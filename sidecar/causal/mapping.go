@@ -70,6 +70,11 @@ func (m *mapping) ask(now Now, self topology.Node, send func(Message)) {
 
 // SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
 func (s *Sidecar) SetTopology(t *topology.Topology) {
+	for n := range s.suspect {
+		if n.Index >= uint64(s.cfg.Topology.DCs[n.DC].Coordinators) {
+			delete(s.suspect, n) // one of that name that comes now is another one
+		}
+	}
 	s.maps.load(t)
 	s.useMap()
 }

@@ -250,7 +250,7 @@ func (s *Sidecar) Step(now Now, m *Message) {
 		s.completed(now, m)
 	case KindVectors:
 		delete(s.suspect, m.From) // it is there again
-		s.writersAre(m.Seq)
+		s.writers = m.Seq
 		if s.known.Merge(m.Vectors) {
 			s.vectorsMoved(now)
 		}
@@ -399,6 +399,9 @@ func (s *Sidecar) overdue(now Now, c *call) {
 
 // coordinatorSuspicion is how long a coordinator that did not answer is passed over.
 const coordinatorSuspicion = 10 * time.Second
+
+// LinkUp says that a node can be reached.
+func (s *Sidecar) LinkUp(node topology.Node) { delete(s.suspect, node) }
 
 // LinkDown says that nothing that is under way to node will be answered.
 func (s *Sidecar) LinkDown(now Now, node topology.Node) {

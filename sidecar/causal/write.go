@@ -54,16 +54,6 @@ func (s *Sidecar) coordinatorFor(now Now, ss *session) (topology.Node, bool) {
 	return best, found
 }
 
-// writersAre takes the leader's word which coordinators of the data centre are in use. Those that have come are used at once.
-func (s *Sidecar) writersAre(bits uint64) {
-	for i := range topology.MaxCoordinators {
-		if bits&^s.writers&(1<<i) != 0 {
-			delete(s.suspect, topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator, Index: uint64(i)})
-		}
-	}
-	s.writers = bits
-}
-
 func (s *Sidecar) putDone(now Now, c *call, m *Message) {
 	switch {
 	case c.done:

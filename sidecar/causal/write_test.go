@@ -114,3 +114,38 @@ func TestPutsThatNobodyTakesFail(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestPutsToACoordinatorThatWasNeverReachedGoElsewhere(t *testing.T) {
+	p, first := newPipeline(t, 2, 2)
+	p.s.Unreached(Now{}, first[0].To)
+	again := p.puts()
+	if values(again) != "ab" || again[0].To == first[0].To {
+		t.Fatalf("%q went elsewhere: %+v", values(again), again)
+	}
+	p.answer(first[0], OK, 9) // nobody can have sent that
+	for i, m := range again {
+		p.answer(m, OK, HLC(i+1))
+	}
+	if d := cmp.Diff(map[uint64]ErrCode{1: OK, 2: OK}, p.outcomes()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestACoordinatorIsUsedAgainAsSoonAsItCanBeReached(t *testing.T) {
+	p, first := newPipeline(t, 2, 1)
+	node := first[0].To
+	p.s.LinkDown(Now{}, node)
+	put := func(id uint64) topology.Node {
+		p.s.Do(Now{}, Op{ID: id, Session: 1, Kind: OpPut, Key: "k"})
+		sent := p.puts()
+		p.answer(sent[0], OK, HLC(id))
+		return sent[0].To
+	}
+	if to := put(2); to == node {
+		t.Errorf("a put went to %v, whose link is down", to)
+	}
+	p.s.LinkUp(node)
+	if to := put(3); to != node {
+		t.Errorf("a put went to %v, though %v can be reached again", to, node)
+	}
+}

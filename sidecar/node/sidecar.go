@@ -114,6 +114,11 @@ func (s *Sidecar) LinkDown(n topology.Node) {
 	s.do(func(now causal.Now) { s.m.(*causal.Sidecar).LinkDown(now, n) })
 }
 
+// LinkUp tells the machine that a node can be reached.
+func (s *Sidecar) LinkUp(n topology.Node) {
+	s.do(func(causal.Now) { s.m.(*causal.Sidecar).LinkUp(n) })
+}
+
 // Unreached tells the machine that a node cannot be reached and nothing was ever sent to it.
 func (s *Sidecar) Unreached(n topology.Node) {
 	s.do(func(now causal.Now) { s.m.(*causal.Sidecar).Unreached(now, n) })

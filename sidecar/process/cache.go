@@ -27,6 +27,7 @@ func (p *process) startCache() part {
 func (c *cache) host() *node.Host              { return c.c.Host }
 func (c *cache) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *cache) linkDown(topology.Node)        {}
+func (c *cache) linkUp(topology.Node)          {}
 func (c *cache) unreached(topology.Node)       {}
 func (c *cache) ready() error                  { return nil }
 

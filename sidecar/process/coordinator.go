@@ -52,6 +52,7 @@ func (p *process) startCoordinator() (part, error) {
 func (c *coordinator) host() *node.Host              { return c.c.Host }
 func (c *coordinator) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinator) linkDown(topology.Node)        {}
+func (c *coordinator) linkUp(topology.Node)          {}
 func (c *coordinator) unreached(topology.Node)       {}
 func (c *coordinator) close() error                  { return nil }
 

@@ -180,6 +180,7 @@ func (m *middleman) setTopology(t *topology.Topology) error {
 func (m *middleman) host() *node.Host              { return m.m.Host }
 func (m *middleman) handle(batch []causal.Message) { m.m.Handle(batch) }
 func (m *middleman) linkDown(topology.Node)        {}
+func (m *middleman) linkUp(topology.Node)          {}
 func (m *middleman) unreached(topology.Node)       {}
 
 func (m *middleman) ready() error {

@@ -52,6 +52,8 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown says that what is under way to a node will not be answered.
 	linkDown(n topology.Node)
+	// linkUp says that a node can be reached.
+	linkUp(n topology.Node)
 	// unreached says that a node cannot be reached, and nothing was ever sent to it.
 	unreached(n topology.Node)
 	// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
@@ -194,6 +196,11 @@ func (p *process) join() error {
 		Down: func(addr string) {
 			if n, ok := p.book.at(addr); ok && p.running() != nil {
 				p.running().linkDown(n)
+			}
+		},
+		Up: func(addr string) {
+			if n, ok := p.book.at(addr); ok && p.running() != nil {
+				p.running().linkUp(n)
 			}
 		},
 		Unreached: func(addr string) {

@@ -85,6 +85,7 @@ func (s *sidecar) setTopology(t *topology.Topology) error {
 func (s *sidecar) host() *node.Host              { return s.s.Host }
 func (s *sidecar) handle(batch []causal.Message) { s.s.Handle(batch) }
 func (s *sidecar) linkDown(n topology.Node)      { s.s.LinkDown(n) }
+func (s *sidecar) linkUp(n topology.Node)        { s.s.LinkUp(n) }
 func (s *sidecar) unreached(n topology.Node)     { s.s.Unreached(n) }
 
 // ready: before the vectors were heard nothing is known to be in every ring, and the data centre's coordinator may not be

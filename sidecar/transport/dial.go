@@ -173,9 +173,12 @@ func (d *dialer) greet(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientS
 func (d *dialer) opened(h *wire.Hello, cut context.CancelCauseFunc) {
 	d.g.opened.Add(1)
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.peer, d.up, d.cut, d.last = h, true, cut, ""
+	d.mu.Unlock()
 	d.g.config.Log.Info("link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch)
+	if d.g.config.Up != nil {
+		d.g.config.Up(d.addr)
+	}
 }
 
 // carry sends and receives. When it returns, everything that was received has been handled.

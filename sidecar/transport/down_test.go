@@ -7,16 +7,19 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-func TestALinkThatBreaksIsReportedButNotAProcessThatWasNeverReached(t *testing.T) {
+func TestALinkThatBreaksAndAProcessThatWasNeverReachedAreReportedApart(t *testing.T) {
 	d := newDirectory()
 	var mu sync.Mutex
-	down := map[string]int{}
+	down, up, unreached := map[string]int{}, map[string]int{}, map[string]int{}
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
-		c.Down = func(addr string) {
-			mu.Lock()
-			defer mu.Unlock()
-			down[addr]++
+		count := func(of map[string]int) func(string) {
+			return func(addr string) {
+				mu.Lock()
+				defer mu.Unlock()
+				of[addr]++
+			}
 		}
+		c.Down, c.Up, c.Unreached = count(down), count(up), count(unreached)
 	})
 	const nowhere = "127.0.0.1:1"
 	d.set(nowhere, middlemanA)
@@ -29,11 +32,14 @@ func TestALinkThatBreaksIsReportedButNotAProcessThatWasNeverReached(t *testing.T
 		a.Send(put(coordinatorA, middlemanA, 2))
 		mu.Lock()
 		defer mu.Unlock()
-		return down[b.addr] >= 2 && a.Stats().Failed > uint64(down[b.addr])
+		return down[b.addr] >= 2 && unreached[nowhere] > 0
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if down[nowhere] > 0 {
-		t.Error("a process that was never reached was reported")
+	if down[nowhere] > 0 || up[nowhere] > 0 {
+		t.Errorf("a process that was never reached was reported as down %d times and up %d times", down[nowhere], up[nowhere])
+	}
+	if up[b.addr] != 1 || unreached[b.addr] > 0 {
+		t.Errorf("a process that was reached once was reported as up %d times, and as not reached %d times", up[b.addr], unreached[b.addr])
 	}
 }

@@ -32,6 +32,8 @@ type Config struct {
 	// Down is told the address of a dialed process when the stream to it breaks, and again after every attempt to reach it
 	// anew that fails: what was under way there will not be answered. Down must be quick. It may be nil.
 	Down func(addr string)
+	// Up is told the address of a dialed process when a stream to it is open. It must be quick. It may be nil.
+	Up func(addr string)
 	// Unreached is told the address of a process after every attempt to reach it that fails, as long as none has succeeded:
 	// nothing was sent there. It must be quick. It may be nil.
 	Unreached func(addr string)
