@@ -119,7 +119,11 @@ func (r *run) compare(readers []*finalReader, i, key int) (agree, behind bool) {
 			!s.Version.IsZero() && !first.Version.IsZero() && s.Version != first.Version {
 			return false, false
 		}
-		// A missing key may have no version: tombstones are dropped in time (PROTOCOL §5).
+		if s.Missing && s.Version.IsZero() {
+			// Tombstones are dropped in time (PROTOCOL §5); a key that was never deleted cannot be missing. Keys may also expire.
+			behind = behind || r.there[key] && !r.deletable[key] && (r.config.Workload == nil || len(r.config.Workload.TTLs) == 0)
+			continue
+		}
 		behind = behind || !s.Version.IsZero() && s.Version.Less(r.newest[key])
 	}
 	return true, behind

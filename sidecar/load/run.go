@@ -30,6 +30,9 @@ type run struct {
 	mu sync.Mutex
 	// newest is, for every key that was written, the greatest version acknowledged; zero if none is known.
 	newest map[int]causal.Version
+	// there are the keys whose newest acknowledged write is no deletion, deletable those that a deletion of unknown outcome may
+	// have removed.
+	there, deletable map[int]bool
 }
 
 // Run drives the endpoints: it writes the keys of a workload beforehand, then loads until a bound of the config is reached
@@ -72,7 +75,8 @@ func (r *run) all(ctx context.Context) (Result, error) {
 }
 
 func newRun(config Config, clock clock) *run {
-	r := &run{config: config, clock: clock, meter: newMeter(), newest: make(map[int]causal.Version)}
+	r := &run{config: config, clock: clock, meter: newMeter(), newest: make(map[int]causal.Version),
+		there: make(map[int]bool), deletable: make(map[int]bool)}
 	if config.Record != nil {
 		r.writer = history.NewWriter(config.Record)
 	}
@@ -197,6 +201,10 @@ func (r *run) written(op *history.Op, keys []int) {
 	newest := r.newest[keys[0]]
 	if op.OK && newest.Less(op.Version) {
 		newest = op.Version
+		r.there[keys[0]] = op.Kind == history.Put
+	}
+	if !op.OK && op.Kind == history.Delete {
+		r.deletable[keys[0]] = true
 	}
 	r.newest[keys[0]] = newest
 }

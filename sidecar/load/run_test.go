@@ -266,6 +266,30 @@ func TestFinalReadsWaitForAcknowledgedVersions(t *testing.T) {
 	}
 }
 
+// At a cut that lies before its first write a key is missing, and an answer that nothing is there has no version.
+func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
+	var asked atomic.Int64
+	addr := startFake(t, &fakeServer{causal: true, intercept: func(connection int, args []string) (string, bool) {
+		if connection == 1 {
+			return "", false
+		}
+		switch {
+		case args[0] == "get" && asked.Add(1) <= 3:
+			return "$-1\r\n", false
+		case args[0] == "CAUSAL" && asked.Load() <= 3:
+			return "*3\r\n" + bulk("") + bulk("cache") + bulk("stable"), false
+		}
+		return "", false
+	}})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true, FinalReads: true})
+	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
+		t.Errorf("%+v %v", *result.Final, report)
+	}
+	if last := h[len(h)-1]; !last.Final || last.Value != "s0-50" {
+		t.Errorf("recorded %v", last.String())
+	}
+}
+
 func TestTheDurationEndsARun(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
 	began := time.Now()
