@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -29,15 +28,8 @@ func init() {
 }
 
 func (s *scenario) coordinators(args []string) (string, error) {
-	dc, err := s.dc(args[0])
+	dc, n, err := s.change(args)
 	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
-		return "", err
-	}
-	if err := s.changes(); err != nil {
 		return "", err
 	}
 	s.reshape.beginCoordinators(dc, n)

@@ -28,26 +28,22 @@ func (s *scenario) advanceBy(d time.Duration) error {
 	return nil
 }
 
-// changes gets ready for changes of the deployment.
-func (s *scenario) changes() error {
+// change reads of which data centre a number changes and to what, and gets ready for it.
+func (s *scenario) change(args []string) (dc topology.DC, n int, err error) {
 	if err := s.start(); err != nil {
-		return err
+		return 0, 0, err
 	}
 	if s.reshape == nil {
 		s.reshape = &reshape{w: s.world, c: &chaos{w: s.world}}
 	}
-	return nil
+	if dc, err = s.dc(args[0]); err == nil {
+		n, err = strconv.Atoi(args[1])
+	}
+	return dc, n, err
 }
 
 func (s *scenario) shards(args []string) (string, error) {
-	if err := s.changes(); err != nil {
-		return "", err
-	}
-	dc, err := s.dc(args[0])
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(args[1])
+	dc, n, err := s.change(args)
 	if err != nil {
 		return "", err
 	}

@@ -230,13 +230,5 @@ func (r Regroup) String() string {
 	if len(r.Coming) > 0 {
 		said = append(said, "coordinators come: "+strings.Join(r.Coming, ", "))
 	}
-	if len(r.Wanted) > 0 && len(r.Changes) > 0 {
-		said = append(said, "the spec asks for something else by now, which comes after that: "+strings.Join(r.Wanted, ", "))
-	} else if len(r.Wanted) > 0 {
-		said = append(said, "coordinators are to change: "+strings.Join(r.Wanted, ", "))
-	}
-	if r.Waiting != "" {
-		said = append(said, "waiting, since "+r.Waiting)
-	}
-	return strings.Join(said, "; ")
+	return strings.Join(append(said, notBegun("coordinators", r.Changes, r.Wanted, r.Waiting)...), "; ")
 }

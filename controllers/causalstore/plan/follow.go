@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -98,6 +99,20 @@ func (in *Observed) Involved() map[string]bool {
 		}
 	}
 	return all
+}
+
+// notBegun says for people what is to change that has not begun, and why.
+func notBegun(parts string, changes, wanted []string, waiting string) (said []string) {
+	switch {
+	case len(wanted) > 0 && len(changes) > 0:
+		said = append(said, "the spec asks for something else by now, which comes after that: "+strings.Join(wanted, ", "))
+	case len(wanted) > 0:
+		said = append(said, parts+" are to change: "+strings.Join(wanted, ", "))
+	}
+	if waiting != "" {
+		said = append(said, "waiting, since "+waiting)
+	}
+	return said
 }
 
 // behind says what a part lacks that must run the recorded epoch, and more.

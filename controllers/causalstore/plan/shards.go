@@ -192,13 +192,5 @@ func (r Reshape) String() string {
 			said = append(said, "not through: "+strings.Join(r.Lacking, ", "))
 		}
 	}
-	if len(r.Wanted) > 0 && len(r.Changes) > 0 {
-		said = append(said, "the spec asks for something else by now, which comes after that: "+strings.Join(r.Wanted, ", "))
-	} else if len(r.Wanted) > 0 {
-		said = append(said, "shards are to change: "+strings.Join(r.Wanted, ", "))
-	}
-	if r.Waiting != "" {
-		said = append(said, "waiting, since "+r.Waiting)
-	}
-	return strings.Join(said, "; ")
+	return strings.Join(append(said, notBegun("shards", r.Changes, r.Wanted, r.Waiting)...), "; ")
 }
