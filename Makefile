@@ -1,87 +1,99 @@
-# CausalStore. `make` alone says what there is; Go and make are all that is needed.
+# CausalStore. `make` lists the targets. They need Go and make only.
 
 GO     ?= go
 DOCKER ?= docker
 BIN    := bin/causalstore
 IMAGE  ?= causalstore:dev
 
-# Flags for what the targets run, e.g. make demo DEMOFLAGS=--speed=slow, make sim SIMFLAGS='--seeds 5000 --from 7'.
+# Flags for the programs that targets run, such as make demo DEMOFLAGS=--speed=slow, make sim SIMFLAGS='--seeds 5000 --from 7'.
 DEMOFLAGS  ?=
 SIMFLAGS   ?= --seeds 2000
 BENCHFLAGS ?= --quick
-# e.g. make bench PAPERFLAGS='--report docs/benchmarks --json docs/benchmarks/paper.json' for the whole evaluation with its report
+# The whole evaluation with its report: make bench PAPERFLAGS='--report docs/benchmarks --json docs/benchmarks/paper.json'
 PAPERFLAGS ?= $(BENCHFLAGS)
 TESTFLAGS  ?=
 TESTLIMIT  ?= 15m
+PACKAGES   ?= ./...
 
-# The gofmt that belongs to that Go.
+# Without cgo the tests use what was compiled for the binary. The race detector needs cgo and with it a C compiler; Go says whether it
+# has found one.
+export CGO_ENABLED = 0
+RACE = $(if $(filter 1,$(shell CGO_ENABLED= $(GO) env CGO_ENABLED)),CGO_ENABLED=1 $(GO) test -race,$(GO) test)
+# Packages tested without the race detector: they run one goroutine, where the detector finds nothing and takes five times as long, or
+# are about Kubernetes, whose libraries would have to be compiled once more.
+PLAIN = /lab/(chart|cost|history|planner|sim)$$|/(api|charts|controllers|docs|e2e/[^p])|/charts$$
+# Linters and their versions are in a module of their own.
+GOLANGCI = $(GO) tool -modfile=e2e/tools/go.mod golangci-lint
+
+# The gofmt of the same Go
 GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
-# Outside of a git checkout that git will read, Go is not to look for a revision.
+# Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
-# The race detector needs a C compiler; Go says whether it has found one.
-RACE     = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-# A simulated deployment is one goroutine: there the detector finds nothing and takes five times as long. What is about
-# Kubernetes would have to compile all of its libraries once more.
-RACELESS = /sidecar/sim$$|/(api|charts|controllers|e2e)/|/charts$$
-
 .DEFAULT_GOAL := help
-.PHONY: help build test lint fmt generate kubernetes cluster-up cluster-down e2e demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e demo sim bench image clean
 
-help: ## Show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/causalstore, a static binary
-	CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -o $(BIN) .
+	$(GO) build $(BUILDVCS) -trimpath -o $(BIN) .
 
-test: lint ## Vet, check formatting and run all tests, with the race detector where there is a C compiler
-	@status=0; \
-	$(GO) test $(BUILDVCS) $(RACE) -timeout $(TESTLIMIT) $(TESTFLAGS) $$($(GO) list $(BUILDVCS) ./... | grep -Ev '$(RACELESS)') || status=1; \
-	$(GO) test $(BUILDVCS) -timeout $(TESTLIMIT) $(TESTFLAGS) $$($(GO) list $(BUILDVCS) ./... | grep -E '$(RACELESS)') || status=1; \
-	exit $$status
+test: lint test-plain test-race ## Run linters and all tests, with the race detector where there is a C compiler
 
-lint: ## Vet and check formatting
-	$(GO) vet $(BUILDVCS) -tags e2e ./...
+test-plain: # Tests without the race detector. lint has vetted them.
+	$(GO) test $(BUILDVCS) -vet=off -timeout $(TESTLIMIT) $(TESTFLAGS) $$($(GO) list $(BUILDVCS) $(PACKAGES) | grep -E '$(PLAIN)')
+
+test-race: # Tests with the race detector
+	$(RACE) $(BUILDVCS) -vet=off -timeout $(TESTLIMIT) $(TESTFLAGS) $$($(GO) list $(BUILDVCS) $(PACKAGES) | grep -Ev '$(PLAIN)')
+
+lint: ## Check formatting and run the linters of .golangci.yml
 	@unformatted=$$($(GOFMT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted; run make fmt:"; echo "$$unformatted"; exit 1; fi
+	$(GOLANGCI) run ./...
 
 fmt: ## Format the code
 	$(GOFMT) -w .
 
-generate: ## Generate code
+generate: ## Generate code, manifests and reference documentation
 	$(GO) generate ./...
+
+verify-generated: ## Check that generated files are current, in a copy of this checkout
+	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && tar --exclude=./.git --exclude=./bin -cf - . | tar -xf - -C "$$copy" && \
+	(cd "$$copy" && $(GO) generate ./...) && diff -r --exclude=.git --exclude=bin . "$$copy" || \
+		{ echo "generated files are not current: run make generate and commit what it changes"; exit 1; }
 
 kubernetes: ## Find a real Kubernetes for tests and the test bed, or build it from its Go modules (about 30 CPU-minutes, once)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster build
 
-cluster-up: ## Make a real Kubernetes of six nodes on this machine (Linux, root)
+cluster-up: ## Start a real Kubernetes of six nodes on this machine (Linux, root)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster up
 
-cluster-down: ## End that Kubernetes, and remove all of it
+cluster-down: ## Stop that Kubernetes and remove all of it
 	@$(GO) run $(BUILDVCS) ./e2e/cluster down
 
-e2e: ## Use CausalStore on the cluster of KUBECONFIG; without one, on a cluster made for it (Linux, root)
-	$(GO) test $(BUILDVCS) -tags e2e -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/store
+e2e: ## Follow a store through its life on the cluster of KUBECONFIG, or on one made for it (Linux, root)
+	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/store
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)
 
-sim: build ## Play 2,000 simulated deployments full of faults and check every history
+sim: build ## Simulate 2,000 deployments full of faults and check every history
 	@$(BIN) sim $(SIMFLAGS)
 
-bench: build ## Measure this machine: what CausalStore costs, keeps in memory, and gains over Karma and others
+bench: build ## Benchmark on this machine: overhead, memory, and the comparison with Karma and others
 	@if command -v redis-server >/dev/null; then $(BIN) bench overhead $(BENCHFLAGS); \
-		else echo "redis-server is not installed: the comparison with it is left out; apt-get install redis-server"; fi
+		else echo "redis-server is not installed: skipping the comparison with it; apt-get install redis-server"; fi
 	@$(BIN) bench memory $(BENCHFLAGS)
 	@$(BIN) bench paper $(PAPERFLAGS)
 
-image: ## Build the container image IMAGE; without DOCKER, as an OCI archive in bin
+image: ## Build the container image IMAGE; without DOCKER, as an archive in bin
 	@if command -v $(DOCKER) >/dev/null; then \
 		$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$$(git describe --always --dirty 2>/dev/null || echo dev) \
 			--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .; \
 	else \
 		mkdir -p bin && $(GO) run $(BUILDVCS) ./e2e/cluster image-causalstore bin/causalstore.tar $(IMAGE) && \
-		echo "$(DOCKER) is not installed: $(IMAGE) is in bin/causalstore.tar, an OCI archive"; \
+		echo "$(DOCKER) is not installed: wrote $(IMAGE) to bin/causalstore.tar, for docker load or ctr images import"; \
 	fi
 
-clean: ## Remove what was built
+clean: ## Remove build output
 	rm -rf bin

@@ -12,6 +12,7 @@ import (
 
 	operator "github.com/causalstore/causalstore/controllers/command"
 	"github.com/causalstore/causalstore/controllers/kubectl"
+	lab "github.com/causalstore/causalstore/lab/command"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -24,7 +25,8 @@ func main() {
 	case kubectl.CompletionName:
 		os.Args = append([]string{os.Args[0], cobra.ShellCompRequestCmd, "kubectl"}, os.Args[1:]...)
 	}
-	code := command.Execute(ctx, operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())
+	commands := append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())
+	code := command.Execute(ctx, commands...)
 	stop()
 	os.Exit(code)
 }

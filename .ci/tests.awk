@@ -1,5 +1,6 @@
-# Reads what `go test -json` prints. Shows the output of what failed and why tests were skipped, and writes
-# "<passed> <failed> <skipped>" to the file that the variable counts names.
+# Reads the events of `go test -json`. Prints the output of failed tests and the reasons of skipped ones, writes
+# "<passed> <failed> <skipped>" to the file named by the variable counts, and appends "<elapsed seconds> <package>" lines to the file
+# named by packages.
 
 function field(name,    s) {
   if (!match($0, "\"" name "\":\"([^\"\\\\]|\\\\.)*\"")) return ""
@@ -19,11 +20,12 @@ function plain(s) {
   action = field("Action"); pkg = field("Package"); test = field("Test"); id = pkg SUBSEP test
   if (action == "output" || action == "build-output") {
     if (pkg == "") pkg = field("ImportPath")
-    # Bounded, from the end: what a failing test says last matters most.
+    # Bounded from the front: the last output of a failing test matters most.
     text[pkg, test] = substr(text[pkg, test] plain(field("Output")), length(text[pkg, test]) > 20000 ? 8000 : 1)
   } else if (action == "pass" || action == "fail" || action == "skip") {
     outcome[id] = action
     if (test == "") {
+      if (match($0, /"Elapsed":[0-9.]+/)) print substr($0, RSTART + 10, RLENGTH - 10), pkg >> packages
       if (action == "fail") failedPackage[pkg] = 1
     } else {
       order[++n] = id
@@ -38,8 +40,8 @@ END {
   for (i = 1; i <= n; i++) {
     id = order[i]; split(id, part, SUBSEP)
     if (outcome[id] == "fail") { explained[part[1]] = 1; printf "%s", text[id] }
-    # A test that fails beside its subtests counts as well, only if none of them has failed.
     if (outcome[id] == "skip") { printf "%s", text[id] }
+    # A failed test that has subtests counts only if none of them failed.
     if (id in inner && outcome[id] != "fail") continue
     if (id in inner && failedInside(part[1], part[2])) continue
     if (outcome[id] == "pass") passed++
@@ -58,8 +60,8 @@ function failedInside(p, t,    i, part) {
   return 0
 }
 
-# A package that does not build tells so under the name of its build, "path [path.test]"; one that dies leaves tests
-# without an outcome.
+# A package that does not build reports errors under the name of its build, "path [path.test]"; one that dies leaves tests without
+# an outcome.
 function showBuild(p,    k, part) {
   for (k in text) {
     split(k, part, SUBSEP)

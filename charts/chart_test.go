@@ -1,4 +1,4 @@
-// Package charts_test holds the Helm chart to what it has rendered before.
+// Package charts_test checks the Helm chart: what it renders, installs and alerts on.
 package charts_test
 
 import (
@@ -22,9 +22,9 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-var rewrite = flag.Bool("rewrite", false, "write what is rendered to the golden files")
+var rewrite = flag.Bool("rewrite", false, "write what the chart renders to the golden files")
 
-// kubeVersion is the version that is rendered for.
+// kubeVersion is the Kubernetes version that the chart is rendered for.
 const kubeVersion = "1.36.3"
 
 func helm(t *testing.T, args ...string) (string, error) {
@@ -42,7 +42,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestTheChartRendersWhatItDid(t *testing.T) {
+func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 	for name, set := range map[string]string{
 		"default":      "region=us-east-1",
 		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders",
@@ -66,13 +66,13 @@ func TestTheChartRendersWhatItDid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("the chart renders something else (-was +is); is that meant? Then -rewrite:\n%s", d)
+				t.Errorf("the chart renders something else (-want +got); if that is intended, run with -rewrite:\n%s", d)
 			}
 		})
 	}
 }
 
-// withoutCRD takes the CRD out, after a look at what the chart adds to it: it is long, and generated.
+// withoutCRD removes the generated CRD, which is long, and checks the annotation that the chart adds to it.
 func withoutCRD(t *testing.T, out string) string {
 	t.Helper()
 	var rest []string
@@ -90,7 +90,7 @@ func withoutCRD(t *testing.T, out string) string {
 			continue
 		}
 		if found = true; o.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
-			t.Error("the CRD would go with the release, and every store with it")
+			t.Error("uninstalling the release would delete the CRD, and with it every store")
 		}
 	}
 	if !found {
@@ -99,7 +99,7 @@ func withoutCRD(t *testing.T, out string) string {
 	return strings.Join(rest, "\n---\n")
 }
 
-func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
+func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", "causalstore", "--kube-version", kubeVersion, "--set",
 		"region=us-east-1"); err != nil {
 		t.Errorf("lint: %s", out)
@@ -113,24 +113,22 @@ func TestTheChartPassesLintAndRefusesWrongValues(t *testing.T) {
 		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
 		"region=a,test.store=orders":        "/test/store",
 
+		"region=a,metrics.prometheusRule.runbookBaseUrl=docs": "/metrics/prometheusRule/runbookBaseUrl",
+
 		"region=a,injection.certificates.provider=Maybe":       "/injection/certificates/provider",
 		"region=a,injection.certificates.issuerRef.kind=Maybe": "/injection/certificates/issuerRef",
 	} {
 		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubeVersion, "--set", set)
 		if err == nil || !strings.Contains(out, says) {
-			t.Errorf("--set %s: %v, want a refusal that names %s:\n%s", set, err, says, out)
+			t.Errorf("--set %s: %v, want an error that names %s:\n%s", set, err, says, out)
 		}
 	}
 }
 
-// TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes runs helm against a real API server, where nobody runs the pods.
-func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
+// TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled runs helm against a real API server, where no pod runs.
+func TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled(t *testing.T) {
 	config := apiserver.ForTest(t)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("KUBECONFIG", apiserver.Kubeconfig(t))
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -146,16 +144,16 @@ func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
 			t.Fatalf("helm %s: %v\n%s", step[0], err, out)
 		}
 		if i == 0 && !strings.Contains(out, "helm test causalstore --namespace causalstore-system") {
-			t.Errorf("the notes do not say what to do next:\n%s", out)
+			t.Errorf("the notes do not name helm test:\n%s", out)
 		}
-		// It is served a moment after its definition is there.
+		// The API server serves a new resource a moment after its CRD exists.
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 			_, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1")
 			if err == nil {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("after helm %s the CRD is not served: %v", step[0], err)
+				t.Fatalf("after helm %s the resource is not served: %v", step[0], err)
 			}
 		}
 	}
@@ -165,14 +163,14 @@ func TestTheChartInstallsUpgradesAndLeavesTheCRDWhenItGoes(t *testing.T) {
 	}
 }
 
-func TestTheChartHasWhatIsGenerated(t *testing.T) {
-	for kept, generated := range map[string]string{
+func TestTheChartHasTheGeneratedCRDAndRole(t *testing.T) {
+	for copied, generated := range map[string]string{
 		"files/crd.yaml": "config/crd/bases/causalstore.io_causalstores.yaml", "files/role.yaml": "config/rbac/role.yaml",
 	} {
-		a, errA := os.ReadFile(filepath.Join("causalstore", kept))
+		a, errA := os.ReadFile(filepath.Join("causalstore", copied))
 		b, errB := os.ReadFile(filepath.Join("..", generated))
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
-			t.Errorf("charts/causalstore/%s is not %s (%v, %v); run make generate", kept, generated, errA, errB)
+			t.Errorf("charts/causalstore/%s differs from %s (%v, %v); run make generate", copied, generated, errA, errB)
 		}
 	}
 }

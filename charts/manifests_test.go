@@ -19,7 +19,7 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// kubectl runs the one that comes with the other programs, or that in PATH.
+// kubectl runs kubectl from the test binaries, or else from PATH.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "kubectl", args...)
@@ -28,7 +28,7 @@ func kubectl(t *testing.T, args ...string) string {
 			t.Fatal(err)
 		}
 	} else if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("there is no kubectl here; install it, or run `make kubernetes`")
+		t.Skip("kubectl is not installed; install it, or run `make kubernetes`")
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -37,7 +37,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// manifests are the objects of both installations, that of Helm and that of kustomize.
+// manifests returns the objects of both ways to install, Helm and kustomize.
 func manifests(t *testing.T) map[string]string {
 	t.Helper()
 	chart, err := helm(t, "template", "causalstore-operator", "causalstore", "--namespace", "causalstore-system",
@@ -69,12 +69,12 @@ func each[T any](t *testing.T, text, kind string, f func(*T)) {
 		n++
 	}
 	if n == 0 {
-		t.Errorf("there is no %s", kind)
+		t.Errorf("the manifests have no %s", kind)
 	}
 }
 
-// TestBothInstallationsHaveTheSameWebhook: they differ in names only.
-func TestBothInstallationsHaveTheSameWebhook(t *testing.T) {
+// TestHelmAndKustomizeInstallTheSameWebhook compares all but names.
+func TestHelmAndKustomizeInstallTheSameWebhook(t *testing.T) {
 	hooks := map[string][]admissionv1.MutatingWebhook{}
 	for name, text := range manifests(t) {
 		var services []string
@@ -89,7 +89,7 @@ func TestBothInstallationsHaveTheSameWebhook(t *testing.T) {
 			for i := range c.Webhooks {
 				to := c.Webhooks[i].ClientConfig.Service
 				if len(services) != 1 || services[0] != to.Namespace+"/"+to.Name {
-					t.Errorf("%s: the webhook is at Service %s/%s, and there are %v", name, to.Namespace, to.Name, services)
+					t.Errorf("%s: the webhook is at Service %s/%s, and the manifests have %v", name, to.Namespace, to.Name, services)
 				}
 				to.Name = ""
 			}
@@ -101,9 +101,9 @@ func TestBothInstallationsHaveTheSameWebhook(t *testing.T) {
 	}
 }
 
-// TestTheOperatorTakesTheArgumentsThatItIsStartedWith, and so do the pods of helm test.
-func TestTheOperatorTakesTheArgumentsThatItIsStartedWith(t *testing.T) {
-	takes := func(name string, args []string) {
+// TestTheBinaryAcceptsTheArgumentsInTheManifests covers the operator and the pod of helm test.
+func TestTheBinaryAcceptsTheArgumentsInTheManifests(t *testing.T) {
+	accepts := func(name string, args []string) {
 		t.Helper()
 		cmd, rest, err := command.NewOperatorCommand().Find(args[1:])
 		if err == nil {
@@ -117,25 +117,22 @@ func TestTheOperatorTakesTheArgumentsThatItIsStartedWith(t *testing.T) {
 		}
 	}
 	for name, text := range manifests(t) {
-		each(t, text, "Deployment", func(d *appsv1.Deployment) { takes(name, d.Spec.Template.Spec.Containers[0].Args) })
+		each(t, text, "Deployment", func(d *appsv1.Deployment) { accepts(name, d.Spec.Template.Spec.Containers[0].Args) })
 		if name == "helm" {
-			each(t, text, "Pod", func(p *corev1.Pod) { takes(name, p.Spec.Containers[0].Args) })
+			each(t, text, "Pod", func(p *corev1.Pod) { accepts(name, p.Spec.Containers[0].Args) })
 		}
 	}
 }
 
-// TestKustomizeInstallsOnARealAPIServer, twice, as an upgrade would.
+// TestKustomizeInstallsOnARealAPIServer applies the manifests twice, as an upgrade does.
 func TestKustomizeInstallsOnARealAPIServer(t *testing.T) {
 	config := apiserver.ForTest(t)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := apiserver.Kubeconfig(t)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A chart does not take over a CRD that it has not made.
+	// Helm refuses to install over a CRD that it does not own.
 	defer kubectl(t, "--kubeconfig", kubeconfig, "delete", "-k", filepath.Join("..", "config", "crd"))
 	for range 2 {
 		kubectl(t, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("..",

@@ -26,18 +26,16 @@ func TestMain(m *testing.M) { apiserver.Main(m) }
 
 var stores = v1alpha1.GroupVersion.WithResource("causalstores")
 
-// TestTheAPIServerSaysWhatIsWrongWithAManifest plays testdata/admission against the real API server. Each case is the base
-// manifest with some fields set, one a line, as "path: value"; without a value a field is removed.
+// TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate runs testdata/admission against a real API server. Each case is the
+// base manifest with some fields set, one per line, as "path: value"; a path without a value removes the field.
 //
-//	create   makes it
-//	update   makes the base, and then changes it
+//	create   creates the manifest
+//	update   creates the base, and then updates it to the manifest
 //
-// What Validate and ValidateChange say must be the same, where a rule of the CRD was broken.
-func TestTheAPIServerSaysWhatIsWrongWithAManifest(t *testing.T) {
+// Where a CEL rule of the CRD rejects it, Validate and ValidateChange must return the same message.
+func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing.T) {
 	config := apiserver.ForTest(t)
-	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -48,58 +46,58 @@ func TestTheAPIServerSaysWhatIsWrongWithAManifest(t *testing.T) {
 		next++
 		name := fmt.Sprintf("case-%d", next)
 		d.MaybeScanArgs(t, "name", &name)
-		create := base(t, name)
+		manifest := baseManifest(t, name)
 		if d.Cmd == "create" {
-			set(t, create, d.Input)
+			setFields(t, manifest, d.Input)
 		}
-		made, err := api.Create(t.Context(), create, metav1.CreateOptions{FieldValidation: "Strict"})
+		created, err := api.Create(t.Context(), manifest, metav1.CreateOptions{FieldValidation: "Strict"})
 		if d.Cmd == "create" {
 			if err == nil {
-				create = made // with its defaults
+				manifest = created // with defaults
 			}
-			return agree(t, err, typed(t, create).Validate())
+			return compareMessages(t, err, typed(t, manifest).Validate())
 		}
 		if err != nil {
-			t.Fatalf("%s: make the base: %v", d.Pos, err)
+			t.Fatalf("%s: create the base: %v", d.Pos, err)
 		}
-		old := typed(t, made)
-		set(t, made, d.Input)
-		changed := typed(t, made)
-		_, err = api.Update(t.Context(), made, metav1.UpdateOptions{FieldValidation: "Strict"})
-		return agree(t, err, append(changed.Validate(), changed.Spec.ValidateChange(&old.Spec)...))
+		old := typed(t, created)
+		setFields(t, created, d.Input)
+		changed := typed(t, created)
+		_, err = api.Update(t.Context(), created, metav1.UpdateOptions{FieldValidation: "Strict"})
+		return compareMessages(t, err, append(changed.Validate(), changed.Spec.ValidateChange(&old.Spec)...))
 	})
 }
 
-// agree returns what the API server has said. Of what a rule says, Go must have said the same, and nothing more.
-func agree(t *testing.T, err error, inGo []string) string {
+// compareMessages returns the API server's answer, and the messages that only it or only Go has.
+func compareMessages(t *testing.T, err error, inGo []string) string {
 	t.Helper()
 	var status apierrors.APIStatus
 	switch {
 	case err == nil && len(inGo) > 0:
-		t.Errorf("the API server took what Validate refuses: %s", inGo)
+		t.Errorf("the API server accepts what Validate rejects: %s", inGo)
 		fallthrough
 	case err == nil:
 		return "accepted\n"
 	case apierrors.IsBadRequest(err):
-		return "refused: " + err.Error() + "\n"
+		return "rejected: " + err.Error() + "\n"
 	case !errors.As(err, &status) || status.Status().Details == nil:
 		t.Fatal(err)
 	}
-	var said []string
+	var messages []string
 	for _, c := range status.Status().Details.Causes {
 		message := c.Message
 		if i := strings.Index(message, ": Invalid value: "); i >= 0 {
 			message = message[i+2:]
 		}
 		message = strings.TrimPrefix(message, "Invalid value: ")
-		said = append(said, message)
+		messages = append(messages, message)
 	}
-	slices.Sort(said)
-	return "refused: " + strings.Join(slices.Compact(said), "\nrefused: ") + "\n" + difference(said, inGo)
+	slices.Sort(messages)
+	return "rejected: " + strings.Join(slices.Compact(messages), "\nrejected: ") + "\n" + difference(messages, inGo)
 }
 
-// difference: Go may add in brackets which data centre or ring is meant.
-func difference(said, inGo []string) string {
+// difference returns the messages of one side that the other lacks. Go may append the data centre or ring in parentheses.
+func difference(inSchema, inGo []string) string {
 	var b strings.Builder
 	for i, m := range inGo {
 		if at := strings.LastIndex(m, " ("); at >= 0 && strings.HasSuffix(m, ")") {
@@ -107,11 +105,11 @@ func difference(said, inGo []string) string {
 		}
 	}
 	for _, m := range inGo {
-		if !slices.ContainsFunc(said, func(s string) bool { return strings.HasSuffix(s, m) }) {
+		if !slices.ContainsFunc(inSchema, func(s string) bool { return strings.HasSuffix(s, m) }) {
 			fmt.Fprintf(&b, "only Validate: %s\n", m)
 		}
 	}
-	for _, s := range said {
+	for _, s := range inSchema {
 		if !slices.ContainsFunc(inGo, func(m string) bool { return strings.HasSuffix(s, m) }) {
 			fmt.Fprintf(&b, "only the schema: %s\n", s)
 		}
@@ -119,7 +117,8 @@ func difference(said, inGo []string) string {
 	return b.String()
 }
 
-func base(t *testing.T, name string) *unstructured.Unstructured {
+// baseManifest returns testdata/base.yaml under another name.
+func baseManifest(t *testing.T, name string) *unstructured.Unstructured {
 	b, err := os.ReadFile(filepath.Join("testdata", "base.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -132,21 +131,18 @@ func base(t *testing.T, name string) *unstructured.Unstructured {
 	return u
 }
 
-// typed is what Go code sees of a manifest. What the API server would default is given by it already, in the base.
+// typed converts a manifest to the Go type. The base sets every default, so the result is what the API server would make of it.
 func typed(t *testing.T, u *unstructured.Unstructured) *v1alpha1.CausalStore {
 	c := &v1alpha1.CausalStore{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c); err != nil {
-		t.Logf("no Go code will see this: %v", err)
-		return base0(t)
+		t.Logf("the manifest cannot be converted, so no Go code sees it: %v", err)
+		return typed(t, baseManifest(t, "base"))
 	}
 	return c
 }
 
-// base0 is the base as Go sees it.
-func base0(t *testing.T) *v1alpha1.CausalStore { return typed(t, base(t, "base")) }
-
-// set changes fields. A path is relative to spec; numbers in it are indices, and the one behind the end appends.
-func set(t *testing.T, u *unstructured.Unstructured, lines string) {
+// setFields sets fields. A path is relative to spec; numbers in it are indices, and an index equal to the length appends.
+func setFields(t *testing.T, u *unstructured.Unstructured, lines string) {
 	for line := range strings.Lines(lines) {
 		path, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		var v any
@@ -170,7 +166,7 @@ func put(t *testing.T, in any, path []string, v any) any {
 	case []any:
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i > len(in) {
-			t.Fatalf("%q is no index of a list of %d", path[0], len(in))
+			t.Fatalf("%q is not an index of a list of %d", path[0], len(in))
 		}
 		if i == len(in) {
 			in = append(in, nil)

@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStore is a causally consistent store: data centres, and the rings that each hold one copy of the data.
+// CausalStore is a causally consistent store: a set of data centres, grouped into rings that each hold one copy of the data.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cstore,categories=all
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Rings",type=string,JSONPath=`.status.summary.rings`,description="Rings that are complete, of those with a data centre here"
-// +kubebuilder:printcolumn:name="DCs",type=string,JSONPath=`.status.summary.dataCenters`,description="Data centres that are ready, of those that are run here"
+// +kubebuilder:printcolumn:name="Rings",type=string,JSONPath=`.status.summary.rings`,description="Complete rings, of those with a data centre in this cluster"
+// +kubebuilder:printcolumn:name="DCs",type=string,JSONPath=`.status.summary.dataCenters`,description="Ready data centres, of those in this cluster"
 // +kubebuilder:printcolumn:name="Visibility lag",type=string,JSONPath=`.status.summary.visibilityLag`,description="Time until a write is in every ring"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Engine",type=string,priority=1,JSONPath=`.spec.storage.engine`
@@ -19,14 +19,18 @@ import (
 // +kubebuilder:printcolumn:name="Paused",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name: at most 20 characters, since the names of the pods are made of it; give a shorter name"
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name: no dots, since it becomes part of host names; use hyphens"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name: must have at most 20 characters, because the names of pods contain it; use a shorter name"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name: must not contain dots, because host names contain it; use hyphens"
 type CausalStore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec is the desired state.
+	//
 	// +required
 	Spec CausalStoreSpec `json:"spec"`
+	// Status is the observed state.
+	//
 	// +optional
 	Status CausalStoreStatus `json:"status,omitzero"`
 }
@@ -40,35 +44,35 @@ type CausalStoreList struct {
 	Items           []CausalStore `json:"items"`
 }
 
-// CausalStoreSpec is what is wanted. It is the same in every region.
+// CausalStoreSpec is the desired state of a store. It must be the same in the clusters of all regions.
 //
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.exists(r, d.name in r.dataCenters))",message="spec.rings: a data centre is in no ring; add it to the dataCenters of exactly one ring"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.filter(r, d.name in r.dataCenters).size() <= 1)",message="spec.rings: a data centre is in more than one ring; leave it in exactly one"
-// +kubebuilder:validation:XValidation:rule="self.rings.all(r, r.dataCenters.all(n, self.dataCenters.exists(d, d.name == n)))",message="spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name, or declare the data centre"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, has(d.edge) || d.region == self.dataCenters[0].region)",message="spec.dataCenters: a data centre in another region has no edge.address; give the host:port at which other regions reach it"
-// +kubebuilder:validation:XValidation:rule="has(self.dataCenters[0].edge) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.dataCenters: the first data centre has no edge.address, and others are in other regions; give the host:port at which other regions reach it"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centres cannot be added, removed, renamed or reordered, since data is not moved between them yet; leave the list as it was, or make a new store"
-// +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, since data is not moved between them yet; leave them as they were, or make a new store"
-// +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: it cannot be changed, since all parts must have the same at any time; set it back"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.filter(r, d.name in r.dataCenters).size() <= 1)",message="spec.rings: a data centre is in more than one ring; keep it in exactly one"
+// +kubebuilder:validation:XValidation:rule="self.rings.all(r, r.dataCenters.all(n, self.dataCenters.exists(d, d.name == n)))",message="spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name or add the data centre"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, has(d.edge) || d.region == self.dataCenters[0].region)",message="spec.dataCenters: a data centre in another region has no edge.address; set it to the host:port at which other regions reach it"
+// +kubebuilder:validation:XValidation:rule="has(self.dataCenters[0].edge) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.dataCenters: the first data centre has no edge.address, although others are in other regions; set it to the host:port at which other regions reach it"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
+// +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
+// +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
 type CausalStoreSpec struct {
-	// Image of every part but the storage. Left out, it is the operator's own; an upgrade of the operator does not change it in
-	// a store that runs.
+	// Image is the container image of all parts except the storage. Default: the image of the operator that first reconciled the
+	// store; an upgrade of the operator does not change it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
-	// ImagePullSecrets are used for all images.
+	// ImagePullSecrets are the Secrets used to pull all images.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []PullSecret `json:"imagePullSecrets,omitempty"`
-	// Storage holds the data of a shard.
+	// Storage configures the storage of the shards.
 	//
 	// +required
 	Storage Storage `json:"storage"`
-	// DataCenters of all regions. Their order numbers the coordinators, so it must stay.
+	// DataCenters lists the data centres of all regions. Their order numbers the coordinators, so it cannot change.
 	//
 	// +required
 	// +listType=map
@@ -76,7 +80,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	DataCenters []DataCenter `json:"dataCenters"`
-	// Rings of data centres. Each ring holds one full copy of the data; each data centre is in exactly one.
+	// Rings groups the data centres. Each ring holds one full copy of the data; each data centre is in exactly one ring.
 	//
 	// +required
 	// +listType=map
@@ -84,55 +88,71 @@ type CausalStoreSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Rings []Ring `json:"rings"`
+	// Session configures sessions: what a session is, and which versions it reads.
+	//
 	// +optional
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
-	// Binding is Dynamic (a session may read any ring that has what it has seen), or Static (it stays with its data centre's).
+	// Binding is Dynamic (a session may read from any ring that has everything the session has seen) or Static (a session reads only
+	// from its data centre's ring).
 	//
 	// +optional
 	// +kubebuilder:default=Dynamic
 	Binding Binding `json:"binding,omitempty"`
+	// Consistency configures the consistency levels of keys.
+	//
 	// +optional
 	// +kubebuilder:default={default: "Causal"}
 	Consistency Consistency `json:"consistency,omitzero"`
+	// Injection configures how an app's traffic reaches the sidecar in its pod.
+	//
 	// +optional
 	// +kubebuilder:default={mode: "LoopbackNames"}
 	Injection Injection `json:"injection,omitzero"`
+	// Access selects which namespaces may use the store, besides its own.
+	//
 	// +optional
 	Access Access `json:"access,omitzero"`
-	// ZoneLabel is the node label whose values are the names of zones.
+	// ZoneLabel is the node label that holds the name of a node's zone.
 	//
 	// +optional
 	// +kubebuilder:default="topology.kubernetes.io/zone"
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:MinLength=1
 	ZoneLabel string `json:"zoneLabel,omitempty"`
-	// Paused stops the operator from changing anything; status goes on.
+	// Paused stops the operator from changing anything. Status is still updated, and the store keeps serving.
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// DeletionPolicy says what becomes of the volumes when the store is deleted.
+	// DeletionPolicy is Retain (volumes, keys and record are kept when the store is deleted, and a store of the same name uses them
+	// again) or Delete (they are deleted with the store).
 	//
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// PullSecret names a Secret of the store's namespace.
+// PullSecret references a Secret in the store's namespace.
 type PullSecret struct {
+	// Name of the Secret.
+	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// Ring is a set of data centres that hold one full copy of the data together.
+// Ring is a set of data centres that together hold one full copy of the data.
 type Ring struct {
+	// Name of the ring, unique in the store.
+	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Name string `json:"name"`
+	// DataCenters lists the names of the ring's data centres. Their order is irrelevant.
+	//
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -141,30 +161,33 @@ type Ring struct {
 	DataCenters []string `json:"dataCenters"`
 }
 
-// Session is what a session is and how it reads.
+// Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections of a pod's sidecar are one session), or Connection. Pods without a sidecar always have
-	// one session per connection.
+	// Scope is Pod (all connections to a pod's sidecar share one session) or Connection (each connection is a session). Pods without
+	// a sidecar always have one session per connection.
 	//
 	// +optional
 	// +kubebuilder:default=Pod
 	Scope Scope `json:"scope,omitempty"`
-	// Reads is how a read of several keys reads: Latest, or Snapshot.
+	// Reads is Latest (reads return the latest version they find, which may bind the session to some rings) or Snapshot (reads prefer
+	// versions that are in every ring).
 	//
 	// +optional
 	// +kubebuilder:default=Latest
 	Reads Reads `json:"reads,omitempty"`
 }
 
-// Consistency says how strong reads and writes are.
+// Consistency configures consistency levels.
 //
-// +kubebuilder:validation:XValidation:rule="self.default == 'Causal'",messageExpression="'spec.consistency.default: ' + self.default + ' is not there yet; give Causal'",message="spec.consistency.default: only Causal is there yet; give Causal"
-// +kubebuilder:validation:XValidation:rule="!has(self.rules) || self.rules.size() == 0",message="spec.consistency.rules: levels per key are not there yet; leave the rules out"
+// +kubebuilder:validation:XValidation:rule="self.default == 'Causal'",messageExpression="'spec.consistency.default: ' + self.default + ' is not supported yet; use Causal'",message="spec.consistency.default: only Causal is supported yet; use Causal"
+// +kubebuilder:validation:XValidation:rule="!has(self.rules) || self.rules.size() == 0",message="spec.consistency.rules: levels per key are not supported yet; remove the rules"
 type Consistency struct {
+	// Default is the level of keys that no rule matches. Only Causal is supported.
+	//
 	// +optional
 	// +kubebuilder:default=Causal
 	Default Level `json:"default,omitempty"`
-	// Rules give keys another level; the first that matches counts.
+	// Rules set other levels for some keys; the first matching rule applies. Not supported yet.
 	//
 	// +optional
 	// +listType=atomic
@@ -172,32 +195,35 @@ type Consistency struct {
 	Rules []ConsistencyRule `json:"rules,omitempty"`
 }
 
-// ConsistencyRule gives keys a level.
+// ConsistencyRule sets the level of the keys that match a pattern.
 type ConsistencyRule struct {
-	// Keys is a pattern, with * for any characters.
+	// Keys is a pattern in which * matches any characters.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Keys string `json:"keys"`
+	// Level of the keys.
+	//
 	// +required
 	Level Level `json:"level"`
 }
 
-// Injection says how an app's traffic reaches the sidecar that was injected into its pod.
+// Injection configures how an app's traffic reaches the sidecar in its pod.
 type Injection struct {
-	// Mode is LoopbackNames (the names of the store's Services lead to the sidecar, by hostAliases), Redirect (their addresses do, by
-	// rules in the pod's network, for which an init container needs NET_ADMIN), or Explicit (the app is told by environment variable
-	// CAUSALSTORE_ADDRESS). A pod's annotation causalstore.io/injection-mode counts more.
+	// Mode is LoopbackNames (hostAliases resolve the names of the store's Services to the sidecar), Redirect (nftables rules in the
+	// pod's network send connections to the Services' addresses to the sidecar; an init container needs NET_ADMIN to install them) or
+	// Explicit (environment variable CAUSALSTORE_ADDRESS has the sidecar's address). A pod's annotation
+	// causalstore.io/injection-mode takes precedence.
 	//
 	// +optional
 	// +kubebuilder:default=LoopbackNames
 	Mode InjectionMode `json:"mode,omitempty"`
 }
 
-// Access says who may use the store's Services, beside the pods of its own namespace.
+// Access selects which pods may use the store's Services, besides those in its own namespace.
 type Access struct {
-	// Namespaces whose pods may connect.
+	// Namespaces selects by label the namespaces whose pods may connect and have sidecars.
 	//
 	// +optional
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
@@ -207,11 +233,11 @@ type Access struct {
 // +kubebuilder:validation:Enum=Dynamic;Static
 type Binding string
 
-// Scope is what one session is.
+// Scope is what shares one session.
 // +kubebuilder:validation:Enum=Pod;Connection
 type Scope string
 
-// Reads is how several keys are read.
+// Reads is which versions reads return.
 // +kubebuilder:validation:Enum=Latest;Snapshot
 type Reads string
 
@@ -219,15 +245,15 @@ type Reads string
 // +kubebuilder:validation:Enum=Causal;Eventual;Strong
 type Level string
 
-// InjectionMode is how traffic reaches the sidecar.
+// InjectionMode is how an app's traffic reaches its sidecar.
 // +kubebuilder:validation:Enum=LoopbackNames;Redirect;Explicit
 type InjectionMode string
 
-// DeletionPolicy is what becomes of the volumes.
+// DeletionPolicy is whether volumes are kept when a store is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
-// The words of the enumerations.
+// Values of the enumerations.
 const (
 	BindingDynamic Binding = "Dynamic"
 	BindingStatic  Binding = "Static"

@@ -4,24 +4,23 @@ import (
 	"slices"
 )
 
-// ValidateChange says what keeps a store that runs with the spec old from going on with s. Like Validate, it repeats rules of
-// the CRD.
+// ValidateChange returns why a store cannot change from the spec old to s. Like Validate, it repeats rules of the CRD.
 func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	var p problems
 	if !slices.Equal(names(s.DataCenters), names(old.DataCenters)) {
-		p.unless(false,
-			"spec.dataCenters: data centres cannot be added, removed, renamed or reordered, since data is not moved between them yet; leave the list as it was, or make a new store")
+		p.require(false,
+			"spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store")
 	} else {
 		for i := range s.DataCenters {
 			s.DataCenters[i].validateChange(&old.DataCenters[i], &p)
 		}
 	}
-	p.unless(sameRings(s.Rings, old.Rings),
-		"spec.rings: rings cannot be changed, since data is not moved between them yet; leave them as they were, or make a new store")
-	p.unless(s.Binding == old.Binding,
-		"spec.binding: it cannot be changed, since all parts must have the same at any time; set it back")
-	p.unless(s.Storage.Engine == old.Storage.Engine,
-		"spec.storage.engine: it cannot be changed, since data is not moved between engines; set it back to %s", old.Storage.Engine)
+	p.require(sameRings(s.Rings, old.Rings),
+		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store")
+	p.require(s.Binding == old.Binding,
+		"spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it")
+	p.require(s.Storage.Engine == old.Storage.Engine,
+		"spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to %s", old.Storage.Engine)
 	s.Storage.Volume.validateChange(&old.Storage.Volume, &p)
 	return p
 }
@@ -34,7 +33,7 @@ func names(all []DataCenter) []string {
 	return n
 }
 
-// sameRings: rings are numbered by their order; within a ring the order of data centres says nothing.
+// sameRings compares the order of rings, which numbers them, but not the order of data centres in a ring.
 func sameRings(a, b []Ring) bool {
 	return slices.EqualFunc(a, b, func(x, y Ring) bool {
 		return x.Name == y.Name && slices.Equal(slices.Sorted(slices.Values(x.DataCenters)),
@@ -43,14 +42,14 @@ func sameRings(a, b []Ring) bool {
 }
 
 func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
-	p.unless(d.Region == old.Region,
-		"spec.dataCenters: region of %s cannot be changed, since its volumes are there; set it back to %s", d.Name, old.Region)
+	p.require(d.Region == old.Region,
+		"spec.dataCenters: region of %s cannot be changed, because its volumes are there; set it back to %s", d.Name, old.Region)
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
 }
 
 func (v *Volume) validateChange(old *Volume, p *problems) {
-	p.unless(v.Size.atLeast(old.Size), "volume.size: a volume cannot shrink; give at least %s", old.Size)
+	p.require(v.Size.atLeast(old.Size), "volume.size: a volume cannot shrink; set it to at least %s", old.Size)
 	is, was := v.StorageClassName, old.StorageClassName
-	p.unless((is == nil) == (was == nil) && (is == nil || *is == *was),
-		"volume.storageClassName: it cannot be changed, since volumes do not move; set it back")
+	p.require((is == nil) == (was == nil) && (is == nil || *is == *was),
+		"volume.storageClassName: cannot be changed, because volumes cannot move; restore it")
 }

@@ -1,26 +1,26 @@
 package v1alpha1
 
-// The types of conditions.
+// Types of conditions.
 const (
-	// ConditionReady: every part that the spec asks for here serves.
+	// ConditionReady is True while every part that the spec asks for in this cluster serves.
 	ConditionReady = "Ready"
-	// ConditionProgressing: something is on its way to what the spec asks for.
+	// ConditionProgressing is True while the operator is applying a change of the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded: something that was there is missing.
+	// ConditionDegraded is True while a part that has served before is missing.
 	ConditionDegraded = "Degraded"
-	// ConditionTopologyValid: the spec can be carried out, and there are nodes for it.
+	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes.
 	ConditionTopologyValid = "TopologyValid"
-	// ConditionStorageReady: all shards here serve.
+	// ConditionStorageReady is True while all shards in this cluster serve.
 	ConditionStorageReady = "StorageReady"
-	// ConditionPeersConnected: every ring acknowledges what is written here.
+	// ConditionPeersConnected is True while every ring acknowledges the writes of this cluster's coordinators.
 	ConditionPeersConnected = "PeersConnected"
-	// ConditionInjectionReady: sidecars are put into the pods of labelled namespaces.
+	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
-	// ConditionPaused: the operator changes nothing.
+	// ConditionPaused is True while spec.paused stops the operator from changing anything.
 	ConditionPaused = "Paused"
 )
 
-// The reasons of conditions.
+// Reasons of conditions.
 const (
 	ReasonAllPartsReady = "AllPartsReady"
 	ReasonPartsNotReady = "PartsNotReady"
@@ -59,5 +59,5 @@ const (
 	ReasonNotPaused = "NotPaused"
 )
 
-// Finalizer keeps a store until its volumes are dealt with as its deletionPolicy says.
+// Finalizer keeps a deleted store until the operator has applied its deletionPolicy to the volumes.
 const Finalizer = "causalstore.io/volumes"

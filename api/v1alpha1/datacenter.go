@@ -5,59 +5,69 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DataCenter is a region, or a part of one.
+// DataCenter is a region or part of one, with its own coordinators, caches and shards.
 //
-// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, since its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, since the volumes are there; set it back"
+// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
 type DataCenter struct {
-	// Name is part of host names.
+	// Name of the data centre. It becomes part of host names.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=22
 	// +kubebuilder:validation:Pattern=`^[a-z]([a-z0-9-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Region names the installation of the operator that runs this data centre.
+	// Region whose operator runs this data centre.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Region string `json:"region"`
+	// Zones of the data centre.
+	//
 	// +required
 	Zones Zones `json:"zones"`
+	// Coordinators accept writes.
+	//
 	// +optional
 	// +kubebuilder:default={replicas: 2, volume: {size: "5Gi"}}
 	Coordinators Coordinators `json:"coordinators,omitzero"`
+	// Caches hold copies of values that are in every ring.
+	//
 	// +optional
 	// +kubebuilder:default={replicas: 2, memory: "1Gi"}
 	Caches Caches `json:"caches,omitzero"`
-	// Shards is over how many storage servers this data centre's share of its ring's data is spread. When it changes, data moves
-	// while everything serves.
+	// Shards is the number of shards that hold this data centre's part of its ring's data. It can be changed while the store serves;
+	// the operator then moves data between shards.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Shards int32 `json:"shards,omitempty"`
-	// Edge is how other regions reach this data centre. Needed if there are several regions.
+	// Edge is where other regions reach this data centre. Required if the store has several regions.
 	//
 	// +optional
 	Edge *Edge `json:"edge,omitempty"`
-	// NodeSelector is what nodes must have beside their zone.
+	// NodeSelector lists labels that nodes must have, in addition to their zone.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations of the pods.
+	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Zones are the availability zones of a data centre: coordinators and caches run in the front ones, shards in the back ones,
-// so that a write outlives the loss of either.
+// Zones are the availability zones of a data centre. Coordinators and caches run in the front zones and shards in the back zones, so
+// that a write survives the loss of either side.
 //
-// +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; leave it in one'",message="zones: a zone is in both frontend and backend, which must not fail together; leave it in one"
+// +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one"
 type Zones struct {
+	// Frontend lists the zones of coordinators and caches.
+	//
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -65,6 +75,8 @@ type Zones struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Frontend []string `json:"frontend"`
+	// Backend lists the zones of shards.
+	//
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -74,60 +86,67 @@ type Zones struct {
 	Backend []string `json:"backend"`
 }
 
-// Coordinators take writes and keep them in a log until they are in every ring.
+// Coordinators accept writes and keep them in a log until every ring has them.
 type Coordinators struct {
-	// Replicas may change at any time. One that leaves brings what it has to every ring before it goes.
+	// Replicas is the number of coordinators. It can be changed at any time; a coordinator that is removed first drains its log to
+	// every ring.
 	//
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre has at most 16 coordinators; give fewer"
+	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Volume holds the log.
+	// Volume holds a coordinator's log, which uses up to three quarters of it.
 	//
 	// +optional
 	// +kubebuilder:default={size: "5Gi"}
 	Volume Volume `json:"volume,omitzero"`
+	// Resources of a coordinator's container.
+	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
 // Caches hold a data centre's copies of values that are in every ring.
 type Caches struct {
+	// Replicas is the number of caches. Changing it empties all of them.
+	//
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=64
 	Replicas int32 `json:"replicas"`
-	// Memory of each cache. Three quarters of it are for values.
+	// Memory is the memory limit of each cache. Values use up to three quarters of it.
 	//
 	// +optional
 	// +kubebuilder:default="1Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) >= 0",message="caches.memory: at least 64Mi is needed; give more"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) >= 0",message="caches.memory: must be at least 64Mi; use more"
 	Memory Size `json:"memory,omitempty"`
 }
 
-// Edge is the entrance for other regions.
+// Edge is the entry point of a data centre for other regions.
 type Edge struct {
-	// Address is host:port. The host is a DNS name, and any name in front of it must lead to the same place (a wildcard
-	// record), since each part is called by a name of its own there.
+	// Address is host:port, where host is a DNS name. All its subdomains must resolve to the same place (a wildcard record), because
+	// each part is addressed by a subdomain of its own.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=200
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$') && !self.matches('^[0-9.]+:[0-9]+$')",message="edge.address: it is not a DNS name with a port; give one such as edge.us-east-1.example.com:15443"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$') && !self.matches('^[0-9.]+:[0-9]+$')",message="edge.address: must be a DNS name with a port; use one such as edge.us-east-1.example.com:15443"
 	Address string `json:"address"`
 }
 
-// Volume is a persistent volume of each pod.
+// Volume is the persistent volume of each pod.
 //
-// +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",messageExpression="'volume.size: a volume cannot shrink; give at least ' + oldSelf.size",message="volume.size: a volume cannot shrink; give at least what it was"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: it cannot be changed, since volumes do not move; set it back"
+// +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",messageExpression="'volume.size: a volume cannot shrink; set it to at least ' + oldSelf.size",message="volume.size: a volume cannot shrink; restore its size"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: cannot be changed, because volumes cannot move; restore it"
 type Volume struct {
+	// Size of the volume, such as 10Gi. It can grow if the storage class allows expansion, and cannot shrink.
+	//
 	// +optional
 	// +kubebuilder:default="10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="volume.size: at least 256Mi is needed; give more"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="volume.size: must be at least 256Mi; use more"
 	Size Size `json:"size,omitempty"`
-	// StorageClassName: left out, the cluster's default.
+	// StorageClassName is the storage class of the volume. Default: the cluster's default class.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -141,7 +160,7 @@ type Volume struct {
 // +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$`
 type Size string
 
-// Quantity returns the size as Kubernetes has it. The schema has checked it; what is none is 0.
+// Quantity returns the size as a Kubernetes quantity, or 0 if it is malformed, which the schema rules out.
 func (s Size) Quantity() resource.Quantity {
 	q, err := resource.ParseQuantity(string(s))
 	if err != nil {
@@ -150,46 +169,51 @@ func (s Size) Quantity() resource.Quantity {
 	return q
 }
 
-// Storage is what holds the data of one shard.
+// Storage configures what holds the data of each shard.
 //
-// +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not there yet; give Redis or Embedded'",message="spec.storage.engine: this engine is not there yet; give Redis or Embedded"
-// +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: it cannot be changed, since data is not moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: it cannot be changed, since data is not moved between engines; set it back"
-// +kubebuilder:validation:XValidation:rule="self.replicas == 1",message="spec.storage.replicas: more than 1 needs chain replication, which is not there yet; give 1"
-// +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: Redis needs an image; give one that has redis-server 6.2 or newer, such as redis:7.4"
-// +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: the embedded engine has no image of its own; leave it out"
+// +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not supported yet; use Redis or Embedded'",message="spec.storage.engine: this engine is not supported yet; use Redis or Embedded"
+// +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back"
+// +kubebuilder:validation:XValidation:rule="self.replicas == 1",message="spec.storage.replicas: more than 1 needs chain replication, which is not supported yet; use 1"
+// +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4"
+// +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field"
 type Storage struct {
-	// Engine is Redis (stock servers), or Embedded (a Pebble database in the middleman).
+	// Engine is Redis (a stock Redis server beside each middleman) or Embedded (a Pebble database inside the middleman). Cassandra and
+	// External are not supported yet.
 	//
 	// +required
 	Engine Engine `json:"engine"`
-	// Image of the storage server.
+	// Image of the storage server. Required by engine Redis.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
-	// Replicas of each shard, one pod each.
+	// Replicas is the number of pods per shard. Only 1 is supported.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
+	// Volume holds the data of a shard.
+	//
 	// +optional
 	// +kubebuilder:default={size: "10Gi"}
 	Volume Volume `json:"volume,omitzero"`
-	// Resources of the storage server.
+	// Resources of the storage server's container.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// Middleman is what stands in front of each shard.
+	// Middleman configures the process in front of each shard's storage.
 	//
 	// +optional
 	Middleman Middleman `json:"middleman,omitzero"`
 }
 
-// Middleman stands in front of a shard's storage; it alone writes to it.
+// Middleman configures the process in front of each shard's storage. Only the middleman writes to the storage.
 type Middleman struct {
+	// Resources of the middleman's container.
+	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
@@ -198,7 +222,7 @@ type Middleman struct {
 // +kubebuilder:validation:Enum=Redis;Embedded;Cassandra;External
 type Engine string
 
-// The engines.
+// The supported engines.
 const (
 	EngineRedis    Engine = "Redis"
 	EngineEmbedded Engine = "Embedded"

@@ -1,9 +1,9 @@
-// Package v1alpha1 is the Kubernetes API of CausalStore: one resource, CausalStore, that describes a whole deployment over all
-// of its data centres. The same manifest is given to the cluster of every region; each cluster's operator looks after the data
-// centres of its own region.
+// Package v1alpha1 is the Kubernetes API of CausalStore. Its one resource, CausalStore, describes a whole deployment across all of
+// its data centres. The same manifest is applied in the cluster of every region; each cluster's operator manages the data centres
+// of its own region.
 //
-// What can be said about a manifest alone is checked at admission, by CEL rules in the generated CRD. Validate and
-// ValidateChange say the same in Go, for clusters where the CRD's rules are missing or older.
+// CEL rules in the generated CRD check manifests at admission. Validate and ValidateChange repeat these checks in Go, for clusters
+// whose CRD is older or has no rules.
 //
 // +kubebuilder:object:generate=true
 // +groupName=causalstore.io
@@ -12,6 +12,7 @@ package v1alpha1
 //go:generate go tool controller-gen object paths=.
 //go:generate go tool controller-gen crd paths=. output:crd:dir=../../config/crd/bases
 //go:generate cp ../../config/crd/bases/causalstore.io_causalstores.yaml ../../charts/causalstore/files/crd.yaml
+//go:generate go run ./internal/reference ../../config/crd/bases/causalstore.io_causalstores.yaml ../../docs/reference.md
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,13 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion of this package.
+// GroupVersion is the API group and version of this package.
 var GroupVersion = schema.GroupVersion{Group: "causalstore.io", Version: "v1alpha1"}
 
 var (
-	// SchemeBuilder collects the types of this package.
+	// SchemeBuilder registers the types of this package.
 	SchemeBuilder = runtime.NewSchemeBuilder(addTypes)
-	// AddToScheme makes a scheme know the types of this package.
+	// AddToScheme adds the types of this package to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryRuleOfTheCRDIsBrokenOnceInTheSuite: a rule that no case breaks might as well not be there.
-func TestEveryRuleOfTheCRDIsBrokenOnceInTheSuite(t *testing.T) {
+// TestEveryRuleOfTheCRDIsViolatedByACase: a rule that no case violates might as well not exist.
+func TestEveryRuleOfTheCRDIsViolatedByACase(t *testing.T) {
 	suite := read(t, filepath.Join("testdata", "admission"))
 	var crd any
 	if err := yaml.Unmarshal([]byte(read(t, filepath.Join("..", "..", "config", "crd", "bases",
@@ -17,23 +17,23 @@ func TestEveryRuleOfTheCRDIsBrokenOnceInTheSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	rules(crd, func(rule map[string]any) {
+	forEachRule(crd, func(rule map[string]any) {
 		n++
-		says, _ := rule["message"].(string)
+		message, _ := rule["message"].(string)
 		if e, ok := rule["messageExpression"].(string); ok {
-			says = strings.SplitN(e, "'", 3)[1] // the words before the first value
+			message = strings.SplitN(e, "'", 3)[1] // the text before the first value
 		}
-		if says == "" || !strings.Contains(suite, says) {
-			t.Errorf("no case breaks rule %v (%q)", rule["rule"], says)
+		if message == "" || !strings.Contains(suite, message) {
+			t.Errorf("no case violates rule %v (%q)", rule["rule"], message)
 		}
 	})
 	if n < 20 {
-		t.Errorf("%d rules were found; there are more", n)
+		t.Errorf("found only %d rules", n)
 	}
 }
 
-// rules calls f for every validation rule, at any depth.
-func rules(in any, f func(map[string]any)) {
+// forEachRule calls f for every validation rule, at any depth.
+func forEachRule(in any, f func(map[string]any)) {
 	switch in := in.(type) {
 	case map[string]any:
 		if all, ok := in["x-kubernetes-validations"].([]any); ok {
@@ -42,11 +42,11 @@ func rules(in any, f func(map[string]any)) {
 			}
 		}
 		for _, v := range in {
-			rules(v, f)
+			forEachRule(v, f)
 		}
 	case []any:
 		for _, v := range in {
-			rules(v, f)
+			forEachRule(v, f)
 		}
 	}
 }

@@ -4,34 +4,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStoreStatus is what the operator of this cluster sees. It speaks of the data centres of its own region.
+// CausalStoreStatus is the state that the operator of this cluster observes. It covers the data centres of its own region.
 type CausalStoreStatus struct {
-	// ObservedGeneration is the generation of the spec that this status is about.
+	// ObservedGeneration is the generation of the spec that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, InjectionReady and Paused.
+	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Summary is for people.
+	// Summary holds the texts of the printed columns.
 	//
 	// +optional
 	Summary Summary `json:"summary,omitzero"`
-	// Topology is what the parts were told.
+	// Topology is the topology that the parts are configured with.
 	//
 	// +optional
 	Topology TopologyStatus `json:"topology,omitzero"`
-	// Endpoint is the host:port for clients without a sidecar.
+	// Endpoint is the host:port that clients without a sidecar connect to.
 	//
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
+	// DataCenters has the state of each data centre.
+	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	DataCenters []DataCenterStatus `json:"dataCenters,omitempty"`
+	// Rings has the state of each ring.
+	//
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -39,25 +45,25 @@ type CausalStoreStatus struct {
 	Rings []RingStatus `json:"rings,omitempty"`
 }
 
-// Summary is what the columns show.
+// Summary holds the texts of the printed columns.
 type Summary struct {
-	// Rings that are complete, of those with a data centre here: "2/3".
+	// Rings counts the complete rings, of those with a data centre in this cluster: "2/3".
 	//
 	// +optional
 	Rings string `json:"rings,omitempty"`
-	// DataCenters that are ready, of those that are run here: "2/3".
+	// DataCenters counts the ready data centres, of those in this cluster: "2/3".
 	//
 	// +optional
 	DataCenters string `json:"dataCenters,omitempty"`
-	// VisibilityLag is the greatest stability lag of the coordinators here: "120ms".
+	// VisibilityLag is the greatest stability lag of the coordinators in this cluster: "120ms".
 	//
 	// +optional
 	VisibilityLag string `json:"visibilityLag,omitempty"`
 }
 
-// TopologyStatus is the topology that parts here are given.
+// TopologyStatus is the topology that the parts in this cluster are configured with.
 type TopologyStatus struct {
-	// Epoch grows with every change.
+	// Epoch of the topology. It grows with every change.
 	//
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
@@ -65,68 +71,89 @@ type TopologyStatus struct {
 
 // DataCenterStatus is the state of one data centre.
 type DataCenterStatus struct {
+	// Name of the data centre.
+	//
 	// +required
 	Name string `json:"name"`
+	// Region of the data centre.
+	//
 	// +required
 	Region string `json:"region"`
-	// Here says whether this cluster's operator runs it. Of the others it knows nothing more.
+	// Here is whether this cluster's operator runs the data centre. If not, the other fields are not set.
 	//
 	// +optional
 	Here bool `json:"here"`
+	// Coordinators counts the pods of coordinators.
+	//
 	// +optional
 	Coordinators Count `json:"coordinators,omitzero"`
+	// Caches counts the pods of caches.
+	//
 	// +optional
 	Caches Count `json:"caches,omitzero"`
+	// Shards counts the pods of shards.
+	//
 	// +optional
 	Shards Count `json:"shards,omitzero"`
-	// Images that its pods run, all the same once a change is through.
+	// Images that the pods run: one per kind of container once a rollout has finished.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Images []string `json:"images,omitempty"`
-	// StabilityLagMs is the age of the newest write of its coordinators below which all are in every ring, in milliseconds.
+	// StabilityLagMs is the age, in milliseconds, of the newest timestamp at or below which all writes of its coordinators are in
+	// every ring.
 	//
 	// +optional
 	StabilityLagMs *int64 `json:"stabilityLagMs,omitempty"`
-	// IncompleteWrites are writes of its coordinators that are not in every ring yet.
+	// IncompleteWrites is the number of writes of its coordinators that are not in every ring yet.
 	//
 	// +optional
 	IncompleteWrites *int64 `json:"incompleteWrites,omitempty"`
 }
 
-// Count of pods.
+// Count counts pods.
 type Count struct {
-	Ready   int32 `json:"ready"`
+	// Ready pods.
+	Ready int32 `json:"ready"`
+	// Desired pods, by the spec.
 	Desired int32 `json:"desired"`
-	// Updated run what the spec asks for now.
+	// Updated pods run what the spec asks for now.
 	Updated int32 `json:"updated"`
 }
 
-// RingStatus is the state of one ring, as far as its data centres are here.
+// RingStatus is the state of one ring, as far as its data centres are in this cluster.
 type RingStatus struct {
+	// Name of the ring.
+	//
 	// +required
 	Name string `json:"name"`
-	// Availability is Complete (all of its shards here serve, and its data centres here take writes), Degraded (all data can be
-	// read, something else is missing), Unavailable (some data cannot be read), or Unknown (none of its data centres are here).
+	// Availability is Complete (all shards in this cluster serve, and its data centres accept writes), Degraded (all data can be read,
+	// but a coordinator or cache is missing), Unavailable (some data cannot be read from this ring) or Unknown (none of its data
+	// centres is in this cluster).
 	//
 	// +required
 	Availability Availability `json:"availability"`
+	// DynamicSwitching is whether sessions in this ring may read from other rings.
+	//
 	// +optional
 	DynamicSwitching DynamicSwitching `json:"dynamicSwitching,omitzero"`
-	// LagMs is how far the ring is behind the coordinators here, in milliseconds.
+	// LagMs is how far the ring is behind the coordinators in this cluster, in milliseconds.
 	//
 	// +optional
 	LagMs *int64 `json:"lagMs,omitempty"`
-	// Message says what is missing.
+	// Message names what is missing.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// DynamicSwitching says whether sessions may read other rings than their own.
+// DynamicSwitching is whether sessions may read from other rings than that of their data centre.
 type DynamicSwitching struct {
+	// Enabled is whether they may.
 	Enabled bool `json:"enabled"`
+	// Reason is why they may not.
+	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
@@ -135,7 +162,7 @@ type DynamicSwitching struct {
 // +kubebuilder:validation:Enum=Complete;Degraded;Unavailable;Unknown
 type Availability string
 
-// The availabilities of a ring.
+// Values of Availability.
 const (
 	RingComplete    Availability = "Complete"
 	RingDegraded    Availability = "Degraded"

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	apiserver.Main(m)
 }
 
-// cluster is a namespace of a real API server, in which pods must be as PodSecurity's level "restricted" wants them. Nodes,
-// StatefulSets and pods are played by workloads.
+// cluster is a namespace of a real API server that enforces the level "restricted" of the Pod Security Standards. The
+// type workloads simulates nodes, StatefulSets and pods.
 type cluster struct {
 	t         *testing.T
 	config    *rest.Config
@@ -47,7 +47,7 @@ type cluster struct {
 	namespace string
 	workloads *workloads
 	parts     *parts
-	// prober is what operators ask: parts, or nobody.
+	// prober is what operators ask; nil for none.
 	prober causalstore.Prober
 }
 
@@ -63,37 +63,35 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := &cluster{t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
-	k.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
+	k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}})
-	k.make(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
+	k.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
 		AllowVolumeExpansion: ptr(true)})
 	for _, zone := range strings.Fields("zone-a zone-b zone-c zone-d zone-e zone-f us-east-1a us-east-1b us-east-1c") {
-		k.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
+		k.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
 			Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 	}
-	k.operatorMay()
-	k.workloads, k.parts = play(k), &parts{}
+	k.grantOperator()
+	k.workloads, k.parts = simulateWorkloads(k), newParts()
 	return k
 }
 
-// make creates an object, unless another test has.
-func (k *cluster) make(o client.Object) {
+// create creates an object, unless it exists.
+func (k *cluster) create(o client.Object) {
 	k.t.Helper()
 	if err := k.client.Create(k.t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
 		k.t.Fatal(err)
 	}
 }
 
-// operatorMay gives the operator the rights that it is delivered with, and no others.
-func (k *cluster) operatorMay() {
+// grantOperator gives the operator exactly the rights that it is shipped with.
+func (k *cluster) grantOperator() {
 	b, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
 	if err != nil {
 		k.t.Fatal(err)
@@ -102,13 +100,13 @@ func (k *cluster) operatorMay() {
 	if err := yaml.UnmarshalStrict(b, role); err != nil {
 		k.t.Fatal(err)
 	}
-	k.make(role)
-	k.make(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+	k.create(role)
+	k.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: operatorUser}}})
 }
 
-// operator runs an operator until the function that it returns is called, or the test ends.
+// operator runs an operator until stop is called, or the test ends.
 func (k *cluster) operator(region, image string) (stop func()) {
 	k.t.Helper()
 	config := rest.CopyConfig(k.config)
@@ -143,7 +141,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	return stop
 }
 
-// sample creates the store of a sample.
+// sample creates the store of a sample file.
 func (k *cluster) sample(file string, change func(*v1alpha1.CausalStore)) *v1alpha1.CausalStore {
 	k.t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", file))
@@ -158,7 +156,7 @@ func (k *cluster) sample(file string, change func(*v1alpha1.CausalStore)) *v1alp
 	if change != nil {
 		change(s)
 	}
-	k.make(s)
+	k.create(s)
 	return s
 }
 
@@ -190,7 +188,7 @@ func (k *cluster) get(name string, o client.Object) {
 	}
 }
 
-// exists says whether an object is there.
+// exists reports whether an object exists.
 func (k *cluster) exists(name string, o client.Object) bool {
 	k.t.Helper()
 	err := k.client.Get(k.t.Context(), client.ObjectKey{Namespace: k.namespace, Name: name}, o)
@@ -200,7 +198,7 @@ func (k *cluster) exists(name string, o client.Object) bool {
 	return err == nil
 }
 
-// awaitCondition waits until a condition of a store that has its newest spec has a status and reason.
+// awaitCondition waits until a condition of a store has a status and reason for the newest spec.
 func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionStatus, reason string) metav1.Condition {
 	k.t.Helper()
 	var c metav1.Condition
@@ -216,19 +214,19 @@ func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionSta
 	return c
 }
 
-// patience bounds every wait; most last milliseconds.
-const patience = 30 * time.Second
+// awaitTimeout bounds every wait; most take milliseconds.
+const awaitTimeout = 30 * time.Second
 
-// await waits until done says so.
+// await waits until done returns true.
 func (k *cluster) await(what string, done func() (bool, string)) {
 	k.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(awaitTimeout); ; time.Sleep(20 * time.Millisecond) {
 		ok, is := done()
 		if ok {
 			return
 		}
 		if time.Now().After(deadline) {
-			k.t.Fatalf("waited for %s; now: %s", what, is)
+			k.t.Fatalf("timed out waiting for %s; now: %s", what, is)
 		}
 	}
 }

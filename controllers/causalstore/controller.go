@@ -1,7 +1,8 @@
-// Package causalstore carries out CausalStores: gather what is there, plan (pure), apply, prune, report.
+// Package causalstore reconciles CausalStores: it gathers what exists, plans (package plan, which is pure), applies,
+// prunes, and writes the status.
 //
-// It touches the data centres of its own region only, and asks no other region: a region that is gone holds up nobody. It is
-// never in the way of data: while it is away, everything that runs goes on.
+// It changes the data centers of its own region only, and asks no other region, so that a region that is down blocks no
+// other. It is not on the data path: while the operator is down, all parts continue to serve.
 package causalstore
 
 import (
@@ -41,43 +42,43 @@ import (
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler carries out the stores of a cluster.
+// Reconciler reconciles the stores of a cluster.
 type Reconciler struct {
 	Client client.Client
-	// Uncached reads what is not watched: Secrets, which the operator may get but not list.
+	// Uncached reads objects that are not watched, such as Secrets, which the operator may get but not list.
 	Uncached client.Reader
 	Scheme   *runtime.Scheme
 	Events   events.EventRecorder
-	// Region whose data centres are run here, and the image for stores that name none.
+	// Region is the region of the data centers that this operator runs, and Image the image for stores that name none.
 	Region, Image string
-	// SameZone is what Services are told so that clients get to a front in their own zone; empty is the word that all know.
+	// SameZone is plan.Observed.SameZone.
 	SameZone string
-	// Random is where keys come from, Now is the clock.
+	// Random is the source of keys, Now the clock.
 	Random io.Reader
 	Now    func() time.Time
-	// Prober asks coordinators how far the rings are, and all how far a change of numbers is. Nil asks nobody.
+	// Prober asks parts about their state. If it is nil, none is asked.
 	Prober Prober
-	// Webhook says whether sidecars are injected. Nil: they are not.
+	// Webhook reports whether sidecars are injected. If it is nil, they are not.
 	Webhook func() bool
 
-	applied   applied
-	undrained undrained
+	applied applyCache
+	drains  drainTracker
 }
 
 const (
-	// lookAgain is how often the lags are asked for, and what nobody reports is noticed.
-	lookAgain = 15 * time.Second
-	// lookSoon is the same while pods are to be restarted, slots move, or coordinators come or leave: that a log has drained, or a copy
-	// is there, nobody reports.
-	lookSoon = time.Second
+	// idleInterval is how often a store is reconciled without an event, to update the lags.
+	idleInterval = 15 * time.Second
+	// changeInterval is the same while pods have to restart, or shards or coordinators change: no event reports that a
+	// log has drained or a copy is complete.
+	changeInterval = time.Second
 )
 
-// Reconcile brings one store nearer to its spec, and says how it is.
+// Reconcile brings one store closer to its spec, and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	store := &v1alpha1.CausalStore{}
 	if err := r.Client.Get(ctx, request.NamespacedName, store); err != nil {
 		r.applied.forget(request.NamespacedName)
-		r.undrained.forget(request.NamespacedName)
+		r.drains.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if store.DeletionTimestamp != nil {
@@ -93,22 +94,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("gather: %w", err)
 	}
 	r.measure(ctx, seen)
-	seen.Refused, seen.Forbidden = judge(seen)
-	seen.Moves = r.moves(ctx, seen)
-	failed := r.carryOut(ctx, seen)
-	seen.Failed = failed
-	again := lookAgain
-	if seen.Rollout.Outdated > 0 || seen.Reshape.String()+seen.Regroup.String() != "" {
-		again = lookSoon
+	seen.Refused, seen.Forbidden = validate(seen)
+	seen.Reports = r.askReports(ctx, seen)
+	seen.Failed = r.execute(ctx, seen)
+	interval := idleInterval
+	if seen.Rollout.Outdated > 0 || seen.Resharding.Pending() || seen.Scaling.Pending() {
+		interval = changeInterval
 	}
-	return ctrl.Result{RequeueAfter: again}, errors.Join(failed, r.report(ctx, seen))
+	return ctrl.Result{RequeueAfter: interval}, errors.Join(seen.Failed, r.publishStatus(ctx, seen))
 }
 
-// judge says what keeps the spec from being carried out. The API server has said so already, unless the rules of its CRD are
-// missing.
-func judge(seen *status.Observed) (refused, forbidden []string) {
+// validate returns why the spec must not be applied. The API server has checked the same, unless the rules of its CRD
+// are missing.
+func validate(seen *status.Observed) (refused, forbidden []string) {
 	refused = seen.Store.Validate()
-	last, err := seen.Record.Last()
+	last, err := seen.Record.LastSpec()
 	switch {
 	case err != nil:
 		forbidden = []string{err.Error()}
@@ -118,9 +118,9 @@ func judge(seen *status.Observed) (refused, forbidden []string) {
 	return refused, forbidden
 }
 
-// carryOut does what there is to do, unless it must not. Each step is tried, whatever became of the others.
-func (r *Reconciler) carryOut(ctx context.Context, seen *status.Observed) error {
-	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || seen.Store.Spec.Paused || !runsHere(seen.Store, r.Region) {
+// execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed.
+func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
+	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || seen.Store.Spec.Paused || !isLocal(seen.Store, r.Region) {
 		if seen.Record != nil {
 			seen.Epoch = seen.Record.Epoch
 		}
@@ -130,16 +130,17 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *status.Observed) error 
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	seen.Epoch, seen.Rollout, seen.Reshape, seen.Regroup = p.Record.Epoch, p.Rollout, p.Reshape, p.Regroup
-	for _, g := range p.Grow {
+	seen.Epoch, seen.Rollout, seen.Resharding, seen.Scaling = p.Record.Epoch, p.Rollout, p.Resharding, p.Scaling
+	for _, g := range p.GrowClaims {
 		seen.Growing = append(seen.Growing, g.Claim)
 	}
-	return errors.Join(r.grow(ctx, seen, p.Grow), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p),
-		r.drop(ctx, seen, p.Drop), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.tell(ctx, seen, p),
-		r.tellSidecars(ctx, seen, p))
+	return errors.Join(r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p),
+		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
+		r.notifySidecars(ctx, seen, p))
 }
 
-func runsHere(store *v1alpha1.CausalStore, region string) bool {
+// isLocal reports whether a store has a data center in a region.
+func isLocal(store *v1alpha1.CausalStore, region string) bool {
 	for _, dc := range store.Spec.DataCenters {
 		if dc.Region == region {
 			return true
@@ -148,21 +149,22 @@ func runsHere(store *v1alpha1.CausalStore, region string) bool {
 	return false
 }
 
-// patchFinalizers writes them, unless the store has changed since it was read: somebody else's are not lost.
+// patchFinalizers writes the finalizers, unless the store has changed since it was read, so that those of others are
+// not lost.
 func (r *Reconciler) patchFinalizers(ctx context.Context, store *v1alpha1.CausalStore) error {
-	if err := r.Client.Patch(ctx, store, client.RawPatch(types.MergePatchType, finalizers(store))); err != nil {
+	if err := r.Client.Patch(ctx, store, client.RawPatch(types.MergePatchType, finalizersPatch(store))); err != nil {
 		return fmt.Errorf("patch finalizers: %w", err)
 	}
 	return nil
 }
 
-// event tells people what was done.
-func (r *Reconciler) event(store *v1alpha1.CausalStore, action, reason, format string, args ...any) {
+// recordEvent records what the operator has done.
+func (r *Reconciler) recordEvent(store *v1alpha1.CausalStore, action, reason, format string, args ...any) {
 	r.Events.Eventf(store, nil, corev1.EventTypeNormal, reason, action, format, args...)
 }
 
-// gone ignores that an object is not there, or is another one by now.
-func gone(err error) error {
+// ignoreGone ignores that an object does not exist, or was replaced by another one.
+func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// gather reads what there is of a store.
+// gather reads what exists of a store.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
 	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Image: r.Image, SameZone: r.SameZone,
 		ZoneOf: map[string]string{}, Now: r.Now()}, Webhook: r.Webhook != nil && r.Webhook()}
@@ -44,7 +44,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	return in, err
 }
 
-// ofStore selects what belongs to a store.
+// ofStore selects the objects of a store.
 func ofStore(store *v1alpha1.CausalStore) []client.ListOption {
 	return []client.ListOption{client.InNamespace(store.Namespace), client.MatchingLabels(plan.Labels(store.Name))}
 }
@@ -61,7 +61,7 @@ func (r *Reconciler) readRecord(ctx context.Context, store *v1alpha1.CausalStore
 	return plan.ReadRecord(m)
 }
 
-// readKeys returns the keys of the store, or fresh ones that are not written yet.
+// readKeys returns the keys of the store, or new ones that are not written yet.
 func (r *Reconciler) readKeys(ctx context.Context, store *v1alpha1.CausalStore) (plan.Keys, error) {
 	fresh, err := plan.NewKeys(r.Random)
 	if err != nil {

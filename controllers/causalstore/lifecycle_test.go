@@ -22,7 +22,7 @@ const (
 	no  = metav1.ConditionFalse
 )
 
-// uids are the pods that there are.
+// uids returns the identities of all pods.
 func (k *cluster) uids() map[string]types.UID {
 	k.t.Helper()
 	var pods corev1.PodList
@@ -36,7 +36,7 @@ func (k *cluster) uids() map[string]types.UID {
 	return all
 }
 
-func TestThreeRingsBecomeReadyAndStatusCountsThem(t *testing.T) {
+func TestStatusCountsThreeReadyRings(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("three-rings.yaml", nil)
@@ -60,7 +60,7 @@ func TestThreeRingsBecomeReadyAndStatusCountsThem(t *testing.T) {
 	}
 }
 
-func TestAChangeRestartsOnePodAtATimeBackBeforeFront(t *testing.T) {
+func TestARolloutRestartsOnePodAtATimeShardsBeforeFront(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
@@ -77,18 +77,18 @@ func TestAChangeRestartsOnePodAtATimeBackBeforeFront(t *testing.T) {
 		t.Errorf("restarted %v, want %v", order, want)
 	}
 	if most > 1 {
-		t.Errorf("%d pods were away at once, want one at most", most)
+		t.Errorf("%d pods were away at once, want at most one", most)
 	}
 }
 
-func TestAChangeWaitsUntilTheLogsHaveDrained(t *testing.T) {
+func TestARolloutWaitsUntilTheLogsHaveDrained(t *testing.T) {
 	k := newCluster(t)
 	k.prober = k.parts
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	before := k.uids()
-	k.parts.log("try-here-cc-0", plan.Measure{Published: true, Incomplete: 5, StabilityLag: time.Minute, RingLag: map[string]time.Duration{"home": time.Minute}})
+	k.parts.setMeasure("try-here-cc-0", plan.Measure{Published: true, Incomplete: 5, StabilityLag: time.Minute, RingLag: map[string]time.Duration{"home": time.Minute}})
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
 	k.await("a reason to wait", func() (bool, string) {
 		c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, v1alpha1.ReasonRollingOut)
@@ -97,20 +97,20 @@ func TestAChangeWaitsUntilTheLogsHaveDrained(t *testing.T) {
 	if d := cmp.Diff(before, k.uids()); d != "" {
 		t.Errorf("pods restarted before the log had drained:\n%s", d)
 	}
-	k.parts.log("try-here-cc-0", plan.Measure{Published: true})
+	k.parts.setMeasure("try-here-cc-0", plan.Measure{Published: true})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	if images := k.store("try").Status.DataCenters[0].Images; !slices.Equal(images, []string{"causalstore:v2"}) {
 		t.Errorf("images are %v", images)
 	}
 }
 
-func TestABadImageStopsAtOnePodAndAGoodOneGoesOn(t *testing.T) {
+func TestABadImageBreaksOnePodAndAGoodImageRepairsIt(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	before := k.uids()
-	k.workloads.breakIt("causalstore:bad")
+	k.workloads.fail("causalstore:bad")
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:bad" })
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, v1alpha1.ReasonRollingOut)
@@ -122,7 +122,7 @@ func TestABadImageStopsAtOnePodAndAGoodOneGoesOn(t *testing.T) {
 	delete(before, "try-here-shard-0-0")
 	delete(now, "try-here-shard-0-0")
 	if d := cmp.Diff(before, now); d != "" {
-		t.Errorf("more than one pod has got the bad image:\n%s", d)
+		t.Errorf("more than one pod has the bad image:\n%s", d)
 	}
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
@@ -137,7 +137,7 @@ func TestAnotherVersionOfTheOperatorRestartsNothing(t *testing.T) {
 	before := k.uids()
 	stop()
 	k.operator("local", "causalstore:v2")
-	// What a spec says beside the pods shows that the new one works.
+	// A change that concerns no pod shows that the new operator works.
 	k.update("try", func(s *v1alpha1.CausalStore) {
 		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 	})
@@ -150,21 +150,21 @@ func TestAnotherVersionOfTheOperatorRestartsNothing(t *testing.T) {
 	}
 }
 
-func TestAPausedStoreIsLeftAloneAndStillReported(t *testing.T) {
+func TestAPausedStoreIsNotChangedButReported(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Paused, s.Spec.Image = true, "causalstore:v2" })
 	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused)
-	k.workloads.breakIt("try-here-cache-0")
+	k.workloads.fail("try-here-cache-0")
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	s := &appsv1.StatefulSet{}
 	k.get("try-here-cc", s)
 	if image := s.Spec.Template.Spec.Containers[0].Image; image != "causalstore:v1" {
-		t.Errorf("a paused store has got image %s", image)
+		t.Errorf("a paused store has image %s", image)
 	}
-	k.workloads.mend("try-here-cache-0")
+	k.workloads.repair("try-here-cache-0")
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Paused = false })
 	k.awaitCondition("try", v1alpha1.ConditionPaused, no, v1alpha1.ReasonNotPaused)
 	k.await("the new image", func() (bool, string) {
@@ -173,12 +173,12 @@ func TestAPausedStoreIsLeftAloneAndStillReported(t *testing.T) {
 	})
 }
 
-func TestAShardThatIsLostMakesItsRingUnavailableAndNothingElse(t *testing.T) {
+func TestALostShardMakesOnlyItsRingUnavailable(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("three-rings.yaml", nil)
 	k.awaitCondition("rings", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	k.workloads.breakIt("rings-east-shard-1-0")
+	k.workloads.fail("rings-east-shard-1-0")
 	c := k.awaitCondition("rings", v1alpha1.ConditionDegraded, yes, v1alpha1.ReasonDataMissing)
 	if !strings.Contains(c.Message, "ring-east") || !strings.Contains(c.Message, "1 of 2 shards") {
 		t.Errorf("the message does not say what is missing: %s", c.Message)
@@ -192,9 +192,9 @@ func TestAShardThatIsLostMakesItsRingUnavailableAndNothingElse(t *testing.T) {
 			t.Errorf("ring %s is %s, want %s", r.Name, r.Availability, want)
 		}
 	}
-	k.workloads.mend("rings-east-shard-1-0")
+	k.workloads.repair("rings-east-shard-1-0")
 	k.awaitCondition("rings", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
-	k.workloads.breakIt("rings-east-cache-0")
+	k.workloads.fail("rings-east-cache-0")
 	k.awaitCondition("rings", v1alpha1.ConditionDegraded, yes, v1alpha1.ReasonPartsMissing)
 	k.awaitCondition("rings", v1alpha1.ConditionStorageReady, yes, v1alpha1.ReasonShardsServe)
 	if s := k.store("rings").Status; s.Summary.Rings != "2/3" || s.Rings[1].Availability != v1alpha1.RingDegraded {
@@ -215,7 +215,7 @@ func TestAZoneWithoutNodesIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnOperatorTouchesItsOwnRegionOnly(t *testing.T) {
+func TestAnOperatorChangesOnlyItsOwnRegion(t *testing.T) {
 	k := newCluster(t)
 	k.operator("us-east-1", "causalstore:v1")
 	k.sample("three-regions.yaml", nil)
@@ -227,19 +227,19 @@ func TestAnOperatorTouchesItsOwnRegionOnly(t *testing.T) {
 	}
 	s := k.store("orders").Status
 	if s.Rings[0].Availability != v1alpha1.RingComplete || s.Rings[1].Availability != v1alpha1.RingUnknown {
-		t.Errorf("rings are %s and %s; want Complete as far as here, and Unknown", s.Rings[0].Availability, s.Rings[1].Availability)
+		t.Errorf("rings are %s and %s; want Complete, judged by this region, and Unknown", s.Rings[0].Availability, s.Rings[1].Availability)
 	}
 	if s.Summary.DataCenters != "1/1" || s.DataCenters[1].Here {
 		t.Errorf("data centres: %s, %+v", s.Summary.DataCenters, s.DataCenters[1])
 	}
 }
 
-func TestAnOperatorWithoutADataCentreMakesNothing(t *testing.T) {
+func TestAnOperatorWithoutADataCenterCreatesNothing(t *testing.T) {
 	k := newCluster(t)
 	k.operator("mars", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonNothingHere)
 	if pods := k.uids(); len(pods) > 0 || k.exists("try", &corev1.Service{}) {
-		t.Errorf("it has made pods %v, or a Service", pods)
+		t.Errorf("it has created pods %v, or a Service", pods)
 	}
 }

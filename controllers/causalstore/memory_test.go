@@ -26,12 +26,12 @@ import (
 )
 
 var (
-	numbers = flag.String("stores", "", "measure the operator's memory with so many stores, such as 0,1,10,100")
-	settle  = flag.Duration("settle", time.Minute, "how long to watch the memory once all stores are ready")
+	numbers = flag.String("stores", "", "measure the memory of the operator with these numbers of stores, such as 0,1,10,100")
+	settle  = flag.Duration("settle", time.Minute, "how long to watch the memory after all stores are ready")
 )
 
-// TestMemoryOfTheOperatorWithManyStores asserts nothing but that all stores become ready. It runs the program that is delivered, and
-// prints what it has in memory.
+// TestMemoryOfTheOperatorWithManyStores asserts only that all stores become ready. It runs the program that is shipped,
+// and prints its memory.
 func TestMemoryOfTheOperatorWithManyStores(t *testing.T) {
 	if *numbers == "" {
 		t.Skip("a measurement: give -stores 0,1,10,100")
@@ -56,7 +56,7 @@ func TestMemoryOfTheOperatorWithManyStores(t *testing.T) {
 	}
 }
 
-// awaitStores waits until so many stores are ready.
+// awaitStores waits until n stores are ready.
 func (k *cluster) awaitStores(n int) {
 	k.t.Helper()
 	for ready := 0; ready < n; time.Sleep(50 * time.Millisecond) {
@@ -73,7 +73,7 @@ func (k *cluster) awaitStores(n int) {
 	}
 }
 
-// serveMetrics lets all pods be asked for their metrics, which are about as long as those of a coordinator.
+// serveMetrics makes all pods serve metrics, which are about as long as those of a coordinator.
 func (w *workloads) serveMetrics() {
 	w.t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", plan.PortHTTP))
@@ -103,10 +103,7 @@ func (k *cluster) startProgram() program {
 	if said, err := build.CombinedOutput(); err != nil {
 		k.t.Fatalf("go build: %v\n%s", err, said)
 	}
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := apiserver.WriteKubeconfig(kubeconfig, k.config); err != nil {
-		k.t.Fatal(err)
-	}
+	kubeconfig := apiserver.Kubeconfig(k.t)
 	cmd := exec.Command(path, "operator", "--region=local", "--image=causalstore:v1", "--leader-elect=false", "--metrics-address=0",
 		"--health-address=0", "--log-level=error")
 	var said bytes.Buffer
@@ -123,8 +120,8 @@ func (k *cluster) startProgram() program {
 	return program{cmd.Process.Pid}
 }
 
-// watch returns what the process has in memory after some time, and the most in that time, both in MiB and without the pages of its
-// program file.
+// watch returns the memory of the process after some time, and the greatest in that time, both in MiB and without the
+// pages of its program file.
 func (p program) watch(t *testing.T, d time.Duration) (now, most float64) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {

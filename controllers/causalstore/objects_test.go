@@ -16,7 +16,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-func TestWhatSomebodyDeletesOrChangesIsPutBackAndWhatSomebodyAddsStays(t *testing.T) {
+func TestDeletionsAndChangesAreRevertedAndAdditionsStay(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
@@ -32,17 +32,19 @@ func TestWhatSomebodyDeletesOrChangesIsPutBackAndWhatSomebodyAddsStays(t *testin
 	if err := k.client.Update(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	k.await("the policy", func() (bool, string) { return k.exists("try-parts", &networkingv1.NetworkPolicy{}), "it is gone" })
-	k.await("the selector", func() (bool, string) {
+	k.await("the policy to be created again", func() (bool, string) {
+		return k.exists("try-parts", &networkingv1.NetworkPolicy{}), "it does not exist"
+	})
+	k.await("the selector to be reverted", func() (bool, string) {
 		k.get("try", service)
 		return service.Spec.Selector[plan.LabelComponent] == plan.ComponentCoordinator, "it is another"
 	})
 	if service.Annotations["somebody"] != "else" {
-		t.Error("an annotation of somebody else is gone")
+		t.Error("a foreign annotation was removed")
 	}
 }
 
-func TestAPortThatSomebodyHasChangedIsPutBackAndOneThatSomebodyAddsStays(t *testing.T) {
+func TestAChangedPortIsRevertedAndAnAddedPortStays(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
@@ -54,21 +56,21 @@ func TestAPortThatSomebodyHasChangedIsPutBackAndOneThatSomebodyAddsStays(t *test
 		"target": func(p []corev1.ServicePort) []corev1.ServicePort { p[0].TargetPort = intstr.FromInt32(1); return p },
 		"name":   func(p []corev1.ServicePort) []corev1.ServicePort { p[0].Name = "other"; return p },
 	} {
-		k.await("another "+what, func() (bool, string) {
+		k.await("a change of the "+what, func() (bool, string) {
 			s := &corev1.Service{}
 			k.get("try", s)
 			s.Spec.Ports = change(s.Spec.Ports)
 			err := k.client.Update(t.Context(), s)
 			return err == nil, fmt.Sprint(err)
 		})
-		k.await("the port as it was before another "+what, func() (bool, string) {
+		k.await("the port to be reverted after a change of the "+what, func() (bool, string) {
 			s := &corev1.Service{}
 			k.get("try", s)
 			d := cmp.Diff(before.Spec.Ports, s.Spec.Ports)
 			return d == "", d
 		})
 	}
-	k.await("another port", func() (bool, string) {
+	k.await("an added port", func() (bool, string) {
 		s := &corev1.Service{}
 		k.get("try", s)
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 1234, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("redis")})
@@ -88,23 +90,23 @@ func TestAPortThatSomebodyHasChangedIsPutBackAndOneThatSomebodyAddsStays(t *test
 	})
 }
 
-func TestWhatIsNoLongerPlannedGoesAndWhatIsOthersStays(t *testing.T) {
+func TestPruningDeletesOnlyOwnedObjects(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	s := k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-over", Namespace: k.namespace, Labels: plan.Labels("try"),
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "abandoned", Namespace: k.namespace, Labels: plan.Labels("try"),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, v1alpha1.GroupVersion.WithKind("CausalStore"))}}}
 	others := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "others", Namespace: k.namespace, Labels: plan.Labels("try")}}
-	k.make(others)
-	k.make(left)
-	k.await("the left-over to go", func() (bool, string) { return !k.exists("left-over", &corev1.ConfigMap{}), "it is there" })
+	k.create(others)
+	k.create(left)
+	k.await("the abandoned object to be deleted", func() (bool, string) { return !k.exists("abandoned", &corev1.ConfigMap{}), "it exists" })
 	if !k.exists("others", &corev1.ConfigMap{}) {
 		t.Error("a ConfigMap that the store does not own was pruned")
 	}
 }
 
-func TestTwoStoresThatNeedOneNameDoNotFight(t *testing.T) {
+func TestTwoStoresThatNeedTheSameNameDoNotConflict(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a"; renameDC(s, "b-c") })
@@ -113,7 +115,7 @@ func TestTwoStoresThatNeedOneNameDoNotFight(t *testing.T) {
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a-b"; renameDC(s, "c") })
 	k.awaitCondition("a-b", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	if d := cmp.Diff(before, k.uids()); d != "" {
-		t.Errorf("pods of the first were touched:\n%s", d)
+		t.Errorf("pods of the first store were changed:\n%s", d)
 	}
 }
 
@@ -133,7 +135,7 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 		claim, set := &corev1.PersistentVolumeClaim{}, &appsv1.StatefulSet{}
 		k.get("data-try-here-shard-1-0", claim)
 		if !k.exists("try-here-shard-1", set) {
-			return false, "the StatefulSet is being made anew"
+			return false, "the StatefulSet is being recreated"
 		}
 		sizes := size(*claim) + " " + size(set.Spec.VolumeClaimTemplates[0])
 		return sizes == "3Gi 3Gi", sizes
@@ -142,7 +144,7 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}
 	k.get("data-try-here-cc-0", claim)
 	if size(*claim) != "1Gi" {
-		t.Errorf("a coordinator's claim has grown to %s as well", size(*claim))
+		t.Errorf("the claim of a coordinator has grown to %s as well", size(*claim))
 	}
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	if d := cmp.Diff(before, k.uids()); d != "" {
@@ -150,7 +152,7 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 	}
 }
 
-// claims counts the claims that are not being deleted: what protects them from that while pods have them is not played.
+// claims counts the claims that are not being deleted. The protection of claims that pods use is not simulated.
 func (k *cluster) claims() (n int) {
 	k.t.Helper()
 	var all corev1.PersistentVolumeClaimList
@@ -170,10 +172,10 @@ func (k *cluster) delete(name string) {
 	if err := k.client.Delete(k.t.Context(), k.store(name)); err != nil {
 		k.t.Fatal(err)
 	}
-	k.await(name+" to go", func() (bool, string) { return !k.exists(name, &v1alpha1.CausalStore{}), "it is there" })
+	k.await(name+" to be deleted", func() (bool, string) { return !k.exists(name, &v1alpha1.CausalStore{}), "it exists" })
 }
 
-func TestADeletedStoreKeepsItsVolumesAndWhatTheyNeed(t *testing.T) {
+func TestADeletedStoreKeepsItsVolumesKeysAndRecord(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
@@ -182,30 +184,30 @@ func TestADeletedStoreKeepsItsVolumesAndWhatTheyNeed(t *testing.T) {
 	k.get(plan.KeysName("try"), keys)
 	k.delete("try")
 	if n := k.claims(); n != 3 {
-		t.Errorf("%d claims are left of 3", n)
+		t.Errorf("%d of 3 claims are left", n)
 	}
 	kept := &corev1.Secret{}
 	k.get(plan.KeysName("try"), kept)
 	record := &corev1.ConfigMap{}
 	k.get(plan.RecordName("try"), record)
 	if d := cmp.Diff(keys.Data, kept.Data); d != "" || len(keys.OwnerReferences) > 0 || len(record.OwnerReferences) > 0 {
-		t.Errorf("keys or record would go with the store: %s", d)
+		t.Errorf("keys or record would be deleted with the store: %s", d)
 	}
 }
 
-func TestADeletedStoreTakesItsVolumesAlongIfItShould(t *testing.T) {
+func TestDeletionPolicyDeleteDeletesTheVolumes(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.delete("try")
-	k.await("all claims to go", func() (bool, string) { return k.claims() == 0, "some are there" })
+	k.await("all claims to be deleted", func() (bool, string) { return k.claims() == 0, "some exist" })
 	if k.exists(plan.KeysName("try"), &corev1.Secret{}) || k.exists(plan.RecordName("try"), &corev1.ConfigMap{}) {
 		t.Error("keys or record are left")
 	}
 }
 
-func TestAStoreGoesAlsoIfItsPartsHaveGoneBefore(t *testing.T) {
+func TestAPausedStoreCanBeDeleted(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {

@@ -13,34 +13,35 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// Prober asks parts how they are.
+// Prober asks parts about their state.
 type Prober interface {
-	// Coordinator says how far the rings are.
-	Coordinator(ctx context.Context, pod *corev1.Pod) (plan.Measure, error)
-	// Move says what a coordinator or middleman does for a change of shards or coordinators.
-	Move(ctx context.Context, pod *corev1.Pod) (plan.Move, error)
+	// Measure returns how far the rings are behind a coordinator.
+	Measure(ctx context.Context, pod *corev1.Pod) (plan.Measure, error)
+	// Readiness returns the readiness report of a part.
+	Readiness(ctx context.Context, pod *corev1.Pod) (contract.Readiness, error)
 }
 
-// probeTimeout bounds all questions of one reconciliation, which are asked at once. Who does not answer is not measured.
+// probeTimeout bounds the requests of one kind in a reconciliation, which are sent at once. A part that does not answer
+// in time is not measured.
 const probeTimeout = 2 * time.Second
 
-// measure asks the coordinators that serve and those that leave, and notes whose log has not drained.
+// measure asks the coordinators that serve and those that leave, and records whose log has not drained.
 func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	if r.Prober == nil {
 		return
 	}
-	seen.Measured = r.ask(ctx, seen.Pods, seen.Leaving())
-	seen.Undrained = r.undrained.note(client.ObjectKeyFromObject(seen.Store), seen)
+	seen.Measured = r.askMeasures(ctx, seen.Pods, seen.LeavingPods())
+	seen.UndrainedSince = r.drains.update(client.ObjectKeyFromObject(seen.Store), seen)
 }
 
-func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod, leaving map[string]bool) map[string]plan.Measure {
+func (r *Reconciler) askMeasures(ctx context.Context, pods []corev1.Pod, leaving map[string]bool) map[string]plan.Measure {
 	all := map[string]plan.Measure{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -52,7 +53,7 @@ func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod, leaving map[str
 			continue
 		}
 		asked.Go(func() {
-			if m, err := r.Prober.Coordinator(ctx, p); err == nil { // a pod that cannot be asked is seen by its own condition
+			if m, err := r.Prober.Measure(ctx, p); err == nil { // a coordinator that does not answer shows in its pod's readiness
 				mu.Lock()
 				defer mu.Unlock()
 				all[p.Name] = m
@@ -63,31 +64,31 @@ func (r *Reconciler) ask(ctx context.Context, pods []corev1.Pod, leaving map[str
 	return all
 }
 
-// MetricsProber reads what parts serve over HTTP: metrics and readiness.
-type MetricsProber struct{ Client *http.Client }
+// HTTPProber reads the metrics and readiness reports that parts serve over HTTP.
+type HTTPProber struct{ Client *http.Client }
 
-// maxAnswer bounds what is read of an answer, in bytes.
-const maxAnswer = 4 << 20
+// maxAnswerBytes bounds an answer.
+const maxAnswerBytes = 4 << 20
 
-// Coordinator implements Prober.
-func (m MetricsProber) Coordinator(ctx context.Context, pod *corev1.Pod) (plan.Measure, error) {
-	return m.read(ctx, address(pod)+"/metrics")
+// Measure implements Prober.
+func (h HTTPProber) Measure(ctx context.Context, pod *corev1.Pod) (plan.Measure, error) {
+	return h.readMeasure(ctx, address(pod)+contract.PathMetrics)
 }
 
 func address(pod *corev1.Pod) string {
 	return "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(plan.PortHTTP))
 }
 
-func (m MetricsProber) get(ctx context.Context, url string) (*http.Response, error) {
+func (h HTTPProber) get(ctx context.Context, url string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return m.Client.Do(request)
+	return h.Client.Do(request)
 }
 
-func (m MetricsProber) read(ctx context.Context, url string) (plan.Measure, error) {
-	answer, err := m.get(ctx, url)
+func (h HTTPProber) readMeasure(ctx context.Context, url string) (plan.Measure, error) {
+	answer, err := h.get(ctx, url)
 	if err != nil {
 		return plan.Measure{}, err
 	}
@@ -96,7 +97,7 @@ func (m MetricsProber) read(ctx context.Context, url string) (plan.Measure, erro
 		return plan.Measure{}, fmt.Errorf("%s: %s", url, answer.Status)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, answer.Body, maxAnswer))
+	families, err := parser.TextToMetricFamilies(http.MaxBytesReader(nil, answer.Body, maxAnswerBytes))
 	if err != nil {
 		return plan.Measure{}, fmt.Errorf("%s: %w", url, err)
 	}
@@ -105,15 +106,15 @@ func (m MetricsProber) read(ctx context.Context, url string) (plan.Measure, erro
 
 func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 	out := plan.Measure{RingLag: map[string]time.Duration{}}
-	for _, g := range families["causalstore_coordinator_incomplete_writes"].GetMetric() {
+	for _, g := range families[contract.MetricIncompleteWrites].GetMetric() {
 		out.Incomplete = int64(g.GetGauge().GetValue())
 	}
-	for _, g := range families["causalstore_coordinator_stability_lag_seconds"].GetMetric() {
+	for _, g := range families[contract.MetricStabilityLag].GetMetric() {
 		out.Published, out.StabilityLag = true, seconds(g)
 	}
-	for _, g := range families["causalstore_coordinator_ring_lag_seconds"].GetMetric() {
+	for _, g := range families[contract.MetricRingLag].GetMetric() {
 		for _, l := range g.GetLabel() {
-			if l.GetName() == "to_ring" {
+			if l.GetName() == contract.LabelToRing {
 				out.RingLag[l.GetValue()] = seconds(g)
 			}
 		}
@@ -123,44 +124,4 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 
 func seconds(m *dto.Metric) time.Duration {
 	return time.Duration(m.GetGauge().GetValue() * float64(time.Second))
-}
-
-// undrained remembers since when the log of a coordinator has not been seen drained, by store and pod. An operator that starts begins
-// to count anew.
-type undrained struct {
-	mu     sync.Mutex
-	stores map[types.NamespacedName]map[string]time.Time
-}
-
-// note takes over what was measured just now. Of a coordinator that does not serve nothing is known: it is as it was.
-func (u *undrained) note(store types.NamespacedName, seen *status.Observed) map[string]time.Time {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	was, is := u.stores[store], map[string]time.Time{}
-	for i := range seen.Pods {
-		p := &seen.Pods[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator {
-			continue
-		}
-		since, known := was[p.Name]
-		m, asked := seen.Measured[p.Name]
-		switch {
-		case asked && m.Drained():
-		case known:
-			is[p.Name] = since
-		case plan.Ready(p):
-			is[p.Name] = seen.Now
-		}
-	}
-	if u.stores == nil {
-		u.stores = map[types.NamespacedName]map[string]time.Time{}
-	}
-	u.stores[store] = is
-	return is
-}
-
-func (u *undrained) forget(store types.NamespacedName) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.stores, store)
 }

@@ -2,23 +2,29 @@ package causalstore
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/process"
+	"github.com/causalstore/causalstore/sidecar/metrics"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-func TestTheMetricsOfACoordinatorAreUnderstood(t *testing.T) {
+func TestTheProberReadsTheMetricsOfACoordinator(t *testing.T) {
 	serve := func(text string) plan.Measure {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 		defer s.Close()
-		m, err := MetricsProber{Client: s.Client()}.read(t.Context(), s.URL)
+		m, err := HTTPProber{Client: s.Client()}.readMeasure(t.Context(), s.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,28 +48,48 @@ causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_r
 	}
 }
 
-func TestWhatAPartSaysOfAChangeIsUnderstoodAlsoWhileItIsNotReady(t *testing.T) {
-	ready, err := json.Marshal(process.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, Membership: "joining",
-		CoordinatorsInUse: []int{0, 2}, ConfigProblem: "bad", Reason: "too early"})
+// TestCoordinatorsServeTheMetricsThatTheProberReads compares the names of the contract with the collector of
+// coordinators.
+func TestCoordinatorsServeTheMetricsThatTheProberReads(t *testing.T) {
+	served := make(chan *prometheus.Desc, 100)
+	metrics.Coordinator(topology.Default(), func() *node.Coordinator { return nil }).Describe(served)
+	close(served)
+	var all strings.Builder
+	for d := range served {
+		fmt.Fprintln(&all, d)
+	}
+	for _, name := range []string{contract.MetricIncompleteWrites, contract.MetricStabilityLag, contract.MetricRingLag} {
+		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
+			t.Errorf("coordinators do not serve %s, but:\n%s", name, all.String())
+		}
+	}
+	if !strings.Contains(all.String(), contract.LabelToRing) {
+		t.Errorf("no metric of coordinators has the label %s:\n%s", contract.LabelToRing, all.String())
+	}
+}
+
+func TestTheProberReadsTheReportOfAPartThatIsNotReady(t *testing.T) {
+	want := contract.Readiness{Epoch: 7, Shards: "copying", RingsBefore: []string{"x"}, Membership: "joining",
+		CoordinatorsInUse: []int{0, 2}, ConfigProblem: "bad", Reason: "too early"}
+	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	code := http.StatusServiceUnavailable
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
-		_, _ = w.Write(ready)
+		_, _ = w.Write(text)
 	}))
 	defer s.Close()
-	got, err := MetricsProber{Client: s.Client()}.readMove(t.Context(), s.URL)
+	got, err := HTTPProber{Client: s.Client()}.readReadiness(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := plan.Move{Epoch: 7, State: "copying", Before: []string{"x"}, Member: "joining", InUse: []int{0, 2}, Reason: "too early", Problem: "bad"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	code = http.StatusNotFound
-	if m, err := (MetricsProber{Client: s.Client()}).readMove(t.Context(), s.URL); err == nil {
-		t.Errorf("something else answers, and counts as %+v", m)
+	if m, err := (HTTPProber{Client: s.Client()}).readReadiness(t.Context(), s.URL); err == nil {
+		t.Errorf("a server that is no part is read as %+v", m)
 	}
 }

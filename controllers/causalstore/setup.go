@@ -23,10 +23,10 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// atOnce is how many stores are worked on at the same time.
-const atOnce = 4
+// maxConcurrentReconciles is how many stores are reconciled at the same time.
+const maxConcurrentReconciles = 4
 
-// CacheOptions let the operator remember only what it has made itself, however much else there is in the cluster.
+// CacheOptions restrict the cache to the objects that the operator has created, however much else is in the cluster.
 func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: plan.ManagedBy})}
 	return cache.Options{
@@ -38,7 +38,8 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// SetupWithManager lets a manager call Reconcile when something has changed. Changes of status do not count: it is written here.
+// SetupWithManager registers the reconciler for changes of stores and of their objects. Changes of the status of a
+// store do not count, because the reconciler writes it.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	node := &metav1.PartialObjectMetadata{}
@@ -55,11 +56,11 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(storeOf)).
 		WatchesMetadata(node, handler.EnqueueRequestsFromMapFunc(r.allStores),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r)
 }
 
-// storeOf is the store that a pod or claim belongs to.
+// storeOf returns the store that a pod or claim belongs to.
 func storeOf(_ context.Context, o client.Object) []reconcile.Request {
 	name := o.GetLabels()[plan.LabelInstance]
 	if name == "" {
@@ -68,11 +69,11 @@ func storeOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
-// allStores: a node that gets another zone may matter to any.
+// allStores returns all stores: a node whose zone changes may concern any of them.
 func (r *Reconciler) allStores(ctx context.Context, _ client.Object) []reconcile.Request {
 	var stores v1alpha1.CausalStoreList
 	if err := r.Client.List(ctx, &stores); err != nil {
-		return nil // they look again by themselves
+		return nil // every store is reconciled again after idleInterval
 	}
 	var all []reconcile.Request
 	for i := range stores.Items {

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workloads plays what a cluster does with StatefulSets in one namespace, for updates OnDelete: the StatefulSet controller, the
-// scheduler, the volume provisioner, the kubelet, and the collector of what has lost its owner. Pods become ready at once,
-// unless they are told not to.
+// workloads simulates what a cluster does with StatefulSets in one namespace, with the update strategy OnDelete: the
+// StatefulSet controller, the scheduler, the volume provisioner, the kubelet and the garbage collector. Pods become
+// ready at once, unless they are broken.
 type workloads struct {
 	*cluster
 	stop chan struct{}
@@ -28,13 +28,13 @@ type workloads struct {
 	mu       sync.Mutex
 	podIP    string          // of all pods
 	broken   map[string]bool // images and pods that do not become ready
-	restarts []string        // pods that were deleted and came back, in that order
-	most     int             // the most pods that did not serve at the same time, once all had
+	restarts []string        // pods that were deleted and created again, in that order
+	most     int             // the greatest number of pods that were not ready at the same time, after all had been
 	served   bool
 }
 
-// play begins; it ends with the test.
-func play(k *cluster) *workloads {
+// simulateWorkloads runs until the test ends.
+func simulateWorkloads(k *cluster) *workloads {
 	w := &workloads{cluster: k, stop: make(chan struct{}), podIP: "10.1.2.3", broken: map[string]bool{}}
 	ended := make(chan struct{})
 	go func() {
@@ -44,8 +44,8 @@ func play(k *cluster) *workloads {
 			case <-w.stop:
 				return
 			case <-time.After(10 * time.Millisecond):
-				if err := w.turn(context.Background()); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-					k.t.Errorf("play workloads: %v", err)
+				if err := w.step(context.Background()); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+					k.t.Errorf("simulate workloads: %v", err)
 					return
 				}
 			}
@@ -55,18 +55,18 @@ func play(k *cluster) *workloads {
 	return w
 }
 
-// breakIt lets a pod, or all pods with an image, not serve; mend ends that.
-func (w *workloads) breakIt(what string) { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
-func (w *workloads) mend(what string)    { w.mu.Lock(); delete(w.broken, what); w.mu.Unlock() }
+// fail makes a pod, or all pods with an image, not ready; repair ends that.
+func (w *workloads) fail(what string)   { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
+func (w *workloads) repair(what string) { w.mu.Lock(); delete(w.broken, what); w.mu.Unlock() }
 
-// history returns which pods came back so far, and the most that were away at once.
+// history returns the pods that have restarted so far, and the greatest number that was away at once.
 func (w *workloads) history() (restarts []string, most int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.restarts), w.most
 }
 
-func (w *workloads) turn(ctx context.Context) error {
+func (w *workloads) step(ctx context.Context) error {
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	for _, l := range []client.ObjectList{&sets, &pods} {
@@ -106,7 +106,7 @@ func (w *workloads) turn(ctx context.Context) error {
 	return nil
 }
 
-// kubelet ends pods that are to end, or whose owner has gone, and lets the others serve.
+// kubelet deletes pods that are terminating, or whose owner was deleted, and makes the others ready.
 func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.StatefulSet) error {
 	owner := metav1.GetControllerOf(p)
 	orphan := owner != nil && !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool { return s.UID == owner.UID })
@@ -180,7 +180,7 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 	return w.client.Status().Update(ctx, s)
 }
 
-// scaleDown lets the pods go that a StatefulSet has too many.
+// scaleDown deletes the pods that a StatefulSet has too many.
 func (w *workloads) scaleDown(ctx context.Context, s *appsv1.StatefulSet, pods map[string]*corev1.Pod) error {
 	for i := *s.Spec.Replicas; ; i++ {
 		p := pods[fmt.Sprintf("%s-%d", s.Name, i)]
@@ -193,7 +193,7 @@ func (w *workloads) scaleDown(ctx context.Context, s *appsv1.StatefulSet, pods m
 	}
 }
 
-// freeClaims lets claims go that are being deleted and that no pod has.
+// freeClaims completes the deletion of claims that no pod uses.
 func (w *workloads) freeClaims(ctx context.Context, pods map[string]*corev1.Pod) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := w.client.List(ctx, &claims, client.InNamespace(w.namespace)); err != nil {
@@ -212,7 +212,7 @@ func (w *workloads) freeClaims(ctx context.Context, pods map[string]*corev1.Pod)
 	return nil
 }
 
-// orphan lets a StatefulSet go without its pods.
+// orphan deletes a StatefulSet without its pods.
 func (w *workloads) orphan(ctx context.Context, s *appsv1.StatefulSet, pods map[string]*corev1.Pod) error {
 	for _, p := range pods {
 		if metav1.IsControlledBy(p, s) {

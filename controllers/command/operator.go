@@ -1,4 +1,5 @@
-// Package command is the command line of what runs in Kubernetes beside the data plane.
+// Package command implements the commands that run in Kubernetes besides the data plane: operator, operator verify and
+// redirect.
 package command
 
 import (
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
@@ -41,32 +43,33 @@ func NewOperatorCommand() *cobra.Command {
 	var f operatorFlags
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the data centres of one region in Kubernetes, as CausalStore resources have them",
-		Long: `Runs the operator of one region: it makes the StatefulSets, Services and whatever else the data centres of that region need,
-in the cluster that it runs in (or that KUBECONFIG names). It touches no other region, and waits for none.
+		Short: "Run the Kubernetes operator of one region",
+		Long: `Runs the operator of one region. It reconciles CausalStore resources: it creates and updates the StatefulSets, Services and other
+objects of the data centres in that region, in the cluster that it runs in (or that KUBECONFIG names). It neither changes other
+regions nor waits for them.
 
-/healthz and /readyz are served at --health-address, metrics at --metrics-address.`,
+It serves /healthz and /readyz at --health-address, and metrics at --metrics-address.`,
 		Example: `  causalstore operator --region us-east-1 --image registry.example.com/causalstore:v1`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.region, "region", "", "run the data centres that have this region (required)")
+	fs.StringVar(&f.region, "region", "", "region whose data centres to run (required)")
 	fs.StringVar(&f.image, "image", os.Getenv("CAUSALSTORE_IMAGE"),
-		"image of the parts of stores that name none; default: CAUSALSTORE_IMAGE")
-	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 for none")
+		"image of the parts, for stores that set none; default: CAUSALSTORE_IMAGE")
+	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
-	fs.BoolVar(&f.leaderElect, "leader-elect", true, "work only while no other operator of this region does")
+	fs.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader among the replicas of this region's operator; only the leader reconciles")
 	fs.StringVar(&f.leaderNamespace, "leader-namespace", "", "namespace of the lease; default: the pod's own")
-	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	fs.StringVar(&f.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "json", "format of the log: text or json")
 	f.webhook.register(fs)
-	_ = cmd.MarkFlagRequired("region") // it exists
+	_ = cmd.MarkFlagRequired("region") // the flag exists
 	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }
 
-// NewScheme knows the types that the operator uses.
+// NewScheme returns a scheme with the types that the operator uses.
 func NewScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientscheme.AddToScheme(s), v1alpha1.AddToScheme(s))
@@ -76,7 +79,7 @@ func (f *operatorFlags) logger() (logr.Logger, error) {
 	o := &slog.HandlerOptions{}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return logr.Logger{}, fmt.Errorf("--log-level %q: give debug, info, warn or error", f.logLevel)
+		return logr.Logger{}, fmt.Errorf("--log-level %q: use debug, info, warn or error", f.logLevel)
 	}
 	o.Level = level
 	switch f.logFormat {
@@ -85,14 +88,14 @@ func (f *operatorFlags) logger() (logr.Logger, error) {
 	case "json":
 		return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, o)), nil
 	}
-	return logr.Logger{}, fmt.Errorf("--log-format %q: give text or json", f.logFormat)
+	return logr.Logger{}, fmt.Errorf("--log-format %q: use text or json", f.logFormat)
 }
 
 func (f *operatorFlags) run(ctx context.Context) error {
 	if f.image == "" {
-		return errors.New("--image is missing; give the image of the parts, which is the one that this operator runs from")
+		return errors.New("--image is required: the image of the parts, which is usually the operator's own")
 	}
-	if err := f.webhook.check(); err != nil {
+	if err := f.webhook.validate(); err != nil {
 		return err
 	}
 	log, err := f.logger()
@@ -102,7 +105,7 @@ func (f *operatorFlags) run(ctx context.Context) error {
 	ctrl.SetLogger(log)
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("find the cluster: %w; run in a pod, or name a file in KUBECONFIG", err)
+		return fmt.Errorf("find the cluster: %w; run in a pod, or set KUBECONFIG to a file", err)
 	}
 	m, err := f.manager(config)
 	if err != nil {
@@ -119,12 +122,12 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // the API server has its own fair queues
-	zone, err := sameZone(config)
+	config.QPS = -1 // no client-side limit: the API server has priority and fairness
+	distribution, err := trafficDistribution(config)
 	if err != nil {
 		return nil, err
 	}
-	shown := &inject.Shown{}
+	certificate := &inject.ServingCertificate{}
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(),
 		Metrics:                       server.Options{BindAddress: f.metrics},
@@ -133,21 +136,24 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		LeaderElectionID:              leaseName(f.region),
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 f.webhook.server(shown),
+		WebhookServer:                 f.webhook.server(certificate),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
 	r := &causalstore.Reconciler{
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: f.region, Image: f.image, SameZone: zone, Random: rand.Reader, Now: time.Now,
-		Prober: causalstore.MetricsProber{Client: &http.Client{}},
+		Region: f.region, Image: f.image, SameZone: distribution, Random: rand.Reader, Now: time.Now,
+		Prober: causalstore.HTTPProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {
-		r.Webhook = shown.Serving
-		if err := f.webhook.serve(m, shown, f.region, f.image); err != nil {
+		r.Webhook = certificate.Serving
+		if err := f.webhook.serve(m, certificate, f.region, f.image); err != nil {
 			return nil, err
 		}
+	}
+	if err := metrics.Registry.Register(NewConditionMetrics(m.GetClient())); err != nil {
+		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
 	return m, errors.Join(r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
 }

@@ -28,17 +28,11 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
+func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	config := apiserver.ForTest(t)
-	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := apiserver.WriteKubeconfig(kubeconfig, config); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
-	health, hook := freeAddress(t), freeAddress(t)
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
+	t.Setenv("KUBECONFIG", apiserver.Kubeconfig(t))
+	health, hook := unusedAddress(t), unusedAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	cmd := NewOperatorCommand()
@@ -71,14 +65,14 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.Namespace = "default"
-	// A resource is served a moment after its definition is there.
+	// The API server serves a new resource a moment after its CRD exists.
 	await(t, ended, func() error { return client.IgnoreAlreadyExists(c.Create(t.Context(), store)) })
 	service := &corev1.Service{}
 	await(t, ended, func() error {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, service)
 	})
-	if zone, err := sameZone(config); err != nil || service.Spec.TrafficDistribution == nil || *service.Spec.TrafficDistribution != zone {
-		t.Errorf("the Service is told %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
+	if zone, err := trafficDistribution(config); err != nil || service.Spec.TrafficDistribution == nil || *service.Spec.TrafficDistribution != zone {
+		t.Errorf("the Service has trafficDistribution %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
 	}
 	await(t, ended, func() error {
 		a, err := http.Get("http://" + health.String() + "/readyz")
@@ -91,7 +85,7 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 		}
 		return nil
 	})
-	// It looks at a store every 15 s; by then it has told the API server whom to trust.
+	// The operator reconciles a store every 15 s; by then it has published its CA.
 	await(t, ended, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(store), store); err != nil {
 			return err
@@ -110,8 +104,8 @@ func TestTheOperatorCommandCarriesOutAStoreAndEndsInGoodOrder(t *testing.T) {
 	}
 }
 
-// freeAddress is one that nobody listened on a moment ago.
-func freeAddress(t *testing.T) netip.AddrPort {
+// unusedAddress returns an address on which nothing listened a moment ago.
+func unusedAddress(t *testing.T) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,12 +115,12 @@ func freeAddress(t *testing.T) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-func TestWhatIsMissingForTheWebhookIsNamed(t *testing.T) {
+func TestMissingWebhookFlagsAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                    "give --webhook-host as well",
-		"--webhook-host=x":                    "give --webhook-secret with --webhook-namespace, or --webhook-cert-dir",
-		"--webhook-host=x --webhook-secret=s": "give --webhook-namespace as well",
-		"--webhook-host=x --webhook-secret=s --webhook-namespace=n --webhook-cert-dir=d": "and not both",
+		"":                                    "needs --webhook-host",
+		"--webhook-host=x":                    "either --webhook-secret with --webhook-namespace, or --webhook-cert-dir",
+		"--webhook-host=x --webhook-secret=s": "--webhook-secret needs --webhook-namespace",
+		"--webhook-host=x --webhook-secret=s --webhook-namespace=n --webhook-cert-dir=d": "not both",
 	} {
 		cmd := NewOperatorCommand()
 		cmd.SetArgs(append([]string{"--region=a", "--image=b", "--webhook-configuration=c"}, strings.Fields(args)...))
@@ -137,12 +131,12 @@ func TestWhatIsMissingForTheWebhookIsNamed(t *testing.T) {
 	}
 }
 
-func TestWrongArgumentsOfTheSmallCommandsAreRefused(t *testing.T) {
+func TestInvalidArgumentsOfRedirectAndVerifyAreRejected(t *testing.T) {
 	for line, want := range map[string]string{
-		"redirect --from=a --to=1.2.3.4:5":                   "--from \"a\": give an IPv4 address with a port",
+		"redirect --from=a --to=1.2.3.4:5":                   "--from \"a\": use an IPv4 address with a port",
 		"redirect --from=1.2.3.4:5 --to=[::1]:5":             "--to \"[::1]:5\"",
 		"redirect --to=1.2.3.4:5":                            `"from" not set`,
-		"verify --region=a --namespace=b --store=orders":     "give namespace/name",
+		"verify --region=a --namespace=b --store=orders":     "use namespace/name",
 		"verify --region=a --namespace=b --selector=a=b=c=d": "--selector",
 		"verify --region=a":                                  `"namespace" not set`,
 	} {
@@ -155,7 +149,7 @@ func TestWrongArgumentsOfTheSmallCommandsAreRefused(t *testing.T) {
 	}
 }
 
-// await waits until f does not fail, or the operator ends.
+// await waits until f succeeds. It fails if the operator ends first.
 func await(t *testing.T, ended <-chan error, f func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {

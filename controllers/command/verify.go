@@ -22,17 +22,17 @@ func newVerifyCommand() *cobra.Command {
 	in := &verify.Installation{}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check an installation from inside of its cluster; `helm test` runs it",
-		Long: `Checks that CausalStores are served, that the operator's pods are ready and one of them works, that the webhook can be called, and,
-if --store is given, that a session's write is seen wherever its token is taken. It must run in a pod, since it uses the names of
-Services, with the rights of the operator.`,
+		Short: "Check an installation from inside its cluster; `helm test` runs it",
+		Long: `Checks that the API server serves CausalStores, that the operator's pods are ready and one of them is the leader, that the webhook
+answers, and, with --store, that a session's write is visible wherever its token is resumed. It must run in a pod with the rights of
+the operator, because it uses the names of Services.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if in.Selector, err = labels.Parse(selector); err != nil {
 				return fmt.Errorf("--selector %q: %w", selector, err)
 			}
-			if in.Store, err = storeName(store); err != nil {
+			if in.Store, err = parseStoreName(store); err != nil {
 				return err
 			}
 			in.Lease = leaseName(region)
@@ -56,22 +56,22 @@ Services, with the rights of the operator.`,
 	fs.StringVar(&region, "region", "", "region of the operator (required)")
 	fs.StringVar(&in.Namespace, "namespace", "", "namespace of the operator (required)")
 	fs.StringVar(&selector, "selector", "app.kubernetes.io/name=causalstore-operator", "labels of the operator's pods")
-	fs.IntVar(&in.Replicas, "replicas", 1, "how many pods of the operator must be ready")
-	fs.StringVar(&in.Webhook, "webhook-configuration", "", "MutatingWebhookConfiguration that calls the operator; none: the webhook is not checked")
-	fs.StringVar(&store, "store", "", "namespace/name of a CausalStore to write to and read from; none: no store is checked")
-	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to try what does not succeed at once")
-	_ = cmd.MarkFlagRequired("region") // they exist
+	fs.IntVar(&in.Replicas, "replicas", 1, "number of the operator's pods that must be ready")
+	fs.StringVar(&in.Webhook, "webhook-configuration", "", "MutatingWebhookConfiguration that calls the operator; if empty, the webhook is not checked")
+	fs.StringVar(&store, "store", "", "namespace/name of a CausalStore to write to and read from; if empty, no store is checked")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to retry failing checks")
+	_ = cmd.MarkFlagRequired("region") // the flags exist
 	_ = cmd.MarkFlagRequired("namespace")
 	return cmd
 }
 
-// leaseName is the lease that the operator of a region holds while it works.
+// leaseName returns the name of the lease that the leader of a region's operator holds.
 func leaseName(region string) string { return "operator." + region + ".causalstore.io" }
 
-func storeName(text string) (types.NamespacedName, error) {
+func parseStoreName(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if text != "" && (!ok || namespace == "" || name == "") {
-		return types.NamespacedName{}, fmt.Errorf("--store %q: give namespace/name", text)
+		return types.NamespacedName{}, fmt.Errorf("--store %q: use namespace/name", text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

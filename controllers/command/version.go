@@ -9,23 +9,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// sameZone asks the cluster for its version, and returns what Services are to be told in that one.
-func sameZone(config *rest.Config) (string, error) {
+// trafficDistribution returns the value of spec.trafficDistribution that prefers endpoints in the client's zone, for
+// the cluster's version.
+func trafficDistribution(config *rest.Config) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return "", err
 	}
-	is, err := client.ServerVersion()
+	server, err := client.ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("ask the API server for its version: %w", err)
+		return "", fmt.Errorf("read the version of the API server: %w", err)
 	}
-	return sameZoneIn(is.GitVersion), nil
+	return trafficDistributionOf(server.GitVersion), nil
 }
 
-// sameZoneIn: all versions from 1.35 on know the newer word, and call the older one deprecated.
-func sameZoneIn(kubernetes string) string {
-	is, err := version.ParseGeneric(kubernetes)
-	if err == nil && is.AtLeast(version.MajorMinor(1, 35)) {
+// trafficDistributionOf returns PreferSameZone for Kubernetes 1.35 and newer, which deprecate PreferClose, and
+// PreferClose for older ones.
+func trafficDistributionOf(kubernetes string) string {
+	parsed, err := version.ParseGeneric(kubernetes)
+	if err == nil && parsed.AtLeast(version.MajorMinor(1, 35)) {
 		return corev1.ServiceTrafficDistributionPreferSameZone
 	}
 	return corev1.ServiceTrafficDistributionPreferClose

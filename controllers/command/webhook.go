@@ -16,7 +16,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-// webhookFlags are about the injection of sidecars.
+// webhookFlags configure the injection of sidecars.
 type webhookFlags struct {
 	configuration, host, namespace, secret, certDir, clusterDomain string
 	port                                                           int
@@ -24,50 +24,50 @@ type webhookFlags struct {
 
 func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.configuration, "webhook-configuration", "",
-		"MutatingWebhookConfiguration that calls this operator for pods; none: sidecars are not injected")
-	fs.StringVar(&f.host, "webhook-host", "", "host name that the API server calls, which the certificate is made for")
-	fs.StringVar(&f.namespace, "webhook-namespace", "", "namespace of the Secret of the certificate")
-	fs.StringVar(&f.secret, "webhook-secret", "", "Secret of the certificate; it is made and renewed here")
+		"MutatingWebhookConfiguration that calls this operator for pods; if empty, sidecars are not injected")
+	fs.StringVar(&f.host, "webhook-host", "", "host name that the API server calls, for the certificate")
+	fs.StringVar(&f.namespace, "webhook-namespace", "", "namespace of --webhook-secret")
+	fs.StringVar(&f.secret, "webhook-secret", "", "Secret in which the operator creates and renews the certificate")
 	fs.StringVar(&f.certDir, "webhook-cert-dir", "",
-		"folder with tls.crt and tls.key that something else makes and renews, such as cert-manager; instead of --webhook-secret")
+		"folder with tls.crt and tls.key that something else, such as cert-manager, creates and renews; instead of --webhook-secret")
 	fs.IntVar(&f.port, "webhook-port", 9443, "port of the webhook")
-	fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "what the names of Services end in")
+	fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster's Services")
 }
 
-// check says what is missing.
-func (f *webhookFlags) check() error {
+// validate returns which flags are missing or contradict each other.
+func (f *webhookFlags) validate() error {
 	switch {
 	case f.configuration == "":
 		return nil
 	case f.host == "":
-		return errors.New("--webhook-configuration is given; give --webhook-host as well")
+		return errors.New("--webhook-configuration needs --webhook-host")
 	case (f.certDir == "") == (f.secret == ""):
-		return errors.New("--webhook-configuration is given; give --webhook-secret with --webhook-namespace, or --webhook-cert-dir, and not both")
+		return errors.New("--webhook-configuration needs either --webhook-secret with --webhook-namespace, or --webhook-cert-dir, not both")
 	case f.certDir == "" && f.namespace == "":
-		return errors.New("--webhook-secret is given; give --webhook-namespace as well")
+		return errors.New("--webhook-secret needs --webhook-namespace")
 	}
 	return nil
 }
 
-func (f *webhookFlags) server(shown *inject.Shown) webhook.Server {
+func (f *webhookFlags) server(certificate *inject.ServingCertificate) webhook.Server {
 	return webhook.NewServer(webhook.Options{Port: f.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.GetCertificate = tls.VersionTLS13, shown.Certificate
+		c.MinVersion, c.GetCertificate = tls.VersionTLS13, certificate.Certificate
 	}}})
 }
 
-// certificates keep what the server shows up to date.
-func (f *webhookFlags) certificates(m ctrl.Manager, shown *inject.Shown) manager.Runnable {
+// certificateSource returns what keeps the served certificate up to date.
+func (f *webhookFlags) certificateSource(m ctrl.Manager, certificate *inject.ServingCertificate) manager.Runnable {
 	if f.certDir != "" {
-		return &inject.Watcher{Shown: shown, Uncached: m.GetAPIReader(), Dir: f.certDir, Host: f.host,
+		return &inject.Watcher{ServingCertificate: certificate, Uncached: m.GetAPIReader(), Dir: f.certDir, Host: f.host,
 			Configuration: f.configuration, Now: time.Now}
 	}
-	return &inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.namespace,
+	return &inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.namespace,
 		Secret: f.secret, Host: f.host,
 		Configuration: f.configuration, Now: time.Now}
 }
 
-// serve lets every operator answer, the leader and the others.
-func (f *webhookFlags) serve(m ctrl.Manager, shown *inject.Shown, region, image string) error {
+// serve registers the webhook, which every replica serves, leader or not, and the copier.
+func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, region, image string) error {
 	injections := inject.NewInjections()
 	if err := metrics.Registry.Register(injections); err != nil {
 		return err
@@ -78,5 +78,5 @@ func (f *webhookFlags) serve(m ctrl.Manager, shown *inject.Shown, region, image 
 	}
 	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: admission.Handler(&inject.Webhook{
 		Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy), Region: region, Image: image, ClusterDomain: f.clusterDomain, Injections: injections})})
-	return m.Add(f.certificates(m, shown))
+	return m.Add(f.certificateSource(m, certificate))
 }

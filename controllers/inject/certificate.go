@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Lifetimes of what the webhook shows. Each is renewed when a third of its time is left.
+// Lifetimes of the webhook's certificates. Each is renewed when a third of its lifetime is left.
 const (
 	caLife      = 10 * 365 * 24 * time.Hour
 	servingLife = 90 * 24 * time.Hour
@@ -22,75 +22,75 @@ const (
 
 // Names of the files in the Secret.
 const (
-	fileCA    = "ca.crt" // all authorities that are trusted, the newest first
-	fileCAKey = "ca.key" // of the newest
+	fileCA    = "ca.crt" // all trusted CAs, the newest first
+	fileCAKey = "ca.key" // of the newest CA
 	fileCert  = "tls.crt"
 	fileKey   = "tls.key"
 )
 
-// renew returns the files of the Secret as they should be at a time, and whether they differ from those given. What is broken
-// is made anew. An authority that is replaced stays trusted while it lasts, so that no call fails in between.
+// renew returns the files that the Secret should have at a time, and whether they differ from those given. It replaces
+// files that are malformed. A CA that is replaced stays trusted until it expires, so that no call fails in between.
 func renew(files map[string][]byte, host string, now time.Time) (map[string][]byte, bool, error) {
 	out := map[string][]byte{fileCA: files[fileCA], fileCAKey: files[fileCAKey], fileCert: files[fileCert], fileKey: files[fileKey]}
 	ca, err := tls.X509KeyPair(out[fileCA], out[fileCAKey])
 	changed := false
-	if err != nil || !lasts(ca, "", now) {
-		certificate, key, err := issue(&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true,
+	if err != nil || !isFresh(ca, "", now) {
+		certificate, key, err := issueCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true,
 			BasicConstraintsValid: true,
 			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife)}, nil)
 		if err != nil {
-			return nil, false, fmt.Errorf("make an authority for the webhook: %w", err)
+			return nil, false, fmt.Errorf("create the CA of the webhook: %w", err)
 		}
-		out[fileCA], out[fileCAKey], changed = append(certificate, stillGood(out[fileCA], now)...), key, true
+		out[fileCA], out[fileCAKey], changed = append(certificate, unexpired(out[fileCA], now)...), key, true
 		if ca, err = tls.X509KeyPair(out[fileCA], key); err != nil {
 			return nil, false, err
 		}
 	}
 	serving, err := tls.X509KeyPair(out[fileCert], out[fileKey])
-	if err == nil && trusted(serving, host, out[fileCA], now) && (changed || lasts(serving, host, now)) {
-		return out, changed, nil // never both at once: whoever has not heard of the new authority trusts what is shown
+	if err == nil && isTrusted(serving, host, out[fileCA], now) && (changed || isFresh(serving, host, now)) {
+		return out, changed, nil // never both at once: clients that do not know the new CA yet must trust the served certificate
 	}
-	out[fileCert], out[fileKey], err = issue(&x509.Certificate{Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+	out[fileCert], out[fileKey], err = issueCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(servingLife)}, &ca)
 	if err != nil {
-		return nil, false, fmt.Errorf("make a certificate for the webhook: %w", err)
+		return nil, false, fmt.Errorf("create the certificate of the webhook: %w", err)
 	}
 	return out, true, nil
 }
 
-// lasts says whether a certificate is good for a host, and more than a third of its time is left.
-func lasts(c tls.Certificate, host string, now time.Time) bool {
+// isFresh reports whether a certificate is valid for a host and more than a third of its lifetime is left.
+func isFresh(c tls.Certificate, host string, now time.Time) bool {
 	leaf := c.Leaf
 	third := leaf.NotAfter.Sub(leaf.NotBefore) / 3
 	return now.After(leaf.NotBefore) && now.Before(leaf.NotAfter.Add(-third)) && (host == "" || leaf.VerifyHostname(host) == nil)
 }
 
-// trusted says whether a certificate is good for a host, to whoever trusts some authorities.
-func trusted(c tls.Certificate, host string, authorities []byte, now time.Time) bool {
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+// isTrusted reports whether a client that trusts the given CAs accepts a certificate for a host.
+func isTrusted(c tls.Certificate, host string, authorities []byte, now time.Time) bool {
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)
 	for _, der := range c.Certificate[1:] {
 		if i, err := x509.ParseCertificate(der); err == nil {
-			between.AddCert(i)
+			intermediates.AddCert(i)
 		}
 	}
-	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: host, CurrentTime: now})
+	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: host, CurrentTime: now})
 	return err == nil
 }
 
-// stillGood keeps those of some certificates that have not run out.
-func stillGood(all []byte, now time.Time) (good []byte) {
+// unexpired returns the certificates that have not expired.
+func unexpired(all []byte, now time.Time) (valid []byte) {
 	for block, rest := pem.Decode(all); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
-			good = append(good, pem.EncodeToMemory(block)...)
+			valid = append(valid, pem.EncodeToMemory(block)...)
 		}
 	}
-	return good
+	return valid
 }
 
-// issue makes a key and a certificate for it, signed by an authority, or by itself.
-func issue(template *x509.Certificate, by *tls.Certificate) (certificate, key []byte, err error) {
+// issueCertificate creates a key and a certificate for it, signed by a CA, or self-signed if by is nil.
+func issueCertificate(template *x509.Certificate, by *tls.Certificate) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err

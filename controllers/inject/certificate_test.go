@@ -30,50 +30,50 @@ func mustRenew(t *testing.T, files map[string][]byte, now time.Time) (map[string
 		t.Fatal(err)
 	}
 	if err := verify(t, out, out, now); err != nil {
-		t.Fatalf("at %s the certificate is not good: %v", now, err)
+		t.Fatalf("at %s the certificate is not valid: %v", now, err)
 	}
 	return out, changed
 }
 
-// TestCertificatesAreRenewedInTimeAndNobodyIsCutOff lives through thirty years of looks, and checks that whoever has heard of
-// the authorities at one look trusts what is shown until the next.
-func TestCertificatesAreRenewedInTimeAndNobodyIsCutOff(t *testing.T) {
+// TestCertificatesAreRenewedInTimeWithoutBreakingClients runs thirty years of weekly checks. A client that knows the
+// CAs as of one check must trust the certificate that is served until the next.
+func TestCertificatesAreRenewedInTimeWithoutBreakingClients(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	files, changed := mustRenew(t, nil, now)
 	if !changed {
-		t.Fatal("there was nothing, and nothing was made")
+		t.Fatal("no certificate was created")
 	}
 	if _, changed = mustRenew(t, files, now); changed {
 		t.Fatal("a new certificate was renewed at once")
 	}
-	servings, authorities := 0, 0
+	certificates, authorities := 0, 0
 	for range 30 * 52 {
 		now = now.Add(7 * 24 * time.Hour)
 		next, changed := mustRenew(t, files, now)
 		if !bytes.Equal(next[fileCert], files[fileCert]) {
-			servings++
+			certificates++
 		}
 		if !bytes.Equal(next[fileCAKey], files[fileCAKey]) {
 			authorities++
 		}
 		if err := verify(t, files, next, now); err != nil {
-			t.Errorf("who trusts the new authorities does not trust the certificate that is still shown: %v", err)
+			t.Errorf("a client that trusts the new CAs does not trust the certificate that is still served: %v", err)
 		}
 		if err := verify(t, next, files, now); err != nil {
-			t.Errorf("who trusts the old authorities only does not trust the new certificate: %v", err)
+			t.Errorf("a client that trusts only the old CAs does not trust the new certificate: %v", err)
 		}
 		if changed != !bytes.Equal(bytes.Join([][]byte{next[fileCA], next[fileCert]}, nil), bytes.Join([][]byte{files[fileCA],
 			files[fileCert]}, nil)) {
-			t.Fatal("it says wrongly whether something has changed")
+			t.Fatal("renew reports wrongly whether the files changed")
 		}
 		files = next
 	}
-	if authorities != 4 || servings < 150 || servings > 200 {
-		t.Errorf("in 30 years: %d authorities and %d certificates more; want 4, and one in two months", authorities, servings)
+	if authorities != 4 || certificates < 150 || certificates > 200 {
+		t.Errorf("in 30 years: %d new CAs and %d new certificates; want 4, and one every two months", authorities, certificates)
 	}
 }
 
-func TestWhatIsBrokenIsMadeAnew(t *testing.T) {
+func TestMalformedFilesAreReplaced(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	good, _ := mustRenew(t, nil, now)
 	for _, name := range []string{fileCA, fileCAKey, fileCert, fileKey} {
@@ -83,10 +83,10 @@ func TestWhatIsBrokenIsMadeAnew(t *testing.T) {
 		}
 		broken[name] = []byte("?")
 		if _, changed := mustRenew(t, broken, now); !changed {
-			t.Errorf("a broken %s stays", name)
+			t.Errorf("a malformed %s is kept", name)
 		}
 	}
 	if out, _, err := renew(good, "another.host", now); err != nil || bytes.Equal(out[fileCert], good[fileCert]) {
-		t.Errorf("a certificate for another host stays (%v)", err)
+		t.Errorf("a certificate for another host is kept (%v)", err)
 	}
 }

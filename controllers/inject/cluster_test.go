@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	apiserver.Main(m)
 }
 
-// cluster is a real API server with an operator's webhook and copies, which have the rights that they are delivered with.
+// cluster is a real API server with an operator's webhook and copier, which have the rights of the manifests.
 type cluster struct {
 	*testing.T
 	client     client.Client
@@ -52,9 +52,7 @@ const operatorUser = "system:serviceaccount:causalstore-system:causalstore-opera
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	config := apiserver.ForTest(t)
-	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
 	scheme, err := command.NewScheme()
 	if err != nil {
 		t.Fatal(err)
@@ -64,13 +62,13 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	k := &cluster{T: t, client: c, injections: inject.NewInjections()}
-	k.operatorMay()
-	k.operate(config)
+	k.grantOperatorRights()
+	k.runOperator(config)
 	return k
 }
 
-// operatorMay gives the operator the rights of the manifests.
-func (k *cluster) operatorMay() {
+// grantOperatorRights gives the operator the rights of the manifests.
+func (k *cluster) grantOperatorRights() {
 	k.Helper()
 	for _, file := range []string{"rbac/role.yaml", "webhook/rbac.yaml"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", "config", file))
@@ -97,8 +95,8 @@ func (k *cluster) operatorMay() {
 	}
 }
 
-// operate runs the webhook and the copier until stop is called, or the test ends.
-func (k *cluster) operate(config *rest.Config) {
+// runOperator runs the webhook and the copier until stop is called or the test ends.
+func (k *cluster) runOperator(config *rest.Config) {
 	k.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,21 +104,21 @@ func (k *cluster) operate(config *rest.Config) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	configuration := k.register(fmt.Sprintf("https://localhost:%d%s", port, inject.Path))
+	configuration := k.registerWebhook(fmt.Sprintf("https://localhost:%d%s", port, inject.Path))
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
-	shown, skip := &inject.Shown{}, true
+	certificate, skip := &inject.ServingCertificate{}, true
 	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: causalstore.CacheOptions(),
 		Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: &skip},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = shown.Certificate }}})})
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificate.Certificate }}})})
 	if err != nil {
 		k.Fatal(err)
 	}
 	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
 		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections}})
-	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default",
+	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default",
 		Secret: "webhook",
 		Host:   "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
 		k.Fatal(err)
@@ -149,10 +147,11 @@ func (k *cluster) operate(config *rest.Config) {
 			k.Error(err)
 		}
 	})
-	k.until("the webhook to serve", shown.Serving)
+	k.waitFor("the webhook to serve", certificate.Serving)
 }
 
-func (k *cluster) register(url string) *admissionv1.MutatingWebhookConfiguration {
+// registerWebhook creates a webhook configuration for a URL.
+func (k *cluster) registerWebhook(url string) *admissionv1.MutatingWebhookConfiguration {
 	k.Helper()
 	ignore, effects := admissionv1.Ignore, admissionv1.SideEffectClassNoneOnDryRun
 	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "causalstore-operator"},
@@ -164,11 +163,11 @@ func (k *cluster) register(url string) *admissionv1.MutatingWebhookConfiguration
 			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
 				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
 		}}}
-	k.make(c)
+	k.create(c)
 	return c
 }
 
-func (k *cluster) make(all ...client.Object) {
+func (k *cluster) create(all ...client.Object) {
 	k.Helper()
 	for _, o := range all {
 		if err := k.client.Create(k.Context(), o); err != nil {
@@ -192,11 +191,11 @@ spec:
 		k.Fatal(err)
 	}
 	s.Namespace, s.Name = namespace, name
-	k.make(s)
+	k.create(s)
 	return s
 }
 
-// pod makes an app's pod that PodSecurity's level "restricted" lets in.
+// pod creates an app's pod that PodSecurity level "restricted" admits.
 func (k *cluster) pod(namespace, metadata string, options ...client.CreateOption) *corev1.Pod {
 	k.Helper()
 	k.pods++
@@ -210,7 +209,7 @@ spec:
 	}
 	p.Namespace, p.Name = namespace, fmt.Sprintf("app-%d", k.pods)
 	if err := k.client.Create(k.Context(), p, options...); err != nil {
-		k.Fatalf("make pod %d: %v", k.pods, err)
+		k.Fatalf("create pod %d: %v", k.pods, err)
 	}
 	return p
 }
@@ -219,10 +218,10 @@ func injected(p *corev1.Pod) bool {
 	return len(p.Spec.InitContainers) > 0 && p.Spec.InitContainers[0].Name == inject.Container
 }
 
-// event waits for one about an object, with a text.
-func (k *cluster) event(namespace, about, text string) {
+// expectEvent waits for an event of an object that contains a text.
+func (k *cluster) expectEvent(namespace, about, text string) {
 	k.Helper()
-	k.until("an event about "+about+": "+text, func() bool {
+	k.waitFor("an event of "+about+": "+text, func() bool {
 		var events eventsv1.EventList
 		if err := k.client.List(k.Context(), &events, client.InNamespace(namespace)); err != nil {
 			k.Fatal(err)
@@ -236,12 +235,12 @@ func (k *cluster) event(namespace, about, text string) {
 	})
 }
 
-// until waits until done says so.
-func (k *cluster) until(what string, done func() bool) {
+// waitFor waits until done returns true.
+func (k *cluster) waitFor(what string, done func() bool) {
 	k.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			k.Fatalf("waited for %s", what)
+			k.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -17,27 +17,29 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// LabelCopyOf on what was copied into a namespace names the store that it is of, as UseOf does.
+// LabelCopyOf on a copied object names the store that it was copied from, in the format that ParseStoreRef reads.
 const LabelCopyOf = "causalstore.io/copy-of"
 
-// Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store lets them connect:
-// the configuration of the data centres here, and the key of session tokens. A pod can only use what is in its own namespace.
+// Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store
+// admits them: the configuration of the data centres in this cluster, and the key of session tokens. A pod can mount
+// only objects of its own namespace.
 //
-// Copies go when the namespace does not ask for them any more, or the store does not let it, and no pod with a sidecar is left that
-// might need them. Copies are told by a label on ConfigMaps; the Secret, which the operator must not list, goes before them.
+// Copier deletes the copies once the namespace no longer asks for them, or the store no longer admits it, and no pod
+// with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secret first, because the
+// operator may not list Secrets.
 type Copier struct {
 	Client client.Client
-	// Uncached reads Secrets, and pods of apps.
+	// Uncached reads Secrets and the pods of apps.
 	Uncached client.Reader
 	Scheme   *runtime.Scheme
-	// Region whose data centres are run here.
+	// Region of the operator.
 	Region string
 }
 
-// lookForPods is how often it is looked whether pods have gone that need copies which nobody asks for any more.
-const lookForPods = time.Minute
+// podCheckInterval is how often Copier checks whether pods still need copies that their namespace no longer asks for.
+const podCheckInterval = time.Minute
 
-// Reconcile makes the copies of one namespace what they should be.
+// Reconcile creates, updates and deletes the copies in one namespace.
 func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -48,41 +50,41 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := c.prune(ctx, ns.Name, use)
-	if left {
-		return ctrl.Result{RequeueAfter: lookForPods}, err
+	remaining, err := c.prune(ctx, ns.Name, use)
+	if remaining {
+		return ctrl.Result{RequeueAfter: podCheckInterval}, err
 	}
 	return ctrl.Result{}, err
 }
 
-// copyAll makes the copies that a namespace asks for and may have, and returns what store they are of.
-func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (Use, error) {
-	use, ok := UseOf(ns.Name, ns.Labels)
+// copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef.
+func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (StoreRef, error) {
+	use, ok := ParseStoreRef(ns.Name, ns.Labels)
 	if !ok || use.Namespace == ns.Name {
-		return Use{}, nil
+		return StoreRef{}, nil
 	}
 	store := &v1alpha1.CausalStore{}
 	if err := c.Client.Get(ctx, client.ObjectKey(use), store); err != nil {
-		return Use{}, client.IgnoreNotFound(err)
+		return StoreRef{}, client.IgnoreNotFound(err)
 	}
 	if !admits(store, ns.Labels) || store.DeletionTimestamp != nil {
-		return Use{}, nil
+		return StoreRef{}, nil
 	}
-	// A store that was made a moment ago has not all yet. When it has, this is called again.
+	// A new store lacks some objects at first. Their creation triggers another Reconcile.
 	keys := &corev1.Secret{}
 	if err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: plan.KeysName(use.Name)}, keys); err != nil {
 		return use, client.IgnoreNotFound(err)
 	}
-	// ConfigMaps come last: pods get a sidecar as soon as they are there.
-	all := []client.Object{&corev1.Secret{ObjectMeta: copyMeta(use, ns.Name, plan.KeysName(use.Name)), Type: corev1.SecretTypeOpaque,
+	// ConfigMaps come last: pods get a sidecar as soon as these exist.
+	all := []client.Object{&corev1.Secret{ObjectMeta: copyMetadata(use, ns.Name, plan.KeysName(use.Name)), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{plan.KeyToken: keys.Data[plan.KeyToken]}}}
-	for _, dc := range here(store, c.Region) {
+	for _, dc := range localDataCenters(store, c.Region) {
 		name := plan.DataCenterName(use.Name, dc.Name)
 		config := &corev1.ConfigMap{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: name}, config); err != nil {
 			return use, client.IgnoreNotFound(err)
 		}
-		all = append(all, &corev1.ConfigMap{ObjectMeta: copyMeta(use, ns.Name, name), Data: config.Data})
+		all = append(all, &corev1.ConfigMap{ObjectMeta: copyMetadata(use, ns.Name, name), Data: config.Data})
 	}
 	for _, o := range all {
 		if err := c.apply(ctx, o); err != nil {
@@ -92,9 +94,9 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	return use, nil
 }
 
-func copyMeta(use Use, namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: use.copied(namespace, name),
-		Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy, LabelCopyOf: use.label()}}
+func copyMetadata(use StoreRef, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: use.copyName(namespace, name),
+		Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy, LabelCopyOf: use.labelValue()}}
 }
 
 func (c *Copier) apply(ctx context.Context, o client.Object) error {
@@ -104,13 +106,14 @@ func (c *Copier) apply(ctx context.Context, o client.Object) error {
 	}
 	if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
 		client.ForceOwnership); err != nil {
-		return fmt.Errorf("copy to %s %s of namespace %s: %w", u.GetKind(), o.GetName(), o.GetNamespace(), err)
+		return fmt.Errorf("write copy %s %s in namespace %s: %w", u.GetKind(), o.GetName(), o.GetNamespace(), err)
 	}
 	return nil
 }
 
-// prune deletes the copies in a namespace that are of another store than use, and says whether some are left because of pods.
-func (c *Copier) prune(ctx context.Context, namespace string, use Use) (left bool, err error) {
+// prune deletes the copies in a namespace that are of another store than use, and reports whether some remain because
+// pods need them.
+func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (remaining bool, err error) {
 	var copies corev1.ConfigMapList
 	if err := c.Client.List(ctx, &copies, client.InNamespace(namespace), client.HasLabels{LabelCopyOf}); err != nil {
 		return false, fmt.Errorf("list the copies in namespace %s: %w", namespace, err)
@@ -118,28 +121,28 @@ func (c *Copier) prune(ctx context.Context, namespace string, use Use) (left boo
 	var errs []error
 	for i := range copies.Items {
 		m := &copies.Items[i]
-		of, ok := UseOf(namespace, map[string]string{LabelInject: m.Labels[LabelCopyOf]})
+		of, ok := ParseStoreRef(namespace, map[string]string{LabelInject: m.Labels[LabelCopyOf]})
 		if !ok || of == use {
 			continue
 		}
-		needed, err := c.needed(ctx, namespace, of)
+		needed, err := c.isNeeded(ctx, namespace, of)
 		if err != nil || needed {
-			left, errs = left || needed, append(errs, err)
+			remaining, errs = remaining || needed, append(errs, err)
 			continue
 		}
-		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keys(namespace)}}
+		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keysSecret(namespace)}}
 		for _, o := range []client.Object{keys, m} {
 			if err := c.Client.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-				errs = append(errs, fmt.Errorf("delete copy %s of namespace %s: %w", o.GetName(), namespace, err))
+				errs = append(errs, fmt.Errorf("delete copy %s in namespace %s: %w", o.GetName(), namespace, err))
 				break
 			}
 		}
 	}
-	return left, errors.Join(errs...)
+	return remaining, errors.Join(errs...)
 }
 
-// needed says whether a pod of a namespace has a sidecar of a store.
-func (c *Copier) needed(ctx context.Context, namespace string, of Use) (bool, error) {
+// isNeeded reports whether a pod of a namespace has a sidecar of a store.
+func (c *Copier) isNeeded(ctx context.Context, namespace string, of StoreRef) (bool, error) {
 	var pods corev1.PodList
 	if err := c.Uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{LabelStore: of.Name}); err != nil {
 		return false, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)

@@ -17,26 +17,27 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// SetupWithManager lets a manager call Reconcile for a namespace when its label, the store that it asks for, that store's
-// configuration or a copy of it has changed.
+// SetupWithManager registers the controller. It reconciles a namespace when its labels, the store that it names, that
+// store's configuration or a copy of it changes.
 func (c *Copier) SetupWithManager(m ctrl.Manager) error {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(m).Named("copies").
 		WatchesMetadata(ns, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.ofStore),
+		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.requestsForStore),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.ofConfigMap)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.requestsForConfigMap)).
 		Complete(c)
 }
 
-// ofStore are the namespaces that ask for a store of another one.
-func (c *Copier) ofStore(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.asking(ctx, Use{Namespace: o.GetNamespace(), Name: o.GetName()})
+// requestsForStore returns requests for the namespaces that use a store of another namespace.
+func (c *Copier) requestsForStore(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.requestsForUsersOf(ctx, StoreRef{Namespace: o.GetNamespace(), Name: o.GetName()})
 }
 
-// ofConfigMap are the namespace of a copy, or those that want a copy of it.
-func (c *Copier) ofConfigMap(ctx context.Context, o client.Object) []reconcile.Request {
+// requestsForConfigMap returns a request for the namespace of a copy, or those for the namespaces that need a copy of
+// an original.
+func (c *Copier) requestsForConfigMap(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetLabels()[LabelCopyOf] != "" {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
 	}
@@ -44,14 +45,15 @@ func (c *Copier) ofConfigMap(ctx context.Context, o client.Object) []reconcile.R
 	if store == "" {
 		return nil
 	}
-	return c.asking(ctx, Use{Namespace: o.GetNamespace(), Name: store})
+	return c.requestsForUsersOf(ctx, StoreRef{Namespace: o.GetNamespace(), Name: store})
 }
 
-func (c *Copier) asking(ctx context.Context, use Use) (all []reconcile.Request) {
+// requestsForUsersOf returns requests for the namespaces whose label names a store of another namespace.
+func (c *Copier) requestsForUsersOf(ctx context.Context, use StoreRef) (all []reconcile.Request) {
 	var namespaces metav1.PartialObjectMetadataList
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := c.Client.List(ctx, &namespaces, client.MatchingLabels{LabelInject: use.label()}); err != nil {
-		return nil // the cache has not begun; then all namespaces are looked at
+	if err := c.Client.List(ctx, &namespaces, client.MatchingLabels{LabelInject: use.labelValue()}); err != nil {
+		return nil // the cache has not started; when it does, all namespaces are reconciled
 	}
 	for _, ns := range namespaces.Items {
 		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: ns.Name}})

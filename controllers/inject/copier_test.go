@@ -43,10 +43,10 @@ func (k *cluster) keys() map[string]string {
 	return k.read("web", &corev1.Secret{}, "orders-keys.store")
 }
 
-// change changes an object that others may change, too.
-func change[T client.Object](k *cluster, o T, f func(T)) {
+// update changes an object that others may change concurrently.
+func update[T client.Object](k *cluster, o T, f func(T)) {
 	k.Helper()
-	k.until("a change", func() bool {
+	k.waitFor("an update without conflict", func() bool {
 		if err := k.client.Get(k.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			k.Fatal(err)
 		}
@@ -59,31 +59,31 @@ func change[T client.Object](k *cluster, o T, f func(T)) {
 	})
 }
 
-// TestPodsOfAnotherNamespaceGetASidecarIfTheStoreLetsThem: what they need is copied, kept as it is in the store's namespace, and goes
-// when nobody needs it any more.
-func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreLetsThem(t *testing.T) {
+// TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem follows the copies that they need: created, kept equal to
+// the originals, and deleted when no pod needs them.
+func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	k := newCluster(t)
 	web := namespace("web", map[string]string{inject.LabelInject: "orders.store", "team": "a"})
-	k.make(namespace("store", nil), web)
+	k.create(namespace("store", nil), web)
 	store := k.store("store", "orders")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-here", Labels: plan.Labels("orders")},
 		Data: map[string]string{"causalstore.yaml": "first"}}
-	k.make(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-keys"},
+	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-keys"},
 		Data: map[string][]byte{plan.KeyToken: []byte("token"), "storage-password": []byte("secret")}})
 
-	why := func() string { return k.pod("web", "{}").Annotations[inject.AnnotationNotInjected] }
-	k.until("a pod that is not admitted", func() bool {
-		return why() == "NotAdmitted: CausalStore store/orders does not let namespace web connect; let its spec.access.namespaces select it"
+	reason := func() string { return k.pod("web", "{}").Annotations[inject.AnnotationNotInjected] }
+	k.waitFor("a pod that is not admitted", func() bool {
+		return reason() == "NotAdmitted: CausalStore store/orders does not admit namespace web; select the namespace in its spec.access.namespaces"
 	})
 	if k.configuration() != nil || k.keys() != nil {
-		t.Error("there are copies in a namespace that may not connect")
+		t.Error("a namespace that is not admitted has copies")
 	}
 
-	change(k, store, func(s *v1alpha1.CausalStore) {
+	update(k, store, func(s *v1alpha1.CausalStore) {
 		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	})
 	var p *corev1.Pod
-	k.until("a pod with a sidecar", func() bool {
+	k.waitFor("a pod with a sidecar", func() bool {
 		p = k.pod("web", "{}")
 		return injected(p)
 	})
@@ -91,22 +91,22 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreLetsThem(t *testing.T) {
 		t.Errorf("annotations %v", p.Annotations)
 	}
 	if got := k.keys(); len(got) != 1 || got[plan.KeyToken] != "token" {
-		t.Errorf("of the store's keys %v were copied, want that of tokens alone", got)
+		t.Errorf("copied keys %v, want only that of tokens", got)
 	}
 
-	change(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] = "second" })
-	k.until("the copy to follow", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
+	update(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] = "second" })
+	k.waitFor("the copy to follow", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
 	if err := k.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "web",
 		Name: "orders-here.store"}}); err != nil {
 		t.Fatal(err)
 	}
-	k.until("the copy to be back", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
+	k.waitFor("the copy to be back", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
 
-	// A pod that has a sidecar may need them. That it has gone is noticed at the latest after a minute.
-	change(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
-	k.until("a pod that is not admitted any more", func() bool { return why() != "" })
+	// Pods with a sidecar need the copies. The copier notices within a minute that the last one has gone.
+	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
+	k.waitFor("a pod that is not admitted any more", func() bool { return reason() != "" })
 	if k.configuration() == nil || k.keys() == nil {
-		t.Error("the copies have gone, and a pod needs them")
+		t.Error("the copies were deleted although a pod needs them")
 	}
 	var pods corev1.PodList
 	if err := k.client.List(t.Context(), &pods, client.InNamespace("web")); err != nil {
@@ -118,6 +118,6 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreLetsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	change(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
-	k.until("the copies to go", func() bool { return k.configuration() == nil && k.keys() == nil })
+	update(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
+	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil })
 }

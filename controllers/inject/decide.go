@@ -1,6 +1,7 @@
-// Package inject puts a sidecar into the pods of namespaces that ask for it, so that an app's own Redis client becomes causal
-// without a change to the app. What is done to a pod is decided by a pure function; the webhook around it never keeps a pod
-// from being made: a pod without a sidecar reaches the store's Service, which is causal too, with a session per connection.
+// Package inject adds a sidecar to the pods of namespaces that ask for it, so that an app's Redis client becomes
+// causally consistent without a change to the app. A pure function decides how to change a pod. The webhook around it
+// never prevents the creation of a pod: a pod without a sidecar uses the store's Service, which is causally consistent
+// too, with one session per connection.
 package inject
 
 import (
@@ -18,24 +19,24 @@ import (
 
 // Labels and annotations.
 const (
-	// LabelInject on a namespace names the store whose sidecar its pods get: see UseOf. On a pod, "false" opts out.
+	// LabelInject on a namespace names the store whose sidecar its pods get, see ParseStoreRef. On a pod, "false" opts out.
 	LabelInject = "causalstore.io/inject"
-	// AnnotationDataCenter on a pod names its data centre, where there are several in the cluster.
+	// AnnotationDataCenter on a pod names its data centre, if the cluster has several.
 	AnnotationDataCenter = "causalstore.io/data-center"
-	// AnnotationMode on a pod says how its traffic reaches its sidecar, instead of as the store says.
+	// AnnotationMode on a pod overrides the store's injection mode.
 	AnnotationMode = "causalstore.io/injection-mode"
-	// AnnotationInjected on a pod says which store and data centre its sidecar is of.
+	// AnnotationInjected on a pod names the store and data centre of its sidecar.
 	AnnotationInjected = "causalstore.io/injected"
-	// LabelStore on a pod names the store that its sidecar is of, so that such pods can be selected.
+	// LabelStore on a pod names the store of its sidecar, so that selectors can match such pods.
 	LabelStore = "causalstore.io/store"
-	// AnnotationNotInjected on a pod says why it has no sidecar.
+	// AnnotationNotInjected on a pod has the reason why it has no sidecar.
 	AnnotationNotInjected = "causalstore.io/not-injected"
 )
 
 // Reason is why a pod has no sidecar.
 type Reason string
 
-// The reasons.
+// Reasons. Injected means that the pod has got a sidecar.
 const (
 	Injected             Reason = ""
 	OptedOut             Reason = "OptedOut"
@@ -52,72 +53,73 @@ const (
 	PartOfStore          Reason = "PartOfStore"
 )
 
-// Request is what a decision depends on.
+// Request is the input of a decision.
 type Request struct {
 	Pod *corev1.Pod
 	// Namespace of the pod, and its labels.
 	Namespace string
 	Labels    map[string]string
-	// Use is the store that the namespace asks for, and Store that store, or nil if there is none of that name.
-	Use   Use
-	Store *v1alpha1.CausalStore
-	// Copied says whether what a sidecar needs is in the pod's namespace, if the store is elsewhere.
+	// StoreRef names the store that the namespace asks for; Store is that store, or nil if it does not exist.
+	StoreRef StoreRef
+	Store    *v1alpha1.CausalStore
+	// Copied reports whether a copy of a ConfigMap exists in the pod's namespace. It is used if the store is in another
+	// one.
 	Copied func(configMap string) bool
-	// Addresses are those of the store's Services that are there, by their names.
+	// Addresses maps the names of the store's Services to their cluster IPs.
 	Addresses map[string]string
-	// Region that is run here.
+	// Region of the operator.
 	Region string
-	// Image of the sidecar, for stores that name none.
+	// Image of the sidecar, for stores that set none.
 	Image string
-	// ClusterDomain is what names of Services end in.
+	// ClusterDomain is the DNS domain of the cluster's Services.
 	ClusterDomain string
 }
 
-// Decision is what becomes of a pod.
+// Decision is the output: the pod as it should be created.
 type Decision struct {
-	// Pod with the sidecar, or with an annotation that says why not. It is a copy.
+	// Pod is a copy of the pod with the sidecar, or with an annotation that says why it has none.
 	Pod *corev1.Pod
-	// Reason why there is no sidecar, and Message for people.
+	// Reason is why the pod has no sidecar, Message the same for users.
 	Reason  Reason
 	Message string
 }
 
-// refusal is why there is no sidecar; nil is none.
+// refusal is why a pod gets no sidecar; nil means that it gets one.
 type refusal struct {
 	reason  Reason
 	message string
 }
 
-func no(reason Reason, format string, args ...any) *refusal {
+func refuse(reason Reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// Decide puts the sidecar into a pod, or says why not.
+// Decide adds the sidecar to a pod, or returns why not.
 func Decide(r Request) Decision {
 	d := Decision{Pod: r.Pod.DeepCopy()}
-	dc, mode, no := choose(&r)
-	if no != nil {
-		d.Reason, d.Message = no.reason, no.message
+	dc, mode, refused := choose(&r)
+	if refused != nil {
+		d.Reason, d.Message = refused.reason, refused.message
 		if d.Reason != AlreadyInjected && d.Reason != PartOfStore {
-			d.Pod.Annotations = set(d.Pod.Annotations, AnnotationNotInjected, fmt.Sprintf("%s: %s", d.Reason, d.Message))
+			d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationNotInjected, fmt.Sprintf("%s: %s", d.Reason, d.Message))
 		}
 		return d
 	}
-	d.Pod.Annotations = set(d.Pod.Annotations, AnnotationInjected, r.Use.injected(r.Namespace, dc))
-	d.Pod.Labels = set(d.Pod.Labels, LabelStore, r.Store.Name)
+	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected, r.StoreRef.injectedAnnotation(r.Namespace, dc))
+	d.Pod.Labels = withEntry(d.Pod.Labels, LabelStore, r.Store.Name)
 	addSidecar(d.Pod, &r, dc)
 	switch mode {
 	case v1alpha1.InjectExplicit:
-		addEnv(d.Pod)
+		addAddressEnv(d.Pod)
 	case v1alpha1.InjectRedirect:
 		addRedirect(d.Pod, &r)
 	default:
-		addNames(d.Pod, &r)
+		addHostAliases(d.Pod, &r)
 	}
 	return d
 }
 
-func set(in map[string]string, key, value string) map[string]string {
+func withEntry(in map[string]string, key, value string) map[string]string {
 	if in == nil {
 		in = map[string]string{}
 	}
@@ -125,47 +127,47 @@ func set(in map[string]string, key, value string) map[string]string {
 	return in
 }
 
-// choose finds the data centre of a pod, and how its traffic reaches the sidecar; or the reason not to inject.
-func choose(r *Request) (dc string, mode v1alpha1.InjectionMode, why *refusal) {
-	if why = unfit(r); why != nil {
-		return "", "", why
+// choose returns the data centre of a pod and its injection mode, or why the pod gets no sidecar.
+func choose(r *Request) (dc string, mode v1alpha1.InjectionMode, refused *refusal) {
+	if refused = checkPod(r); refused != nil {
+		return "", "", refused
 	}
-	if r.Namespace != r.Use.Namespace && !admits(r.Store, r.Labels) {
-		return "", "", no(NotAdmitted, "CausalStore %s does not let namespace %s connect; let its spec.access.namespaces select it", r.Use, r.Namespace)
+	if r.Namespace != r.StoreRef.Namespace && !admits(r.Store, r.Labels) {
+		return "", "", refuse(NotAdmitted, "CausalStore %s does not admit namespace %s; select the namespace in its spec.access.namespaces", r.StoreRef, r.Namespace)
 	}
-	if dc, why = place(r); why != nil {
-		return "", "", why
+	if dc, refused = chooseDataCenter(r); refused != nil {
+		return "", "", refused
 	}
-	if name := r.Use.configMap(r.Namespace, dc); r.Namespace != r.Use.Namespace && !r.Copied(name) {
-		return "", "", no(ConfigurationMissing, "the operator has not copied the sidecar's configuration to ConfigMap %s of the namespace yet; restart the pod when it is there",
+	if name := r.StoreRef.configMap(r.Namespace, dc); r.Namespace != r.StoreRef.Namespace && !r.Copied(name) {
+		return "", "", refuse(ConfigurationMissing, "the operator has not copied the sidecar's configuration to ConfigMap %s in the namespace yet; restart the pod once it exists",
 			name)
 	}
-	mode, why = chooseMode(r)
-	return dc, mode, why
+	mode, refused = chooseMode(r)
+	return dc, mode, refused
 }
 
-// unfit: there is nothing that a sidecar could be of, or the pod cannot have one.
-func unfit(r *Request) *refusal {
+// checkPod refuses pods that cannot have a sidecar, or whose store does not exist.
+func checkPod(r *Request) *refusal {
 	p := r.Pod
 	switch {
 	case p.Labels[plan.LabelManagedBy] == plan.ManagedBy:
-		return no(PartOfStore, "it is a part of a store itself")
+		return refuse(PartOfStore, "the pod is a part of a store")
 	case p.Labels[LabelInject] == "false":
-		return no(OptedOut, "the pod has label %s=false", LabelInject)
+		return refuse(OptedOut, "the pod has label %s=false", LabelInject)
 	case slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container }):
-		return no(AlreadyInjected, "it has a sidecar")
+		return refuse(AlreadyInjected, "the pod already has a sidecar")
 	case p.Spec.HostNetwork:
-		return no(HostNetwork, "the pod shares the network of its node; use the Service %s of namespace %s", r.Use.Name,
-			r.Use.Namespace)
+		return refuse(HostNetwork, "the pod uses the network of its node; connect to the Service %s of namespace %s", r.StoreRef.Name,
+			r.StoreRef.Namespace)
 	case r.Store == nil:
-		return no(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
-			r.Use.Namespace, r.Use.Name,
+		return refuse(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
+			r.StoreRef.Namespace, r.StoreRef.Name,
 			LabelInject, r.Namespace)
 	}
 	return nil
 }
 
-// admits says whether a store lets pods of another namespace connect.
+// admits reports whether a store lets pods of another namespace connect.
 func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 	if s.Spec.Access.Namespaces == nil {
 		return false
@@ -174,21 +176,22 @@ func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// place: where there are several data centres, the pod says which is its own, by name or by the zones that it may run in.
-func place(r *Request) (string, *refusal) {
-	p, here := r.Pod, here(r.Store, r.Region)
+// chooseDataCenter returns the data centre of a pod. If the cluster has several, the pod selects one by annotation, or
+// by a zone in its nodeSelector.
+func chooseDataCenter(r *Request) (string, *refusal) {
+	p, here := r.Pod, localDataCenters(r.Store, r.Region)
 	if name := p.Annotations[AnnotationDataCenter]; name != "" {
 		for _, dc := range here {
 			if dc.Name == name {
 				return name, nil
 			}
 		}
-		return "", no(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
-			AnnotationDataCenter, name, list(here))
+		return "", refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
+			AnnotationDataCenter, name, joinNames(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", no(StoreNotHere, "CausalStore %s has no data centre in region %s; use the Service of another region",
+		return "", refuse(StoreNotHere, "CausalStore %s has no data centre in region %s; connect to the Service of another region",
 			r.Store.Name, r.Region)
 	case 1:
 		return here[0].Name, nil
@@ -199,12 +202,12 @@ func place(r *Request) (string, *refusal) {
 			return dc.Name, nil
 		}
 	}
-	return "", no(DataCenterUnknown, "this cluster has several data centres (%s); name one in annotation %s, or a zone in nodeSelector", list(here),
+	return "", refuse(DataCenterUnknown, "this cluster has several data centres (%s); name one in annotation %s, or set a zone in nodeSelector", joinNames(here),
 		AnnotationDataCenter)
 }
 
-// here are the data centres of a store that are run in a region.
-func here(s *v1alpha1.CausalStore, region string) (all []v1alpha1.DataCenter) {
+// localDataCenters returns the data centres of a store in a region.
+func localDataCenters(s *v1alpha1.CausalStore, region string) (all []v1alpha1.DataCenter) {
 	for _, dc := range s.Spec.DataCenters {
 		if dc.Region == region {
 			all = append(all, dc)
@@ -213,7 +216,7 @@ func here(s *v1alpha1.CausalStore, region string) (all []v1alpha1.DataCenter) {
 	return all
 }
 
-func list(all []v1alpha1.DataCenter) string {
+func joinNames(all []v1alpha1.DataCenter) string {
 	var names []string
 	for _, dc := range all {
 		names = append(names, dc.Name)

@@ -17,7 +17,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what is made of pods to the golden files")
+var rewrite = flag.Bool("rewrite", false, "write the injected pods to the golden files")
 
 const app = `
 metadata: {name: app}
@@ -26,7 +26,7 @@ spec:
   containers: [{name: app, image: app, env: [{name: REDIS, value: "orders:6379"}]}, {name: log, image: log}]
 `
 
-// request is for an app in the namespace of a store with one data centre here and one elsewhere.
+// request returns one for an app in the namespace of a store that has a data centre in this cluster and one in another.
 func request(t *testing.T, pod string) inject.Request {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -39,24 +39,24 @@ func request(t *testing.T, pod string) inject.Request {
 	s.Spec.DataCenters = []v1alpha1.DataCenter{
 		{Name: "east", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"a"}, Backend: []string{"b"}}},
 		{Name: "paris", Region: "eu", Zones: v1alpha1.Zones{Frontend: []string{"f"}, Backend: []string{"g"}}}}
-	return inject.Request{Pod: p, Namespace: "shop", Use: inject.Use{Namespace: "shop", Name: "orders"}, Store: s,
+	return inject.Request{Pod: p, Namespace: "shop", StoreRef: inject.StoreRef{Namespace: "shop", Name: "orders"}, Store: s,
 		Region: "us", Image: "causalstore:v1",
 		ClusterDomain: "cluster.local", Addresses: map[string]string{"orders": "10.96.0.10", "orders-east": "10.96.0.11"}}
 }
 
-// elsewhere lets the app be in another namespace, which the store lets connect, and where its configuration is.
-func elsewhere(r *inject.Request) {
+// otherNamespace moves the app to another namespace, which the store admits and which has the copies.
+func otherNamespace(r *inject.Request) {
 	r.Namespace, r.Labels = "web", map[string]string{"team": "shop"}
 	r.Store.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 	r.Copied = func(name string) bool { return name == "orders-east.shop" }
 }
 
-func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
+func TestAPodGetsASidecarByTheInjectionModeOfTheStore(t *testing.T) {
 	for name, given := range map[string]func(*inject.Request){
-		"LoopbackNames": func(*inject.Request) {},
-		"Explicit":      func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectExplicit },
-		"Redirect":      func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectRedirect },
-		"elsewhere":     elsewhere,
+		"LoopbackNames":  func(*inject.Request) {},
+		"Explicit":       func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectExplicit },
+		"Redirect":       func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectRedirect },
+		"OtherNamespace": otherNamespace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, app)
@@ -68,7 +68,7 @@ func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
 				t.Fatalf("not injected: %s %s", d.Reason, d.Message)
 			}
 			if diff := cmp.Diff(before, r.Pod); diff != "" {
-				t.Errorf("the pod that was given has changed:\n%s", diff)
+				t.Errorf("Decide changed its input:\n%s", diff)
 			}
 			got, err := yaml.Marshal(d.Pod)
 			if err != nil {
@@ -85,11 +85,11 @@ func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", diff)
+				t.Errorf("the pod differs (-want +got); if that is intended, run with -rewrite:\n%s", diff)
 			}
 			r.Pod = d.Pod
 			if again := inject.Decide(r); again.Reason != inject.AlreadyInjected {
-				t.Errorf("a second time: %q, want %s", again.Reason, inject.AlreadyInjected)
+				t.Errorf("the second time: %q, want %s", again.Reason, inject.AlreadyInjected)
 			}
 			d.Pod.Namespace = r.Namespace // as the API server sets it
 			if of, ok := inject.SidecarOf(d.Pod); !ok || of != (inject.Sidecar{Namespace: "shop", Store: "orders",
@@ -100,36 +100,36 @@ func TestAPodGetsASidecarInTheWayThatTheStoreSays(t *testing.T) {
 	}
 }
 
-func TestAPodsOwnWordOnItsModeCounts(t *testing.T) {
+func TestAnAnnotationOfThePodOverridesTheInjectionMode(t *testing.T) {
 	r := request(t, "metadata: {annotations: {causalstore.io/injection-mode: Explicit}}\nspec: {containers: [{name: app}, {name: set, env: [{name: CAUSALSTORE_ADDRESS, value: mine}]}]}")
 	r.Store.Spec.Injection.Mode = v1alpha1.InjectRedirect
 	p := inject.Decide(r).Pod
 	if len(p.Spec.InitContainers) != 1 || p.Spec.Containers[0].Env[0].Value != inject.Address+":6379" {
-		t.Errorf("%d init containers, and the app is told %v", len(p.Spec.InitContainers), p.Spec.Containers[0].Env)
+		t.Errorf("%d init containers, and the app has %v", len(p.Spec.InitContainers), p.Spec.Containers[0].Env)
 	}
 	if env := p.Spec.Containers[1].Env; len(env) != 1 || env[0].Value != "mine" {
-		t.Errorf("a container that says itself where the sidecar is now has %v", env)
+		t.Errorf("a container that sets the address itself now has %v", env)
 	}
 }
 
-func TestTheLabelOfANamespaceNamesAStoreThereOrElsewhere(t *testing.T) {
-	for label, want := range map[string]inject.Use{"orders": {Namespace: "web", Name: "orders"},
+func TestTheLabelOfANamespaceNamesAStoreOfItsOwnOrOfAnotherNamespace(t *testing.T) {
+	for label, want := range map[string]inject.StoreRef{"orders": {Namespace: "web", Name: "orders"},
 		"orders.shop": {Namespace: "shop", Name: "orders"}} {
-		if got, ok := inject.UseOf("web", map[string]string{inject.LabelInject: label}); !ok || got != want {
+		if got, ok := inject.ParseStoreRef("web", map[string]string{inject.LabelInject: label}); !ok || got != want {
 			t.Errorf("%s: %v, %t; want %v", label, got, ok, want)
 		}
 	}
-	if _, ok := inject.UseOf("web", nil); ok {
+	if _, ok := inject.ParseStoreRef("web", nil); ok {
 		t.Error("a namespace without the label asks for a store")
 	}
 }
 
-func TestAPodWithoutASidecarSaysWhy(t *testing.T) {
+func TestAPodWithoutASidecarHasTheReason(t *testing.T) {
 	for _, c := range []struct {
 		pod    string
 		given  func(*inject.Request)
 		reason inject.Reason
-		says   string
+		want   string
 	}{
 		{"metadata: {labels: {causalstore.io/inject: 'false'}}", nil, inject.OptedOut, "causalstore.io/inject=false"},
 		{"spec: {hostNetwork: true}", nil, inject.HostNetwork, "Service orders"},
@@ -138,16 +138,16 @@ func TestAPodWithoutASidecarSaysWhy(t *testing.T) {
 		{app, twoHere, inject.DataCenterUnknown, "east, west"},
 		{"metadata: {annotations: {causalstore.io/data-center: paris}}", nil, inject.DataCenterUnknown, "is paris"},
 		{"metadata: {annotations: {causalstore.io/injection-mode: Magic}}", nil, inject.ModeUnknown,
-			"give LoopbackNames, Redirect or Explicit"},
+			"use LoopbackNames, Redirect or Explicit"},
 		{app, redirectIn("restricted"), inject.RedirectForbidden, "namespace shop enforces PodSecurity restricted"},
-		{app, redirectIn("baseline"), inject.RedirectForbidden, "give annotation causalstore.io/injection-mode"},
-		{app, redirectTo(""), inject.RedirectImpossible, "Service orders-east of namespace shop has no address yet"},
+		{app, redirectIn("baseline"), inject.RedirectForbidden, "set annotation causalstore.io/injection-mode"},
+		{app, redirectTo(""), inject.RedirectImpossible, "Service orders-east of namespace shop has no cluster IP yet"},
 		{app, redirectTo("None"), inject.RedirectImpossible, "restart the pod"},
-		{app, redirectTo("fd00::1"), inject.RedirectImpossible, "IPv4 only"},
-		{app, func(r *inject.Request) { elsewhere(r); r.Labels = nil }, inject.NotAdmitted, "spec.access.namespaces"},
-		{app, func(r *inject.Request) { elsewhere(r); r.Store.Spec.Access.Namespaces = nil }, inject.NotAdmitted,
-			"shop/orders does not let namespace web"},
-		{app, func(r *inject.Request) { elsewhere(r); r.Copied = func(string) bool { return false } },
+		{app, redirectTo("fd00::1"), inject.RedirectImpossible, "only IPv4"},
+		{app, func(r *inject.Request) { otherNamespace(r); r.Labels = nil }, inject.NotAdmitted, "spec.access.namespaces"},
+		{app, func(r *inject.Request) { otherNamespace(r); r.Store.Spec.Access.Namespaces = nil }, inject.NotAdmitted,
+			"shop/orders does not admit namespace web"},
+		{app, func(r *inject.Request) { otherNamespace(r); r.Copied = func(string) bool { return false } },
 			inject.ConfigurationMissing, "ConfigMap orders-east.shop"},
 	} {
 		r := request(t, c.pod)
@@ -155,11 +155,11 @@ func TestAPodWithoutASidecarSaysWhy(t *testing.T) {
 			c.given(&r)
 		}
 		d := inject.Decide(r)
-		if d.Reason != c.reason || !strings.Contains(d.Message, c.says) {
-			t.Errorf("%s: %s %q, want %s with %q", c.pod, d.Reason, d.Message, c.reason, c.says)
+		if d.Reason != c.reason || !strings.Contains(d.Message, c.want) {
+			t.Errorf("%s: %s %q, want %s with %q", c.pod, d.Reason, d.Message, c.reason, c.want)
 		}
 		if note := d.Pod.Annotations[inject.AnnotationNotInjected]; !strings.HasPrefix(note, string(c.reason)+": ") {
-			t.Errorf("%s: the pod's annotation says %q", c.pod, note)
+			t.Errorf("%s: the pod's annotation is %q", c.pod, note)
 		}
 		if len(d.Pod.Spec.InitContainers) != len(r.Pod.Spec.InitContainers) || d.Pod.Labels[inject.LabelStore] != "" || len(d.Pod.Spec.HostAliases) > 0 {
 			t.Errorf("%s: the pod was changed", c.pod)
@@ -186,7 +186,7 @@ func twoHere(r *inject.Request) {
 		v1alpha1.DataCenter{Name: "west", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"c"}, Backend: []string{"d"}}})
 }
 
-func TestAPodSaysItsDataCentreByNameOrByZone(t *testing.T) {
+func TestAPodSelectsItsDataCentreByAnnotationOrByZone(t *testing.T) {
 	for pod, want := range map[string]string{
 		"metadata: {annotations: {causalstore.io/data-center: east}}": "orders/east",
 		"spec: {nodeSelector: {zone: d}}":                             "orders/west",
@@ -199,7 +199,7 @@ func TestAPodSaysItsDataCentreByNameOrByZone(t *testing.T) {
 	}
 }
 
-func TestPartsOfStoresAreLeftAlone(t *testing.T) {
+func TestPartsOfStoresAreNotInjected(t *testing.T) {
 	r := request(t, app)
 	r.Pod.Labels = plan.Labels("orders")
 	before := r.Pod.DeepCopy()

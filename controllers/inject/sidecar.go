@@ -12,14 +12,14 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Container is the name of the sidecar, Address where it listens, beside the store's port: an address of the loopback network
-// that nobody else uses.
+// Container is the name of the sidecar's container. Address is the loopback address on which it listens, at the store's
+// port; nothing else uses this address.
 const (
 	Container = "causalstore-sidecar"
 	Address   = "127.67.83.1"
 )
 
-// image of the sidecar: that of the store's parts.
+// image returns the image of the sidecar, which is that of the store's parts.
 func (r *Request) image() string {
 	if r.Store.Spec.Image != "" {
 		return r.Store.Spec.Image
@@ -27,8 +27,8 @@ func (r *Request) image() string {
 	return r.Image
 }
 
-// addSidecar puts the container first, so that other init containers can use it, too. Kubernetes starts it before the app and
-// ends it after.
+// addSidecar adds the sidecar as the first init container, so that other init containers can use it too. It is a native
+// sidecar: Kubernetes starts it before the app and stops it after the app.
 func addSidecar(p *corev1.Pod, r *Request, dc string) {
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
@@ -42,7 +42,7 @@ func addSidecar(p *corev1.Pod, r *Request, dc string) {
 				corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}},
 		Ports: []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
-		// The app waits until the sidecar listens, and not until the store is there: it may be able to do without.
+		// The app starts once the sidecar listens. It does not wait for the store, because it may work without.
 		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
 			Port: intstr.FromInt32(plan.PortHTTP)}},
 			PeriodSeconds: 1, FailureThreshold: 60},
@@ -56,20 +56,20 @@ func addSidecar(p *corev1.Pod, r *Request, dc string) {
 			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
 	}
 	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, 0, c)
-	if r.Namespace == r.Store.Namespace { // elsewhere there are no Secrets of these names
+	if r.Namespace == r.Store.Namespace { // other namespaces do not have these Secrets
 		addPullSecrets(p, r.Store.Spec.ImagePullSecrets)
 	}
 	readable := int32(0o444)
 	p.Spec.Volumes = append(p.Spec.Volumes,
 		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: r.Use.configMap(r.Namespace, dc)}}}},
-		// Of the store's secrets, only the key of session tokens.
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, dc)}}}},
+		// Of the store's keys, only that of session tokens.
 		corev1.Volume{Name: "causalstore-keys",
-			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.Use.keys(r.Namespace),
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.keysSecret(r.Namespace),
 				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
 }
 
-// addPullSecrets lets the pod get the sidecar's image, as the store's own pods do.
+// addPullSecrets adds the Secrets with which the store's own pods pull the image.
 func addPullSecrets(p *corev1.Pod, all []v1alpha1.PullSecret) {
 	for _, s := range all {
 		if r := (corev1.LocalObjectReference{Name: s.Name}); !slices.Contains(p.Spec.ImagePullSecrets, r) {

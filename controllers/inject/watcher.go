@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watcher shows a certificate that something else makes, renews and lets the API server trust, such as cert-manager: it is in files
-// of a Secret's volume, and its authority in the webhook's configuration. Nothing is written.
+// Watcher serves a certificate that something else, such as cert-manager, creates, renews and publishes: the files are
+// in a mounted Secret, and the CA is in the webhook's configuration. Watcher writes nothing.
 type Watcher struct {
-	*Shown
+	*ServingCertificate
 	Uncached client.Reader
-	// Dir has the files, Host is the name that the API server calls, Configuration is the MutatingWebhookConfiguration.
+	// Dir has the files. Host is the name that the API server calls. Configuration is the name of the
+	// MutatingWebhookConfiguration.
 	Dir, Host, Configuration string
 	Now                      func() time.Time
 }
@@ -24,11 +25,11 @@ type Watcher struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable: it looks until the context ends.
-func (w *Watcher) Start(ctx context.Context) error { return keepOn(ctx, w.Look) }
+// Start implements manager.Runnable: it checks until the context ends.
+func (w *Watcher) Start(ctx context.Context) error { return runPeriodically(ctx, w.Check) }
 
-// Look reads the files once, and whether the API server trusts them.
-func (w *Watcher) Look(ctx context.Context) error {
+// Check reads the files once, and checks that the API server trusts the certificate.
+func (w *Watcher) Check(ctx context.Context) error {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(w.Dir, fileCert), filepath.Join(w.Dir, fileKey))
 	if err != nil {
 		return fmt.Errorf("read the webhook's certificate: %w", err)
@@ -40,9 +41,9 @@ func (w *Watcher) Look(ctx context.Context) error {
 		return fmt.Errorf("read webhook configuration %s: %w", w.Configuration, err)
 	}
 	for _, hook := range c.Webhooks {
-		if !trusted(pair, w.Host, hook.ClientConfig.CABundle, w.Now()) {
+		if !isTrusted(pair, w.Host, hook.ClientConfig.CABundle, w.Now()) {
 			w.trusted.Store(false)
-			return fmt.Errorf("webhook configuration %s does not trust the certificate in %s for host %s; does cert-manager's cainjector run, and is the certificate for that name?",
+			return fmt.Errorf("webhook configuration %s does not trust the certificate in %s for host %s; check that cert-manager's cainjector runs and that the certificate has that name",
 				w.Configuration, w.Dir, w.Host)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
-// TestACertificateOfSomebodyElseIsShownAndCountsOnceItIsTrusted plays cert-manager: files, then the authority, then a renewal by
-// another authority.
-func TestACertificateOfSomebodyElseIsShownAndCountsOnceItIsTrusted(t *testing.T) {
+// TestTheWatcherServesACertificateAndReportsItOnceItIsTrusted plays cert-manager: it writes the files, then the CA,
+// then a renewal by another CA.
+func TestTheWatcherServesACertificateAndReportsItOnceItIsTrusted(t *testing.T) {
 	c, err := client.New(apiserver.ForTest(t), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,19 +31,19 @@ func TestACertificateOfSomebodyElseIsShownAndCountsOnceItIsTrusted(t *testing.T)
 		t.Fatal(err)
 	}
 	now := time.Now()
-	w := &Watcher{Shown: &Shown{}, Uncached: c, Dir: t.TempDir(), Host: host, Configuration: "watched",
+	w := &Watcher{ServingCertificate: &ServingCertificate{}, Uncached: c, Dir: t.TempDir(), Host: host, Configuration: "watched",
 		Now: func() time.Time { return now }}
-	look := func(want string, serving bool) {
+	expect := func(want string, serving bool) {
 		t.Helper()
-		err := w.Look(t.Context())
+		err := w.Check(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("it says %v, want %q", err, want)
+			t.Errorf("Check returns %v, want %q", err, want)
 		}
 		if w.Serving() != serving {
-			t.Errorf("serving: %t", w.Serving())
+			t.Errorf("Serving returns %t", w.Serving())
 		}
 	}
-	show := func() map[string][]byte {
+	writeFiles := func() map[string][]byte {
 		t.Helper()
 		files, _ := mustRenew(t, nil, now)
 		for name, b := range maps.All(files) {
@@ -53,21 +53,21 @@ func TestACertificateOfSomebodyElseIsShownAndCountsOnceItIsTrusted(t *testing.T)
 		}
 		return files
 	}
-	look("no such file", false)
-	files := show()
-	look("does not trust", false)
+	expect("no such file", false)
+	files := writeFiles()
+	expect("does not trust", false)
 	if got, err := w.Certificate(nil); err != nil || got.Leaf.VerifyHostname(host) != nil {
-		t.Errorf("what is shown: %v, %v", got, err)
+		t.Errorf("the served certificate: %v, %v", got, err)
 	}
 	configuration.Webhooks[0].ClientConfig.CABundle = files[fileCA]
 	if err := c.Update(t.Context(), configuration); err != nil {
 		t.Fatal(err)
 	}
-	look("", true)
+	expect("", true)
 	before, _ := w.Certificate(nil)
-	show()
-	look("does not trust", false)
+	writeFiles()
+	expect("does not trust", false)
 	if after, _ := w.Certificate(nil); after.Leaf.Equal(before.Leaf) {
-		t.Error("the renewed certificate is not shown")
+		t.Error("the renewed certificate is not served")
 	}
 }

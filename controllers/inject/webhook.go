@@ -20,25 +20,31 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Path is where the webhook is served.
+// Path is the URL path of the webhook.
 const Path = "/inject"
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Webhook answers for each pod that is to be made in a namespace that asks for sidecars.
+// Webhook handles the creation of pods in namespaces that ask for sidecars.
 type Webhook struct {
 	Client client.Reader
 	Events events.EventRecorder
-	// Region, Image and ClusterDomain are those of Request.
+	// Region, Image and ClusterDomain are passed on in Request.
 	Region, Image, ClusterDomain string
-	// Injections counts what became of pods, by reason; "Injected" are those with a sidecar.
+	// Injections counts pods by result: "Injected", "Error", or the Reason.
 	Injections *prometheus.CounterVec
 }
 
-// NewInjections returns the counter.
+// NewInjections returns the counter for Webhook.Injections. All results start at zero, because the increase of a series
+// that appears with its first event is zero, and an alert on it would miss that event.
 func NewInjections() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "causalstore_injections_total",
-		Help: "Pods of namespaces that ask for sidecars, by what became of them: Injected, Error, or the reason why not."}, []string{"result"})
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "causalstore_injections_total",
+		Help: "Pods created in namespaces that ask for sidecars, by result: Injected, Error, or the reason why not."}, []string{"result"})
+	for _, r := range []Reason{OptedOut, AlreadyInjected, HostNetwork, StoreNotFound, StoreNotHere, NotAdmitted, ConfigurationMissing,
+		DataCenterUnknown, ModeUnknown, RedirectForbidden, RedirectImpossible, PartOfStore, resultInjected, resultError} {
+		c.WithLabelValues(string(r))
+	}
+	return c
 }
 
 // Handle implements admission.Handler.
@@ -48,72 +54,73 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
 	}
 	r := Request{Pod: pod, Namespace: request.Namespace, Region: w.Region, Image: w.Image, ClusterDomain: w.ClusterDomain}
-	asked, err := w.complete(ctx, &r)
+	asked, err := w.completeRequest(ctx, &r)
 	if err != nil {
 		w.Injections.WithLabelValues(resultError).Inc()
-		return admission.Errored(http.StatusInternalServerError, err) // the API server lets the pod pass: failurePolicy is Ignore
+		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy is Ignore, so the API server creates the pod
 	}
 	if !asked {
 		return admission.Allowed("the namespace does not ask for a sidecar")
 	}
 	d := Decide(r)
-	if request.DryRun == nil || !*request.DryRun { // else the pod is not made
-		w.tell(ctx, &r, d)
+	if request.DryRun == nil || !*request.DryRun { // a dry run creates no pod
+		w.report(ctx, &r, d)
 	}
-	is, err := json.Marshal(d.Pod)
+	patched, err := json.Marshal(d.Pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(request.Object.Raw, is)
+	return admission.PatchResponseFromRaw(request.Object.Raw, patched)
 }
 
-// complete finds the store that a namespace asks for, if it asks for one, and what of it there is.
-func (w *Webhook) complete(ctx context.Context, r *Request) (asked bool, err error) {
+// completeRequest fills in the store that the namespace asks for, and what exists of it. It reports whether the
+// namespace asks for one.
+func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, err error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, ns); err != nil {
 		return false, fmt.Errorf("read namespace %s: %w", r.Namespace, err)
 	}
 	r.Labels = ns.Labels
-	if r.Use, asked = UseOf(r.Namespace, ns.Labels); !asked {
+	if r.StoreRef, asked = ParseStoreRef(r.Namespace, ns.Labels); !asked {
 		return false, nil
 	}
 	store := &v1alpha1.CausalStore{}
-	err = w.Client.Get(ctx, client.ObjectKey(r.Use), store)
+	err = w.Client.Get(ctx, client.ObjectKey(r.StoreRef), store)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read CausalStore %s: %w", r.Use, err)
+		return false, fmt.Errorf("read CausalStore %s: %w", r.StoreRef, err)
 	}
 	r.Store = store
 	record := &corev1.ConfigMap{}
-	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Use.Namespace, Name: plan.RecordName(r.Use.Name)}, record); err == nil {
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.StoreRef.Namespace, Name: plan.RecordName(r.StoreRef.Name)}, record); err == nil {
 		if known, err := plan.ReadRecord(record); err == nil && known.Image != "" {
-			r.Image = known.Image // sidecars are of the version of the parts, also after an upgrade of the operator
+			r.Image = known.Image // sidecars have the version of the parts, also after an upgrade of the operator
 		}
 	}
 	r.Copied = func(name string) bool {
 		return w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &corev1.ConfigMap{}) == nil
 	}
 	r.Addresses = map[string]string{}
-	for _, name := range services(r) {
+	for _, name := range serviceNames(r) {
 		s := &corev1.Service{}
-		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Use.Namespace, Name: name}, s); err == nil {
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.StoreRef.Namespace, Name: name}, s); err == nil {
 			r.Addresses[name] = s.Spec.ClusterIP
 		}
 	}
 	return true, nil
 }
 
-// What is counted, beside the reasons not to inject.
+// Results that are counted, besides the reasons not to inject.
 const (
 	resultInjected = "Injected"
 	resultError    = "Error"
 )
 
-// tell lets people know why there is no sidecar.
-func (w *Webhook) tell(ctx context.Context, r *Request, d Decision) {
+// report counts a decision, and logs and records in an event why a pod has no sidecar.
+func (w *Webhook) report(ctx context.Context, r *Request, d Decision) {
 	result := string(d.Reason)
 	if d.Reason == Injected {
 		result = resultInjected
@@ -122,16 +129,17 @@ func (w *Webhook) tell(ctx context.Context, r *Request, d Decision) {
 	if d.Reason == Injected || d.Reason == AlreadyInjected || d.Reason == PartOfStore {
 		return
 	}
-	log.FromContext(ctx).Info("not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
+	log.FromContext(ctx).Info("sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
 		"reason", d.Reason, "message", d.Message)
-	if about := subject(r); about != nil && d.Reason != OptedOut {
-		// Events about the same object with the same reason and action count as one: another cause must be another one.
-		w.Events.Eventf(about, nil, corev1.EventTypeWarning, "NotInjected", string(d.Reason), "%s: %s", d.Reason, d.Message)
+	if subject := eventSubject(r); subject != nil && d.Reason != OptedOut {
+		// Kubernetes merges events with the same object, reason and action, so the action names the cause.
+		w.Events.Eventf(subject, nil, corev1.EventTypeWarning, "NotInjected", string(d.Reason), "%s: %s", d.Reason, d.Message)
 	}
 }
 
-// subject of an event is the owner of the pod, which is not there yet itself. A pod that nobody owns has a name already.
-func subject(r *Request) runtime.Object {
+// eventSubject returns the object of the event: the pod's owner, because the pod does not exist yet, or the pod if it
+// has no owner and so has a name already.
+func eventSubject(r *Request) runtime.Object {
 	if o := metav1.GetControllerOf(r.Pod); o != nil {
 		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.APIVersion, Kind: o.Kind},
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: o.Name, UID: o.UID}}

@@ -11,12 +11,12 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-func TestTheAPIServerGetsSidecarsFromTheWebhookAndMakesPodsWithoutIt(t *testing.T) {
+func TestTheWebhookInjectsSidecarsAndPodsAreCreatedWithoutIt(t *testing.T) {
 	k := newCluster(t)
-	k.make(namespace("shop", map[string]string{inject.LabelInject: "orders", "pod-security.kubernetes.io/enforce": "restricted"}))
+	k.create(namespace("shop", map[string]string{inject.LabelInject: "orders", "pod-security.kubernetes.io/enforce": "restricted"}))
 	store := k.store("shop", "orders")
 	var p *corev1.Pod
-	k.until("a pod with a sidecar", func() bool {
+	k.waitFor("a pod with a sidecar", func() bool {
 		p = k.pod("shop", "{}")
 		return injected(p)
 	})
@@ -25,29 +25,29 @@ func TestTheAPIServerGetsSidecarsFromTheWebhookAndMakesPodsWithoutIt(t *testing.
 	}
 	k.stop()
 	if p = k.pod("shop", "{}"); injected(p) {
-		t.Error("a sidecar was injected, and nobody serves the webhook")
+		t.Error("a sidecar was injected although the webhook does not run")
 	}
 	if err := k.client.Delete(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestEachPodWithoutASidecarIsCountedAndToldOf: the reason is in an annotation, in a metric, and in an event of the pod's owner or,
-// for a pod that nobody owns, of the pod.
-func TestEachPodWithoutASidecarIsCountedAndToldOf(t *testing.T) {
+// TestTheReasonForAMissingSidecarIsInAnnotationMetricAndEvent expects the event on the pod's owner or, for a pod
+// without one, on the pod.
+func TestTheReasonForAMissingSidecarIsInAnnotationMetricAndEvent(t *testing.T) {
 	k := newCluster(t)
-	k.make(namespace("told", map[string]string{inject.LabelInject: "carts", "pod-security.kubernetes.io/enforce": "restricted"}))
-	counted := func(reason inject.Reason) float64 {
+	k.create(namespace("told", map[string]string{inject.LabelInject: "carts", "pod-security.kubernetes.io/enforce": "restricted"}))
+	count := func(reason inject.Reason) float64 {
 		return testutil.ToFloat64(k.injections.WithLabelValues(string(reason)))
 	}
 	const owned = "ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: 1-2, controller: true}]"
-	k.until("the webhook to know the namespace", func() bool {
+	k.waitFor("the webhook to know the namespace", func() bool {
 		return k.pod("told",
 			"{}").Annotations[inject.AnnotationNotInjected] != ""
 	})
-	k.event("told", "Pod/app-1", "no CausalStore carts")
+	k.expectEvent("told", "Pod/app-1", "no CausalStore carts")
 	k.store("told", "carts")
-	k.until("the webhook to know the store", func() bool { return injected(k.pod("told", "{}")) })
+	k.waitFor("the webhook to know the store", func() bool { return injected(k.pod("told", "{}")) })
 	for _, c := range []struct {
 		metadata string
 		reason   inject.Reason
@@ -58,22 +58,22 @@ func TestEachPodWithoutASidecarIsCountedAndToldOf(t *testing.T) {
 		{`{annotations: {causalstore.io/injection-mode: Magic}, ` + owned + `}`, inject.ModeUnknown, "is Magic"},
 		{`{annotations: {causalstore.io/injection-mode: Redirect}, ` + owned + `}`, inject.RedirectForbidden, "PodSecurity restricted"},
 	} {
-		before := counted(c.reason)
+		before := count(c.reason)
 		dry := k.pod("told", c.metadata, client.DryRunAll)
-		if !strings.HasPrefix(dry.Annotations[inject.AnnotationNotInjected], string(c.reason)) || counted(c.reason) != before {
-			t.Errorf("%s: a pod that is not made has annotations %v, and %v are counted more", c.reason, dry.Annotations,
-				counted(c.reason)-before)
+		if !strings.HasPrefix(dry.Annotations[inject.AnnotationNotInjected], string(c.reason)) || count(c.reason) != before {
+			t.Errorf("%s: the pod of a dry run has annotations %v, and the count grew by %v", c.reason, dry.Annotations,
+				count(c.reason)-before)
 		}
 		p := k.pod("told", c.metadata)
 		if injected(p) || !strings.HasPrefix(p.Annotations[inject.AnnotationNotInjected],
-			string(c.reason)) || counted(c.reason) != before+1 {
-			t.Errorf("%s: annotations %v, %v counted, want %v", c.reason, p.Annotations, counted(c.reason), before+1)
+			string(c.reason)) || count(c.reason) != before+1 {
+			t.Errorf("%s: annotations %v, %v counted, want %v", c.reason, p.Annotations, count(c.reason), before+1)
 		}
 		if c.event != "" {
-			k.event("told", "ReplicaSet/web", c.event)
+			k.expectEvent("told", "ReplicaSet/web", c.event)
 		}
 	}
 	if n := testutil.ToFloat64(k.injections.WithLabelValues("Injected")); n < 1 {
-		t.Errorf("%v pods with a sidecar are counted", n)
+		t.Errorf("counted %v pods with a sidecar", n)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-// cluster is which cluster and namespace is meant.
+// cluster selects a cluster and a namespace; the fields are flags.
 type cluster struct{ kubeconfig, context, namespace string }
 
-// connection is what a command reads from.
+// connection is a client of the cluster, and the namespace of the command.
 type connection struct {
 	client.Client
 	config    *rest.Config
@@ -44,9 +44,9 @@ func (c *cluster) connect() (*connection, error) {
 	}
 	var err error
 	if out.config, err = files.ClientConfig(); err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; name a file with --kubeconfig or KUBECONFIG", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w; set --kubeconfig or KUBECONFIG to a file", err)
 	}
-	out.config.QPS = -1 // the API server has its own fair queues
+	out.config.QPS = -1 // no client-side limit: the API server has priority and fairness
 	s := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func (c *cluster) connect() (*connection, error) {
 	return out, err
 }
 
-// stores of the namespace, or the one of that name.
-func (k *connection) stores(ctx context.Context, name string) ([]v1alpha1.CausalStore, error) {
+// listStores returns the stores of the namespace, or only the named one.
+func (k *connection) listStores(ctx context.Context, name string) ([]v1alpha1.CausalStore, error) {
 	var all v1alpha1.CausalStoreList
 	if err := k.List(ctx, &all, client.InNamespace(k.namespace)); err != nil {
 		return nil, fmt.Errorf("list the stores of namespace %s: %w", k.namespace, err)
 	}
-	const remedy = "give another with --namespace, or see: kubectl get causalstores --all-namespaces"
+	const remedy = "set --namespace to another one, or run: kubectl get causalstores --all-namespaces"
 	if len(all.Items) == 0 {
 		return nil, fmt.Errorf("namespace %s has no CausalStore; %s", k.namespace, remedy)
 	}
@@ -76,27 +76,27 @@ func (k *connection) stores(ctx context.Context, name string) ([]v1alpha1.Causal
 	return nil, fmt.Errorf("namespace %s has no CausalStore %s; %s", k.namespace, name, remedy)
 }
 
-// store is the one of that name, or the only one.
-func (k *connection) store(ctx context.Context, name string) (*v1alpha1.CausalStore, error) {
-	all, err := k.stores(ctx, name)
+// findStore returns the named store, or the only one of the namespace.
+func (k *connection) findStore(ctx context.Context, name string) (*v1alpha1.CausalStore, error) {
+	all, err := k.listStores(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) > 1 {
-		return nil, fmt.Errorf("namespace %s has several stores; name one: %s", k.namespace, strings.Join(names(all), ", "))
+		return nil, fmt.Errorf("namespace %s has several stores; name one of: %s", k.namespace, strings.Join(storeNames(all), ", "))
 	}
 	return &all[0], nil
 }
 
-func names(stores []v1alpha1.CausalStore) (all []string) {
+func storeNames(stores []v1alpha1.CausalStore) (all []string) {
 	for _, s := range stores {
 		all = append(all, s.Name)
 	}
 	return all
 }
 
-// parts are the pods of a store.
-func (k *connection) parts(ctx context.Context, s *v1alpha1.CausalStore) ([]corev1.Pod, error) {
+// partPods returns the pods of a store.
+func (k *connection) partPods(ctx context.Context, s *v1alpha1.CausalStore) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := k.List(ctx, &pods, client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", s.Name, err)
@@ -104,13 +104,14 @@ func (k *connection) parts(ctx context.Context, s *v1alpha1.CausalStore) ([]core
 	return pods.Items, nil
 }
 
-// apps are the pods that have a sidecar of a store, in all namespaces that may be looked into.
-func (k *connection) apps(ctx context.Context, s *v1alpha1.CausalStore) ([]corev1.Pod, error) {
+// appPods returns the pods that have a sidecar of a store: in all namespaces, or if pods cannot be listed there, in the
+// store's.
+func (k *connection) appPods(ctx context.Context, s *v1alpha1.CausalStore) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	ours := client.MatchingLabels{inject.LabelStore: s.Name}
-	err := k.List(ctx, &pods, ours)
+	hasSidecar := client.MatchingLabels{inject.LabelStore: s.Name}
+	err := k.List(ctx, &pods, hasSidecar)
 	if apierrors.IsForbidden(err) {
-		err = k.List(ctx, &pods, ours, client.InNamespace(s.Namespace))
+		err = k.List(ctx, &pods, hasSidecar, client.InNamespace(s.Namespace))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the pods with a sidecar of %s: %w", s.Name, err)
@@ -124,8 +125,8 @@ func (k *connection) apps(ctx context.Context, s *v1alpha1.CausalStore) ([]corev
 	return all, nil
 }
 
-// zones of the nodes; nil if they must not be looked at.
-func (k *connection) zones(ctx context.Context, s *v1alpha1.CausalStore) (map[string]string, error) {
+// nodeZones returns the zone of each node, or nil if the user may not list nodes.
+func (k *connection) nodeZones(ctx context.Context, s *v1alpha1.CausalStore) (map[string]string, error) {
 	var nodes corev1.NodeList
 	err := k.List(ctx, &nodes)
 	if apierrors.IsForbidden(err) {
@@ -141,10 +142,10 @@ func (k *connection) zones(ctx context.Context, s *v1alpha1.CausalStore) (map[st
 	return zones, nil
 }
 
-// completionTime bounds what a shell waits for.
+// completionTime bounds how long a shell waits for completions.
 const completionTime = 3 * time.Second
 
-// completeStore completes the name of a store.
+// completeStore completes store names.
 func (c *cluster) completeStore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	k, err := c.connect()
 	if err != nil || len(args) > 0 {
@@ -152,6 +153,6 @@ func (c *cluster) completeStore(cmd *cobra.Command, args []string, _ string) ([]
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	all, _ := k.stores(ctx, "") // a shell cannot show why there are none
-	return names(all), cobra.ShellCompDirectiveNoFileComp
+	all, _ := k.listStores(ctx, "") // completion has no place to show an error
+	return storeNames(all), cobra.ShellCompDirectiveNoFileComp
 }

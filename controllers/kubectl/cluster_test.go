@@ -17,49 +17,43 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// here is a world in a real API server, whose pods nobody runs, and the commands for it.
-type here struct {
+// testCluster is a fixture in a real API server, where no pod runs, and runs commands against it.
+type testCluster struct {
 	*testing.T
-	*world
+	*fixture
 	kubeconfig string
 	k          *connection
 }
 
-func inCluster(t *testing.T) *here {
+func newTestCluster(t *testing.T) *testCluster {
 	t.Helper()
-	config := apiserver.ForTest(t)
-	if err := apiserver.InstallCRDs(t.Context(), config, filepath.Join("..", "..", "config", "crd", "bases")); err != nil {
-		t.Fatal(err)
-	}
-	h := &here{T: t, world: newWorld(t), kubeconfig: filepath.Join(t.TempDir(), "config")}
-	if err := apiserver.WriteKubeconfig(h.kubeconfig, config); err != nil {
-		t.Fatal(err)
-	}
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
+	h := &testCluster{T: t, fixture: newFixture(t), kubeconfig: apiserver.Kubeconfig(t)}
 	var err error
 	if h.k, err = (&cluster{kubeconfig: h.kubeconfig, namespace: "shop"}).connect(); err != nil {
 		t.Fatal(err)
 	}
 	h.store.UID = ""
 	status := h.store.Status
-	h.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, h.store)
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, h.store)
 	h.store.Status = status
 	if err := h.k.Status().Update(t.Context(), h.store); err != nil {
 		t.Fatal(err)
 	}
 	for i := range h.maps {
 		h.maps[i].OwnerReferences = nil
-		h.make(&h.maps[i])
+		h.create(&h.maps[i])
 	}
 	for _, n := range []string{"us-a", "us-b", "us-c", "us-d"} {
-		h.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + n, Labels: map[string]string{"zone": n}}})
+		h.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + n, Labels: map[string]string{"zone": n}}})
 	}
 	for i := range h.parts {
 		p := &h.parts[i]
-		is := p.Status
-		is.PodIP, is.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}} // where no API server connects to
+		status := p.Status
+		status.PodIP, status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}} // the API server refuses to connect to it
 		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: []corev1.Container{{Name: "part", Image: "causalstore:v1"}}}
-		h.make(p)
-		p.Status = is
+		h.create(p)
+		p.Status = status
 		if err := h.k.Status().Update(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +61,7 @@ func inCluster(t *testing.T) *here {
 	return h
 }
 
-func (h *here) make(all ...client.Object) {
+func (h *testCluster) create(all ...client.Object) {
 	h.Helper()
 	for _, o := range all {
 		if err := h.k.Create(h.Context(), o); err != nil {
@@ -76,8 +70,8 @@ func (h *here) make(all ...client.Object) {
 	}
 }
 
-// run runs a command as people do.
-func (h *here) run(line ...string) (string, error) {
+// run runs a command as a user does.
+func (h *testCluster) run(line ...string) (string, error) {
 	h.Helper()
 	var out bytes.Buffer
 	cmd := NewCommand()
@@ -89,100 +83,100 @@ func (h *here) run(line ...string) (string, error) {
 	return out.String(), err
 }
 
-func (h *here) says(want string, line ...string) {
+func (h *testCluster) expectOutput(want string, line ...string) {
 	h.Helper()
 	if out, err := h.run(line...); err != nil || !strings.Contains(out, want) {
-		h.Errorf("%v: %v\n%s\nwant something with %q", line, err, out, want)
+		h.Errorf("%v: %v\n%s\nwant output with %q", line, err, out, want)
 	}
 }
 
-func (h *here) fails(want string, line ...string) {
+func (h *testCluster) expectError(want string, line ...string) {
 	h.Helper()
 	if out, err := h.run(line...); err == nil || !strings.Contains(err.Error(), want) {
 		h.Errorf("%v: %v\n%s\nwant an error with %q", line, err, out, want)
 	}
 }
 
-func TestTheCommandsWorkOnARealAPIServer(t *testing.T) {
-	h := inCluster(t)
-	h.says("shop/orders: ready", "status")
-	h.says("orders-virginia-shard-1-0", "topology")
-	h.says("not all round trips are known: ask orders-", "topology", "orders")
-	h.says(`by its tag "user:1"`, "explain", "key", "{user:1}:cart")
-	h.says("round trips from virginia are not known", "explain", "key", "k", "--from", "virginia")
-	h.says("it is a cache of store orders", "explain", "pod", "orders-oregon-cache-0")
-	h.fails("has answered; the first: shop/orders-", "top", "--once")
-	h.fails("--interval 0s: give a time", "top", "--interval", "0s")
+func TestCommandsWorkOnARealAPIServer(t *testing.T) {
+	h := newTestCluster(t)
+	h.expectOutput("shop/orders: ready", "status")
+	h.expectOutput("orders-virginia-shard-1-0", "topology")
+	h.expectOutput("some round trips are unknown: read metrics of orders-", "topology", "orders")
+	h.expectOutput(`determined by its tag "user:1"`, "explain", "key", "{user:1}:cart")
+	h.expectOutput("round trips from virginia are unknown", "explain", "key", "k", "--from", "virginia")
+	h.expectOutput("cache of store orders", "explain", "pod", "orders-oregon-cache-0")
+	h.expectError("answered; the first error: shop/orders-", "top", "--once")
+	h.expectError("--interval 0s: use a time", "top", "--interval", "0s")
 
-	h.says("resume orders --namespace shop", "pause", "orders")
-	h.says("nothing to do, spec.paused is true", "pause", "orders")
+	h.expectOutput("resume orders --namespace shop", "pause", "orders")
+	h.expectOutput("nothing to do, spec.paused is already true", "pause", "orders")
 	if err := h.k.Get(t.Context(), client.ObjectKeyFromObject(h.store), h.store); err != nil || !h.store.Spec.Paused {
 		t.Errorf("after pause: paused %t (%v)", h.store.Spec.Paused, err)
 	}
-	h.says("carries it out again", "resume", "orders")
+	h.expectOutput("applies changes again", "resume", "orders")
 	if err := h.k.Get(t.Context(), client.ObjectKeyFromObject(h.store), h.store); err != nil || h.store.Spec.Paused {
 		t.Errorf("after resume: paused %t (%v)", h.store.Spec.Paused, err)
 	}
-	h.fails("has no CausalStore carts", "pause", "carts")
+	h.expectError("has no CausalStore carts", "pause", "carts")
 
 	carts := h.store.DeepCopy()
 	carts.ObjectMeta = metav1.ObjectMeta{Name: "carts", Namespace: "shop"}
-	h.make(carts)
-	h.fails("name one: carts, orders", "topology")
-	h.fails("either it runs none of its data centres", "explain", "key", "k", "--store", "carts")
-	h.fails("no pod of shop/carts runs", "top", "carts")
-	h.says("carts\norders\n", "__complete", "status", "")
-	h.fails("has no CausalStore", "status", "--namespace", "default")
+	h.create(carts)
+	h.expectError("name one of: carts, orders", "topology")
+	h.expectError("either none of its data centres is in this cluster", "explain", "key", "k", "--store", "carts")
+	h.expectError("no pod of shop/carts runs", "top", "carts")
+	h.expectOutput("carts\norders\n", "__complete", "status", "")
+	h.expectError("has no CausalStore", "status", "--namespace", "default")
 
-	h.leave(t)
-	h.says("it is a coordinator of store orders, data centre virginia; it leaves, since there are to be 1", "explain", "pod", "orders-virginia-cc-1")
-	h.says("coordinator   it leaves", "topology", "orders")
-	h.says("coordinator   ready on", "topology", "orders")
+	h.scaleDown(t)
+	h.expectOutput("coordinator of store orders, data centre virginia; being removed (scale down to 1)", "explain", "pod", "orders-virginia-cc-1")
+	h.expectOutput("coordinator   being removed", "topology", "orders")
+	h.expectOutput("coordinator   ready on", "topology", "orders")
 
-	t.Run("who may not use pods/proxy is told what to ask for", func(t *testing.T) {
-		k := h.as(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",
+	t.Run("a user without the right to pods/proxy learns what to ask for", func(t *testing.T) {
+		k := h.connectAs(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",
 			"list"}})
 		if _, err := k.readAll(t.Context(), []process{{"shop", "orders-virginia-cc-0", "virginia", 7480}}); err == nil ||
 			!strings.Contains(err.Error(), "verb get on resource pods/proxy") {
 			t.Error(err)
 		}
-		zones, err := k.zones(t.Context(), h.store)
+		zones, err := k.nodeZones(t.Context(), h.store)
 		if err != nil || zones != nil {
-			t.Errorf("zones of nodes that must not be looked at: %v (%v)", zones, err)
+			t.Errorf("zones without the right to list nodes: %v (%v)", zones, err)
 		}
-		if l, err := k.leaving(t.Context(), "shop", "orders"); err != nil || l != nil {
-			t.Errorf("coordinators that leave, where ConfigMaps may not be looked at: %v (%v)", l, err)
+		if l, err := k.scaleDowns(t.Context(), "shop", "orders"); err != nil || l != nil {
+			t.Errorf("scale-downs without the right to list ConfigMaps: %v (%v)", l, err)
 		}
-		if _, err := k.apps(t.Context(), h.store); err != nil {
-			t.Errorf("apps, where only this namespace may be looked at: %v", err)
+		if _, err := k.appPods(t.Context(), h.store); err != nil {
+			t.Errorf("apps, with the right to list pods in this namespace only: %v", err)
 		}
 	})
 }
 
-// leave lets one of the two coordinators of virginia leave, as far as the parts are told.
-func (h *here) leave(t *testing.T) {
+// scaleDown removes one of the two coordinators of virginia from the configuration of the parts.
+func (h *testCluster) scaleDown(t *testing.T) {
 	t.Helper()
 	for i := range h.maps {
 		m := &h.maps[i]
-		is := strings.Replace(m.Data["causalstore.yaml"], "    coordinators: 2\n    name: virginia\n",
+		scaled := strings.Replace(m.Data["causalstore.yaml"], "    coordinators: 2\n    name: virginia\n",
 			"    coordinators: 1\n    coordinatorsBefore: 2\n    name: virginia\n", 1)
-		if is == m.Data["causalstore.yaml"] {
+		if scaled == m.Data["causalstore.yaml"] {
 			continue
 		}
-		m.Data["causalstore.yaml"] = strings.Replace(is, "epoch: ", "epoch: 1", 1)
+		m.Data["causalstore.yaml"] = strings.Replace(scaled, "epoch: ", "epoch: 1", 1)
 		if err := h.k.Update(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	t.Fatal("no ConfigMap says how many coordinators virginia has")
+	t.Fatal("no ConfigMap has the number of coordinators of virginia")
 }
 
-// as is a connection of a user who may do something in the namespace.
-func (h *here) as(t *testing.T, user string, may rbacv1.PolicyRule) *connection {
+// connectAs returns the connection of a user with one right in the namespace.
+func (h *testCluster) connectAs(t *testing.T, user string, may rbacv1.PolicyRule) *connection {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: user, Namespace: "shop"}
-	h.make(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{may}}, &rbacv1.RoleBinding{ObjectMeta: meta,
+	h.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{may}}, &rbacv1.RoleBinding{ObjectMeta: meta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}})
 	config := rest.CopyConfig(h.k.config)

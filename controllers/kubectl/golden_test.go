@@ -17,9 +17,9 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what is shown to the golden files")
+var rewrite = flag.Bool("rewrite", false, "write the output to the golden files")
 
-// golden compares what is shown with what was shown before.
+// golden compares output with a golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
@@ -33,30 +33,31 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("(-was +is); is that meant? Then -rewrite:\n%s", d)
+		t.Errorf("the output differs (-want +got); if that is intended, run with -rewrite:\n%s", d)
 	}
 }
 
-// world is a store that runs as it should: what the operator plans for it, and a pod for each that its StatefulSets want.
-type world struct {
+// fixture is a healthy store: the objects that the operator plans for it, and a ready pod for each replica of its
+// StatefulSets.
+type fixture struct {
 	store  *v1alpha1.CausalStore
 	maps   []corev1.ConfigMap
 	parts  []corev1.Pod
 	zoneOf map[string]string
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "store.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{store: &v1alpha1.CausalStore{}, zoneOf: map[string]string{}}
+	w := &fixture{store: &v1alpha1.CausalStore{}, zoneOf: map[string]string{}}
 	if err := yaml.UnmarshalStrict(b, w.store); err != nil {
 		t.Fatal(err)
 	}
-	if wrong := w.store.Validate(); len(wrong) > 0 {
-		t.Fatal(wrong)
+	if problems := w.store.Validate(); len(problems) > 0 {
+		t.Fatal(problems)
 	}
 	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Token: "token",
 		Storage: "password"}})
@@ -69,15 +70,15 @@ func newWorld(t *testing.T) *world {
 			w.maps = append(w.maps, *o)
 		case *appsv1.StatefulSet:
 			for i := range *o.Spec.Replicas {
-				w.run(o, i)
+				w.addPod(o, i)
 			}
 		}
 	}
 	return w
 }
 
-// run adds a pod of a StatefulSet, on a node of a zone that it may be in.
-func (w *world) run(s *appsv1.StatefulSet, i int32) {
+// addPod adds a pod of a StatefulSet, on a node of an allowed zone.
+func (w *fixture) addPod(s *appsv1.StatefulSet, i int32) {
 	zone := s.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 	p := corev1.Pod{Spec: s.Spec.Template.Spec}
 	p.Name, p.Namespace, p.Labels = fmt.Sprintf("%s-%d", s.Name, i), s.Namespace, maps.Clone(s.Spec.Template.Labels)
@@ -89,8 +90,8 @@ func (w *world) run(s *appsv1.StatefulSet, i int32) {
 	w.parts = append(w.parts, p)
 }
 
-// part returns a pod, to be changed.
-func (w *world) part(t *testing.T, name string) *corev1.Pod {
+// pod returns a pod, for modification.
+func (w *fixture) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	for i := range w.parts {
 		if w.parts[i].Name == name {
@@ -101,11 +102,11 @@ func (w *world) part(t *testing.T, name string) *corev1.Pod {
 	return nil
 }
 
-func (w *world) told(t *testing.T) *plan.Told {
+func (w *fixture) configuration(t *testing.T) *plan.PublishedTopology {
 	t.Helper()
-	told, err := plan.ReadTold(w.maps)
-	if err != nil || told == nil {
-		t.Fatalf("%v, %v", told, err)
+	configuration, err := plan.ReadPublishedTopology(w.maps)
+	if err != nil || configuration == nil {
+		t.Fatalf("%v, %v", configuration, err)
 	}
-	return told
+	return configuration
 }

@@ -24,60 +24,60 @@ func (c *cluster) explainKey(cmd *cobra.Command, key, store, from string) error 
 	if err != nil {
 		return err
 	}
-	s, err := k.store(cmd.Context(), store)
+	s, err := k.findStore(cmd.Context(), store)
 	if err != nil {
 		return err
 	}
-	in := place{store: s, key: key, from: from}
-	if in.told, err = k.told(cmd.Context(), s); err != nil {
+	in := keyView{store: s, key: key, from: from}
+	if in.configuration, err = k.configuration(cmd.Context(), s); err != nil {
 		return err
 	}
-	if in.parts, err = k.parts(cmd.Context(), s); err != nil {
+	if in.parts, err = k.partPods(cmd.Context(), s); err != nil {
 		return err
 	}
 	if from != "" {
-		in.trips, in.unmeasured = k.roundTrips(cmd.Context(), in.parts)
+		in.trips, in.unmeasured = k.measureRoundTrips(cmd.Context(), in.parts)
 	}
 	return writeKey(cmd.OutOrStdout(), in)
 }
 
-// told reads the configuration of the parts.
-func (k *connection) told(ctx context.Context, s *v1alpha1.CausalStore) (*plan.Told, error) {
+// configuration reads the configuration of the store's parts.
+func (k *connection) configuration(ctx context.Context, s *v1alpha1.CausalStore) (*plan.PublishedTopology, error) {
 	var maps corev1.ConfigMapList
 	if err := k.List(ctx, &maps, client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 		return nil, fmt.Errorf("list the ConfigMaps of %s: %w", s.Name, err)
 	}
-	t, err := plan.ReadTold(maps.Items)
+	t, err := plan.ReadPublishedTopology(maps.Items)
 	if err == nil && t == nil {
-		err = fmt.Errorf("this cluster has no ConfigMap with the topology of %s: either it runs none of its data centres, or the operator has not carried it out yet; see: kubectl causal status %s",
+		err = fmt.Errorf("this cluster has no ConfigMap with the topology of %s: either none of its data centres is in this cluster, or the operator has not created it yet; run: kubectl causal status %s",
 			s.Name, s.Name)
 	}
 	return t, err
 }
 
-// place is what the place of a key is explained from.
-type place struct {
-	store *v1alpha1.CausalStore
-	told  *plan.Told
-	parts []corev1.Pod
-	key   string
-	// from is the data centre that asks; none if it is empty.
+// keyView is what writeKey renders.
+type keyView struct {
+	store         *v1alpha1.CausalStore
+	configuration *plan.PublishedTopology
+	parts         []corev1.Pod
+	key           string
+	// from is the data centre that reads; may be empty.
 	from       string
-	trips      trips
+	trips      roundTrips
 	unmeasured error
 }
 
 // writeKey writes which shard of each ring owns a key.
-func writeKey(w io.Writer, in place) error {
-	t := in.told.Topology
+func writeKey(w io.Writer, in keyView) error {
+	t := in.configuration.Topology
 	slot := topology.SlotOf(in.key)
-	near, err := in.nearest(slot)
+	nearest, err := in.nearestRing(slot)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s/%s, epoch %d\n", in.store.Namespace, in.store.Name, t.Epoch)
-	if h := topology.Hashed(in.key); h != in.key {
-		fmt.Fprintf(w, "key %q is in slot %d of %d, by its tag %q: every key with this tag is there\n", in.key, slot,
+	if h := topology.HashedPart(in.key); h != in.key {
+		fmt.Fprintf(w, "key %q is in slot %d of %d, determined by its tag %q: all keys with this tag share the slot\n", in.key, slot,
 			topology.Slots, h)
 	} else {
 		fmt.Fprintf(w, "key %q is in slot %d of %d\n", in.key, slot, topology.Slots)
@@ -86,42 +86,42 @@ func writeKey(w io.Writer, in place) error {
 	if in.from != "" {
 		owners[1] = append(owners[1], "FROM "+strings.ToUpper(in.from))
 	}
-	was, moving := t.Before(t.Changing()), []string{}
+	before, moving := t.WithOldMaps(t.Resharding()), []string{}
 	for r := range t.Rings {
 		id := topology.RingID(r)
-		row := in.owner(t.Rings[r].Name, t.Owner(id, slot))
+		row := in.ownerRow(t.Rings[r].Name, t.Owner(id, slot))
 		if in.from != "" {
-			row = append(row, in.trips.show(in.from, row[1]))
-			if id == near {
+			row = append(row, in.trips.format(in.from, row[1]))
+			if id == nearest {
 				row[len(row)-1] = strings.TrimPrefix(row[len(row)-1]+", nearest", "-, ")
 			}
 		}
 		owners.row(row...)
-		if before := was.Owner(id, slot); before != t.Owner(id, slot) {
-			owners.row(in.owner("  before", before)...)
+		if previous := before.Owner(id, slot); previous != t.Owner(id, slot) {
+			owners.row(in.ownerRow("  previous", previous)...)
 			moving = append(moving, t.Rings[r].Name)
 		}
 	}
 	if len(moving) > 0 {
-		fmt.Fprintf(w, "the shards of %s change: the shard before has the key until the ring has gone over\n", strings.Join(moving, ", "))
+		fmt.Fprintf(w, "resharding is in progress in %s: the previous shard owns the key until the ring has switched\n", strings.Join(moving, ", "))
 	}
 	if err := owners.write(w); err != nil || in.from == "" || len(in.trips[in.from]) > 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\nround trips from %s are not known: %v\n", in.from, in.unknown())
+	_, err = fmt.Fprintf(w, "\nround trips from %s are unknown: %v\n", in.from, in.unmeasuredReason())
 	return err
 }
 
-// owner is the row of a ring whose shard has the key.
-func (in *place) owner(ring string, n topology.Node) []string {
-	dc := in.told.Topology.DCs[n.DC].Name
-	return []string{ring, dc, in.region(dc), strconv.FormatUint(n.Index, 10), in.pods(dc, n.Index)}
+// ownerRow returns the row of a ring and the shard that owns the key.
+func (in *keyView) ownerRow(ring string, n topology.Node) []string {
+	dc := in.configuration.Topology.DCs[n.DC].Name
+	return []string{ring, dc, in.regionOf(dc), strconv.FormatUint(n.Index, 10), in.podsOf(dc, n.Index)}
 }
 
-// nearest is the ring that a sidecar in that data centre would read from, decided as sidecars do. Without round trips it is not known, unless
-// the key is in that data centre.
-func (in *place) nearest(slot topology.Slot) (topology.RingID, error) {
-	t := in.told.Topology
+// nearestRing returns the ring that a sidecar in data centre from would read from, chosen by the code of the sidecar.
+// Without round trips it is known only if the data centre itself owns the key.
+func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
+	t := in.configuration.Topology
 	if in.from == "" {
 		return topology.NoRing, nil
 	}
@@ -131,7 +131,7 @@ func (in *place) nearest(slot topology.Slot) (topology.RingID, error) {
 		for _, dc := range t.DCs {
 			names = append(names, dc.Name)
 		}
-		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data centre; give one of %s", in.from, in.store.Name,
+		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data centre; use one of %s", in.from, in.store.Name,
 			strings.Join(names, ", "))
 	}
 	known := in.trips[in.from]
@@ -144,7 +144,7 @@ func (in *place) nearest(slot topology.Slot) (topology.RingID, error) {
 	ms := slices.Clone(t.RTT[from])
 	for i, dc := range t.DCs {
 		if d, ok := known[dc.Name]; ok {
-			ms[i] = float64(d) / 1e6 // no answer is negative here, too
+			ms[i] = float64(d) / 1e6 // negative, as in trips, means no answer
 		}
 	}
 	routes := causal.NewRoutes(t, from)
@@ -153,14 +153,15 @@ func (in *place) nearest(slot topology.Slot) (topology.RingID, error) {
 	return ring, nil
 }
 
-func (in *place) unknown() error {
+// unmeasuredReason returns why the round trips from data centre from are unknown.
+func (in *keyView) unmeasuredReason() error {
 	if in.unmeasured != nil {
 		return in.unmeasured
 	}
-	return errors.New("its first coordinator is not in this cluster, or has probed nobody yet; ask in the cluster of its region")
+	return errors.New("its first coordinator is in another cluster, or has not probed yet; run the command in the cluster of its region")
 }
 
-func (in *place) region(dc string) string {
+func (in *keyView) regionOf(dc string) string {
 	for _, d := range in.store.Spec.DataCenters {
 		if d.Name == dc {
 			return d.Region
@@ -169,8 +170,8 @@ func (in *place) region(dc string) string {
 	return "-"
 }
 
-// pods of a shard, and whether they serve; of one that is elsewhere, the name by which it is called.
-func (in *place) pods(dc string, shard uint64) string {
+// podsOf names the pods of a shard and whether they are ready, or the address of a shard in another cluster.
+func (in *keyView) podsOf(dc string, shard uint64) string {
 	var all []string
 	for i := range in.parts {
 		p := &in.parts[i]
@@ -187,7 +188,7 @@ func (in *place) pods(dc string, shard uint64) string {
 	if len(all) > 0 {
 		return strings.Join(all, " ")
 	}
-	if a := in.told.Middlemen[dc]; shard < uint64(len(a)) {
+	if a := in.configuration.Middlemen[dc]; shard < uint64(len(a)) {
 		return "elsewhere: " + a[shard]
 	}
 	return "-"

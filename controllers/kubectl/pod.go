@@ -27,54 +27,56 @@ func (c *cluster) explainPod(cmd *cobra.Command, name string) error {
 	if err := k.Get(cmd.Context(), client.ObjectKey{Name: k.namespace}, ns); err != nil {
 		return fmt.Errorf("read namespace %s: %w", k.namespace, err)
 	}
-	var l leaving
+	var downs scaleDowns
 	if isPart(p) {
-		if l, err = k.leaving(cmd.Context(), k.namespace, p.Labels[plan.LabelInstance]); err != nil {
+		if downs, err = k.scaleDowns(cmd.Context(), k.namespace, p.Labels[plan.LabelInstance]); err != nil {
 			return err
 		}
 	}
-	return writePod(cmd.OutOrStdout(), p, ns, l)
+	return writePod(cmd.OutOrStdout(), p, ns, downs)
 }
 
+// isPart reports whether a pod belongs to a store.
 func isPart(p *corev1.Pod) bool { return p.Labels[plan.LabelManagedBy] == plan.ManagedBy }
 
-// writePod writes whether an app's pod has a sidecar, and which, or why not.
-func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace, l leaving) error {
-	says := explanation(p, namespace)
-	if isPart(p) && l.has(p) {
-		says += "; " + l.says(p)
+// writePod writes which sidecar an app's pod has, or why it has none.
+func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace, downs scaleDowns) error {
+	text := explainPod(p, namespace)
+	if isPart(p) && downs.includes(p) {
+		text += "; " + downs.explain(p)
 	}
-	_, err := fmt.Fprintf(w, "%s/%s: %s\n", p.Namespace, p.Name, says)
+	_, err := fmt.Fprintf(w, "%s/%s: %s\n", p.Namespace, p.Name, text)
 	return err
 }
 
-func explanation(p *corev1.Pod, namespace *corev1.Namespace) string {
+// explainPod describes the sidecar of a pod, or why it has none.
+func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 	if isPart(p) {
-		return fmt.Sprintf("it is a %s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
+		return fmt.Sprintf("%s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
 			p.Labels[plan.LabelDataCenter])
 	}
 	if of, ok := inject.SidecarOf(p); ok {
-		return sidecar(p, of)
+		return explainSidecar(p, of)
 	}
 	if note := p.Annotations[inject.AnnotationNotInjected]; note != "" {
-		return "it has no sidecar: " + note
+		return "no sidecar: " + note
 	}
 	if name := namespace.Labels[inject.LabelInject]; name != "" {
-		return fmt.Sprintf("it has no sidecar: the webhook was not asked, or did not answer, when it was made; restart it if the store's condition InjectionReady is True. "+
-			"Until then it uses the Service %s", name)
+		return fmt.Sprintf("no sidecar: the webhook was not called, or did not answer, when the pod was created. The pod uses the Service %s. "+
+			"To get a sidecar, restart the pod once the store's condition InjectionReady is True", name)
 	}
-	return fmt.Sprintf("it has no sidecar: namespace %s has no label %s=<store>", namespace.Name, inject.LabelInject)
+	return fmt.Sprintf("no sidecar: namespace %s has no label %s=<store>", namespace.Name, inject.LabelInject)
 }
 
-// sidecar says what the sidecar of a pod is of, and what leads to it.
-func sidecar(p *corev1.Pod, of inject.Sidecar) string {
-	text := fmt.Sprintf("it has a sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
+// explainSidecar describes the store of a pod's sidecar, and which names or addresses reach it.
+func explainSidecar(p *corev1.Pod, of inject.Sidecar) string {
+	text := fmt.Sprintf("sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
 		inject.Address, plan.PortRedis)
 	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
-		text += "; these names lead to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
+		text += "; these names resolve to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
 	}
 	if i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == inject.RedirectContainer }); i >= 0 {
-		text += "; these addresses lead to it:"
+		text += "; connections to these addresses are redirected to it:"
 		for _, a := range p.Spec.InitContainers[i].Args {
 			if from, ok := strings.CutPrefix(a, "--from="); ok {
 				text += " " + from
@@ -84,9 +86,9 @@ func sidecar(p *corev1.Pod, of inject.Sidecar) string {
 	for _, s := range p.Status.InitContainerStatuses {
 		switch {
 		case s.Name == inject.Container && (s.Started == nil || !*s.Started):
-			text += "; it has not started yet"
+			text += "; not started yet"
 		case s.Name == inject.RedirectContainer && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing":
-			text += fmt.Sprintf("; its init container %s fails (%s): see its log", s.Name, s.State.Waiting.Reason)
+			text += fmt.Sprintf("; init container %s fails (%s): see its log", s.Name, s.State.Waiting.Reason)
 		}
 	}
 	return text

@@ -12,14 +12,16 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// trips are what the first coordinators of data centres have probed: from, to, time. A negative time is no answer.
-type trips map[string]map[string]time.Duration
+// roundTrips are those that the first coordinators of data centres have probed: from, to, time. A negative time means
+// no answer.
+type roundTrips map[string]map[string]time.Duration
 
-// metricRoundTrip is shown by the first coordinator of each data centre.
+// metricRoundTrip is exported by the first coordinator of each data centre.
 const metricRoundTrip = "causalstore_coordinator_round_trip_seconds"
 
-// roundTrips asks the coordinators. What could not be asked is left out, and the second result says why.
-func (k *connection) roundTrips(ctx context.Context, parts []corev1.Pod) (trips, error) {
+// measureRoundTrips reads the round trips from the metrics of all coordinators. If some do not answer it returns the
+// others' and an error.
+func (k *connection) measureRoundTrips(ctx context.Context, parts []corev1.Pod) (roundTrips, error) {
 	var coordinators []process
 	for _, p := range processesOf(parts, nil) {
 		if p.port == plan.PortHTTP && isCoordinator(parts, p.pod) {
@@ -30,13 +32,13 @@ func (k *connection) roundTrips(ctx context.Context, parts []corev1.Pod) (trips,
 	if err != nil {
 		return nil, err
 	}
-	all := trips{}
+	all := roundTrips{}
 	for _, r := range readings {
 		if r.err != nil {
-			err = fmt.Errorf("ask %s: %w", r.of.pod, r.err)
+			err = fmt.Errorf("read metrics of %s: %w", r.process.pod, r.err)
 			continue
 		}
-		all.add(r.of.dataCenter, r.metrics)
+		all.add(r.process.dataCenter, r.metrics)
 	}
 	return all, err
 }
@@ -50,7 +52,7 @@ func isCoordinator(parts []corev1.Pod, name string) bool {
 	return false
 }
 
-func (t trips) add(from string, f families) {
+func (t roundTrips) add(from string, f families) {
 	for _, m := range f[metricRoundTrip].GetMetric() {
 		for _, l := range m.GetLabel() {
 			if l.GetName() != "to_data_center" {
@@ -69,8 +71,8 @@ func (t trips) add(from string, f families) {
 	}
 }
 
-// write shows them as a table: a row for each data centre that was asked, a column for each of the store.
-func (t trips) write(w io.Writer, dataCenters []string) error {
+// write writes a table with a row for each data centre that answered and a column for each data centre of the store.
+func (t roundTrips) write(w io.Writer, dataCenters []string) error {
 	if len(t) == 0 {
 		return nil
 	}
@@ -81,26 +83,26 @@ func (t trips) write(w io.Writer, dataCenters []string) error {
 		}
 		row := []string{from}
 		for _, to := range dataCenters {
-			row = append(row, t.show(from, to))
+			row = append(row, t.format(from, to))
 		}
 		all.row(row...)
 	}
 	return all.write(w)
 }
 
-func (t trips) show(from, to string) string {
+func (t roundTrips) format(from, to string) string {
 	switch d, ok := t[from][to]; {
 	case !ok:
 		return "-"
 	case d < 0:
 		return "no answer"
 	default:
-		return roughly(d)
+		return formatRounded(d)
 	}
 }
 
-// roughly shows a time with about three digits.
-func roughly(d time.Duration) string {
+// formatRounded renders a time with about three digits.
+func formatRounded(d time.Duration) string {
 	step := time.Microsecond
 	for d >= 1000*step {
 		step *= 10

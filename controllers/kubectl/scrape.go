@@ -19,13 +19,13 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-// process is one process of a pod that shows metrics.
+// process is a process in a pod that exports metrics.
 type process struct {
 	namespace, pod, dataCenter string
 	port                       int
 }
 
-// processesOf lists what shows metrics in the pods of a store and in those with a sidecar of it. A pod that does not run has none.
+// processesOf returns the processes in the running pods of a store and of the apps with a sidecar of it.
 func processesOf(parts, apps []corev1.Pod) (all []process) {
 	for _, p := range parts {
 		if p.Status.Phase != corev1.PodRunning {
@@ -45,10 +45,11 @@ func processesOf(parts, apps []corev1.Pod) (all []process) {
 	return all
 }
 
-// families are the metrics of a process, by name.
+// families are the metrics of a process by name.
 type families map[string]*dto.MetricFamily
 
-// sum adds the values of all series of a metric that keep accepts; nil accepts all. A histogram counts its observations.
+// sum adds the values of all series of a metric for which keep returns true; a nil keep selects all. The value of a
+// histogram is its number of observations.
 func (f families) sum(name string, keep func(label func(string) string) bool) float64 {
 	total := 0.0
 	for _, m := range f[name].GetMetric() {
@@ -67,22 +68,22 @@ func (f families) sum(name string, keep func(label func(string) string) bool) fl
 	return total
 }
 
-// reading is what one process said, or why it did not.
+// reading is the answer of one process, or the error.
 type reading struct {
-	of      process
+	process process
 	at      time.Time
 	metrics families
 	err     error
 }
 
-// Bounds of a reading: of one answer, in time and bytes, and how many are asked at the same time.
+// Bounds of one answer, in time and bytes, and of the number of concurrent requests.
 const (
 	readTimeout = 5 * time.Second
 	maxMetrics  = 4 << 20
 	readAtOnce  = 16
 )
 
-// readAll asks all processes. It fails only if none may be asked at all.
+// readAll reads the metrics of all processes. It fails only if the user lacks the right to.
 func (k *connection) readAll(ctx context.Context, all []process) ([]reading, error) {
 	pods, err := typedv1.NewForConfig(k.config)
 	if err != nil {
@@ -90,27 +91,27 @@ func (k *connection) readAll(ctx context.Context, all []process) ([]reading, err
 	}
 	out := make([]reading, len(all))
 	slots := make(chan struct{}, readAtOnce)
-	var asked sync.WaitGroup
+	var running sync.WaitGroup
 	for i, p := range all {
-		asked.Go(func() {
+		running.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			m, err := read(ctx, pods.Pods(p.namespace), p)
+			m, err := readMetrics(ctx, pods.Pods(p.namespace), p)
 			out[i] = reading{p, time.Now(), m, err}
 		})
 	}
-	asked.Wait()
+	running.Wait()
 	for _, r := range out {
-		if apierrors.IsForbidden(r.err) && r.of.namespace == k.namespace {
-			return nil, fmt.Errorf("read metrics through the API server: %w; ask for a Role in namespace %s with verb get on resource pods/proxy",
+		if apierrors.IsForbidden(r.err) && r.process.namespace == k.namespace {
+			return nil, fmt.Errorf("read metrics through the API server: %w; you need a Role in namespace %s with verb get on resource pods/proxy",
 				r.err, k.namespace)
 		}
 	}
 	return out, nil
 }
 
-// read asks one process through the API server.
-func read(ctx context.Context, pods typedv1.PodInterface, p process) (families, error) {
+// readMetrics reads the metrics of one process through the API server.
+func readMetrics(ctx context.Context, pods typedv1.PodInterface, p process) (families, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	body, err := pods.ProxyGet("http", p.pod, strconv.Itoa(p.port), "metrics", nil).Stream(ctx)
@@ -118,14 +119,14 @@ func read(ctx context.Context, pods typedv1.PodInterface, p process) (families, 
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	return parse(io.LimitReader(body, maxMetrics))
+	return parseMetrics(io.LimitReader(body, maxMetrics))
 }
 
-func parse(text io.Reader) (families, error) {
+func parseMetrics(text io.Reader) (families, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	f, err := parser.TextToMetricFamilies(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the metrics: %w", err)
+		return nil, fmt.Errorf("parse metrics: %w", err)
 	}
 	return f, nil
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestMetricsAreReadThroughTheAPIServersProxy: a server that stands for an API server whose proxy leads to two processes, and has
-// no way to a third.
-func TestMetricsAreReadThroughTheAPIServersProxy(t *testing.T) {
+// TestMetricsAreReadThroughTheProxyOfTheAPIServer uses a fake API server whose proxy reaches two processes and cannot
+// reach a third.
+func TestMetricsAreReadThroughTheProxyOfTheAPIServer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/api/v1/namespaces/shop/pods/http:cc-0:7480/proxy/metrics":
@@ -34,15 +34,15 @@ func TestMetricsAreReadThroughTheAPIServersProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	between := trips{}
-	between.add("a", all[0].metrics)
-	if got := between.show("a", "b") + ", " + between.show("a", "c") + ", " + between.show("b", "a"); got != "80ms, no answer, -" {
+	trips := roundTrips{}
+	trips.add("a", all[0].metrics)
+	if got := trips.format("a", "b") + ", " + trips.format("a", "c") + ", " + trips.format("b", "a"); got != "80ms, no answer, -" {
 		t.Errorf("round trips: %s", got)
 	}
 	if n := all[1].metrics.sum(metricGets, nil); n != 3 {
 		t.Errorf("%v gets", n)
 	}
 	if all[2].err == nil || !strings.Contains(all[2].err.Error(), "no route to host") {
-		t.Errorf("nobody can reach it, and the error is %v", all[2].err)
+		t.Errorf("the error of a process that cannot be reached is %v", all[2].err)
 	}
 }

@@ -23,40 +23,40 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	stores, err := k.stores(cmd.Context(), name)
+	stores, err := k.listStores(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
 	for i := range stores {
-		parts, err := k.parts(cmd.Context(), &stores[i])
+		parts, err := k.partPods(cmd.Context(), &stores[i])
 		if err != nil {
 			return err
 		}
-		leaving, err := k.leaving(cmd.Context(), stores[i].Namespace, stores[i].Name)
+		downs, err := k.scaleDowns(cmd.Context(), stores[i].Namespace, stores[i].Name)
 		if err != nil {
 			return err
 		}
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
-		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, leaving, time.Now()); err != nil {
+		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, downs, time.Now()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeStatus writes how a store is.
-func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, leaving leaving, now time.Time) error {
+// writeStatus writes the state of a store.
+func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, verdict(s))
+	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s))
 	if len(s.Status.Conditions) == 0 {
 		return t.Flush()
 	}
 	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
 		orDash(s.Status.Summary.VisibilityLag), orDash(s.Status.Endpoint))
 	if s.Status.ObservedGeneration != s.Generation {
-		fmt.Fprintf(t, "the operator has not looked at generation %d yet; this is about generation %d\n", s.Generation,
+		fmt.Fprintf(t, "the operator has not processed generation %d yet; this is the state of generation %d\n", s.Generation,
 			s.Status.ObservedGeneration)
 	}
 	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTRES\n")
@@ -65,7 +65,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, leavin
 		if r.DynamicSwitching.Enabled {
 			on = "on"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, milliseconds(r.LagMs), on, strings.Join(members(s, r.Name),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, formatMilliseconds(r.LagMs), on, strings.Join(ringMembers(s, r.Name),
 			" "))
 	}
 	fmt.Fprint(t, "\nDATA CENTRE\tREGION\tCOORDINATORS\tCACHES\tSHARDS\tLAG\tINCOMPLETE\tIMAGES\n")
@@ -78,27 +78,29 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, leavin
 		if d.IncompleteWrites != nil {
 			incomplete = fmt.Sprint(*d.IncompleteWrites)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, count(d.Coordinators), count(d.Caches),
-			count(d.Shards),
-			milliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, formatCount(d.Coordinators), formatCount(d.Caches),
+			formatCount(d.Shards),
+			formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
 	}
-	notReady(t, pods, leaving, now)
-	news(t, s, now)
+	writeUnreadyPods(t, pods, downs, now)
+	writeConditions(t, s, now)
 	return t.Flush()
 }
 
-func verdict(s *v1alpha1.CausalStore) string {
+// describeReady renders condition Ready.
+func describeReady(s *v1alpha1.CausalStore) string {
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case c == nil:
-		return "no operator has seen it; is one running with the region of a data centre of it?"
+		return "no operator has processed it; install an operator whose region is that of one of its data centres"
 	case c.Status == metav1.ConditionTrue:
 		return "ready, " + c.Message
 	}
 	return "NOT READY, " + c.Message
 }
 
-func members(s *v1alpha1.CausalStore, ring string) []string {
+// ringMembers returns the data centres of a ring.
+func ringMembers(s *v1alpha1.CausalStore, ring string) []string {
 	for _, r := range s.Spec.Rings {
 		if r.Name == ring {
 			return r.DataCenters
@@ -107,16 +109,16 @@ func members(s *v1alpha1.CausalStore, ring string) []string {
 	return nil
 }
 
-// count shows ready of desired, and how many are as the spec has them, if not all are.
-func count(c v1alpha1.Count) string {
+// formatCount renders ready of desired pods, and how many are up to date if not all are.
+func formatCount(c v1alpha1.Count) string {
 	text := fmt.Sprintf("%d/%d", c.Ready, c.Desired)
 	if c.Updated < c.Desired {
-		text += fmt.Sprintf(" (%d new)", c.Updated)
+		text += fmt.Sprintf(" (%d updated)", c.Updated)
 	}
 	return text
 }
 
-func milliseconds(ms *int64) string {
+func formatMilliseconds(ms *int64) string {
 	if ms == nil {
 		return "-"
 	}
@@ -130,8 +132,8 @@ func orDash(s string) string {
 	return s
 }
 
-// notReady lists the pods that do not serve, with what Kubernetes says of them.
-func notReady(w io.Writer, pods []corev1.Pod, leaving leaving, now time.Time) {
+// writeUnreadyPods lists the pods that are not ready, with the reason.
+func writeUnreadyPods(w io.Writer, pods []corev1.Pod, downs scaleDowns, now time.Time) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	first := true
 	for i := range pods {
@@ -140,28 +142,28 @@ func notReady(w io.Writer, pods []corev1.Pod, leaving leaving, now time.Time) {
 			continue
 		}
 		if first {
-			fmt.Fprint(w, "\nPOD THAT DOES NOT SERVE\tNODE\tAGE\tWHY\n")
+			fmt.Fprint(w, "\nPOD NOT READY\tNODE\tAGE\tREASON\n")
 			first = false
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
-			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), leaving.why(p))
+			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p))
 	}
 }
 
-// news are the conditions that people should know of.
-func news(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
-	quiet := map[string]metav1.ConditionStatus{
+// writeConditions lists the conditions that are not as in a healthy, idle store.
+func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
+	healthy := map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
 		v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
 		v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
 	}
 	first := true
 	for _, c := range s.Status.Conditions {
-		if quiet[c.Type] == c.Status {
+		if healthy[c.Type] == c.Status {
 			continue
 		}
 		if first {
-			fmt.Fprint(w, "\nCONDITION\tIS\tSINCE\tREASON\tMESSAGE\n")
+			fmt.Fprint(w, "\nCONDITION\tSTATUS\tSINCE\tREASON\tMESSAGE\n")
 			first = false
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)),

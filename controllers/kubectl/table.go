@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// table is lines whose columns stand under each other, also where a line has fewer of them.
+// table is a list of rows with aligned columns. Rows may have fewer cells than others.
 type table [][]string
 
 func (t *table) row(cells ...string) { *t = append(*t, cells) }
@@ -20,7 +20,7 @@ func (t table) write(w io.Writer) error {
 	var b bytes.Buffer
 	tabs := tabwriter.NewWriter(&b, 0, 4, 3, ' ', 0)
 	for _, r := range t {
-		// tabwriter aligns lines with the same number of cells.
+		// tabwriter aligns only rows with the same number of cells.
 		if _, err := io.WriteString(tabs, strings.Join(r, "\t")+strings.Repeat("\t", columns-len(r))+"\n"); err != nil {
 			return err
 		}

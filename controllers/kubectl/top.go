@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
 func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.Duration) error {
 	if interval <= 0 {
-		return fmt.Errorf("--interval %s: give a time greater than 0, such as 5s, or --once", interval)
+		return fmt.Errorf("--interval %s: use a time greater than 0, such as 5s, or --once", interval)
 	}
 	k, err := c.connect()
 	if err != nil {
 		return err
 	}
-	s, err := k.store(cmd.Context(), name)
+	s, err := k.findStore(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
-	all, err := k.processes(cmd.Context(), s)
+	all, err := k.listProcesses(cmd.Context(), s)
 	if err != nil {
 		return err
 	}
@@ -51,25 +51,25 @@ func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.
 	return writeTop(cmd.OutOrStdout(), s, before, readings)
 }
 
-// processes of a store that show metrics.
-func (k *connection) processes(ctx context.Context, s *v1alpha1.CausalStore) ([]process, error) {
-	parts, err := k.parts(ctx, s)
+// listProcesses returns the processes of a store and of its apps' sidecars.
+func (k *connection) listProcesses(ctx context.Context, s *v1alpha1.CausalStore) ([]process, error) {
+	parts, err := k.partPods(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	apps, err := k.apps(ctx, s)
+	apps, err := k.appPods(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	all := processesOf(parts, apps)
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no pod of %s runs in this cluster; see: kubectl causal status %s",
+		return nil, fmt.Errorf("no pod of %s runs in this cluster; run: kubectl causal status %s",
 			client.ObjectKeyFromObject(s), s.Name)
 	}
 	return all, nil
 }
 
-// What is read of the metrics.
+// The metrics that are shown.
 const (
 	metricCommands   = "causalstore_redis_command_duration_seconds"
 	metricPuts       = "causalstore_sidecar_puts_total"
@@ -81,45 +81,45 @@ const (
 	metricVisibility = "causalstore_sidecar_stability_lag_seconds"
 )
 
-// load is what a data centre does: numbers since the start, or a second.
+// load is the work of a data centre: totals since the start, or rates per second.
 type load struct {
 	commands, writes, gets, bound float64
-	reads                         map[string]float64 // by where the answer came from
-	stability, visibility         *time.Duration     // the greatest of its coordinators, of its sidecars
+	reads                         map[string]float64 // by source
+	stability, visibility         *time.Duration     // the greatest of its coordinators; of its sidecars
 	incomplete                    float64
 }
 
 func newLoad() *load { return &load{reads: map[string]float64{}} }
 
-// sources of reads, in the order of the columns.
-var sources = []causal.Source{causal.SourceOwn, causal.SourceCache, causal.SourceLocal, causal.SourceRemote}
+// sources lists the sources of reads in the order of the columns.
+var sources = []session.Source{session.SourceOwn, session.SourceCache, session.SourceLocal, session.SourceRemote}
 
-// count adds what one process has counted between two readings; without an earlier one, since its start.
-func (l *load) count(before *reading, now reading) {
-	grown := func(name string, keep func(func(string) string) bool) float64 {
+// addProcess adds the work of a process between two readings, or since its start if before is nil.
+func (l *load) addProcess(before *reading, now reading) {
+	increase := func(name string, keep func(func(string) string) bool) float64 {
 		n := now.metrics.sum(name, keep)
 		if before == nil {
 			return n
 		}
-		if was := before.metrics.sum(name, keep); was <= n { // else it has started anew
-			n -= was
+		if previous := before.metrics.sum(name, keep); previous <= n { // else the process has restarted
+			n -= previous
 		}
 		return n / now.at.Sub(before.at).Seconds()
 	}
-	l.commands += grown(metricCommands, nil)
-	l.writes += grown(metricPuts, nil)
-	l.gets += grown(metricGets, nil)
-	l.bound += grown(metricBound, nil)
+	l.commands += increase(metricCommands, nil)
+	l.writes += increase(metricPuts, nil)
+	l.gets += increase(metricGets, nil)
+	l.bound += increase(metricBound, nil)
 	for _, s := range sources {
-		l.reads[s.String()] += grown(metricReads, func(label func(string) string) bool { return label("source") == s.String() })
+		l.reads[s.String()] += increase(metricReads, func(label func(string) string) bool { return label("source") == s.String() })
 	}
 	l.incomplete += now.metrics.sum(metricIncomplete, nil)
-	l.stability = later(l.stability, now.metrics, metricStability)
-	l.visibility = later(l.visibility, now.metrics, metricVisibility)
+	l.stability = maxLag(l.stability, now.metrics, metricStability)
+	l.visibility = maxLag(l.visibility, now.metrics, metricVisibility)
 }
 
-// later is the greater of a lag and what a process shows, if it shows one.
-func later(lag *time.Duration, f families, name string) *time.Duration {
+// maxLag returns the greater of a lag and the one that a process exports, if any.
+func maxLag(lag *time.Duration, f families, name string) *time.Duration {
 	for _, m := range f[name].GetMetric() {
 		if d := time.Duration(m.GetGauge().GetValue() * float64(time.Second)); lag == nil || d > *lag {
 			lag = &d
@@ -134,78 +134,78 @@ func (l *load) add(o *load) {
 	for s, n := range o.reads {
 		l.reads[s] += n
 	}
-	l.stability, l.visibility = greater(l.stability, o.stability), greater(l.visibility, o.visibility)
+	l.stability, l.visibility = maxDuration(l.stability, o.stability), maxDuration(l.visibility, o.visibility)
 }
 
-func greater(a, b *time.Duration) *time.Duration {
+func maxDuration(a, b *time.Duration) *time.Duration {
 	if a == nil || b != nil && *b > *a {
 		return b
 	}
 	return a
 }
 
-// columns of a row.
-func (l *load) columns() []string {
+// row returns the columns of the table.
+func (l *load) row() []string {
 	reads := 0.0
 	for _, n := range l.reads {
 		reads += n
 	}
-	row := []string{number(l.commands), number(reads), number(l.writes)}
+	row := []string{formatNumber(l.commands), formatNumber(reads), formatNumber(l.writes)}
 	for _, s := range sources {
-		row = append(row, share(l.reads[s.String()], reads))
+		row = append(row, formatShare(l.reads[s.String()], reads))
 	}
-	return append(row, share(reads-l.reads[causal.SourceRemote.String()], reads), share(l.bound, l.gets),
-		lagText(l.stability), lagText(l.visibility),
-		number(l.incomplete))
+	return append(row, formatShare(reads-l.reads[session.SourceRemote.String()], reads), formatShare(l.bound, l.gets),
+		formatLag(l.stability), formatLag(l.visibility),
+		formatNumber(l.incomplete))
 }
 
-func number(n float64) string {
+func formatNumber(n float64) string {
 	if n < 10 && n != float64(int(n)) {
 		return fmt.Sprintf("%.1f", n)
 	}
 	return fmt.Sprintf("%.0f", n)
 }
 
-func share(part, of float64) string {
+func formatShare(part, of float64) string {
 	if of == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f%%", 100*part/of)
 }
 
-func lagText(d *time.Duration) string {
+func formatLag(d *time.Duration) string {
 	if d == nil {
 		return "-"
 	}
-	return roughly(*d)
+	return formatRounded(*d)
 }
 
-// writeTop shows what the data centres of a store do. Without readings from before it shows totals.
+// writeTop writes the work of a store's data centres: rates between two lists of readings, or totals if before is nil.
 func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error {
-	loads, silent := map[string]*load{}, table{}
+	loads, failed := map[string]*load{}, table{}
 	answers := 0
 	for i, r := range now {
-		var was *reading
+		var previous *reading
 		if before != nil {
-			was = &before[i]
+			previous = &before[i]
 		}
-		if err := firstError(r.err, was); err != nil {
-			silent = append(silent, []string{fmt.Sprintf("%s/%s:%d", r.of.namespace, r.of.pod, r.of.port), err.Error()})
+		if err := readError(r.err, previous); err != nil {
+			failed = append(failed, []string{fmt.Sprintf("%s/%s:%d", r.process.namespace, r.process.pod, r.process.port), err.Error()})
 			continue
 		}
-		if answers++; loads[r.of.dataCenter] == nil {
-			loads[r.of.dataCenter] = newLoad()
+		if answers++; loads[r.process.dataCenter] == nil {
+			loads[r.process.dataCenter] = newLoad()
 		}
-		loads[r.of.dataCenter].count(was, r)
+		loads[r.process.dataCenter].addProcess(previous, r)
 	}
 	if answers == 0 {
-		return fmt.Errorf("none of %d processes of %s has answered; the first: %s", len(now), s.Name, strings.Join(silent[0], ": "))
+		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name, strings.Join(failed[0], ": "))
 	}
 	per := "/S"
 	if before == nil {
 		per = ""
 	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes have answered\n", s.Namespace, s.Name, span(before, now), answers, len(now))
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(before, now), answers, len(now))
 	all := table{{}, {"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE",
 		"IN REGION", "RESTRICTED",
 		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}}
@@ -213,41 +213,42 @@ func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error
 	for _, dc := range s.Spec.DataCenters {
 		l := loads[dc.Name]
 		if l == nil {
-			all.row(dc.Name, absent(dc.Name, now))
+			all.row(dc.Name, missingReason(dc.Name, now))
 			continue
 		}
 		total.add(l)
-		all.row(append([]string{dc.Name}, l.columns()...)...)
+		all.row(append([]string{dc.Name}, l.row()...)...)
 	}
 	if len(loads) > 1 {
-		all.row(append([]string{"all"}, total.columns()...)...)
+		all.row(append([]string{"all"}, total.row()...)...)
 	}
-	if err := all.write(w); err != nil || len(silent) == 0 {
+	if err := all.write(w); err != nil || len(failed) == 0 {
 		return err
 	}
-	slices.SortFunc(silent, slices.Compare)
-	return slices.Insert(silent, 0, nil, []string{"HAS NOT ANSWERED", "WHY"}).write(w)
+	slices.SortFunc(failed, slices.Compare)
+	return slices.Insert(failed, 0, nil, []string{"NO ANSWER FROM", "ERROR"}).write(w)
 }
 
-// absent says why there is nothing of a data centre.
-func absent(dc string, now []reading) string {
-	if slices.ContainsFunc(now, func(r reading) bool { return r.of.dataCenter == dc }) {
+// missingReason returns why there are no numbers of a data centre.
+func missingReason(dc string, now []reading) string {
+	if slices.ContainsFunc(now, func(r reading) bool { return r.process.dataCenter == dc }) {
 		return "no answer"
 	}
 	return "elsewhere"
 }
 
-func firstError(now error, before *reading) error {
+// readError returns the error that keeps a process from being counted.
+func readError(now error, before *reading) error {
 	if now == nil && before != nil && before.err != nil {
-		return errors.New("it has answered the second time only")
+		return errors.New("answered only the second request")
 	}
 	return now
 }
 
-// span is the time that the numbers are about.
-func span(before, now []reading) string {
+// formatPeriod renders the time that the numbers cover.
+func formatPeriod(before, now []reading) string {
 	if before == nil {
-		return "totals since each process has started"
+		return "totals since each process started"
 	}
 	return fmt.Sprintf("over %s", now[0].at.Sub(before[0].at).Round(100*time.Millisecond))
 }

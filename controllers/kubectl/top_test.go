@@ -17,8 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// counted is what a sidecar and a coordinator show after n rounds of the same work.
-func counted(t *testing.T, port int, n float64, lag string) families {
+// processMetrics returns what a sidecar or a coordinator exports after n rounds of the same work.
+func processMetrics(t *testing.T, port int, n float64, lag string) families {
 	t.Helper()
 	text := fmt.Sprintf(`# TYPE causalstore_coordinator_incomplete_writes gauge
 causalstore_coordinator_incomplete_writes{data_center="d",index="0",ring="r"} 7
@@ -48,15 +48,15 @@ causalstore_sidecar_reads_total{source="remote"} %[1]g
 causalstore_sidecar_stability_lag_seconds %[5]s
 `, 10*n, 190*n, n, 160*n, lag)
 	}
-	f, err := parse(strings.NewReader(text))
+	f, err := parseMetrics(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// readings of all processes of a world, with an app's sidecar.
-func readings(t *testing.T, w *world, at time.Time, n float64) []reading {
+// allReadings returns readings of all processes of a fixture and of an app's sidecar.
+func allReadings(t *testing.T, w *fixture, at time.Time, n float64) []reading {
 	t.Helper()
 	app := corev1.Pod{}
 	app.Name, app.Namespace = "web-1", "shop"
@@ -64,12 +64,12 @@ func readings(t *testing.T, w *world, at time.Time, n float64) []reading {
 	app.Status.Phase = corev1.PodRunning
 	var all []reading
 	for i, p := range processesOf(w.parts, []corev1.Pod{app}) {
-		r := reading{of: p, at: at}
+		r := reading{process: p, at: at}
 		switch {
 		case p.pod == "web-1" || p.port != 7480:
-			r.metrics = counted(t, 0, n*float64(i+1), fmt.Sprintf("0.%d", i+1))
+			r.metrics = processMetrics(t, 0, n*float64(i+1), fmt.Sprintf("0.%d", i+1))
 		case isCoordinator(w.parts, p.pod):
-			r.metrics = counted(t, p.port, n, fmt.Sprintf("0.%d", i+1))
+			r.metrics = processMetrics(t, p.port, n, fmt.Sprintf("0.%d", i+1))
 		}
 		all = append(all, r)
 	}
@@ -81,9 +81,9 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCentre(t *testing.T) {
 	for name, change := range map[string]func(before, now []reading) (b, n []reading){
 		"top":      func(before, now []reading) ([]reading, []reading) { return before, now },
 		"top-once": func(_, now []reading) ([]reading, []reading) { return nil, now },
-		"top-silent": func(before, now []reading) ([]reading, []reading) {
+		"top-unreachable": func(before, now []reading) ([]reading, []reading) {
 			for i := range now {
-				if now[i].of.dataCenter == "oregon" {
+				if now[i].process.dataCenter == "oregon" {
 					now[i].metrics, now[i].err = nil, errors.New("dial tcp: no route to host")
 				}
 			}
@@ -92,8 +92,8 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCentre(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			before, now := change(readings(t, w, began, 10), readings(t, w, began.Add(5*time.Second), 15))
+			w := newFixture(t)
+			before, now := change(allReadings(t, w, began, 10), allReadings(t, w, began.Add(5*time.Second), 15))
 			var out bytes.Buffer
 			if err := writeTop(&out, w.store, before, now); err != nil {
 				t.Fatal(err)
@@ -103,44 +103,44 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCentre(t *testing.T) {
 	}
 }
 
-func TestAProcessThatHasRestartedCountsFromItsStart(t *testing.T) {
+func TestTopCountsARestartedProcessFromItsStart(t *testing.T) {
 	at := time.Unix(1000, 0)
-	before, now := reading{at: at, metrics: counted(t, 0, 100, "1")}, reading{at: at.Add(2 * time.Second), metrics: counted(t,
+	before, now := reading{at: at, metrics: processMetrics(t, 0, 100, "1")}, reading{at: at.Add(2 * time.Second), metrics: processMetrics(t,
 		0, 1, "1")}
 	l := newLoad()
-	l.count(&before, now)
+	l.addProcess(&before, now)
 	if l.writes != 5 || l.gets != 95 {
-		t.Errorf("%v writes and %v gets a second; it has done 10 and 190 in 2 s", l.writes, l.gets)
+		t.Errorf("%v writes and %v gets a second, want 10 and 190 in 2 s", l.writes, l.gets)
 	}
 }
 
-func TestTopFailsIfNobodyAnswers(t *testing.T) {
-	w := newWorld(t)
+func TestTopFailsIfNoProcessAnswers(t *testing.T) {
+	w := newFixture(t)
 	var all []reading
 	for _, p := range processesOf(w.parts, nil) {
-		all = append(all, reading{of: p, err: errors.New("address not allowed")})
+		all = append(all, reading{process: p, err: errors.New("address not allowed")})
 	}
 	if err := writeTop(&bytes.Buffer{}, w.store, nil, all); err == nil || !strings.Contains(err.Error(), "address not allowed") {
 		t.Error(err)
 	}
 }
 
-// TestWhatIsReadIsWhatThePartsShow: a metric that nobody shows would count as 0.
-func TestWhatIsReadIsWhatThePartsShow(t *testing.T) {
-	shown := make(chan *prometheus.Desc, 200)
-	metrics.Coordinator(topology.Default(), func() *node.Coordinator { return nil }).Describe(shown)
-	metrics.Sidecar(func() *node.Sidecar { return nil }).Describe(shown)
-	metrics.NewCommands().Describe(shown)
-	close(shown)
+// TestTopReadsOnlyExportedMetrics: a metric that nothing exports would count as 0.
+func TestTopReadsOnlyExportedMetrics(t *testing.T) {
+	exported := make(chan *prometheus.Desc, 200)
+	metrics.Coordinator(topology.Default(), func() *node.Coordinator { return nil }).Describe(exported)
+	metrics.Sidecar(func() *node.Sidecar { return nil }).Describe(exported)
+	metrics.NewCommands().Describe(exported)
+	close(exported)
 	var all strings.Builder
-	for d := range shown {
+	for d := range exported {
 		all.WriteString(d.String())
 	}
 	for _, name := range []string{metricCommands, metricPuts, metricGets, metricBound, metricReads, metricIncomplete,
 		metricStability, metricVisibility,
 		metricRoundTrip} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
-			t.Errorf("no part shows %s", name)
+			t.Errorf("no process exports %s", name)
 		}
 	}
 }

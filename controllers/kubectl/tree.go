@@ -18,61 +18,61 @@ func (c *cluster) topology(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	s, err := k.store(cmd.Context(), name)
+	s, err := k.findStore(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
-	in := picture{store: s}
-	if in.parts, err = k.parts(cmd.Context(), s); err != nil {
+	in := topologyView{store: s}
+	if in.parts, err = k.partPods(cmd.Context(), s); err != nil {
 		return err
 	}
-	if in.zoneOf, err = k.zones(cmd.Context(), s); err != nil {
+	if in.zoneOf, err = k.nodeZones(cmd.Context(), s); err != nil {
 		return err
 	}
-	if in.leaving, err = k.leaving(cmd.Context(), s.Namespace, s.Name); err != nil {
+	if in.scaleDowns, err = k.scaleDowns(cmd.Context(), s.Namespace, s.Name); err != nil {
 		return err
 	}
-	in.trips, in.unmeasured = k.roundTrips(cmd.Context(), in.parts)
+	in.trips, in.unmeasured = k.measureRoundTrips(cmd.Context(), in.parts)
 	return writeTopology(cmd.OutOrStdout(), in)
 }
 
-// picture is what a topology is drawn from.
-type picture struct {
+// topologyView is what writeTopology draws.
+type topologyView struct {
 	store *v1alpha1.CausalStore
 	parts []corev1.Pod
-	// zoneOf is the zone of each node, nil if nodes must not be looked at.
-	zoneOf  map[string]string
-	leaving leaving
-	trips   trips
-	// unmeasured is why round trips are missing.
+	// zoneOf is the zone of each node; nil if the user may not list nodes.
+	zoneOf     map[string]string
+	scaleDowns scaleDowns
+	trips      roundTrips
+	// unmeasured is why some round trips are missing.
 	unmeasured error
 }
 
-// branch is a line of a tree, with columns, and what hangs on it.
-type branch struct {
-	columns []string
-	twigs   []branch
+// treeNode is a line of a tree, with its columns and children.
+type treeNode struct {
+	columns  []string
+	children []treeNode
 }
 
-// draw adds what hangs on a branch to a table; prefix is what stands before its lines.
-func (b branch) draw(to *table, prefix string) {
-	for i, t := range b.twigs {
-		here, below := "├── ", "│   "
-		if i == len(b.twigs)-1 {
-			here, below = "└── ", "    "
+// draw adds the children to a table, each line after prefix.
+func (b treeNode) draw(to *table, prefix string) {
+	for i, t := range b.children {
+		connector, indent := "├── ", "│   "
+		if i == len(b.children)-1 {
+			connector, indent = "└── ", "    "
 		}
-		to.row(append([]string{prefix + here + t.columns[0]}, t.columns[1:]...)...)
-		t.draw(to, prefix+below)
+		to.row(append([]string{prefix + connector + t.columns[0]}, t.columns[1:]...)...)
+		t.draw(to, prefix+indent)
 	}
 }
 
 // writeTopology draws the rings of a store with their data centres, zones and parts.
-func writeTopology(w io.Writer, in picture) error {
+func writeTopology(w io.Writer, in topologyView) error {
 	s := in.store
-	fmt.Fprintf(w, "%s/%s: %s\n", s.Namespace, s.Name, verdict(s))
+	fmt.Fprintf(w, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s))
 	var tree table
 	for i := range s.Spec.Rings {
-		ring := in.ring(&s.Spec.Rings[i])
+		ring := in.ringNode(&s.Spec.Rings[i])
 		tree.row()
 		tree.row(ring.columns...)
 		ring.draw(&tree, "")
@@ -87,31 +87,33 @@ func writeTopology(w io.Writer, in picture) error {
 	if err := in.trips.write(w, dataCenters); err != nil || in.unmeasured == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nnot all round trips are known: %v\n", in.unmeasured)
+	_, err := fmt.Fprintf(w, "\nsome round trips are unknown: %v\n", in.unmeasured)
 	return err
 }
 
-func (in *picture) ring(r *v1alpha1.Ring) branch {
-	b := branch{columns: []string{"ring " + r.Name}}
-	for _, is := range in.store.Status.Rings {
-		if is.Name == r.Name {
-			b.columns = append(b.columns, string(is.Availability))
-			if is.LagMs != nil {
-				b.columns = append(b.columns, milliseconds(is.LagMs)+" behind")
+// ringNode draws a ring.
+func (in *topologyView) ringNode(r *v1alpha1.Ring) treeNode {
+	b := treeNode{columns: []string{"ring " + r.Name}}
+	for _, status := range in.store.Status.Rings {
+		if status.Name == r.Name {
+			b.columns = append(b.columns, string(status.Availability))
+			if status.LagMs != nil {
+				b.columns = append(b.columns, formatMilliseconds(status.LagMs)+" behind")
 			}
 		}
 	}
 	for i := range in.store.Spec.DataCenters {
 		if dc := &in.store.Spec.DataCenters[i]; slices.Contains(r.DataCenters, dc.Name) {
-			b.twigs = append(b.twigs, in.dataCenter(dc))
+			b.children = append(b.children, in.dataCenterNode(dc))
 		}
 	}
 	return b
 }
 
-// dataCenter: one without pods here is run by the operator of another region, or not yet.
-func (in *picture) dataCenter(dc *v1alpha1.DataCenter) branch {
-	b := branch{columns: []string{dc.Name, "region " + dc.Region}}
+// dataCenterNode draws a data centre. One without pods in this cluster belongs to another region, or has not been
+// created yet.
+func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
+	b := treeNode{columns: []string{dc.Name, "region " + dc.Region}}
 	desired := []struct {
 		component string
 		n         int32
@@ -120,47 +122,49 @@ func (in *picture) dataCenter(dc *v1alpha1.DataCenter) branch {
 		{plan.ComponentCoordinator, dc.Coordinators.Replicas, "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
 		{plan.ComponentShard, dc.Shards * max(1, in.store.Spec.Storage.Replicas), "shards"},
 	}
-	here := in.here(dc.Name)
+	here := in.isHere(dc.Name)
 	var counts []string
 	for _, d := range desired {
 		if !here {
 			counts = append(counts, fmt.Sprintf("%d %s", d.n, d.name))
 			continue
 		}
-		counts = append(counts, fmt.Sprintf("%d/%d %s", in.ready(dc.Name, d.component), d.n, d.name))
+		counts = append(counts, fmt.Sprintf("%d/%d %s", in.countReady(dc.Name, d.component), d.n, d.name))
 	}
 	if !here {
 		b.columns = append(b.columns, "elsewhere: "+strings.Join(counts, ", "))
 		return b
 	}
 	b.columns = append(b.columns, strings.Join(counts, ", "))
-	b.twigs = append(in.zones(dc, "front", dc.Zones.Frontend), in.zones(dc, "back", dc.Zones.Backend)...)
+	b.children = append(in.zoneNodes(dc, "front", dc.Zones.Frontend), in.zoneNodes(dc, "back", dc.Zones.Backend)...)
 	return b
 }
 
-func (in *picture) here(dc string) bool {
+// isHere reports whether a data centre is in this cluster.
+func (in *topologyView) isHere(dc string) bool {
 	return slices.ContainsFunc(in.parts, func(p corev1.Pod) bool { return p.Labels[plan.LabelDataCenter] == dc }) ||
 		slices.ContainsFunc(in.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc && d.Here })
 }
 
-func (in *picture) ready(dc, component string) (n int) {
+// countReady counts the ready pods of a component. Coordinators that are being removed do not count.
+func (in *topologyView) countReady(dc, component string) (n int) {
 	for i := range in.parts {
-		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component && plan.Ready(p) && !in.leaving.has(p) {
+		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component && plan.Ready(p) && !in.scaleDowns.includes(p) {
 			n++
 		}
 	}
 	return n
 }
 
-// zones are those of one side of a data centre, with the parts in them. A part that is in none yet, or of which that is not known,
-// comes after them.
-func (in *picture) zones(dc *v1alpha1.DataCenter, side string, names []string) (all []branch) {
-	rest := branch{columns: []string{"in no zone yet (" + side + ")"}}
+// zoneNodes draws the zones of one side of a data centre with their pods. Pods that are in no zone yet, or whose zone
+// is unknown, follow in a node of their own.
+func (in *topologyView) zoneNodes(dc *v1alpha1.DataCenter, side string, names []string) (all []treeNode) {
+	rest := treeNode{columns: []string{"not scheduled yet (" + side + ")"}}
 	if in.zoneOf == nil {
-		rest.columns[0] = fmt.Sprintf("zones %s (%s); you may not list nodes", strings.Join(names, ", "), side)
+		rest.columns[0] = fmt.Sprintf("zones %s (%s); listing nodes is forbidden", strings.Join(names, ", "), side)
 	} else {
 		for _, z := range names {
-			all = append(all, branch{columns: []string{fmt.Sprintf("%s (%s)", z, side)}})
+			all = append(all, treeNode{columns: []string{fmt.Sprintf("%s (%s)", z, side)}})
 		}
 	}
 	parts := slices.Clone(in.parts)
@@ -174,14 +178,15 @@ func (in *picture) zones(dc *v1alpha1.DataCenter, side string, names []string) (
 		if z := slices.Index(names, in.zoneOf[p.Spec.NodeName]); z >= 0 && in.zoneOf != nil {
 			to = &all[z]
 		}
-		to.twigs = append(to.twigs, branch{columns: []string{p.Name, partName(p), in.readiness(p)}})
+		to.children = append(to.children, treeNode{columns: []string{p.Name, partName(p), in.describeReadiness(p)}})
 	}
-	if len(rest.twigs) > 0 {
+	if len(rest.children) > 0 {
 		all = append(all, rest)
 	}
 	return all
 }
 
+// partName names the kind of part that a pod runs.
 func partName(p *corev1.Pod) string {
 	if shard := p.Labels[plan.LabelShard]; shard != "" {
 		return "shard " + shard
@@ -189,12 +194,12 @@ func partName(p *corev1.Pod) string {
 	return p.Labels[plan.LabelComponent]
 }
 
-func (in *picture) readiness(p *corev1.Pod) string {
+func (in *topologyView) describeReadiness(p *corev1.Pod) string {
 	switch {
-	case in.leaving.has(p) && p.DeletionTimestamp == nil:
-		return in.leaving.says(p)
+	case in.scaleDowns.includes(p) && p.DeletionTimestamp == nil:
+		return in.scaleDowns.explain(p)
 	case !plan.Ready(p):
-		return "NOT READY: " + in.leaving.why(p)
+		return "NOT READY: " + in.scaleDowns.unreadyReason(p)
 	}
 	return "ready on " + orDash(p.Spec.NodeName)
 }

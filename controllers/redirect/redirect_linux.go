@@ -1,8 +1,8 @@
-// Package redirect leads connections to some addresses to another one, in the network namespace that it is called in: that of a pod,
-// whose app goes on to connect to a store's Service and gets its sidecar.
+// Package redirect installs nftables DNAT rules that send a pod's connections to a store's Services to its sidecar, so
+// that the app needs no change. It works in the network namespace of the calling process.
 //
-// It is one table of nftables with one rule for each address, on what goes out. Another call replaces it; the end of the network
-// namespace ends it.
+// The rules are in one table, with one rule per address in the output chain. Installing again replaces the table. It is
+// removed with the network namespace.
 package redirect
 
 import (
@@ -15,29 +15,29 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// table is the name of the table.
+// table is the name of the nftables table.
 const table = "causalstore"
 
-// Registers that the rules use.
+// Registers used by the rules.
 const (
 	register1 = 1
 	register2 = 2
 )
 
-// Offsets in the headers of IPv4 and TCP, in bytes.
+// Offsets in the IPv4 and TCP headers, in bytes.
 const (
 	ipv4Destination = 16
 	tcpDestination  = 2
 )
 
-// Set leads TCP connections from one of the addresses to another one. All are IPv4. It needs the right NET_ADMIN.
-func Set(from []netip.AddrPort, to netip.AddrPort) error {
+// Install redirects TCP connections to any of the addresses in from to the address to. All are IPv4. It needs NET_ADMIN.
+func Install(from []netip.AddrPort, to netip.AddrPort) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
 	}
 	ours := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: table}
-	c.AddTable(ours) // what is not there cannot be deleted
+	c.AddTable(ours) // a table that does not exist cannot be deleted
 	c.DelTable(ours)
 	c.AddTable(ours)
 	out := c.AddChain(&nftables.Chain{Name: "output", Table: ours, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput,
@@ -46,13 +46,13 @@ func Set(from []netip.AddrPort, to netip.AddrPort) error {
 		c.AddRule(&nftables.Rule{Table: ours, Chain: out, Exprs: rule(f, to)})
 	}
 	if err := c.Flush(); err != nil {
-		return fmt.Errorf("set rules of nftables: %w; it needs NET_ADMIN, and a kernel with nf_tables and nft_chain_nat: if the node has none, use injection mode LoopbackNames or Explicit",
+		return fmt.Errorf("install nftables rules: %w; this needs NET_ADMIN and a kernel with nf_tables and nft_chain_nat: if the node's kernel lacks them, use injection mode LoopbackNames or Explicit",
 			err)
 	}
 	return nil
 }
 
-// rule is: ip daddr FROM tcp dport FROM dnat to TO.
+// rule returns the expressions of: ip daddr FROM tcp dport FROM dnat to TO.
 func rule(from, to netip.AddrPort) []expr.Any {
 	address, target := from.Addr().As4(), to.Addr().As4()
 	return []expr.Any{

@@ -15,12 +15,12 @@ import (
 	"github.com/causalstore/causalstore/controllers/redirect"
 )
 
-// inside makes the test binary do what a pod does, in a network namespace of its own.
-const inside = "CAUSALSTORE_TEST_INSIDE_NAMESPACE"
+// insideNamespace makes the test binary run the part of the test that is inside a network namespace.
+const insideNamespace = "CAUSALSTORE_TEST_INSIDE_NAMESPACE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(inside) != "" {
-		if err := pod(); err != nil {
+	if os.Getenv(insideNamespace) != "" {
+		if err := runInNamespace(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	service = "10.96.0.10" // beyond the namespace, like the address of a Service
-	other   = "10.96.0.11" // something else that listens on the same port
+	service = "10.96.0.10" // outside of the namespace, like the address of a Service
+	other   = "10.96.0.11" // another server on the same port
 	sidecar = "127.67.83.1"
 )
 
-// pod makes a network, and in it the rule, twice; then it connects.
-func pod() error {
+// runInNamespace sets up a network, installs the rules twice, and connects.
+func runInNamespace() error {
 	for _, args := range []string{"link set lo up", "link add eth0 type veth peer name peer0",
 		"address add 10.1.0.5/24 dev eth0", "link set eth0 up",
 		"route add default via 10.1.0.1", "address add " + other + "/32 dev lo"} {
@@ -45,12 +45,12 @@ func pod() error {
 		}
 	}
 	for _, address := range []string{sidecar + ":6379", other + ":6379", other + ":6380"} {
-		if err := greet(address); err != nil {
+		if err := listen(address); err != nil {
 			return err
 		}
 	}
 	for range 2 {
-		if err := redirect.Set([]netip.AddrPort{netip.MustParseAddrPort(service + ":6379"),
+		if err := redirect.Install([]netip.AddrPort{netip.MustParseAddrPort(service + ":6379"),
 			netip.MustParseAddrPort("10.96.0.12:6379"),
 			netip.MustParseAddrPort(other + ":6380")}, netip.MustParseAddrPort(sidecar+":6379")); err != nil {
 			return err
@@ -58,16 +58,16 @@ func pod() error {
 	}
 	for address, want := range map[string]string{service + ":6379": sidecar + ":6379", "10.96.0.12:6379": sidecar + ":6379",
 		other + ":6379": other + ":6379", other + ":6380": sidecar + ":6379"} {
-		got, err := ask(address)
+		got, err := dial(address)
 		if err != nil || got != want {
-			return fmt.Errorf("at %s is %q (%w), want %s", address, got, err, want)
+			return fmt.Errorf("a connection to %s reaches %q (%w), want %s", address, got, err, want)
 		}
 	}
 	return nil
 }
 
-// greet lets whoever connects to an address know where he is.
-func greet(address string) error {
+// listen serves an address; every client receives that address.
+func listen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -78,14 +78,15 @@ func greet(address string) error {
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(c, address) // who has gone does not ask
+			_, _ = io.WriteString(c, address) // a client that has gone does not read it
 			_ = c.Close()
 		}
 	}()
 	return nil
 }
 
-func ask(address string) (string, error) {
+// dial returns the address that the server at the other end listens on.
+func dial(address string) (string, error) {
 	c, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {
 		return "", err
@@ -95,13 +96,13 @@ func ask(address string) (string, error) {
 	return string(b), err
 }
 
-// TestConnectionsToTheServiceReachTheSidecarAndNoOthersDo runs in network and user namespaces that end with it.
-func TestConnectionsToTheServiceReachTheSidecarAndNoOthersDo(t *testing.T) {
+// TestOnlyConnectionsToTheServicesAreRedirectedToTheSidecar runs in network and user namespaces of its own.
+func TestOnlyConnectionsToTheServicesAreRedirectedToTheSidecar(t *testing.T) {
 	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("there is no ip here; install iproute2")
+		t.Skip("ip is not installed; install iproute2")
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), insideNamespace+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Getuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -111,7 +112,7 @@ func TestConnectionsToTheServiceReachTheSidecarAndNoOthersDo(t *testing.T) {
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no network namespace can be made here: %v", err)
+		t.Skipf("cannot create a network namespace: %v", err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, out.String())

@@ -1,6 +1,7 @@
 //go:build !linux
 
-// Package redirect leads connections to some addresses to another one, where there is nftables: on Linux.
+// Package redirect installs nftables DNAT rules that send a pod's store connections to its sidecar. It works on Linux
+// only.
 package redirect
 
 import (
@@ -8,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// Set fails.
-func Set([]netip.AddrPort, netip.AddrPort) error {
-	return errors.New("connections can be redirected on Linux only")
+// Install fails.
+func Install([]netip.AddrPort, netip.AddrPort) error {
+	return errors.New("redirecting connections is supported on Linux only")
 }

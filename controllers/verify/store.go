@@ -18,34 +18,35 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// everywhere bounds how long a write may take to be in every ring, and keyLife how long the key of a test that was broken off stays.
+// replicationTimeout bounds how long a write may take to be in every ring. keyTTL removes the key of an interrupted
+// check.
 const (
-	everywhere = 30 * time.Second
-	keyLife    = 5 * time.Minute
+	replicationTimeout = 30 * time.Second
+	keyTTL             = 5 * time.Minute
 )
 
-// store writes at the store's Service; hands the session over to each data centre of this cluster, where it must see what it wrote;
-// and waits until the write is in every ring.
-func (i *Installation) store(ctx context.Context) (string, error) {
-	asking, cancel := context.WithTimeout(ctx, askTimeout)
+// checkStore writes through the store's Service, resumes the session in each data centre of this cluster, where it must
+// read its write, and waits until the write is in every ring.
+func (i *Installation) checkStore(ctx context.Context) (string, error) {
+	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	s := &v1alpha1.CausalStore{}
-	err := i.Client.Get(asking, i.Store, s)
+	err := i.Client.Get(requestCtx, i.Store, s)
 	if apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("there is no CausalStore %s; correct the Helm value test.store", i.Store)
+		return "", fmt.Errorf("CausalStore %s does not exist; correct the Helm value test.store", i.Store)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read CausalStore %s: %w", i.Store, err)
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != "True" {
-		says := "no operator has seen it"
+		reason := "no operator has processed it"
 		if c != nil {
-			says = c.Message
+			reason = c.Message
 		}
-		return "", fmt.Errorf("%s is not ready: %s; see: kubectl causal status %s -n %s", i.Store, says, i.Store.Name,
+		return "", fmt.Errorf("%s is not ready: %s; run: kubectl causal status %s -n %s", i.Store, reason, i.Store.Name,
 			i.Store.Namespace)
 	}
-	ctx, cancel = context.WithTimeout(ctx, everywhere+askTimeout)
+	ctx, cancel = context.WithTimeout(ctx, replicationTimeout+requestTimeout)
 	defer cancel()
 	w := i.connect(i.Store.Name)
 	defer w.close()
@@ -63,10 +64,11 @@ func (i *Installation) store(ctx context.Context) (string, error) {
 			read++
 		}
 	}
-	return fmt.Sprintf("%s: a write is read in %d data centres by who has its session's token, and is in every ring", i.Store,
-		read), w.finish(ctx, key)
+	return fmt.Sprintf("%s: a write was read in %d data centres with the token of its session, and is in every ring", i.Store,
+		read), w.waitAndDelete(ctx, key)
 }
 
+// readAt resumes the session in a data centre and reads its write.
 func (i *Installation) readAt(ctx context.Context, dc, token, key, value string) error {
 	r := i.connect(plan.DataCenterName(i.Store.Name, dc))
 	defer r.close()
@@ -76,7 +78,7 @@ func (i *Installation) readAt(ctx context.Context, dc, token, key, value string)
 	got, err := r.conn.Get(ctx, key).Result()
 	switch {
 	case errors.Is(err, redis.Nil) || err == nil && got != value:
-		return fmt.Errorf("at %s: a session that follows the write does not see it: %q; this breaks the promise of the store, please report it", r.address, got)
+		return fmt.Errorf("at %s: a session that resumed the writer's token read %q instead of the write; this violates causal consistency, please report it", r.address, got)
 	case err != nil:
 		return r.wrap("GET", err)
 	}
@@ -86,7 +88,7 @@ func (i *Installation) readAt(ctx context.Context, dc, token, key, value string)
 // session is one connection to a Service of the store.
 type session struct {
 	address   string
-	namespace string // of who connects
+	namespace string // of the client
 	client    *redis.Client
 	conn      *redis.Conn
 }
@@ -94,22 +96,22 @@ type session struct {
 func (i *Installation) connect(service string) *session {
 	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(plan.PortRedis)),
 		namespace: i.Namespace}
-	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: i.Dial, PoolSize: 1, MaxRetries: -1, DialTimeout: askTimeout,
-		ReadTimeout: everywhere + askTimeout, WriteTimeout: askTimeout,
+	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: i.Dial, PoolSize: 1, MaxRetries: -1, DialTimeout: requestTimeout,
+		ReadTimeout: replicationTimeout + requestTimeout, WriteTimeout: requestTimeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 	s.conn = s.client.Conn()
 	return s
 }
 
 func (s *session) close() {
-	_ = s.conn.Close() // nothing is under way
+	_ = s.conn.Close() // no request is in flight
 	_ = s.client.Close()
 }
 
-// wrap says what failed, and what it may be if nobody is reached.
+// wrap adds to an error what failed, and the likely cause if the store could not be reached.
 func (s *session) wrap(what string, err error) error {
-	var unreached net.Error
-	if errors.As(err, &unreached) {
+	var netErr net.Error
+	if errors.As(err, &netErr) {
 		return fmt.Errorf("%s at %s: %w; if NetworkPolicies are enforced, spec.access.namespaces of the store must select namespace %s", what, s.address,
 			err, s.namespace)
 	}
@@ -118,11 +120,11 @@ func (s *session) wrap(what string, err error) error {
 
 // write writes a value, reads it back, and returns the token of its session.
 func (s *session) write(ctx context.Context, key, value string) (token string, err error) {
-	if err := s.conn.Set(ctx, key, value, keyLife).Err(); err != nil {
+	if err := s.conn.Set(ctx, key, value, keyTTL).Err(); err != nil {
 		return "", s.wrap("SET", err)
 	}
 	if got, err := s.conn.Get(ctx, key).Result(); err != nil || got != value {
-		return "", s.wrap("GET of its own write", errors.Join(err, fmt.Errorf("it reads %q", got)))
+		return "", s.wrap("GET of its own write", errors.Join(err, fmt.Errorf("read %q", got)))
 	}
 	token, err = s.conn.Do(ctx, "CAUSAL", "TOKEN").Text()
 	if err != nil {
@@ -131,14 +133,14 @@ func (s *session) write(ctx context.Context, key, value string) (token string, e
 	return token, nil
 }
 
-// finish waits until the write is everywhere, and removes it.
-func (s *session) finish(ctx context.Context, key string) error {
-	n, err := s.conn.Do(ctx, "CAUSAL", "WAIT", "all", everywhere.Milliseconds()).Int()
+// waitAndDelete waits until the write is in every ring, and deletes the key.
+func (s *session) waitAndDelete(ctx context.Context, key string) error {
+	n, err := s.conn.Do(ctx, "CAUSAL", "WAIT", "all", replicationTimeout.Milliseconds()).Int()
 	if err != nil {
 		return s.wrap("CAUSAL WAIT", err)
 	}
 	if n != 1 {
-		return fmt.Errorf("after %s the write is not in every ring; see which is behind: kubectl causal status", everywhere)
+		return fmt.Errorf("the write is not in every ring after %s; run kubectl causal status to see which ring is behind", replicationTimeout)
 	}
 	if err := s.conn.Del(ctx, key).Err(); err != nil {
 		return s.wrap("DEL", err)

@@ -1,7 +1,7 @@
-// Package verify checks an installation from inside of its cluster, by using it: what `helm test` runs.
+// Package verify checks an installation from inside its cluster by using it. `helm test` runs it.
 //
-// Each check is tried until it succeeds or the time is over, since it may be called right after the installation. A failure names
-// the remedy.
+// Each check is retried until it succeeds or the time is up, because it may run right after the installation. A failure
+// names the remedy.
 package verify
 
 import (
@@ -23,86 +23,86 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Installation is what is checked.
+// Installation is the installation to check.
 type Installation struct {
 	Client client.Reader
-	// Namespace and Selector are where the operator's pods are, Replicas how many there should be.
+	// Namespace and Selector select the operator's pods. Replicas is how many there should be.
 	Namespace string
 	Selector  labels.Selector
 	Replicas  int
-	// Lease is what the operator that works holds.
+	// Lease is the name of the leader's lease.
 	Lease string
-	// Webhook is the MutatingWebhookConfiguration; none: sidecars are not injected.
+	// Webhook is the name of the MutatingWebhookConfiguration; if empty, the webhook is not checked.
 	Webhook string
-	// Store to write to and read from; none if it has no name.
+	// Store is the store to write to and read from; if its name is empty, no store is checked.
 	Store types.NamespacedName
-	// Dial connects; nil is as usual.
+	// Dial opens connections; nil uses the default dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// again is how long is waited between two tries of a check.
-const again = 500 * time.Millisecond
+// retryInterval is the time between two attempts of a check.
+const retryInterval = 500 * time.Millisecond
 
-// check returns what is well, or what is not.
+// check is a named check; run returns what it found, or an error that names the remedy.
 type check struct {
 	name string
-	do   func(context.Context) (string, error)
+	run  func(context.Context) (string, error)
 }
 
-// Run does all checks, each until it succeeds or the context ends, and writes how they went.
+// Run runs all checks, each until it succeeds or the context ends, and writes their results.
 func (i *Installation) Run(ctx context.Context, w io.Writer) error {
-	checks := []check{{"CRD", i.crd}, {"operator", i.operator}, {"leader", i.leader()}}
+	checks := []check{{"CRD", i.checkCRD}, {"operator", i.checkOperator}, {"leader", i.newLeaderCheck()}}
 	if i.Webhook != "" {
-		checks = append(checks, check{"webhook", i.webhook})
+		checks = append(checks, check{"webhook", i.checkWebhook})
 	}
 	if i.Store.Name != "" {
-		checks = append(checks, check{"store", i.store})
+		checks = append(checks, check{"store", i.checkStore})
 	}
 	failed := 0
 	for _, c := range checks {
-		says, err := until(ctx, c.do)
+		result, err := retry(ctx, c.run)
 		if err != nil {
 			failed++
 			fmt.Fprintf(w, "FAIL  %s: %v\n", c.name, err)
 			continue
 		}
-		fmt.Fprintf(w, "ok    %s: %s\n", c.name, says)
+		fmt.Fprintf(w, "ok    %s: %s\n", c.name, result)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d checks have failed", failed, len(checks))
+		return fmt.Errorf("%d of %d checks failed", failed, len(checks))
 	}
 	return nil
 }
 
-// until tries a check at least once.
-func until(ctx context.Context, do func(context.Context) (string, error)) (string, error) {
-	says, err := do(context.WithoutCancel(ctx))
+// retry runs a check at least once, and again until it succeeds or ctx ends.
+func retry(ctx context.Context, run func(context.Context) (string, error)) (string, error) {
+	result, err := run(context.WithoutCancel(ctx))
 	for err != nil {
 		select {
 		case <-ctx.Done():
 			return "", err
-		case <-time.After(again):
+		case <-time.After(retryInterval):
 		}
-		says, err = do(context.WithoutCancel(ctx))
+		result, err = run(context.WithoutCancel(ctx))
 	}
-	return says, nil
+	return result, nil
 }
 
-// askTimeout bounds one question.
-const askTimeout = 10 * time.Second
+// requestTimeout bounds one request.
+const requestTimeout = 10 * time.Second
 
-func (i *Installation) crd(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (i *Installation) checkCRD(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var stores v1alpha1.CausalStoreList
 	if err := i.Client.List(ctx, &stores, client.Limit(1)); err != nil {
-		return "", fmt.Errorf("list CausalStores: %w; was the chart installed with crds.install=false? Then: kubectl apply -k config/crd", err)
+		return "", fmt.Errorf("list CausalStores: %w; if the chart was installed with crds.install=false, run: kubectl apply -k config/crd", err)
 	}
-	return "CausalStores are served", nil
+	return "the API server serves CausalStores", nil
 }
 
-func (i *Installation) operator(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (i *Installation) checkOperator(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace),
@@ -116,31 +116,32 @@ func (i *Installation) operator(ctx context.Context) (string, error) {
 		}
 	}
 	if ready < i.Replicas {
-		return "", fmt.Errorf("%d of %d pods are ready; see: kubectl -n %s describe pods -l %s", ready, i.Replicas,
+		return "", fmt.Errorf("%d of %d pods are ready; run: kubectl -n %s describe pods -l %s", ready, i.Replicas,
 			i.Namespace, i.Selector)
 	}
 	return fmt.Sprintf("%d of %d pods are ready", ready, i.Replicas), nil
 }
 
-// leader: the lease is renewed, which is seen from two looks at it. Clocks of nodes may differ.
-func (i *Installation) leader() func(context.Context) (string, error) {
-	var seen *coordinationv1.Lease
+// newLeaderCheck returns a check that the lease is being renewed. It compares two readings of the lease and no clock,
+// because the clocks of nodes may differ.
+func (i *Installation) newLeaderCheck() func(context.Context) (string, error) {
+	var previous *coordinationv1.Lease
 	return func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		lease := &coordinationv1.Lease{}
 		err := i.Client.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: i.Lease}, lease)
 		if apierrors.IsNotFound(err) {
-			return "", fmt.Errorf("no operator has lease %s yet; see the operator's log", i.Lease)
+			return "", fmt.Errorf("lease %s does not exist yet; see the operator's log", i.Lease)
 		}
 		if err != nil {
 			return "", fmt.Errorf("read lease %s: %w", i.Lease, err)
 		}
-		before := seen
-		seen = lease
+		before := previous
+		previous = lease
 		if before == nil || lease.Spec.RenewTime.Equal(before.Spec.RenewTime) || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-			return "", errors.New("nobody renews lease " + i.Lease + "; see the operator's log")
+			return "", errors.New("no operator renews lease " + i.Lease + "; see the operator's log")
 		}
-		return *lease.Spec.HolderIdentity + " works", nil
+		return *lease.Spec.HolderIdentity + " is the leader", nil
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/verify"
 	"github.com/causalstore/causalstore/e2e/apiserver"
-	"github.com/causalstore/causalstore/sidecar/local"
+	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -42,15 +42,15 @@ func TestMain(m *testing.M) {
 
 const lease = "operator.local.causalstore.io"
 
-// stand is an installation whose parts are played, and the names of Services that lead to them.
-type stand struct {
+// testInstallation is an installation whose parts the test plays, and the addresses behind the names of its Services.
+type testInstallation struct {
 	*testing.T
 	client   client.Client
 	services map[string]string
 	in       *verify.Installation
 }
 
-func newStand(t *testing.T) *stand {
+func newTestInstallation(t *testing.T) *testInstallation {
 	t.Helper()
 	config := apiserver.ForTest(t)
 	scheme, err := command.NewScheme()
@@ -61,14 +61,14 @@ func newStand(t *testing.T) *stand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stand{T: t, client: c, services: map[string]string{}}
+	s := &testInstallation{T: t, client: c, services: map[string]string{}}
 	s.in = &verify.Installation{Client: c, Namespace: "system",
 		Selector: labels.SelectorFromSet(labels.Set{"app": "operator"}), Replicas: 1, Lease: lease,
 		Webhook: "injector", Store: types.NamespacedName{Namespace: "shop", Name: "orders"}, Dial: s.dial}
 	return s
 }
 
-func (s *stand) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (s *testInstallation) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	to, ok := s.services[address]
 	if !ok {
 		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
@@ -76,7 +76,7 @@ func (s *stand) dial(ctx context.Context, network, address string) (net.Conn, er
 	return (&net.Dialer{}).DialContext(ctx, network, to)
 }
 
-func (s *stand) make(all ...client.Object) {
+func (s *testInstallation) create(all ...client.Object) {
 	s.Helper()
 	for _, o := range all {
 		if err := s.client.Create(s.Context(), o); err != nil {
@@ -85,8 +85,8 @@ func (s *stand) make(all ...client.Object) {
 	}
 }
 
-// run checks for a moment.
-func (s *stand) run() (string, error) {
+// run runs the checks for a second.
+func (s *testInstallation) run() (string, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 	defer cancel()
 	var out bytes.Buffer
@@ -94,14 +94,14 @@ func (s *stand) run() (string, error) {
 	return out.String(), err
 }
 
-// TestAnInstallationIsVerifiedStepByStep: each check fails with what to do until that has come which it needs.
-func TestAnInstallationIsVerifiedStepByStep(t *testing.T) {
-	s := newStand(t)
-	fails := func(want ...string) {
+// TestEachCheckFailsWithARemedyUntilItsPartIsInstalled installs one part after the other.
+func TestEachCheckFailsWithARemedyUntilItsPartIsInstalled(t *testing.T) {
+	s := newTestInstallation(t)
+	expectFailures := func(want ...string) {
 		t.Helper()
 		out, err := s.run()
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d of 5 checks", len(want))) {
-			t.Errorf("%v; %d should fail\n%s", err, len(want), out)
+			t.Errorf("%v, want %d failures\n%s", err, len(want), out)
 		}
 		for _, w := range want {
 			if !strings.Contains(out, w) {
@@ -109,19 +109,16 @@ func TestAnInstallationIsVerifiedStepByStep(t *testing.T) {
 			}
 		}
 	}
-	fails("crds.install=false", "0 of 1 pods are ready; see: kubectl -n system", "no operator has lease",
+	expectFailures("crds.install=false", "0 of 1 pods are ready; run: kubectl -n system", "does not exist yet; see the operator's log",
 		"read MutatingWebhookConfiguration injector",
 		"read CausalStore shop/orders")
-	if err := apiserver.InstallCRDs(t.Context(), apiserver.ForTest(t), filepath.Join("..", "..", "config", "crd",
-		"bases")); err != nil {
-		t.Fatal(err)
-	}
-	s.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "system"}},
+	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "system"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "operator-1", Namespace: "system",
 		Labels: map[string]string{"app": "operator"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "causalstore"}}}}
-	s.make(pod)
+	s.create(pod)
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if err := s.client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -129,28 +126,28 @@ func TestAnInstallationIsVerifiedStepByStep(t *testing.T) {
 	holder := "operator-1"
 	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: "system"},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
-	s.make(held)
-	s.webhook()
-	fails("nobody renews lease", "has no caBundle yet", "correct the Helm value test.store")
+	s.create(held)
+	s.registerWebhook()
+	expectFailures("no operator renews lease", "has no caBundle yet", "correct the Helm value test.store")
 
-	s.renew(held)
-	s.keep()
-	store := s.store()
-	fails("is not ready: 1 of 2 shards")
+	s.renewLease(held)
+	s.serveWebhook()
+	store := s.createStore()
+	expectFailures("is not ready: 1 of 2 shards")
 	store.Status.Conditions[0].Status = metav1.ConditionTrue
 	if err := s.client.Status().Update(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	fails("spec.access.namespaces of the store must select namespace system")
-	s.deployment()
+	expectFailures("spec.access.namespaces of the store must select namespace system")
+	s.startStore()
 	out, err := s.run()
-	if err != nil || strings.Count(out, "ok    ") != 5 || !strings.Contains(out, "is read in 2 data centres") {
+	if err != nil || strings.Count(out, "ok    ") != 5 || !strings.Contains(out, "was read in 2 data centres") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// renew lets the lease be renewed as by an operator that works.
-func (s *stand) renew(held *coordinationv1.Lease) {
+// renewLease renews the lease until the test ends, as a leader does.
+func (s *testInstallation) renewLease(held *coordinationv1.Lease) {
 	ctx, cancel := context.WithCancel(s.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -171,19 +168,19 @@ func (s *stand) renew(held *coordinationv1.Lease) {
 
 const service = "webhook.system.svc"
 
-// webhook registers a webhook at a Service, where nobody is yet.
-func (s *stand) webhook() {
+// registerWebhook creates a webhook configuration for a Service that has no server yet.
+func (s *testInstallation) registerWebhook() {
 	s.Helper()
 	none, path := admissionv1.SideEffectClassNone, inject.Path
-	s.make(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
+	s.create(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
 		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
 			SideEffects: &none,
 			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "webhook",
 				Namespace: "system", Path: &path}}}}})
 }
 
-// keep runs the webhook, with its certificate.
-func (s *stand) keep() {
+// serveWebhook runs the webhook, with its certificate.
+func (s *testInstallation) serveWebhook() {
 	s.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -192,17 +189,17 @@ func (s *stand) keep() {
 	address := l.Addr().(*net.TCPAddr)
 	_ = l.Close()
 	s.services[service+":443"] = address.String()
-	shown := &inject.Shown{}
+	certificate := &inject.ServingCertificate{}
 	m, err := ctrl.NewManager(apiserver.ForTest(s), ctrl.Options{Scheme: s.client.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: address.Port,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = shown.Certificate }}})})
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificate.Certificate }}})})
 	if err != nil {
 		s.Fatal(err)
 	}
 	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
 		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", Injections: inject.NewInjections()}})
-	if err := m.Add(&inject.Keeper{Shown: shown, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "system",
+	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "system",
 		Secret: "webhook", Host: service,
 		Configuration: "injector", Now: time.Now}); err != nil {
 		s.Fatal(err)
@@ -216,15 +213,15 @@ func (s *stand) keep() {
 			s.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); !shown.Serving(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !certificate.Serving(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal("the webhook does not serve")
 		}
 	}
 }
 
-// store makes a CausalStore that is not ready.
-func (s *stand) store() *v1alpha1.CausalStore {
+// createStore creates a CausalStore that is not ready.
+func (s *testInstallation) createStore() *v1alpha1.CausalStore {
 	s.Helper()
 	store := &v1alpha1.CausalStore{}
 	if err := yaml.UnmarshalStrict([]byte(`
@@ -252,8 +249,8 @@ spec:
 	return store
 }
 
-// deployment runs the store's parts, and leads the names of its Services to its fronts.
-func (s *stand) deployment() {
+// startStore runs the store's parts, and maps the names of its Services to its fronts.
+func (s *testInstallation) startStore() {
 	s.Helper()
 	topo, err := topology.Parse([]byte(`{epoch: 1, dataCenters: [{name: east}, {name: west}],
 rings: [{name: first, dataCenters: [east]}, {name: second, dataCenters: [west]}]}`))

@@ -20,25 +20,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes.
-const maxAnswer = 1 << 20
+// maxResponse bounds a response, in bytes.
+const maxResponse = 1 << 20
 
-// webhook calls the webhook as the API server does: by the name and with the authorities of its configuration. The question is about
-// a pod that is not made.
-func (i *Installation) webhook(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// checkWebhook calls the webhook as the API server does: at the name and with the CAs of its configuration. The review
+// is a dry run, so no pod is created.
+func (i *Installation) checkWebhook(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	c := &registrationv1.MutatingWebhookConfiguration{}
 	if err := i.Client.Get(ctx, client.ObjectKey{Name: i.Webhook}, c); err != nil {
 		return "", fmt.Errorf("read MutatingWebhookConfiguration %s: %w", i.Webhook, err)
 	}
 	if len(c.Webhooks) == 0 || c.Webhooks[0].ClientConfig.Service == nil {
-		return "", fmt.Errorf("MutatingWebhookConfiguration %s calls no Service; install the chart again", i.Webhook)
+		return "", fmt.Errorf("MutatingWebhookConfiguration %s calls no Service; reinstall the chart", i.Webhook)
 	}
 	to := c.Webhooks[0].ClientConfig
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(to.CABundle) {
-		return "", fmt.Errorf("MutatingWebhookConfiguration %s has no caBundle yet; the operator writes it, or with cert-manager its cainjector: see their logs",
+		return "", fmt.Errorf("MutatingWebhookConfiguration %s has no caBundle yet; the operator writes it, or cert-manager's cainjector: see their logs",
 			i.Webhook)
 	}
 	path, port := "/", int32(443)
@@ -49,18 +49,19 @@ func (i *Installation) webhook(ctx context.Context) (string, error) {
 		port = *to.Service.Port
 	}
 	url := fmt.Sprintf("https://%s.%s.svc:%d%s", to.Service.Name, to.Service.Namespace, port, path)
-	if err := i.admit(ctx, url, roots); err != nil {
+	if err := i.callWebhook(ctx, url, roots); err != nil {
 		return "", fmt.Errorf("call %s: %w", url, err)
 	}
 	return url + " answers, and its certificate is trusted", nil
 }
 
-func (i *Installation) admit(ctx context.Context, url string, roots *x509.CertPool) error {
-	question, err := i.question()
+// callWebhook sends a review to the webhook and checks the response.
+func (i *Installation) callWebhook(ctx context.Context, url string, roots *x509.CertPool) error {
+	review, err := i.newReview()
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(question)
+	body, err := json.Marshal(review)
 	if err != nil {
 		return err
 	}
@@ -76,20 +77,21 @@ func (i *Installation) admit(ctx context.Context, url string, roots *x509.CertPo
 		return err
 	}
 	defer func() { _ = a.Body.Close() }()
-	answer := &admissionv1.AdmissionReview{}
-	if err := json.NewDecoder(io.LimitReader(a.Body, maxAnswer)).Decode(answer); err != nil || a.StatusCode != http.StatusOK {
-		return errors.Join(fmt.Errorf("it answers %s", a.Status), err)
+	response := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(io.LimitReader(a.Body, maxResponse)).Decode(response); err != nil || a.StatusCode != http.StatusOK {
+		return errors.Join(fmt.Errorf("the webhook responds %s", a.Status), err)
 	}
 	switch {
-	case answer.Response == nil || answer.Response.UID != question.Request.UID:
-		return errors.New("it answers something else than it was asked")
-	case !answer.Response.Allowed:
-		return fmt.Errorf("it cannot do its work: %s", answer.Response.Result.Message)
+	case response.Response == nil || response.Response.UID != review.Request.UID:
+		return errors.New("the response does not match the request")
+	case !response.Response.Allowed:
+		return fmt.Errorf("the webhook fails: %s", response.Response.Result.Message)
 	}
 	return nil
 }
 
-func (i *Installation) question() (*admissionv1.AdmissionReview, error) {
+// newReview returns the dry run of creating a pod.
+func (i *Installation) newReview() (*admissionv1.AdmissionReview, error) {
 	pod, err := json.Marshal(&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: "verify", Namespace: i.Namespace}})
 	if err != nil {

@@ -1,177 +1,150 @@
-// Package apiserver runs a real kube-apiserver, with its etcd, for tests: what the API server says about a manifest, about
-// server-side apply and about pod security is said by itself.
+// Package apiserver gives the tests of a package one real kube-apiserver with its etcd, started by envtest. Validation rules,
+// server-side apply and pod security are then those of a real cluster.
 //
-// There are no kubelets, controllers or scheduler: nothing happens to an object unless a test does it.
+// No kubelet, controller or scheduler runs: objects change only when a test changes them.
 package apiserver
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// Server is a running API server.
-type Server struct {
-	dir             string
-	host, token     string
-	etcd, apiserver *process
-}
-
-// startTimeout bounds each step of a start; on a busy machine it takes some 10 s in all.
+// startTimeout bounds each step of the start, which takes about 10 s in all on a busy machine.
 const startTimeout = 90 * time.Second
 
-// Start runs an API server until Stop. It keeps nothing. If there are no binaries the error is binaries.ErrNone.
-func Start(ctx context.Context) (*Server, error) {
-	b, err := binaries.Find(ctx, "etcd", "kube-apiserver")
+var shared struct {
+	once   sync.Once
+	server *server
+	err    error
+
+	installing sync.Mutex // envtest does not expect another process to create the same CRD
+}
+
+// ForTest returns a client configuration with all rights for the API server that the tests of a package share. If the binaries are
+// not installed, it skips the test. The package's TestMain must call Main.
+func ForTest(t testing.TB) *rest.Config {
+	t.Helper()
+	return rest.CopyConfig(sharedServer(t).env.Config)
+}
+
+// Kubeconfig writes a kubeconfig for the shared API server and returns its path.
+func Kubeconfig(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, sharedServer(t).env.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// InstallCRDs installs the CRDs of a directory in the shared API server and waits until it serves them.
+func InstallCRDs(t testing.TB, dir string) {
+	t.Helper()
+	config := ForTest(t)
+	shared.installing.Lock()
+	defer shared.installing.Unlock()
+	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true, MaxTime: startTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sharedServer(t testing.TB) *server {
+	t.Helper()
+	shared.once.Do(func() { shared.server, shared.err = start(context.Background()) })
+	if errors.Is(shared.err, binaries.ErrNone) {
+		t.Skip(shared.err)
+	}
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+// Main runs the tests of a package and stops the API server that they started.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop kube-apiserver:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// server is a running API server.
+type server struct {
+	dir string // launchers and logs
+	env *envtest.Environment
+}
+
+// start starts an API server. If the binaries are not installed, the error is binaries.ErrNone.
+func start(ctx context.Context) (*server, error) {
+	programs, err := binaries.Find(ctx, "etcd", "kube-apiserver")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{}
-	if s.dir, err = os.MkdirTemp("", "causalstore-apiserver-"); err == nil {
-		err = s.start(ctx, b)
+	s := &server{env: &envtest.Environment{UseExistingCluster: new(false), ControlPlaneStartTimeout: startTimeout}}
+	if s.dir, err = os.MkdirTemp("", "causalstore-apiserver-"); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start kube-apiserver: %w", err), s.Stop())
+	if err := s.run(programs); err != nil {
+		err = fmt.Errorf("start kube-apiserver: %w\nkube-apiserver: %s\netcd: %s", err, s.logTail("kube-apiserver"), s.logTail("etcd"))
+		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, b binaries.Folder) error {
-	ports, err := freePorts(3)
-	if err != nil {
-		return err
-	}
-	etcd := "http://127.0.0.1:" + ports[0]
-	peer := "http://127.0.0.1:" + ports[1]
-	s.etcd, err = run(b, "etcd", filepath.Join(s.dir, "etcd.log"), "--data-dir", filepath.Join(s.dir, "etcd"),
-		"--listen-client-urls", etcd,
-		"--advertise-client-urls", etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-		"--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "warn")
-	if err != nil {
-		return err
-	}
-	key, tokens, err := s.credentials()
-	if err != nil {
-		return err
-	}
-	s.host = "https://127.0.0.1:" + ports[2]
-	s.apiserver, err = run(b, "kube-apiserver", filepath.Join(s.dir, "apiserver.log"), "--etcd-servers", etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port", ports[2], "--cert-dir", filepath.Join(s.dir, "tls"),
-		"--service-cluster-ip-range=10.0.0.0/16", "--token-auth-file", tokens, "--authorization-mode=RBAC", "--profiling=false",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file", key, "--service-account-signing-key-file", key,
-		"--disable-admission-plugins=ServiceAccount", "--allow-privileged=true")
-	if err != nil {
-		return err
-	}
-	return s.awaitReady(ctx)
-}
-
-// Config is for clients that may do everything.
-func (s *Server) Config() *rest.Config {
-	return &rest.Config{
-		Host: s.host, BearerToken: s.token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(s.dir, "tls", "apiserver.crt")},
-	}
-}
-
-// Stop ends the server, and removes what it kept.
-func (s *Server) Stop() error {
-	s.apiserver.stop()
-	s.etcd.stop()
-	if s.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(s.dir)
-}
-
-// credentials makes a key for service accounts, and a token of a cluster admin.
-func (s *Server) credentials() (keyFile, tokenFile string, err error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return "", "", err
-	}
-	token := make([]byte, 16)
-	if _, err := rand.Read(token); err != nil {
-		return "", "", err
-	}
-	s.token = hex.EncodeToString(token)
-	keyFile, tokenFile = filepath.Join(s.dir, "sa.key"), filepath.Join(s.dir, "tokens.csv")
-	block := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	return keyFile, tokenFile, errors.Join(os.WriteFile(keyFile, block, 0o600),
-		os.WriteFile(tokenFile, []byte(s.token+",admin,admin,system:masters\n"), 0o600))
-}
-
-// awaitReady asks until the server says that it is ready.
-func (s *Server) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for last := errors.New("it was not asked"); ; {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it is not ready: %w (last answer: %w)\n%s", ctx.Err(), last, s.apiserver.tail())
-		case <-s.apiserver.done:
-			return fmt.Errorf("kube-apiserver has ended\n%s", s.apiserver.tail())
-		case <-s.etcd.done:
-			return fmt.Errorf("etcd has ended\n%s", s.etcd.tail())
-		case <-again.C:
-			if last = s.ready(ctx); last == nil {
-				return nil
-			}
-		}
-	}
-}
-
-func (s *Server) ready(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(s.Config()) // anew each time: the certificate comes with the server
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	a, err := client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = a.Body.Close() }()
-	if a.StatusCode != http.StatusOK {
-		return errors.New(a.Status)
-	}
-	return nil
-}
-
-// freePorts returns ports that nobody listens on now. Another process may take one before it is used; then the start fails.
-func freePorts(n int) ([]string, error) {
-	var ports []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+func (s *server) run(programs binaries.Folder) error {
+	etcd, api := &envtest.Etcd{}, s.env.ControlPlane.GetAPIServer()
+	s.env.ControlPlane.Etcd = etcd
+	var logs [2]*os.File
+	for i, p := range []struct {
+		name string
+		path *string
+	}{{"etcd", &etcd.Path}, {"kube-apiserver", &api.Path}} {
+		program, err := programs.Path(p.name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer func() { _ = l.Close() }()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
+		if *p.path, err = writeLauncher(s.dir, p.name, program); err != nil {
+			return err
 		}
-		ports = append(ports, port)
+		if logs[i], err = os.Create(s.log(p.name)); err != nil {
+			return err
+		}
+		defer func() { _ = logs[i].Close() }() // the process has its own descriptor
 	}
-	return ports, nil
+	etcd.Out, etcd.Err, api.Out, api.Err = logs[0], logs[0], logs[1], logs[1]
+	config, err := s.env.Start()
+	if err == nil {
+		config.QPS = -1 // unlimited
+	}
+	return err
+}
+
+func (s *server) stop() error { return errors.Join(s.env.Stop(), os.RemoveAll(s.dir)) }
+
+func (s *server) log(name string) string { return filepath.Join(s.dir, name+".log") }
+
+func (s *server) logTail(name string) []byte {
+	const limit = 3000
+	b, err := os.ReadFile(s.log(name))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(b[max(0, len(b)-limit):])
 }

@@ -1,5 +1,5 @@
-// Package binaries finds, unpacks or builds the programs of a real Kubernetes: tests against an API server use some of them, the
-// test bed all.
+// Package binaries finds, unpacks or builds the programs of a real Kubernetes. Tests against an API server need some of them, the test
+// bed all.
 package binaries
 
 import (
@@ -11,56 +11,56 @@ import (
 	"slices"
 )
 
-// Where programs are looked for, in this order; then comes what FindOrBuild has left in the cache.
+// Places to look for programs, in this order. The last one is what FindOrBuild left in the cache.
 const (
-	// EnvBinaries names a folder with the programs.
+	// EnvBinaries names a directory with the programs.
 	EnvBinaries = "CAUSALSTORE_KUBE_BINARIES"
-	// EnvAssets is what setup-envtest uses; its folder has etcd, kube-apiserver and kubectl.
+	// EnvAssets is the variable of setup-envtest; its directory has etcd, kube-apiserver and kubectl.
 	EnvAssets = "KUBEBUILDER_ASSETS"
-	// EnvCache names the folder of the cache, where programs that were built are kept; else it is ~/.cache/causalstore. It may also
-	// hold kube.tar.xz, with all programs in its folder kube, which is unpacked once.
+	// EnvCache names the directory that keeps built programs (default: ~/.cache/causalstore). It may also contain kube.tar.xz, an
+	// archive with all programs in its directory kube, which is unpacked once.
 	EnvCache = "CAUSALSTORE_CACHE"
 )
 
-// ErrNone says that there are no programs here, and how to get them.
-var ErrNone = errors.New("no Kubernetes binaries here; `make kubernetes` builds them, or name their folder in " + EnvBinaries)
+// ErrNone is returned if no programs are installed.
+var ErrNone = errors.New("no Kubernetes binaries found; build them with `make kubernetes`, or name their directory in " + EnvBinaries)
 
-// kubernetes are the names that hyperkube goes by.
+// kubernetes are the programs that hyperkube contains.
 var kubernetes = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
 
-// The programs of the test bed that are not in hyperkube. Those of CNI are in a folder of their own.
+// others are the programs of the test bed that are not in hyperkube. CNI plugins are in a subdirectory.
 var others = []string{"etcd", "containerd", "containerd-shim-runc-v2", "ctr", "coredns", "helm",
 	"cni/host-local", "cni/bridge", "cni/loopback", "cni/portmap"}
 
-// All are the names of all programs that a cluster needs.
+// All returns the names of the programs that a cluster needs.
 func All() []string { return slices.Concat(kubernetes, others) }
 
-// Folder is a place that has programs.
+// Folder is a directory with programs.
 type Folder struct {
-	// Dir has the programs, and CNI's in its folder cni.
+	// Dir contains the programs, and CNI plugins in its subdirectory cni.
 	Dir string
-	// source says why this folder was chosen.
+	// source says why this directory was chosen.
 	source string
 }
 
-// Path of the program that goes by a name. Where it is hyperkube, it must be called by the name: Command does so.
+// Path returns the path of a program. If that is hyperkube, its first argument must be the program's name, as Command sets it.
 func (f Folder) Path(name string) (string, error) {
 	path := filepath.Join(f.Dir, name)
 	if exists(path) {
 		return path, nil
 	}
-	if hyperkube := filepath.Join(f.Dir, "hyperkube"); exists(hyperkube) && (slices.Contains(kubernetes, name) || f.builtHere(name)) {
+	if hyperkube := filepath.Join(f.Dir, "hyperkube"); exists(hyperkube) && (slices.Contains(kubernetes, name) || f.hyperkubeIsEtcd(name)) {
 		return hyperkube, nil
 	}
-	return "", fmt.Errorf("%s: there is no %s in %s", f.source, name, f.Dir)
+	return "", fmt.Errorf("%s: no %s in %s", f.source, name, f.Dir)
 }
 
-// builtHere: the hyperkube that is built here is etcd as well.
-func (f Folder) builtHere(name string) bool {
+// hyperkubeIsEtcd reports whether hyperkube contains the program etcd: the one that this package builds does.
+func (f Folder) hyperkubeIsEtcd(name string) bool {
 	return name == "etcd" && exists(filepath.Join(f.Dir, built))
 }
 
-// Command calls a program by its name.
+// Command returns a command that calls a program by its name.
 func (f Folder) Command(name string, args ...string) (*exec.Cmd, error) {
 	path, err := f.Path(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f Folder) Command(name string, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// cache is the folder in which programs are kept between runs.
+// cache returns the directory that keeps programs between runs.
 func cache() (string, error) {
 	if dir := os.Getenv(EnvCache); dir != "" {
 		return dir, nil

@@ -2,7 +2,6 @@ package binaries
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +10,7 @@ import (
 	"testing"
 )
 
-// programs makes a folder of programs that print what they are called by.
+// programs creates a directory of programs that print their names.
 func programs(t *testing.T, dir string, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -26,8 +25,8 @@ func programs(t *testing.T, dir string, names ...string) string {
 	return dir
 }
 
-// nothing lets a test begin on a machine that has no programs.
-func nothing(t *testing.T) (cache string) {
+// noPrograms hides the programs of this machine from a test and returns its empty cache.
+func noPrograms(t *testing.T) (cache string) {
 	t.Helper()
 	cache = t.TempDir()
 	t.Setenv(EnvBinaries, "")
@@ -37,8 +36,8 @@ func nothing(t *testing.T) (cache string) {
 	return cache
 }
 
-func TestAFolderThatIsNamedIsUsedAndWhatItLacksIsSaid(t *testing.T) {
-	nothing(t)
+func TestANamedDirectoryIsUsedAndMissingProgramsAreNamed(t *testing.T) {
+	noPrograms(t)
 	dir := programs(t, t.TempDir(), "etcd", "hyperkube", "cni/bridge")
 	t.Setenv(EnvBinaries, dir)
 	f, err := Find(t.Context(), "etcd", "kube-apiserver", "kubelet", "cni/bridge")
@@ -49,20 +48,20 @@ func TestAFolderThatIsNamedIsUsedAndWhatItLacksIsSaid(t *testing.T) {
 		t.Errorf("kubectl is %s (%v), want hyperkube", path, err)
 	}
 	_, err = Find(t.Context(), "etcd", "containerd", "helm")
-	if err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), EnvBinaries+": there is no containerd") || !strings.Contains(err.Error(), "no helm") {
-		t.Errorf("programs that are missing: %v", err)
+	if err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), EnvBinaries+": no containerd") || !strings.Contains(err.Error(), "no helm") {
+		t.Errorf("missing programs: %v", err)
 	}
 }
 
-func TestWithoutProgramsTheErrorSaysHowToGetThem(t *testing.T) {
-	nothing(t)
+func TestTheErrorWithoutProgramsSaysHowToGetThem(t *testing.T) {
+	noPrograms(t)
 	if _, err := Find(t.Context(), "etcd"); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "make kubernetes") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAnArchiveInTheCacheIsUnpackedOnceAndNotIntoTheCache(t *testing.T) {
-	cache := nothing(t)
+func TestAnArchiveInTheCacheIsUnpackedOnceOutsideOfIt(t *testing.T) {
+	cache := noPrograms(t)
 	from := t.TempDir()
 	programs(t, filepath.Join(from, "kube"), "etcd", "kube-apiserver")
 	if said, err := exec.Command("tar", "-cJf", filepath.Join(cache, "kube.tar.xz"), "-C", from, "kube").CombinedOutput(); err != nil {
@@ -78,25 +77,25 @@ func TestAnArchiveInTheCacheIsUnpackedOnceAndNotIntoTheCache(t *testing.T) {
 	}
 	again, err := Find(t.Context(), "etcd")
 	if err != nil || again.Dir != first.Dir || !exists(mark) {
-		t.Errorf("the second time it is %s (%v), the first time it was %s", again.Dir, err, first.Dir)
+		t.Errorf("second call returned %s (%v), first one %s", again.Dir, err, first.Dir)
 	}
 	if kept, err := os.ReadDir(cache); err != nil || len(kept) != 1 {
-		t.Errorf("the cache has %v (%v), want the archive only", kept, err)
+		t.Errorf("the cache contains %v (%v), want only the archive", kept, err)
 	}
 }
 
-func TestWhatWasBuiltIsFoundInTheCacheWhenItIsWhole(t *testing.T) {
-	cache := nothing(t)
+func TestOnlyACompleteBuildIsFoundInTheCache(t *testing.T) {
+	cache := noPrograms(t)
 	dir, err := buildFolder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(dir, cache) {
-		t.Errorf("it is built in %s, not in the cache %s", dir, cache)
+		t.Errorf("programs are built in %s, not in the cache %s", dir, cache)
 	}
 	programs(t, dir, "hyperkube")
 	if _, err := Find(t.Context(), "etcd"); !errors.Is(err, ErrNone) {
-		t.Errorf("half a build was taken (%v)", err)
+		t.Errorf("an incomplete build was used (%v)", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, built), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -117,12 +116,12 @@ func TestAProgramIsCalledByItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"kube-scheduler", "--help"}; !slices.Equal(cmd.Args, want) || cmd.Path != filepath.Join(dir, "hyperkube") {
-		t.Errorf("%s is called with %q", cmd.Path, cmd.Args)
+		t.Errorf("%s is called with arguments %q", cmd.Path, cmd.Args)
 	}
 }
 
-func TestEveryProgramIsBuiltAndHasItsVersionFromAModule(t *testing.T) {
-	made := map[string]bool{"etcd": true} // it is in hyperkube
+func TestEveryProgramIsBuiltFromAModuleThatPinsItsVersion(t *testing.T) {
+	made := map[string]bool{"etcd": true} // part of hyperkube
 	for _, m := range modules {
 		for name := range m.programs {
 			made[name] = true
@@ -132,12 +131,12 @@ func TestEveryProgramIsBuiltAndHasItsVersionFromAModule(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.dir == "kubernetes" && !strings.Contains(string(text), "k8s.io/kubernetes v"+version+"\n") {
-			t.Errorf("Kubernetes is of another version than v%s, which its programs would say", version)
+			t.Errorf("kubernetes/go.mod does not pin version v%s, which the programs report", version)
 		}
 	}
 	for _, name := range All() {
-		if !made[name] && !(slices.Contains(kubernetes, name) && made["hyperkube"]) {
-			t.Error(fmt.Sprint("nothing builds ", name))
+		if !made[name] && (!slices.Contains(kubernetes, name) || !made["hyperkube"]) {
+			t.Errorf("no module builds %s", name)
 		}
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// built is a file that says that a build has come to its end.
+// built is the name of a file that marks a complete build.
 const built = ".built"
 
 const version = "1.36.3" // of Kubernetes, as in kubernetes/go.mod
 
-// module is a folder beside this file, with a go.mod of its own that pins what is built.
+// module is a subdirectory with its own go.mod, which pins the versions of what is built.
 type module struct {
 	dir, tags, ldflags string
-	// programs maps the names of programs to their packages.
+	// programs maps program names to packages.
 	programs map[string]string
 }
 
@@ -50,7 +50,7 @@ func kubernetesVersion() string {
 		component, version, major, minor)
 }
 
-// FindOrBuild is Find, and where there is nothing it builds everything first, which costs about 30 CPU-minutes.
+// FindOrBuild is like Find, but builds all programs if there are none, which takes about 30 CPU-minutes.
 func FindOrBuild(ctx context.Context, progress io.Writer, names ...string) (Folder, error) {
 	f, err := Find(ctx, names...)
 	if !errors.Is(err, ErrNone) {
@@ -62,7 +62,7 @@ func FindOrBuild(ctx context.Context, progress io.Writer, names ...string) (Fold
 	return Find(ctx, names...)
 }
 
-// build builds all programs from their Go modules, and leaves them where Find looks. A build that was interrupted goes on.
+// build builds all programs from their Go modules where Find looks for them. It continues an interrupted build.
 func build(ctx context.Context, progress io.Writer) error {
 	dir, err := buildFolder()
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 	if exists(out) {
 		return nil
 	}
-	began := time.Now()
+	started := time.Now()
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 		return err
 	}
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	fmt.Fprintf(progress, "built %s in %s, %s of a CPU\n", filepath.Base(out), time.Since(began).Round(time.Second), cpu.Round(time.Second))
+	fmt.Fprintf(progress, "built %s in %s (%s of CPU time)\n", filepath.Base(out), time.Since(started).Round(time.Second), cpu.Round(time.Second))
 	return os.Rename(unfinished, out)
 }
 
-// buildFolder has a name that is another when other versions are pinned, or programs have changed.
+// buildFolder returns the directory for programs. Its name depends on the pinned versions and on the sources of the programs.
 func buildFolder() (string, error) {
 	home, err := cache()
 	if err != nil {
@@ -117,7 +117,7 @@ func buildFolder() (string, error) {
 	for _, m := range modules {
 		for _, file := range []string{"go.mod", "main.go"} {
 			b, err := os.ReadFile(filepath.Join(source, m.dir, file))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // not all have a program of ours
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // not every module has its own main.go
 				return "", err
 			}
 			pins.Write(b)
@@ -126,11 +126,11 @@ func buildFolder() (string, error) {
 	return filepath.Join(home, "kubernetes", "built-"+hex.EncodeToString(pins.Sum(nil)[:6])), nil
 }
 
-// sourceFolder is the one of this package, in the checkout that this process runs in.
+// sourceFolder returns the directory of this package in the current checkout.
 func sourceFolder() (string, error) {
 	b, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the module that this is part of: %w; run it in a checkout", err)
+		return "", fmt.Errorf("find the source of this module: %w; run it in a checkout", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(b)), "e2e", "binaries"), nil
 }

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Find returns a folder that has the programs of these names. Where there is none the error is ErrNone. A folder that a variable
-// names and that lacks one is an error: it was meant to be used.
+// Find returns a directory with the named programs. If there is none, the error is ErrNone. If an environment variable names a
+// directory that lacks a program, that is a different error.
 func Find(ctx context.Context, names ...string) (Folder, error) {
 	f, err := folder(ctx)
 	if err != nil {
@@ -52,20 +52,20 @@ func folder(ctx context.Context) (Folder, error) {
 	return Folder{dir, "make kubernetes"}, nil
 }
 
-// Helm finds the helm program: in PATH, or where the others are.
+// Helm returns the path of helm, from PATH or from the directory of the other programs.
 func Helm(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("helm"); err == nil {
 		return path, nil
 	}
 	f, err := Find(ctx, "helm")
 	if err != nil {
-		return "", fmt.Errorf("no helm here; install it, or run `make kubernetes` (%w)", err)
+		return "", fmt.Errorf("helm not found; install it, or run `make kubernetes` (%w)", err)
 	}
 	return f.Path("helm")
 }
 
-// unpack takes the programs out of an archive, once for each version of it; several processes may do so at the same time. They
-// always go to the user's own cache: that of the archive may be another's, or cannot be written.
+// unpack extracts an archive, once for each version of it; several processes may do so at the same time. It always extracts to the
+// user's own cache, because the directory of the archive may belong to somebody else.
 func unpack(ctx context.Context, archive string) (string, error) {
 	info, err := os.Stat(archive)
 	if err != nil {
@@ -88,13 +88,13 @@ func unpack(ctx context.Context, archive string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	tar := exec.CommandContext(ctx, "tar", "-xJf", archive, "-C", scratch)
-	tar.Stderr = &said
+	tar.Stderr = &output
 	if err := tar.Run(); err != nil {
-		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(output.Bytes()))
 	}
-	if err := os.Rename(filepath.Join(scratch, "kube"), dir); err != nil && !exists(dir) { // unless another process was faster
+	if err := os.Rename(filepath.Join(scratch, "kube"), dir); err != nil && !exists(dir) { // another process may have been faster
 		return "", err
 	}
 	return dir, nil

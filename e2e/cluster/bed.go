@@ -12,40 +12,40 @@ import (
 	"slices"
 )
 
-// envDir names another folder for the cluster.
+// envDir names the environment variable with the directory of the cluster.
 const envDir = "CAUSALSTORE_CLUSTER"
 
-// Addresses are inside of the machines' own networks; this machine's is not touched.
+// Addresses exist only in the network namespaces of the machines; the host's network is not touched.
 const (
 	controlPlane = "control-plane"
 	addressCP    = "10.89.0.1"
 	podNetwork   = "10.90.0.0/16"
 	services     = "10.91.0.0/16"
-	addressAPI   = "10.91.0.1" // of the Service kubernetes
+	addressAPI   = "10.91.0.1" // Service kubernetes
 	addressDNS   = "10.91.0.10"
 )
 
-// defaultZones: three data centres, each with a zone for coordinators and caches, and one for shards.
+// defaultZones suit three data centers, each with one zone for coordinators and caches and one for shards.
 var defaultZones = []string{"zone-a", "zone-b", "zone-c", "zone-d", "zone-e", "zone-f"}
 
-// node is a machine with kubelet.
+// node is a machine that runs kubelet.
 type node struct {
 	Index      int // from 1
 	Name, Zone string
 }
 
-func (n node) address() string { return fmt.Sprintf("10.89.0.%d", 10+n.Index) }
-func (n node) pods() string    { return fmt.Sprintf("10.90.%d.0/24", n.Index) }
+func (n node) ip() string      { return fmt.Sprintf("10.89.0.%d", 10+n.Index) }
+func (n node) podCIDR() string { return fmt.Sprintf("10.90.%d.0/24", n.Index) }
 
-// bed is a cluster. What is exported is kept in its folder.
+// bed is a cluster. Its exported fields are stored in its directory.
 type bed struct {
 	dir   string
 	Nodes []node
-	// Binaries is the folder of the programs.
+	// Binaries is the directory of the programs.
 	Binaries string
-	// Port of the API server on this machine.
+	// Port of the API server on the host.
 	Port int
-	// Inotify is what fs.inotify.max_user_instances was before.
+	// Inotify is the value of fs.inotify.max_user_instances to restore.
 	Inotify string
 }
 
@@ -64,12 +64,12 @@ func newBed(dir string, zones []string) *bed {
 	return b
 }
 
-// openBed reads what up has written.
+// openBed reads the cluster that up stored in a directory.
 func openBed(dir string) (*bed, error) {
 	b := &bed{dir: dir}
 	text, err := os.ReadFile(b.file("bed.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no cluster in %s; make one with `make cluster-up`", dir)
+		return nil, fmt.Errorf("no cluster in %s; create one with `make cluster-up`", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func openNode(dir, name string) (*bed, node, error) {
 	}
 	i := slices.IndexFunc(b.Nodes, func(n node) bool { return n.Name == name })
 	if i < 0 {
-		return nil, node{}, fmt.Errorf("there is no node %q; there are node-1 to node-%d", name, len(b.Nodes))
+		return nil, node{}, fmt.Errorf("no node %q; nodes are node-1 to node-%d", name, len(b.Nodes))
 	}
 	return b, b.Nodes[i], nil
 }
@@ -97,18 +97,18 @@ func (b *bed) save() error {
 	return os.WriteFile(b.file("bed.json"), text, 0o644)
 }
 
-// file is a path in the cluster's folder.
+// file returns a path in the cluster's directory.
 func (b *bed) file(parts ...string) string {
 	return filepath.Join(append([]string{b.dir}, parts...)...)
 }
 
-// pki is a path of a key, a certificate or a kubeconfig.
+// pki returns the path of a key, certificate or kubeconfig.
 func (b *bed) pki(name string) string { return b.file("pki", name) }
 
-// kubeconfig is an administrator's, for this machine.
+// kubeconfig returns the path of an administrator's kubeconfig for use on the host.
 func (b *bed) kubeconfig() string { return b.file("kubeconfig") }
 
-// disk is a path on a node's own disk, which is /var/lib there.
+// disk returns the host's path of a file on a node's disk, which the node sees in /var/lib.
 func (b *bed) disk(n node, parts ...string) string {
 	return b.file(append([]string{"nodes", n.Name, "lib"}, parts...)...)
 }

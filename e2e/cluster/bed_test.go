@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// newTestBed is the folder of a cluster that does not run.
+// newTestBed stores a cluster that does not run.
 func newTestBed(t *testing.T) *bed {
 	t.Helper()
 	b := newBed(t.TempDir(), defaultZones)
@@ -29,7 +29,7 @@ func newTestBed(t *testing.T) *bed {
 	return b
 }
 
-func TestAClusterIsFoundInItsFolderAndNowhereElse(t *testing.T) {
+func TestAClusterIsOpenedFromItsDirectoryOnly(t *testing.T) {
 	b := newTestBed(t)
 	again, err := openBed(b.dir)
 	if err != nil {
@@ -39,41 +39,41 @@ func TestAClusterIsFoundInItsFolderAndNowhereElse(t *testing.T) {
 		t.Errorf("(-saved +opened)\n%s", d)
 	}
 	if _, err := openBed(t.TempDir()); err == nil || !strings.Contains(err.Error(), "make cluster-up") {
-		t.Errorf("an empty folder: %v", err)
+		t.Errorf("empty directory: %v", err)
 	}
 	if _, n, err := openNode(b.dir, "node-3"); err != nil || n.Zone != "zone-c" {
 		t.Errorf("node-3 is %+v (%v)", n, err)
 	}
 	if _, _, err := openNode(b.dir, "node-9"); err == nil || !strings.Contains(err.Error(), "node-1 to node-6") {
-		t.Errorf("a node that is not there: %v", err)
+		t.Errorf("unknown node: %v", err)
 	}
 }
 
-func TestClustersInDifferentFoldersHaveNothingInCommon(t *testing.T) {
+func TestClustersInDifferentDirectoriesShareNeitherCgroupsNorPorts(t *testing.T) {
 	one, two := newTestBed(t), newTestBed(t)
-	if one.group() == two.group() {
-		t.Errorf("both have control group %s", one.group())
+	if one.cgroup() == two.cgroup() {
+		t.Errorf("both have cgroup %s", one.cgroup())
 	}
-	first, err := one.listen()
+	first, err := one.listenForClients()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	second, err := two.listen()
+	second, err := two.listenForClients()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if one.Port == two.Port {
-		t.Errorf("both listen at port %d", one.Port)
+		t.Errorf("both listen on port %d", one.Port)
 	}
 	_ = second.Close()
 	again, err := openBed(two.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	third, err := again.listen()
+	third, err := again.listenForClients()
 	if err != nil || again.Port != two.Port {
-		t.Fatalf("it comes back at port %d (%v), clients know %d", again.Port, err, two.Port)
+		t.Fatalf("reopened on port %d (%v), want %d", again.Port, err, two.Port)
 	}
 	_ = third.Close()
 }
@@ -81,22 +81,22 @@ func TestClustersInDifferentFoldersHaveNothingInCommon(t *testing.T) {
 func TestNoTwoNodesShareAnAddress(t *testing.T) {
 	at := map[string]string{addressCP: controlPlane, addressAPI: "API", addressDNS: "DNS"}
 	for _, n := range newBed("", make([]string, 9)).Nodes {
-		for _, address := range []string{n.address(), n.pods()} {
+		for _, address := range []string{n.ip(), n.podCIDR()} {
 			if other := at[address]; other != "" {
-				t.Errorf("%s is %s and %s", address, other, n.Name)
+				t.Errorf("%s belongs to %s and %s", address, other, n.Name)
 			}
 			at[address] = n.Name
 		}
 	}
 }
 
-func TestTheFilesOfANodeCanBeRead(t *testing.T) {
+func TestTheConfigurationFilesOfANodeAreValid(t *testing.T) {
 	b := newTestBed(t)
 	n := b.Nodes[1]
 	if err := os.MkdirAll(b.disk(n), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	files, err := b.files(n)
+	files, err := b.renderFiles(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,40 +105,40 @@ func TestTheFilesOfANodeCanBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]any{addressDNS}, kubelet["clusterDNS"]); d != "" {
-		t.Errorf("kubelet's name servers (-want +got):\n%s", d)
+		t.Errorf("name servers of kubelet (-want +got):\n%s", d)
 	}
 	proxy := map[string]any{}
 	if err := yaml.UnmarshalStrict(files["proxy.yaml"], &proxy); err != nil || proxy["hostnameOverride"] != "node-2" {
-		t.Errorf("kube-proxy believes to be on %v (%v)", proxy["hostnameOverride"], err)
+		t.Errorf("kube-proxy runs as node %v (%v), want node-2", proxy["hostnameOverride"], err)
 	}
 	network := map[string]any{}
-	if err := json.Unmarshal(files["pods.conflist"], &network); err != nil || !strings.Contains(string(files["pods.conflist"]), n.pods()) {
-		t.Errorf("the network of pods is %v (%v)", network, err)
+	if err := json.Unmarshal(files["pods.conflist"], &network); err != nil || !strings.Contains(string(files["pods.conflist"]), n.podCIDR()) {
+		t.Errorf("pod network: %v (%v)", network, err)
 	}
 	if text := string(files["containerd.toml"]); !strings.Contains(text, `"/opt/kubernetes/cni"`) || !strings.Contains(text, pauseImage) {
-		t.Errorf("containerd.toml is\n%s", text)
+		t.Errorf("containerd.toml:\n%s", text)
 	}
 }
 
-func TestAProcessIsKnownByItsNumberAndWhenItBegan(t *testing.T) {
+func TestAProcessIsIdentifiedByItsPIDAndStartTime(t *testing.T) {
 	b := newTestBed(t)
 	self := os.Getpid()
 	_, began := stat(self)
 	for text, want := range map[string]int{
 		fmt.Sprintf("%d %s\n", self, began): self,
-		fmt.Sprintf("%d 1\n", self):         0, // the number is another process's by now
+		fmt.Sprintf("%d 1\n", self):         0, // the PID was reused
 		"nonsense":                          0,
 		"":                                  0,
 	} {
 		if err := os.WriteFile(b.pidFile("node-1"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.pid("node-1"); got != want {
-			t.Errorf("%q: process %d, want %d", text, got, want)
+		if got := b.runningPID("node-1"); got != want {
+			t.Errorf("%q: PID %d, want %d", text, got, want)
 		}
 	}
-	if got := b.pid("node-2"); got != 0 {
-		t.Errorf("a node that was never started is process %d", got)
+	if got := b.runningPID("node-2"); got != 0 {
+		t.Errorf("a node that was never started has PID %d", got)
 	}
 }
 
@@ -152,31 +152,31 @@ const mountsV1 = `30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup c
 37 23 0:33 / /sys/fs/cgroup/systemd rw - cgroup systemd rw,xattr,name=systemd
 `
 
-func TestControlGroupsOfBothVersionsAreToldApart(t *testing.T) {
-	found, err := hierarchiesOf(mountsV1)
+func TestCgroupVersionsAreDistinguished(t *testing.T) {
+	found, err := parseHierarchies(mountsV1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if found["cpuacct"] != "/sys/fs/cgroup/cpu,cpuacct" || found["memory"] != "/sys/fs/cgroup/memory" || found["name=systemd"] != "/sys/fs/cgroup/systemd" {
 		t.Errorf("found %v", found)
 	}
-	_, err = hierarchiesOf("29 23 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
+	_, err = parseHierarchies("29 23 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
 	if err == nil || !strings.Contains(err.Error(), "memory") || !strings.Contains(err.Error(), "KUBECONFIG") {
 		t.Errorf("version 2 only: %v", err)
 	}
 }
 
-func TestGroupsAreRemovedFromTheInside(t *testing.T) {
+func TestCgroupsAreRemovedInnermostFirst(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	if err := os.MkdirAll(filepath.Join(top, "a", "b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what is not there is no error
-		if err := removeGroup(t.Context(), top); err != nil {
+	for range 2 { // a missing cgroup is no error
+		if err := removeCgroup(t.Context(), top); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := os.Stat(top); !os.IsNotExist(err) {
-		t.Errorf("it is there: %v", err)
+		t.Errorf("not removed: %v", err)
 	}
 }

@@ -15,33 +15,33 @@ import (
 	"time"
 )
 
-// groupPrefix is what the names of the control groups begin with that clusters have.
-const groupPrefix = "causalstore-cluster-"
+// cgroupPrefix starts the names of the cgroups of clusters.
+const cgroupPrefix = "causalstore-cluster-"
 
-// group is the control group of the cluster, in every hierarchy. It has a group for each node.
-func (b *bed) group() string {
+// cgroup returns the name of the cluster's cgroup, the same in every hierarchy. It contains a cgroup for each node.
+func (b *bed) cgroup() string {
 	sum := sha256.Sum256([]byte(b.dir))
-	return groupPrefix + hex.EncodeToString(sum[:4])
+	return cgroupPrefix + hex.EncodeToString(sum[:4])
 }
 
-// makeGroups makes the control groups of a node, and the ones above them.
-func (b *bed) makeGroups(n node) error {
-	all, err := hierarchies()
+// createCgroups creates the cgroups of a node and their parents.
+func (b *bed) createCgroups(n node) error {
+	all, err := findHierarchies()
 	if err != nil {
 		return err
 	}
 	for controller, root := range all {
-		group := filepath.Join(root, b.group())
+		group := filepath.Join(root, b.cgroup())
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return err
 		}
-		if controller == "cpuset" { // its groups begin without a CPU
+		if controller == "cpuset" { // new groups have no CPUs
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-				is, err := os.ReadFile(filepath.Join(root, file))
+				value, err := os.ReadFile(filepath.Join(root, file))
 				if err != nil {
 					return err
 				}
-				if err := os.WriteFile(filepath.Join(group, file), is, 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(group, file), value, 0o644); err != nil {
 					return err
 				}
 			}
@@ -56,48 +56,48 @@ func (b *bed) makeGroups(n node) error {
 	return nil
 }
 
-// joinGroups puts this process into the groups of a node.
-func (b *bed) joinGroups(n node) error {
-	all, err := hierarchies()
+// joinCgroups moves this process into the cgroups of a node.
+func (b *bed) joinCgroups(n node) error {
+	all, err := findHierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range all {
-		if err := os.WriteFile(filepath.Join(root, b.group(), n.Name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, b.cgroup(), n.Name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeGroups removes all groups below a name, when the processes in them have ended.
-func removeGroups(ctx context.Context, name string) error {
-	all, err := hierarchies()
+// removeCgroups removes a cgroup and its children from every hierarchy. Their processes must have ended.
+func removeCgroups(ctx context.Context, name string) error {
+	all, err := findHierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range all {
-		if err := removeGroup(ctx, filepath.Join(root, name)); err != nil {
+		if err := removeCgroup(ctx, filepath.Join(root, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// onlyCluster says that no other cluster has control groups on this machine.
-func onlyCluster() (bool, error) {
-	all, err := hierarchies()
+// isOnlyCluster reports whether no cluster has cgroups on this machine.
+func isOnlyCluster() (bool, error) {
+	all, err := findHierarchies()
 	if err != nil {
 		return false, err
 	}
-	others, err := filepath.Glob(filepath.Join(all["pids"], groupPrefix+"*"))
+	others, err := filepath.Glob(filepath.Join(all["pids"], cgroupPrefix+"*"))
 	return len(others) == 0, err
 }
 
-// removeTimeout is how long the kernel may take to see that a group is empty.
+// removeTimeout bounds how long the kernel takes to notice that a cgroup is empty.
 const removeTimeout = 10 * time.Second
 
-func removeGroup(ctx context.Context, dir string) error {
+func removeCgroup(ctx context.Context, dir string) error {
 	var groups []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func removeGroup(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	slices.Reverse(groups) // the inner ones first
+	slices.Reverse(groups) // innermost first
 	for _, g := range groups {
 		err := await(ctx, removeTimeout, func() error {
 			if err := os.Remove(g); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -120,13 +120,13 @@ func removeGroup(ctx context.Context, dir string) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("remove control group: %w", err)
+			return fmt.Errorf("remove cgroup: %w", err)
 		}
 	}
 	return nil
 }
 
-// await tries until there is no error, or the time is over.
+// await calls try until it succeeds or the time limit is reached.
 func await(ctx context.Context, limit time.Duration, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -10,40 +10,51 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/causalstore/causalstore/e2e/binaries"
 	"github.com/causalstore/causalstore/e2e/debian"
-	"github.com/causalstore/causalstore/e2e/oci"
+	"github.com/causalstore/causalstore/e2e/image"
 )
 
-// The images that every cluster has. They are on no registry, so they say localhost.
+// Images that every cluster has. They come from no registry, hence localhost.
 const (
 	pauseImage   = "localhost/pause:1"
 	corednsImage = "localhost/coredns:1"
 )
 
-const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+const pathEnv = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// addImageCommands adds the commands that make archives of images.
+// addImageCommands adds the commands that write image archives.
 func addImageCommands(add func(string, string, cobra.PositionalArgs, func(context.Context, []string) error) *cobra.Command) {
-	add("image-causalstore ARCHIVE NAME", "Make the image of CausalStore from this checkout", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
-		return causalstoreImage(ctx, args[0], args[1])
-	})
-	add("image-redis ARCHIVE NAME", "Make an image of Debian's Redis", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
-		return debian.Write(ctx, args[0], debian.Image{Image: oci.Image{Name: args[1], Entrypoint: []string{"redis-server"}, Env: []string{path}, WorkingDir: "/data"},
+	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...", "Build CausalStore from this checkout and write its image, once for each name", pairs,
+		func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, args) })
+	add("image-redis ARCHIVE NAME", "Write an image with Debian's Redis", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+		return debian.Write(ctx, args[0], debian.Image{Name: args[1],
+			Config:   v1.Config{Entrypoint: []string{"redis-server"}, Env: []string{pathEnv}, WorkingDir: "/data"},
 			Packages: []string{"redis-server", "redis-tools"}, Programs: []string{"/usr/bin/redis-server", "/usr/bin/redis-cli"}})
 	})
-	add("image-app ARCHIVE NAME", "Make an image of an app with a shell and Debian's redis-cli", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
-		return debian.Write(ctx, args[0], debian.Image{Image: oci.Image{Name: args[1], Entrypoint: []string{"/bin/sh"}, Env: []string{path}},
-			Packages: []string{"busybox-static", "redis-tools"}, Programs: []string{"/bin/busybox", "/usr/bin/redis-cli"}, Links: applets()})
-	})
+	add("image-app ARCHIVE NAME", "Write an image of an app with a shell and Debian's redis-cli", cobra.ExactArgs(2),
+		func(ctx context.Context, args []string) error {
+			return debian.Write(ctx, args[0], debian.Image{Name: args[1], Config: v1.Config{Entrypoint: []string{"/bin/sh"}, Env: []string{pathEnv}},
+				Packages: []string{"busybox-static", "redis-tools"}, Programs: []string{"/bin/busybox", "/usr/bin/redis-cli"}, Links: appletLinks()})
+		})
 }
 
-// applets are what busybox goes by.
-func applets() map[string]string {
+// pairs accepts one or more pairs of arguments.
+func pairs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 || len(args)%2 != 0 {
+		return errors.New("give pairs of ARCHIVE and NAME")
+	}
+	return nil
+}
+
+// appletLinks are the commands that busybox provides in an image.
+func appletLinks() map[string]string {
 	links := map[string]string{}
 	for _, name := range []string{"sh", "cat", "date", "echo", "grep", "head", "ls", "nc", "nslookup", "seq", "sleep", "tail", "true", "wc", "wget"} {
 		links["/bin/"+name] = "busybox"
@@ -51,9 +62,9 @@ func applets() map[string]string {
 	return links
 }
 
-// causalstoreImage makes what the Dockerfile makes.
-func causalstoreImage(ctx context.Context, archive, name string) error {
-	dir, err := os.MkdirTemp(filepath.Dir(archive), ".image-")
+// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name.
+func writeCausalStoreImages(ctx context.Context, pairs []string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(pairs[0]), ".image-")
 	if err != nil {
 		return err
 	}
@@ -63,24 +74,31 @@ func causalstoreImage(ctx context.Context, archive, name string) error {
 		return err
 	}
 	const user = 65532
-	image := oci.Image{Name: name, Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: fmt.Sprintf("%[1]d:%[1]d", user), WorkingDir: "/data", Env: []string{path},
+	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: fmt.Sprintf("%[1]d:%[1]d", user), WorkingDir: "/data", Env: []string{pathEnv},
 		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0"}}
-	return oci.Write(archive, image, func(l *oci.Layer) error {
-		return errors.Join(l.Dir("data", 0o700, user), l.Dir("tmp", 0o1777, user), l.File("licenses/LICENSE", "LICENSE", 0o644), l.File("causalstore", program, 0o755))
-	})
+	for pair := range slices.Chunk(pairs, 2) {
+		err := image.Write(pair[0], pair[1], config, func(l *image.Layer) error {
+			return errors.Join(l.Dir("data", 0o700, user), l.Dir("tmp", 0o1777, user), l.File("licenses/LICENSE", "LICENSE", 0o644),
+				l.File("causalstore", program, 0o755))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // goBuild builds a package of this checkout.
 func goBuild(ctx context.Context, out, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", pkg, err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, output)
 	}
 	return nil
 }
 
-// baseImages makes the archives of what every cluster has, once.
+// baseImages writes the archives of the images that every cluster has, unless they exist, and returns their paths.
 func (b *bed) baseImages(ctx context.Context) ([]string, error) {
 	pause, coredns := b.file("images", "pause.tar"), b.file("images", "coredns.tar")
 	if err := os.MkdirAll(b.file("images"), 0o755); err != nil {
@@ -97,13 +115,13 @@ func (b *bed) baseImages(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := func(archive, name, program, to string) error {
-		return oci.Write(archive, oci.Image{Name: name, Entrypoint: []string{to}, Env: []string{path}}, func(l *oci.Layer) error { return l.File(to, program, 0o755) })
+	write := func(archive, name, program, to string) error {
+		return image.Write(archive, name, v1.Config{Entrypoint: []string{to}, Env: []string{pathEnv}}, func(l *image.Layer) error { return l.File(to, program, 0o755) })
 	}
-	return []string{pause, coredns}, errors.Join(one(pause, pauseImage, program, "/pause"), one(coredns, corednsImage, server, "/coredns"))
+	return []string{pause, coredns}, errors.Join(write(pause, pauseImage, program, "/pause"), write(coredns, corednsImage, server, "/coredns"))
 }
 
-// loadImages gives archives to all nodes at once.
+// loadImages imports archives on all nodes in parallel.
 func (b *bed) loadImages(ctx context.Context, archives []string) error {
 	results := make(chan error)
 	for _, n := range b.Nodes {
@@ -117,9 +135,9 @@ func (b *bed) loadImages(ctx context.Context, archives []string) error {
 }
 
 func (b *bed) loadNode(ctx context.Context, n node, archives []string) error {
-	pid := b.pid(n.Name)
+	pid := b.runningPID(n.Name)
 	if pid == 0 {
-		return fmt.Errorf("%s does not run; `cluster up` starts it", n.Name)
+		return fmt.Errorf("%s is not running; start it with `cluster up`", n.Name)
 	}
 	ctr, err := binaries.Folder{Dir: b.Binaries}.Path("ctr")
 	if err != nil {
@@ -132,11 +150,11 @@ func (b *bed) loadNode(ctx context.Context, n node, archives []string) error {
 	}
 	for _, archive := range archives {
 		if err := run(ctx, ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", archive); err != nil {
-			return fmt.Errorf("give %s to %s: %w", archive, n.Name, err)
+			return fmt.Errorf("import %s on %s: %w", archive, n.Name, err)
 		}
 	}
 	return nil
 }
 
-// startTimeout bounds every wait for something to start. Busy machines take long.
+// startTimeout bounds every wait for something to start, on a busy machine too.
 const startTimeout = 3 * time.Minute

@@ -13,42 +13,42 @@ import (
 	"time"
 )
 
-// envJoined says that this process is in its control groups, and that they are the root of what it sees.
+// envJoined is set when this process has joined its cgroups and its cgroup namespace is rooted there.
 const envJoined = "CAUSALSTORE_CLUSTER_JOINED"
 
-// beMachine is what the first process of a machine does. It never returns without an error.
-func beMachine(dir, name string) error {
+// runMachine is the first process of a machine. It returns only with an error.
+func runMachine(dir, name string) error {
 	b, err := openBed(dir)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	if name == controlPlane {
-		return b.beControlPlane(ctx)
+		return b.runControlPlane(ctx)
 	}
 	_, n, err := openNode(dir, name)
 	if err != nil {
 		return err
 	}
 	if os.Getenv(envJoined) == "" {
-		return b.joinAndStartAgain(n)
+		return b.joinAndReexec(n)
 	}
-	return b.beNode(ctx, n)
+	return b.runNode(ctx, n)
 }
 
-// joinAndStartAgain: the namespace of control groups has its root where the process is that makes it, and it is one thread that
-// does, the main one. The same program is then started in its place.
-func (b *bed) joinAndStartAgain(n node) error {
-	if err := b.joinGroups(n); err != nil {
-		return fmt.Errorf("join control groups: %w", err)
+// joinAndReexec joins the node's cgroups and creates a cgroup namespace that is rooted there. Only the calling thread enters it, so
+// the program is then executed again.
+func (b *bed) joinAndReexec(n node) error {
+	if err := b.joinCgroups(n); err != nil {
+		return fmt.Errorf("join cgroups: %w", err)
 	}
 	if err := syscall.Unshare(syscall.CLONE_NEWCGROUP); err != nil {
-		return fmt.Errorf("unshare control groups: %w", err)
+		return fmt.Errorf("unshare the cgroup namespace: %w", err)
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), envJoined+"=1"))
 }
 
-// mounts collects what goes wrong, so that a list of mounts reads as one.
+// mounts collects the errors of a list of mounts.
 type mounts struct{ errs []error }
 
 func (m *mounts) mount(source, target, kind string, flags uintptr, options string) {
@@ -63,13 +63,13 @@ func (m *mounts) bind(source, target string) { m.mount(source, target, "", sysca
 
 func (m *mounts) err() error { return errors.Join(m.errs...) }
 
-// private: no mount of this machine is seen on the one below, nor the other way round.
+// private stops mounts from propagating between this machine and the host.
 func (m *mounts) private() {
 	m.mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	m.mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 }
 
-// mountNode gives a node a disk of its own, at the usual places.
+// mountNode mounts a node's own disk at the usual places.
 func (b *bed) mountNode(n node) error {
 	m := &mounts{}
 	m.private()
@@ -87,10 +87,10 @@ func (b *bed) mountNode(n node) error {
 	if err := m.err(); err != nil {
 		return err
 	}
-	return errors.Join(b.mountGroups(), b.showSysctls(n), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""))
+	return errors.Join(b.mountCgroups(), b.maskSysctls(n), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""))
 }
 
-func (b *bed) mountGroups() error {
+func (b *bed) mountCgroups() error {
 	m := &mounts{}
 	const root = "/sys/fs/cgroup"
 	m.mount("tmpfs", root, "tmpfs", 0, "mode=755,size=1m")
@@ -105,8 +105,8 @@ func (b *bed) mountGroups() error {
 	return m.err()
 }
 
-// showSysctls: kubelet sets some that are the whole machine's. It is shown files that have the values already.
-func (b *bed) showSysctls(n node) error {
+// maskSysctls mounts files over host-wide sysctls that kubelet would set, with the values that it wants to find.
+func (b *bed) maskSysctls(n node) error {
 	m := &mounts{}
 	dir := b.file("nodes", n.Name, "sysctl")
 	m.dir(dir)
@@ -119,26 +119,26 @@ func (b *bed) showSysctls(n node) error {
 	return m.err()
 }
 
-// network gives a node its address, and the ways to the pods of the others.
-func (b *bed) network(ctx context.Context, n node) error {
+// configureNetwork sets a node's address and its routes to the pods of other nodes.
+func (b *bed) configureNetwork(ctx context.Context, n node) error {
 	err := await(ctx, 30*time.Second, func() error {
 		_, err := os.Stat("/sys/class/net/eth0")
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for being plugged in: %w", err)
+		return fmt.Errorf("wait for the network interface: %w", err)
 	}
-	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.address() + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"},
+	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.ip() + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"},
 		{"route", "add", "default", "via", addressCP}}
 	for _, other := range b.Nodes {
 		if other.Index != n.Index {
-			commands = append(commands, []string{"route", "add", other.pods(), "via", other.address()})
+			commands = append(commands, []string{"route", "add", other.podCIDR(), "via", other.ip()})
 		}
 	}
-	return errors.Join(ip(ctx, commands), forward())
+	return errors.Join(runIP(ctx, commands), enableForwarding())
 }
 
-func ip(ctx context.Context, commands [][]string) error {
+func runIP(ctx context.Context, commands [][]string) error {
 	for _, args := range commands {
 		if err := run(ctx, "ip", args...); err != nil {
 			return err
@@ -147,7 +147,7 @@ func ip(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// forward lets this machine pass on packets that are not for it.
-func forward() error {
+// enableForwarding makes this machine forward packets.
+func enableForwarding() error {
 	return errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
 }

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command cluster makes a real Kubernetes of several nodes on one Linux machine, for end-to-end tests. Each node is a machine of
-// its own as far as Linux goes: its own network, mounts, processes, host name and control groups, with containerd, kubelet and
-// kube-proxy in it. The control plane is one more. Nothing is installed but a few Debian packages, and `cluster down` leaves
-// nothing behind: all that runs is in namespaces that end with their first process, and all files are in one folder.
+// Command cluster runs a real Kubernetes of several nodes on one Linux machine, for end-to-end tests. Each node has its own network,
+// mounts, processes, host name and cgroups, in which containerd, kubelet and kube-proxy run. The control plane is one more such
+// machine. Only a few Debian packages are installed, and `cluster down` leaves nothing else behind: all processes are in namespaces
+// that end with their first process, and all files are in one directory.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// The main goroutine stays with the first thread: where another one calls exec, the process has no namespaces for a moment, and
-// whoever looks for its network by its number finds none.
+// The main goroutine stays on the first thread. If another thread called exec, the process would have no namespaces for a moment,
+// and nobody could enter its network by its PID.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -35,7 +35,7 @@ func main() {
 
 func command() *cobra.Command {
 	root := &cobra.Command{Use: "cluster", Short: "A real Kubernetes of several nodes on this machine", SilenceUsage: true, SilenceErrors: true}
-	dir := root.PersistentFlags().String("dir", defaultDir(), "folder of the cluster; default: "+envDir)
+	dir := root.PersistentFlags().String("dir", defaultDir(), "directory of the cluster; default: "+envDir)
 	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
 		*dir, err = filepath.Abs(*dir)
 		return err
@@ -46,42 +46,42 @@ func command() *cobra.Command {
 		root.AddCommand(c)
 		return c
 	}
-	up := add("up", "Make the cluster, or bring back what of it does not run", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	up := add("up", "Start the cluster, or those of its machines that are not running", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		return up(ctx, newBed(*dir, zones))
 	})
-	up.Flags().StringSliceVar(&zones, "zones", defaultZones, "zones of the nodes; one node for each entry")
-	add("down", "End the cluster and remove all of it", cobra.NoArgs, func(ctx context.Context, _ []string) error { return down(ctx, *dir) })
-	add("kubeconfig", "Print the path of a kubeconfig for the cluster", cobra.NoArgs, func(context.Context, []string) error {
+	up.Flags().StringSliceVar(&zones, "zones", defaultZones, "zones of the nodes, one node for each entry")
+	add("down", "Stop the cluster and remove all of it", cobra.NoArgs, func(ctx context.Context, _ []string) error { return down(ctx, *dir) })
+	add("kubeconfig", "Print the path of the cluster's kubeconfig", cobra.NoArgs, func(context.Context, []string) error {
 		b, err := openBed(*dir)
 		if err == nil {
 			fmt.Println(b.kubeconfig())
 		}
 		return err
 	})
-	add("load-image ARCHIVE...", "Give OCI archives to all nodes", cobra.MinimumNArgs(1), func(ctx context.Context, archives []string) error {
+	add("load-image ARCHIVE...", "Import image archives on all nodes", cobra.MinimumNArgs(1), func(ctx context.Context, archives []string) error {
 		b, err := openBed(*dir)
 		if err != nil {
 			return err
 		}
 		return b.loadImages(ctx, archives)
 	})
-	add("stop-node NODE", "End a node as a power cut does", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+	add("stop-node NODE", "Kill a node, as a power cut would", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
 		b, n, err := openNode(*dir, args[0])
 		if err != nil {
 			return err
 		}
 		return b.stopMachine(ctx, n.Name)
 	})
-	add("start-node NODE", "Start a node that was stopped", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+	add("start-node NODE", "Start a stopped node", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
 		b, n, err := openNode(*dir, args[0])
 		if err != nil {
 			return err
 		}
 		return b.startNode(ctx, n)
 	})
-	add("check", "Say whether there can be a cluster on this machine, after installing what is missing", cobra.NoArgs,
+	add("check", "Install missing packages and check whether this machine can run a cluster", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return check(ctx) })
-	add("build", "Find the programs of Kubernetes, or build them from their Go modules", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	add("build", "Find the programs of Kubernetes or build them from their Go modules", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		folder, err := binaries.FindOrBuild(ctx, os.Stdout, binaries.All()...)
 		if err == nil {
 			fmt.Println("the programs of Kubernetes are in", folder.Dir)
@@ -89,8 +89,8 @@ func command() *cobra.Command {
 		return err
 	})
 	addImageCommands(add)
-	machine := add("machine NAME", "Be the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {
-		return beMachine(*dir, args[0])
+	machine := add("machine NAME", "Run the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {
+		return runMachine(*dir, args[0])
 	})
 	machine.Hidden = true
 	return root

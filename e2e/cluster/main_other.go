@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command cluster makes a real Kubernetes of several nodes on one Linux machine.
+// Command cluster runs a real Kubernetes of several nodes on one Linux machine.
 package main
 
 import (
@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "cluster: nodes are made of Linux namespaces; run it on Linux, or set KUBECONFIG to use a cluster that there is")
+	fmt.Fprintln(os.Stderr, "cluster: nodes are Linux namespaces; run it on Linux, or set KUBECONFIG to use an existing cluster")
 	os.Exit(1)
 }

@@ -28,7 +28,7 @@ type authority struct {
 
 const validity = 365 * 24 * time.Hour
 
-// makeCertificates makes all keys, certificates and kubeconfigs, once. port is where the API server is reached on this machine.
+// makeCertificates writes all keys, certificates and kubeconfigs unless they exist. The API server has the given port on the host.
 func (b *bed) makeCertificates(port int) error {
 	if _, err := os.Stat(b.kubeconfig()); err == nil {
 		return nil
@@ -59,18 +59,18 @@ func (b *bed) makeCertificates(port int) error {
 	for _, n := range b.Nodes {
 		users = append(users, struct{ file, server, name, group string }{b.pki(n.Name + ".kubeconfig"), inside, "system:node:" + n.Name, "system:nodes"})
 	}
-	// The last one says that all are there.
+	// Written last: its presence marks a complete set.
 	users = append(users, struct{ file, server, name, group string }{b.kubeconfig(), outside, "admin", "system:masters"})
 	for _, u := range users {
-		if err := b.user(ca, u.file, u.server, u.name, u.group); err != nil {
+		if err := b.writeKubeconfig(ca, u.file, u.server, u.name, u.group); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// user writes a kubeconfig with a certificate for a user.
-func (b *bed) user(ca *authority, file, server, name, group string) error {
+// writeKubeconfig writes a kubeconfig with a certificate of a user.
+func (b *bed) writeKubeconfig(ca *authority, file, server, name, group string) error {
 	subject := pkix.Name{CommonName: name}
 	if group != "" {
 		subject.Organization = []string{group}
@@ -106,7 +106,7 @@ func (b *bed) newAuthority() (*authority, error) {
 	return ca, err
 }
 
-// issue signs a certificate, for servers and clients alike, and writes it with its key.
+// issue signs a certificate for servers and clients and writes it with its key.
 func (b *bed) issue(ca *authority, name string, t *x509.Certificate) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *bed) write(name string, der []byte, private *ecdsa.PrivateKey) (cert, k
 	return cert, key, os.WriteFile(b.pki(name+".key"), key, 0o600)
 }
 
-// newServiceAccountKey makes the key that the API server signs tokens with.
+// newServiceAccountKey writes the key with which the API server signs tokens.
 func (b *bed) newServiceAccountKey() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

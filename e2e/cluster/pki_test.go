@@ -57,7 +57,7 @@ func TestTheAPIServerAndItsUsersTrustEachOther(t *testing.T) {
 		}
 		user := certificate(t, c.CertData)
 		if user.Subject.CommonName != want {
-			t.Errorf("%s is of %s, want %s", file, user.Subject.CommonName, want)
+			t.Errorf("%s belongs to %s, want %s", file, user.Subject.CommonName, want)
 		}
 		if _, err := user.Verify(x509.VerifyOptions{Roots: authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			t.Errorf("%s: %v", want, err)
@@ -65,7 +65,7 @@ func TestTheAPIServerAndItsUsersTrustEachOther(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreMadeOnce(t *testing.T) {
+func TestCertificatesSurviveARestart(t *testing.T) {
 	b := newTestBed(t)
 	if err := b.makeCertificates(portAPI); err != nil {
 		t.Fatal(err)
@@ -75,6 +75,6 @@ func TestCertificatesAreMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(before) != string(read(t, b.pki("ca.crt"))) {
-		t.Error("a cluster that comes back has another authority")
+		t.Error("a restarted cluster has a new certificate authority")
 	}
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/causalstore/causalstore/e2e/debian"
 )
 
-// tools are programs of this machine that the nodes use, and the Debian packages that have them.
+// tools are host programs that the nodes use, with the Debian packages that contain them.
 var tools = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "runc": "runc", "iptables": "iptables",
 	"nft": "nftables", "conntrack": "conntrack"}
 
-// controllers of control groups that kubelet and runc need, in version 1.
+// controllers are the cgroup v1 controllers that kubelet and runc need.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"}
 
-const inotify = "/proc/sys/fs/inotify/max_user_instances"
+const inotifyLimitFile = "/proc/sys/fs/inotify/max_user_instances"
 
-// inotifyLeast is enough for six nodes; each kubelet and each containerd take some for every pod.
-const inotifyLeast = 2048
+// minInotifyInstances suffices for six nodes; every kubelet and every containerd uses some for each pod.
+const minInotifyInstances = 2048
 
-// check says why there can be no cluster on this machine, as it is now.
+// check returns an error that says why this machine cannot run a cluster.
 func check(ctx context.Context) error {
 	if err := preflight(ctx); err != nil {
 		return err
@@ -39,10 +39,10 @@ func check(ctx context.Context) error {
 	return err
 }
 
-// preflight says what is missing, after having installed what can be.
+// preflight installs missing packages and returns an error that says what else is missing.
 func preflight(ctx context.Context) error {
 	if os.Geteuid() != 0 {
-		return errors.New("nodes are made of namespaces and mounts: run it as root")
+		return errors.New("run it as root: nodes need namespaces and mounts")
 	}
 	missing := missingTools()
 	if len(missing) > 0 {
@@ -51,24 +51,24 @@ func preflight(ctx context.Context) error {
 			return err
 		}
 		if missing = missingTools(); len(missing) > 0 {
-			return fmt.Errorf("these packages were installed, and their programs are not in PATH: %s", strings.Join(missing, ", "))
+			return fmt.Errorf("programs of installed packages are not in PATH: %s", strings.Join(missing, ", "))
 		}
 	}
-	if _, err := hierarchies(); err != nil {
+	if _, err := findHierarchies(); err != nil {
 		return err
 	}
-	return tryMachine(ctx)
+	return probeMachine(ctx)
 }
 
-// tryMachine makes what machines are made of and connected by, in namespaces that end with the attempt.
-func tryMachine(ctx context.Context) error {
+// probeMachine tries to create what a machine consists of, in namespaces that end with the attempt.
+func probeMachine(ctx context.Context) error {
 	const try = "mount --make-rprivate / && mount -t proc proc /proc && ip link add name switch type bridge && " +
 		"ip link add name port type veth peer name eth0 && nft add table inet machine"
 	cmd := exec.CommandContext(ctx, "sh", "-c", try)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("namespaces, bridges or packet filters cannot be made here, as in most containers: %w: %s; run it on a machine "+
-			"of its own, or set KUBECONFIG to use a cluster that there is", err, bytes.TrimSpace(said))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot create namespaces, bridges or packet filters here (as in most containers): %w: %s; use a dedicated "+
+			"machine, or set KUBECONFIG to use an existing cluster", err, bytes.TrimSpace(output))
 	}
 	return nil
 }
@@ -84,16 +84,16 @@ func missingTools() []string {
 	return packages
 }
 
-// hierarchies returns the folders of this machine where control groups are made, by controller.
-func hierarchies() (map[string]string, error) {
+// findHierarchies returns the mount points of the cgroup v1 controllers.
+func findHierarchies() (map[string]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	return hierarchiesOf(string(text))
+	return parseHierarchies(string(text))
 }
 
-func hierarchiesOf(mountinfo string) (map[string]string, error) {
+func parseHierarchies(mountinfo string) (map[string]string, error) {
 	found := map[string]string{}
 	for line := range strings.Lines(mountinfo) {
 		before, after, ok := strings.Cut(strings.TrimSpace(line), " - ")
@@ -114,22 +114,22 @@ func hierarchiesOf(mountinfo string) (map[string]string, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("control groups of version 1 are needed, and these are not mounted: %s; boot with systemd.unified_cgroup_hierarchy=0, "+
-			"or set KUBECONFIG to use a cluster that there is", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("these cgroup v1 controllers are not mounted: %s; boot with systemd.unified_cgroup_hierarchy=0, "+
+			"or set KUBECONFIG to use an existing cluster", strings.Join(missing, ", "))
 	}
 	return found, nil
 }
 
-// raiseInotify lets there be enough watches, and keeps what was before.
-func (b *bed) raiseInotify() error {
-	text, err := os.ReadFile(inotify)
+// raiseInotifyLimit allows enough watches and stores the previous limit.
+func (b *bed) raiseInotifyLimit() error {
+	text, err := os.ReadFile(inotifyLimitFile)
 	if err != nil {
 		return err
 	}
-	is := strings.TrimSpace(string(text))
-	if n, err := strconv.Atoi(is); err != nil || n >= inotifyLeast {
+	limit := strings.TrimSpace(string(text))
+	if n, err := strconv.Atoi(limit); err != nil || n >= minInotifyInstances {
 		return err
 	}
-	b.Inotify = is
-	return errors.Join(b.save(), os.WriteFile(inotify, []byte(strconv.Itoa(inotifyLeast)), 0o644))
+	b.Inotify = limit
+	return errors.Join(b.save(), os.WriteFile(inotifyLimitFile, []byte(strconv.Itoa(minInotifyInstances)), 0o644))
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// provisioner is the name of what makes volumes: folders on the disks of nodes. It stands in addons.yaml, too.
+// provisioner names the provisioner of volumes, which are directories on the disks of nodes. addons.yaml uses the name, too.
 const provisioner = "causalstore.io/local-folder"
 
 const (
@@ -27,7 +27,7 @@ const (
 	volumePrefix = "local-"
 )
 
-// provision makes volumes for claims, lets them grow, and removes those that are to be deleted, for ever.
+// provision creates volumes for claims, expands them, and removes released ones, until the context ends.
 func (b *bed) provision(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", b.pki("admin.kubeconfig"))
 	if err != nil {
@@ -58,9 +58,9 @@ func (b *bed) provisionAll(ctx context.Context, client kubernetes.Interface) err
 	if err != nil {
 		return err
 	}
-	named := map[string]*corev1.PersistentVolume{}
+	byName := map[string]*corev1.PersistentVolume{}
 	for i := range volumes.Items {
-		named[volumes.Items[i].Name] = &volumes.Items[i]
+		byName[volumes.Items[i].Name] = &volumes.Items[i]
 	}
 	var errs []error
 	for i := range claims.Items {
@@ -68,14 +68,14 @@ func (b *bed) provisionAll(ctx context.Context, client kubernetes.Interface) err
 		if c.Annotations[claimedBy] != provisioner {
 			continue
 		}
-		switch v := named[volumePrefix+string(c.UID)]; {
+		switch v := byName[volumePrefix+string(c.UID)]; {
 		case v == nil && c.Status.Phase == corev1.ClaimPending && c.Annotations[selectedNode] != "":
 			errs = append(errs, b.makeVolume(ctx, client, c))
 		case v != nil && c.Status.Phase == corev1.ClaimBound:
-			errs = append(errs, grow(ctx, client, c, v))
+			errs = append(errs, growVolume(ctx, client, c, v))
 		}
 	}
-	for _, v := range named {
+	for _, v := range byName {
 		if strings.HasPrefix(v.Name, volumePrefix) && v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 			errs = append(errs, b.removeVolume(ctx, client, v))
 		}
@@ -98,7 +98,7 @@ func (b *bed) makeVolume(ctx context.Context, client kubernetes.Interface, c *co
 	}
 	_, err = client.CoreV1().PersistentVolumes().Create(ctx, volume(name, n, c, class), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // the list was older
+		return nil // the list was stale
 	}
 	return err
 }
@@ -120,18 +120,18 @@ func volume(name string, n node, c *corev1.PersistentVolumeClaim, class *storage
 	}
 }
 
-// grow: a folder can hold as much as its disk, so it is only said that it does.
-func grow(ctx context.Context, client kubernetes.Interface, c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
-	wanted, is := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
-	if wanted.Cmp(is) <= 0 {
+// growVolume reports the requested capacity. A directory can hold as much as its disk, so nothing else is needed.
+func growVolume(ctx context.Context, client kubernetes.Interface, c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
+	requested, current := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
+	if requested.Cmp(current) <= 0 {
 		return nil
 	}
 	v, c = v.DeepCopy(), c.DeepCopy()
-	v.Spec.Capacity[corev1.ResourceStorage] = wanted
+	v.Spec.Capacity[corev1.ResourceStorage] = requested
 	if _, err := client.CoreV1().PersistentVolumes().Update(ctx, v, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	c.Status.Capacity[corev1.ResourceStorage] = wanted
+	c.Status.Capacity[corev1.ResourceStorage] = requested
 	_, err := client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 	return err
 }

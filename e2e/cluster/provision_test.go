@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
-// TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd plays what binds claims and volumes, which is no part of an API server.
-func TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd(t *testing.T) {
+// TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted plays the controller that binds claims to volumes; only an API server runs.
+func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 	client, err := kubernetes.NewForConfig(apiserver.ForTest(t))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd(t *testing.T) {
 	name := volumePrefix + string(claim.UID)
 	provision()
 	if _, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("there is a volume before there is a node for it (%v)", err)
+		t.Errorf("the volume exists before a node is selected (%v)", err)
 	}
 
 	claim.Annotations[selectedNode] = "node-4"
@@ -53,13 +53,13 @@ func TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	provision()
-	provision() // nothing is made twice
+	provision() // idempotent
 	volume, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := b.disk(b.Nodes[3], "volumes", name)
-	if _, err := os.Stat(folder); err != nil {
+	dir := b.disk(b.Nodes[3], "volumes", name)
+	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
 	}
 
@@ -85,8 +85,8 @@ func TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if has, is := claim.Status.Capacity.Storage().String(), volume.Spec.Capacity.Storage().String(); has != "3Gi" || is != "3Gi" {
-		t.Errorf("the claim has %s, the volume %s, want 3Gi", has, is)
+	if ofClaim, ofVolume := claim.Status.Capacity.Storage().String(), volume.Spec.Capacity.Storage().String(); ofClaim != "3Gi" || ofVolume != "3Gi" {
+		t.Errorf("the claim has %s, the volume %s, want 3Gi", ofClaim, ofVolume)
 	}
 
 	volume.Status.Phase = corev1.VolumeReleased
@@ -94,10 +94,10 @@ func TestAVolumeIsAFolderOnItsNodeFromItsClaimToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	provision()
-	if _, err := os.Stat(folder); !os.IsNotExist(err) {
-		t.Errorf("the folder of a volume that is to be deleted is there (%v)", err)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory of a released volume still exists (%v)", err)
 	}
-	// A finalizer keeps the object until somebody sees that no pod has it.
+	// A finalizer keeps the object until a controller sees that no pod uses it.
 	if v, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err == nil && v.DeletionTimestamp == nil {
 		t.Error("the volume was not deleted")
 	}

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// supervisor is what a first process does: it starts programs again when they end, and buries orphans.
+// supervisor is the init process of a machine: it restarts programs when they end and reaps orphans.
 type supervisor struct {
 	logs string
 
 	mu sync.Mutex
-	// ended is told of the end of those that were started here.
+	// ended has a channel for each running program, which is closed when the program ends.
 	ended map[int]chan struct{}
 }
 
@@ -25,15 +25,15 @@ func newSupervisor(logs string) *supervisor {
 	return &supervisor{logs: logs, ended: map[int]chan struct{}{}}
 }
 
-// bury waits for the end of any process, for ever. Nobody else in this process may wait for one.
-func (s *supervisor) bury() {
+// reap waits for ended child processes, forever. Nothing else in this process may wait for one.
+func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
-		case err != nil: // there is none now
+		case err != nil: // no child now
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -46,15 +46,15 @@ func (s *supervisor) bury() {
 	}
 }
 
-// keep runs a program for ever.
-func (s *supervisor) keep(name, program string, env []string, args ...string) {
+// keepRunning runs a program and restarts it whenever it ends.
+func (s *supervisor) keepRunning(name, program string, env []string, args ...string) {
 	for {
 		ended, err := s.start(name, program, env, args)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "start %s: %v\n", name, err)
 		} else {
 			<-ended
-			fmt.Fprintf(os.Stderr, "%s %s has ended and is started again\n", time.Now().Format(time.TimeOnly), name)
+			fmt.Fprintf(os.Stderr, "%s %s ended; restarting it\n", time.Now().Format(time.TimeOnly), name)
 		}
 		time.Sleep(time.Second)
 	}
@@ -71,7 +71,7 @@ func (s *supervisor) start(name, program string, env, args []string) (<-chan str
 		return nil, err
 	}
 	defer null.Close()
-	s.mu.Lock() // bury is to know of it before it hears of its end
+	s.mu.Lock() // reap must know the program before it ends
 	defer s.mu.Unlock()
 	p, err := os.StartProcess(program, append([]string{name}, args...), &os.ProcAttr{Dir: "/", Env: append(os.Environ(), env...),
 		Files: []*os.File{null, log, log}})

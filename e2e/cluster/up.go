@@ -24,20 +24,20 @@ import (
 //go:embed addons.yaml
 var addons []byte
 
-// portAPI is where the API server is reached on this machine, if nobody else is there.
+// portAPI is the preferred port of the API server on the host.
 const portAPI = 16443
 
-// up makes what does not run.
+// up starts the machines of a cluster that are not running.
 func up(ctx context.Context, b *bed) error {
-	began := time.Now()
-	say := func(format string, args ...any) {
-		fmt.Printf("%5.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	started := time.Now()
+	report := func(format string, args ...any) {
+		fmt.Printf("%5.1f s  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 	}
 	if err := preflight(ctx); err != nil {
 		return err
 	}
-	if there, err := openBed(b.dir); err == nil {
-		b = there // with its nodes
+	if existing, err := openBed(b.dir); err == nil {
+		b = existing // its nodes count
 	}
 	folder, err := binaries.FindOrBuild(ctx, os.Stdout, binaries.All()...)
 	if err != nil {
@@ -47,11 +47,11 @@ func up(ctx context.Context, b *bed) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	say("binaries are those in %s", folder.Dir)
+	report("using the binaries in %s", folder.Dir)
 	if err := b.startAll(ctx); err != nil {
 		return err
 	}
-	say("%d nodes and the control plane are started", len(b.Nodes))
+	report("started %d nodes and the control plane", len(b.Nodes))
 	images, err := b.baseImages(ctx)
 	if err != nil {
 		return err
@@ -59,22 +59,22 @@ func up(ctx context.Context, b *bed) error {
 	if err := b.loadImages(ctx, images); err != nil {
 		return err
 	}
-	say("the nodes have their images")
+	report("the nodes have their images")
 	if err := b.apply(ctx, addons); err != nil {
 		return err
 	}
 	if err := b.awaitNodes(ctx); err != nil {
 		return err
 	}
-	say("all nodes are ready")
-	if err := b.awaitNames(ctx); err != nil {
+	report("all nodes are ready")
+	if err := b.awaitDNS(ctx); err != nil {
 		return err
 	}
-	say("the cluster is up; export KUBECONFIG=%s", b.kubeconfig())
+	report("the cluster is up; export KUBECONFIG=%s", b.kubeconfig())
 	return nil
 }
 
-// prepare makes the folder of the cluster.
+// prepare creates the directory of the cluster.
 func (b *bed) prepare() error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
@@ -82,13 +82,13 @@ func (b *bed) prepare() error {
 	if err := b.save(); err != nil {
 		return err
 	}
-	if err := b.raiseInotify(); err != nil {
+	if err := b.raiseInotifyLimit(); err != nil {
 		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
 	}
-	if b.pid(controlPlane) != 0 {
+	if b.runningPID(controlPlane) != 0 {
 		return nil
 	}
-	// The first processes of machines run this program, which `go run` removes.
+	// Machines run a copy of this program, because `go run` removes the original.
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -101,15 +101,15 @@ func (b *bed) prepare() error {
 	return errors.Join(os.WriteFile(unfinished, text, 0o755), os.Rename(unfinished, b.file("cluster")))
 }
 
-// startAll starts the machines that do not run. Without the control plane, no node has a network.
+// startAll starts the machines that are not running. If the control plane is not, it restarts all nodes, which lost their network.
 func (b *bed) startAll(ctx context.Context) error {
-	if b.pid(controlPlane) == 0 {
+	if b.runningPID(controlPlane) == 0 {
 		for _, n := range b.Nodes {
 			if err := b.stopMachine(ctx, n.Name); err != nil {
 				return err
 			}
 		}
-		l, err := b.listen()
+		l, err := b.listenForClients()
 		if err != nil {
 			return fmt.Errorf("listen for clients of the API server: %w", err)
 		}
@@ -131,13 +131,13 @@ func (b *bed) startAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// listen for clients of the API server on this machine: where it was before, or else where nobody is.
-func (b *bed) listen() (net.Listener, error) {
+// listenForClients listens on the host for clients of the API server: on the previous port, or else on a free one.
+func (b *bed) listenForClients() (net.Listener, error) {
 	if b.Port != 0 {
 		return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", b.Port))
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portAPI))
-	if err != nil { // most likely another cluster
+	if err != nil { // probably used by another cluster
 		l, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
@@ -161,20 +161,20 @@ func (b *bed) awaitAPI(ctx context.Context) error {
 		return err
 	}
 	err = await(ctx, startTimeout, func() error {
-		if b.pid(controlPlane) == 0 {
-			return errors.New("its machine has ended")
+		if b.runningPID(controlPlane) == 0 {
+			return errors.New("its machine is not running")
 		}
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the API server is not ready: %w\n%s\n%s", err, tail(b.file("log", controlPlane, "machine.log")),
-			tail(b.file("log", controlPlane, "kube-apiserver.log")))
+		return fmt.Errorf("the API server is not ready: %w\n%s\n%s", err, logTail(b.file("log", controlPlane, "machine.log")),
+			logTail(b.file("log", controlPlane, "kube-apiserver.log")))
 	}
 	return nil
 }
 
-// awaitNodes: ready counts only for this start of a node; the API server also keeps what it knew of the one before.
+// awaitNodes waits until all nodes are ready. The state that the API server keeps from a previous boot does not count.
 func (b *bed) awaitNodes(ctx context.Context) error {
 	client, err := b.client()
 	if err != nil {
@@ -196,22 +196,22 @@ func (b *bed) nodeReady(ctx context.Context, client kubernetes.Interface, n node
 	if err != nil {
 		return err
 	}
-	is, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	registered, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if is.Status.NodeInfo.BootID != strings.TrimSpace(string(boot)) {
-		return errors.New("it has not reported since it was started")
+	if registered.Status.NodeInfo.BootID != strings.TrimSpace(string(boot)) {
+		return errors.New("kubelet has not reported since the start")
 	}
-	for _, c := range is.Status.Conditions {
+	for _, c := range registered.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			return nil
 		}
 	}
-	return errors.New("its kubelet says so")
+	return errors.New("kubelet reports NotReady")
 }
 
-func (b *bed) awaitNames(ctx context.Context) error {
+func (b *bed) awaitDNS(ctx context.Context) error {
 	client, err := b.client()
 	if err != nil {
 		return err
@@ -231,13 +231,13 @@ func (b *bed) apply(ctx context.Context, manifests []byte) error {
 		return err
 	}
 	cmd.Stdin = bytes.NewReader(manifests)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl apply: %w\n%s", err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w\n%s", err, output)
 	}
 	return nil
 }
 
-// down ends all machines and removes all that there was.
+// down stops all machines and removes the cluster.
 func down(ctx context.Context, dir string) error {
 	b, err := openBed(dir)
 	if err != nil {
@@ -258,14 +258,14 @@ func down(ctx context.Context, dir string) error {
 	for range machines {
 		errs = append(errs, <-results)
 	}
-	errs = append(errs, removeGroups(ctx, b.group()))
-	if only, err := onlyCluster(); only && b.Inotify != "" {
-		errs = append(errs, os.WriteFile(inotify, []byte(b.Inotify), 0o644))
+	errs = append(errs, removeCgroups(ctx, b.cgroup()))
+	if only, err := isOnlyCluster(); only && b.Inotify != "" {
+		errs = append(errs, os.WriteFile(inotifyLimitFile, []byte(b.Inotify), 0o644))
 	} else {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // what is known of the rest is needed to try again
+		return err // keep the directory for another attempt
 	}
 	return os.RemoveAll(b.dir)
 }

@@ -8,36 +8,36 @@ import (
 	"testing"
 )
 
-func TestAProgramComesWithItsLinkerAndAllThatItLoads(t *testing.T) {
+func TestAProgramIsAddedWithItsLinkerAndLibraries(t *testing.T) {
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
-		t.Skip("this is not Debian")
+		t.Skip("needs a Debian system")
 	}
-	c := &closure{root: "/", taken: map[string]bool{}}
-	if err := c.take("/bin/sh"); err != nil {
+	c := &closure{root: "/", seen: map[string]bool{}}
+	if err := c.add("/bin/sh"); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"/bin/sh", "ld-linux", "libc.so"} {
-		if !slices.ContainsFunc(c.all, func(name string) bool { return strings.Contains(name, part) }) {
-			t.Errorf("there is no %s among %v", part, c.all)
+		if !slices.ContainsFunc(c.names, func(name string) bool { return strings.Contains(name, part) }) {
+			t.Errorf("no %s in %v", part, c.names)
 		}
 	}
-	before := len(c.all)
-	if err := c.take("/bin/sh"); err != nil || len(c.all) != before {
-		t.Errorf("the second time it has %v (%v)", c.all, err)
+	before := len(c.names)
+	if err := c.add("/bin/sh"); err != nil || len(c.names) != before {
+		t.Errorf("adding it again gives %v (%v)", c.names, err)
 	}
 }
 
-func TestWhatNoPackageHasIsNamed(t *testing.T) {
-	c := &closure{root: t.TempDir(), taken: map[string]bool{}}
-	if _, err := c.find("libnone.so.1"); err == nil || !strings.Contains(err.Error(), "no package has libnone.so.1") {
-		t.Errorf("a library: %v", err)
+func TestErrorsNameTheMissingFile(t *testing.T) {
+	c := &closure{root: t.TempDir(), seen: map[string]bool{}}
+	if _, err := c.findLibrary("libnone.so.1"); err == nil || !strings.Contains(err.Error(), "no package contains libnone.so.1") {
+		t.Errorf("missing library: %v", err)
 	}
-	if err := c.take("/bin/none"); err == nil || !strings.Contains(err.Error(), "/bin/none") {
-		t.Errorf("a program: %v", err)
+	if err := c.add("/bin/none"); err == nil || !strings.Contains(err.Error(), "/bin/none") {
+		t.Errorf("missing program: %v", err)
 	}
 }
 
-func TestLinksAreFollowedBelowTheRoot(t *testing.T) {
+func TestLinksAreResolvedBelowTheRoot(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "lib"), 0o755); err != nil {
 		t.Fatal(err)
@@ -51,14 +51,14 @@ func TestLinksAreFollowedBelowTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &closure{root: root}
-	if got := c.source("/lib/a"); got != "/lib/c" {
-		t.Errorf("/lib/a is %s, want /lib/c", got)
+	if got := c.resolveLinks("/lib/a"); got != "/lib/c" {
+		t.Errorf("/lib/a resolves to %s, want /lib/c", got)
 	}
-	c.source("/lib/loop") // it ends
+	c.resolveLinks("/lib/loop") // terminates
 }
 
-// aptGet puts a program in the place of apt-get, as it is on a machine that has no list of packages until it fetches one.
-func aptGet(t *testing.T) {
+// fakeAptGet replaces apt-get by a script that, as on a new machine, finds no package before the first update.
+func fakeAptGet(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	script := `#!/bin/sh
@@ -81,9 +81,9 @@ esac
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-func TestTheLibrariesOfAPackageAreThoseThatWouldComeWithItOnAnEmptyMachine(t *testing.T) {
-	aptGet(t)
-	got, err := libraries(t.Context(), t.TempDir(), []string{"redis-server"})
+func TestAPackageBringsTheLibrariesThatAnEmptyMachineWouldInstall(t *testing.T) {
+	fakeAptGet(t)
+	got, err := withLibraries(t.Context(), t.TempDir(), []string{"redis-server"})
 	if err != nil {
 		t.Fatal(err)
 	}

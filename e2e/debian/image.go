@@ -6,49 +6,54 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/causalstore/causalstore/e2e/oci"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/causalstore/causalstore/e2e/image"
 )
 
-// Image says what an image is made of.
+// Image describes an image of Debian programs.
 type Image struct {
-	oci.Image
-	// Packages to take programs from.
+	Name   string
+	Config v1.Config
+	// Packages that contain the programs.
 	Packages []string
-	// Programs by their paths.
+	// Programs by absolute path. The shared libraries that they load are added.
 	Programs []string
-	// Links are made as given: name and target.
+	// Links are symbolic links: name to target.
 	Links map[string]string
 }
 
-// Write makes the archive of an image.
-func Write(ctx context.Context, archive string, image Image) error {
+// Write writes the archive of an image.
+func Write(ctx context.Context, archive string, of Image) error {
 	dir, err := os.MkdirTemp(filepath.Dir(archive), ".debian-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := pool(ctx, dir, image.Packages); err != nil {
-		return fmt.Errorf("make image %s: %w", image.Name, err)
+	if err := unpackPackages(ctx, dir, of.Packages); err != nil {
+		return fmt.Errorf("make image %s: %w", of.Name, err)
 	}
-	files := &closure{root: filepath.Join(dir, "root"), taken: map[string]bool{}}
-	for _, program := range image.Programs {
-		if err := files.take(program); err != nil {
-			return fmt.Errorf("make image %s: %w", image.Name, err)
+	files := &closure{root: filepath.Join(dir, "root"), seen: map[string]bool{}}
+	for _, program := range of.Programs {
+		if err := files.add(program); err != nil {
+			return fmt.Errorf("make image %s: %w", of.Name, err)
 		}
 	}
-	return oci.Write(archive, image.Image, func(l *oci.Layer) error {
-		for _, name := range files.all {
-			if err := l.File(name, filepath.Join(files.root, files.source(name)), 0o755); err != nil {
+	return image.Write(archive, of.Name, of.Config, func(l *image.Layer) error {
+		for _, name := range files.names {
+			if err := l.File(name, filepath.Join(files.root, files.resolveLinks(name)), 0o755); err != nil {
 				return err
 			}
 		}
-		for name, target := range image.Links {
-			if err := l.Link(name, target); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(of.Links)) {
+			if err := l.Link(name, of.Links[name]); err != nil {
 				return err
 			}
 		}
@@ -56,28 +61,30 @@ func Write(ctx context.Context, archive string, image Image) error {
 	})
 }
 
-// closure is a set of files with all that they load.
+// closure is a set of ELF files that is closed under loading: it contains the dynamic linker and all shared libraries of its
+// members.
 type closure struct {
-	root  string
-	taken map[string]bool
-	all   []string
+	root  string // directory in which the packages were unpacked
+	seen  map[string]bool
+	names []string // in the order in which they were added
 }
 
-// libraryFolders are where the dynamic linker of Debian looks, with the triplet of the architecture.
-var libraryFolders = []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib", "/usr/lib"}
+// libraryDirs are the directories that Debian's dynamic linker searches; the pattern stands for the architecture's triplet.
+var libraryDirs = []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib", "/usr/lib"}
 
-func (c *closure) take(name string) error {
-	if c.taken[name] {
+// add adds a file and everything that it loads.
+func (c *closure) add(name string) error {
+	if c.seen[name] {
 		return nil
 	}
-	c.taken[name] = true
-	c.all = append(c.all, name)
-	file, err := elf.Open(filepath.Join(c.root, c.source(name)))
+	c.seen[name] = true
+	c.names = append(c.names, name)
+	file, err := elf.Open(filepath.Join(c.root, c.resolveLinks(name)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer file.Close()
-	needed, err := file.ImportedLibraries()
+	defer func() { _ = file.Close() }()
+	libraries, err := file.ImportedLibraries()
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -87,26 +94,26 @@ func (c *closure) take(name string) error {
 			if _, err := p.ReadAt(linker, 0); err != nil {
 				return err
 			}
-			if err := c.take(strings.TrimRight(string(linker), "\x00")); err != nil {
+			if err := c.add(strings.TrimRight(string(linker), "\x00")); err != nil {
 				return err
 			}
 		}
 	}
-	for _, library := range needed {
-		found, err := c.find(library)
+	for _, library := range libraries {
+		path, err := c.findLibrary(library)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := c.take(found); err != nil {
+		if err := c.add(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *closure) find(library string) (string, error) {
-	for _, folder := range libraryFolders {
-		found, err := filepath.Glob(filepath.Join(c.root, folder, library))
+func (c *closure) findLibrary(library string) (string, error) {
+	for _, dir := range libraryDirs {
+		found, err := filepath.Glob(filepath.Join(c.root, dir, library))
 		if err != nil {
 			return "", err
 		}
@@ -114,12 +121,12 @@ func (c *closure) find(library string) (string, error) {
 			return strings.TrimPrefix(found[0], c.root), nil
 		}
 	}
-	return "", fmt.Errorf("no package has %s", library)
+	return "", fmt.Errorf("no package contains %s", library)
 }
 
-// source follows links, which lead to places below the root.
-func (c *closure) source(name string) string {
-	for range 10 {
+// resolveLinks follows symbolic links, whose targets are relative to the root of the closure.
+func (c *closure) resolveLinks(name string) string {
+	for range 10 { // more are a cycle
 		info, err := os.Lstat(filepath.Join(c.root, name))
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 			break

@@ -1,5 +1,5 @@
-// Package debian makes images of programs that Debian has packaged, with the shared libraries that they load and nothing else:
-// no Docker engine and no registry is needed, only apt.
+// Package debian makes images of programs from Debian packages. An image contains the programs and the shared libraries that they
+// load. It needs apt, but neither a Docker engine nor a registry.
 package debian
 
 import (
@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Install installs packages on this machine, as far as they are missing.
+// Install installs packages on this machine.
 func Install(ctx context.Context, packages ...string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("there is no apt-get here; install what the packages %s have in another way", strings.Join(packages, ", "))
+		return fmt.Errorf("apt-get is not available: install the programs of the Debian packages %s by other means", strings.Join(packages, ", "))
 	}
 	if err := apt(ctx, "", "-qq", "update"); err != nil {
 		return err
@@ -24,21 +24,21 @@ func Install(ctx context.Context, packages ...string) error {
 	return apt(ctx, "", slices.Concat([]string{"-qq", "install", "-y", "--no-install-recommends"}, packages)...)
 }
 
-// apt runs apt-get in a folder.
+// apt runs apt-get in a directory; an empty one is the current directory.
 func apt(ctx context.Context, dir string, args ...string) error {
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &said, &said
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1") // 1: no service is started
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1") // in runlevel 1 packages start no service
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(output.Bytes()))
 	}
 	return nil
 }
 
-// pool downloads packages and the libraries that they depend on, and unpacks them into one folder, from which images are made.
-func pool(ctx context.Context, dir string, packages []string) error {
-	wanted, err := libraries(ctx, dir, packages)
+// unpackPackages downloads packages and the library packages that they depend on, and unpacks them into the subdirectory root.
+func unpackPackages(ctx context.Context, dir string, packages []string) error {
+	names, err := withLibraries(ctx, dir, packages)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func pool(ctx context.Context, dir string, packages []string) error {
 	if err := os.MkdirAll(archives, 0o755); err != nil {
 		return err
 	}
-	if err := apt(ctx, archives, append([]string{"-qq", "-o", "APT::Sandbox::User=root", "download"}, wanted...)...); err != nil {
+	if err := apt(ctx, archives, append([]string{"-qq", "-o", "APT::Sandbox::User=root", "download"}, names...)...); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(archives, "*.deb"))
@@ -54,30 +54,30 @@ func pool(ctx context.Context, dir string, packages []string) error {
 		return err
 	}
 	for _, file := range files {
-		if said, err := exec.CommandContext(ctx, "dpkg", "-x", file, filepath.Join(dir, "root")).CombinedOutput(); err != nil {
-			return fmt.Errorf("dpkg -x %s: %w: %s", file, err, said)
+		if output, err := exec.CommandContext(ctx, "dpkg", "-x", file, filepath.Join(dir, "root")).CombinedOutput(); err != nil {
+			return fmt.Errorf("dpkg -x %s: %w: %s", file, err, output)
 		}
 	}
 	return nil
 }
 
-// libraries returns packages, and all those of libraries that would come with them on a machine that has none. What else comes is
-// for their installation.
-func libraries(ctx context.Context, dir string, packages []string) ([]string, error) {
-	nothing := filepath.Join(dir, "status")
-	if err := os.WriteFile(nothing, nil, 0o644); err != nil {
+// withLibraries returns packages together with the library packages that apt would install with them on an empty machine. Other
+// dependencies serve only the installation.
+func withLibraries(ctx context.Context, dir string, packages []string) ([]string, error) {
+	emptyStatus := filepath.Join(dir, "status")
+	if err := os.WriteFile(emptyStatus, nil, 0o644); err != nil {
 		return nil, err
 	}
-	args := slices.Concat([]string{"-s", "-o", "Dir::State::status=" + nothing, "--no-install-recommends", "install"}, packages)
+	args := slices.Concat([]string{"-s", "-o", "Dir::State::status=" + emptyStatus, "--no-install-recommends", "install"}, packages)
 	out, err := exec.CommandContext(ctx, "apt-get", args...).Output()
-	if err != nil { // a new machine has no list of packages
+	if err != nil { // a new machine has no package lists
 		if err := apt(ctx, "", "-qq", "update"); err != nil {
 			return nil, err
 		}
 		out, err = exec.CommandContext(ctx, "apt-get", args...).Output()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask apt-get what %s depend on: %w", strings.Join(packages, ", "), err)
+		return nil, fmt.Errorf("list the dependencies of %s with apt-get: %w", strings.Join(packages, ", "), err)
 	}
 	all := slices.Clone(packages)
 	for line := range strings.Lines(string(out)) {

@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,13 +14,13 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// user is somebody with kubectl and helm, in one namespace.
+// user works with kubectl and helm in one namespace.
 type user struct {
 	*testing.T
 	namespace string
 }
 
-// kubectl runs a command that must succeed, and returns what it prints.
+// kubectl runs a command that must succeed and returns its output.
 func (u user) kubectl(args ...string) string {
 	u.Helper()
 	out, err := u.try("", args...)
@@ -29,7 +30,7 @@ func (u user) kubectl(args ...string) string {
 	return out
 }
 
-// try runs kubectl with some input, and returns all that it prints.
+// try runs kubectl with standard input and returns all output.
 func (u user) try(input string, args ...string) (string, error) {
 	u.Helper()
 	cmd, err := kubectl(u.Context(), append([]string{"--namespace", u.namespace}, args...)...)
@@ -53,7 +54,7 @@ func (u user) apply(manifest string) {
 	}
 }
 
-// helm runs a command that must succeed, and returns what it prints.
+// helm runs a command that must succeed and returns its output.
 func (u user) helm(args ...string) string {
 	u.Helper()
 	program, err := binaries.Helm(u.Context())
@@ -69,10 +70,10 @@ func (u user) helm(args ...string) string {
 	return out
 }
 
-// patience bounds every wait. A rolling update of a whole store takes longest: pod after pod.
+// patience bounds every wait. A rolling update of a whole store, pod after pod, takes longest.
 const patience = 8 * time.Minute
 
-// await waits until check has nothing to say. What it said last is in the failure.
+// await waits until check returns no problem. A failure shows the last one.
 func (u user) await(what string, check func() string) {
 	u.Helper()
 	limit := time.NewTimer(patience)
@@ -86,26 +87,26 @@ func (u user) await(what string, check func() string) {
 		}
 		select {
 		case <-limit.C:
-			u.Fatalf("waited in vain for %s: %s\n%s", what, last, u.everything())
+			u.Fatalf("timed out waiting for %s: %s\n%s", what, last, u.diagnostics())
 		case <-again.C:
 		}
 	}
 }
 
-// awaitPrinted waits until kubectl prints what is wanted.
-func (u user) awaitPrinted(want string, args ...string) {
+// awaitOutput waits until kubectl prints the wanted output.
+func (u user) awaitOutput(want string, args ...string) {
 	u.Helper()
 	u.await("kubectl "+strings.Join(args, " "), func() string {
 		out, err := u.try("", args...)
 		if err != nil || out != want {
-			return out + " is not " + want
+			return fmt.Sprintf("got %q, want %q", out, want)
 		}
 		return ""
 	})
 }
 
-// everything is what there is to see when something has gone wrong.
-func (u user) everything() string {
+// diagnostics returns what helps to explain a failure.
+func (u user) diagnostics() string {
 	var all []string
 	for _, args := range [][]string{{"get", "causalstores,statefulsets,pods,pvc", "-o", "wide"},
 		{"get", "causalstores", "-o", "jsonpath={.items[*].status}"}, {"get", "events", "--field-selector=type=Warning"}, {"logs", "-n", operatorNamespace, "deployment/causalstore", "--tail=40"}} {
@@ -118,7 +119,7 @@ func (u user) everything() string {
 	return strings.Join(all, "\n\n")
 }
 
-// zones of the cluster's nodes.
+// zones returns the zones of the cluster's nodes.
 func (u user) zones() []string {
 	u.Helper()
 	var zones []string
@@ -132,7 +133,7 @@ func (u user) zones() []string {
 	return zones
 }
 
-// sample is the manifest of three rings, for the images and zones that there are.
+// sample returns the sample manifest of three rings, with the cluster's images and zones.
 func (u user) sample() string {
 	u.Helper()
 	text, err := os.ReadFile(root + "/config/samples/three-rings.yaml")
@@ -141,7 +142,7 @@ func (u user) sample() string {
 	}
 	zones := u.zones()
 	if len(zones) < 6 {
-		u.Fatalf("the sample needs nodes in six zones; there are only %q", zones)
+		u.Fatalf("the sample needs nodes in six zones; the cluster has %q", zones)
 	}
 	replace := []string{"redis:7.4", imageRedis}
 	for i, zone := range zones[:6] {

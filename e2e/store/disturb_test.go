@@ -9,58 +9,58 @@ import (
 	"testing"
 )
 
-// disturb does to the store what happens to every store, while it is in use.
+// disturb does to a store in use what happens to every store.
 func (j *journey) disturb(u user) {
 	for _, disturbance := range []struct {
 		what string
 		do   func(user)
-		// spotless: not one operation may fail for it.
-		spotless bool
+		// errorFree is set if no operation may fail.
+		errorFree bool
 	}{
-		{"a cache, a coordinator and a shard are deleted", deletePods, false},
-		{"the operator is away", stopOperator, false},
-		{"all pods restart, one after the other", rollingUpdate, false},
+		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false},
+		{"the operator is down", stopOperator, false},
+		{"all pods restart one by one", rollingUpdate, false},
 		{"volumes grow", growVolumes, false},
-		{"shards come and go", reshard, false},
-		{"coordinators come and go", regroup, true},
+		{"shards are added and removed", reshard, false},
+		{"coordinators are added and removed", scaleCoordinators, true},
 		{"another version of the operator restarts nothing", upgradeOperator, true},
 	} {
-		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do, disturbance.spotless) }) {
+		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do, disturbance.errorFree) }) {
 			return
 		}
 	}
 }
 
-// underLoad does something while there is load, through the Services of all data centres and through one pod's sidecar. The load
-// lasts until the store is ready again; then it checks what it saw.
-func underLoad(u user, do func(user), spotless bool) {
+// underLoad calls do while clients load the store through the Services of all data centers and through a sidecar. When the store is
+// ready again, the clients stop and check their histories.
+func underLoad(u user, do func(user), errorFree bool) {
 	loads := []string{"load", "load-injected"}
 	u.apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
 	u.applyInjected(loads[1], loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
 	for _, name := range loads {
-		u.await(name+" to run", func() string { return u.notLoading(name) })
+		u.await(name+" to run", func() string { return u.loadProblem(name) })
 	}
 	do(u)
-	u.ready()
+	u.awaitReady()
 	for _, name := range loads {
-		if why := u.notLoading(name); why != "" {
-			u.Errorf("%s ended before what it was to see: %s", name, why)
+		if why := u.loadProblem(name); why != "" {
+			u.Errorf("%s ended too early: %s", name, why)
 		}
 		u.kubectl("exec", name, "-c", "stop", "--", "sh", "-c", ": > /tmp/stop")
 	}
 	for _, name := range loads {
-		if said := u.verdict(name); spotless && !strings.Contains(said, " 0 failed, 0 of unknown outcome") {
-			u.Errorf("operations of %s have failed, or their outcome is not known", name)
+		if report := u.loadReport(name); errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
+			u.Errorf("operations of %s failed or have an unknown outcome", name)
 		}
 	}
-	u.sameSize()
-	if !u.Failed() { // they have the history that was found wrong
+	u.awaitEqualSizes()
+	if !u.Failed() { // a failed load's pod keeps its history
 		u.kubectl("delete", "pod", loads[0], loads[1], "--wait")
 	}
 }
 
-// applyInjected makes a pod that has to have a sidecar: all its connections are one session. A webhook that does not answer in
-// time lets a pod be made without one, whose connections are a session each then; so it is made again.
+// applyInjected creates a pod that must have a sidecar, through which all its connections are one session. If the webhook does not
+// answer in time, the pod gets none, and is created again.
 func (u user) applyInjected(name, manifest string) {
 	u.Helper()
 	u.await(name+" to get a sidecar", func() string {
@@ -70,24 +70,24 @@ func (u user) applyInjected(name, manifest string) {
 		}
 		why := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`)
 		u.kubectl("delete", "pod", name, "--wait")
-		return "it has none: " + why
+		return "not injected: " + why
 	})
 }
 
-// notLoading says why a load does not run, or nothing if it does.
-func (u user) notLoading(name string) string {
+// loadProblem says why a load is not running; it is empty if it is.
+func (u user) loadProblem(name string) string {
 	u.Helper()
 	out, err := u.try("", "get", "pod", name, "-o", `jsonpath={.status.containerStatuses[?(@.name=="main")].state}`)
 	if err != nil || !strings.Contains(out, `"running"`) {
-		return "it is " + out
+		return "state " + out
 	}
 	return ""
 }
 
 var operations = regexp.MustCompile(`(?m)^(\d+) operations in`)
 
-// verdict of a load that was told to stop, and what it has said.
-func (u user) verdict(name string) string {
+// loadReport waits for the end of a stopped load, checks its result, and returns its output.
+func (u user) loadReport(name string) string {
 	u.Helper()
 	phase := ""
 	u.await(name+" to end", func() string {
@@ -97,34 +97,34 @@ func (u user) verdict(name string) string {
 		}
 		return phase
 	})
-	said := u.kubectl("logs", name, "-c", "main")
-	u.Logf("%s:\n%s", name, said)
+	report := u.kubectl("logs", name, "-c", "main")
+	u.Logf("%s:\n%s", name, report)
 	if phase != "Succeeded" {
-		u.Errorf("%s found the history wrong, or could not go on", name)
+		u.Errorf("%s found a violation or failed", name)
 	}
-	if m := operations.FindStringSubmatch(said); m == nil || m[1] == "0" {
-		u.Errorf("%s has done nothing", name)
+	if m := operations.FindStringSubmatch(report); m == nil || m[1] == "0" {
+		u.Errorf("%s did no operation", name)
 	}
-	if !strings.Contains(said, "causal+") {
-		u.Errorf("%s does not say that the history is causal", name)
+	if !strings.Contains(report, "causal+") {
+		u.Errorf("%s does not report a causal history", name)
 	}
-	return said
+	return report
 }
 
 func deletePods(u user) {
 	for _, p := range []string{"rings-north-cache-0", "rings-east-cc-0", "rings-south-shard-1-0"} {
-		was := u.kubectl("get", "pod", p, "-o", "jsonpath={.metadata.uid}")
+		uid := u.kubectl("get", "pod", p, "-o", "jsonpath={.metadata.uid}")
 		u.kubectl("delete", "pod", p, "--wait=false")
-		u.anew(p, was)
+		u.awaitReplaced(p, uid)
 	}
 }
 
-// anew waits until a pod of the same name is ready.
-func (u user) anew(name, was string) {
+// awaitReplaced waits until a new pod of the same name is ready.
+func (u user) awaitReplaced(name, oldUID string) {
 	u.Helper()
-	u.await(name+" to come back", func() string {
+	u.await(name+" to be replaced", func() string {
 		out, err := u.try("", "get", "pod", name, "-o", `jsonpath={.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}`)
-		if is := strings.Fields(out); err == nil && len(is) == 2 && is[0] != was && is[1] == "True" {
+		if fields := strings.Fields(out); err == nil && len(fields) == 2 && fields[0] != oldUID && fields[1] == "True" {
 			return ""
 		}
 		return out
@@ -134,22 +134,22 @@ func (u user) anew(name, was string) {
 func stopOperator(u user) {
 	operator := user{u.T, operatorNamespace}
 	operator.kubectl("scale", "deployment/causalstore", "--replicas=0")
-	operator.awaitPrinted("", "get", "pods", "-o", "name")
-	// Pods that die meanwhile come back, and pods of apps are made.
-	was := u.kubectl("get", "pod", "rings-north-shard-0-0", "-o", "jsonpath={.metadata.uid}")
+	operator.awaitOutput("", "get", "pods", "-o", "name")
+	// Without the operator, lost pods are replaced and pods of apps are admitted.
+	uid := u.kubectl("get", "pod", "rings-north-shard-0-0", "-o", "jsonpath={.metadata.uid}")
 	u.kubectl("delete", "pod", "rings-north-shard-0-0", "--wait=false")
 	u.startApp("without-operator", "east")
-	u.anew("rings-north-shard-0-0", was)
+	u.awaitReplaced("rings-north-shard-0-0", uid)
 	u.kubectl("delete", "pod", "without-operator")
 	operator.kubectl("scale", "deployment/causalstore", "--replicas=2")
 	operator.kubectl("rollout", "status", "deployment/causalstore", "--timeout="+patience.String())
 }
 
-// rollingUpdate waits until no pod is of before.
+// rollingUpdate restarts all pods and waits until each was replaced.
 func rollingUpdate(u user) {
 	before := strings.Fields(u.pods())
 	u.kubectl("annotate", "causalstore", "rings", "causalstore.io/restart="+before[0], "--overwrite")
-	u.await("all pods to be new", func() string {
+	u.await("all pods to be replaced", func() string {
 		var old []string
 		for _, uid := range strings.Fields(u.pods()) {
 			if slices.Contains(before, uid) {
@@ -160,44 +160,44 @@ func rollingUpdate(u user) {
 	})
 }
 
-// pods of the store, by uid.
+// pods returns the UIDs of the store's pods.
 func (u user) pods() string {
 	u.Helper()
 	return u.kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o", "jsonpath={.items[*].metadata.uid}")
 }
 
-// growVolumes lets those of the shards grow, as far as their storage class does.
+// growVolumes expands the volumes of the shards, if their storage class allows it.
 func growVolumes(u user) {
-	const ofShards = "app.kubernetes.io/instance=rings,app.kubernetes.io/component=shard"
-	class := strings.Fields(u.kubectl("get", "pvc", "-l", ofShards, "-o", "jsonpath={.items[*].spec.storageClassName}"))[0]
+	const shards = "app.kubernetes.io/instance=rings,app.kubernetes.io/component=shard"
+	class := strings.Fields(u.kubectl("get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].spec.storageClassName}"))[0]
 	if u.kubectl("get", "storageclass", class, "-o", "jsonpath={.allowVolumeExpansion}") != "true" {
-		u.Logf("not tried: storage class %s does not let volumes grow", class)
+		u.Logf("not tested: storage class %s does not allow expansion", class)
 		return
 	}
 	before := u.pods()
 	u.apply(grown(u.sample()))
-	u.awaitPrinted("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", ofShards, "-o", "jsonpath={.items[*].status.capacity.storage}")
-	u.ready()
+	u.awaitOutput("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].status.capacity.storage}")
+	u.awaitReady()
 	if after := u.pods(); after != before {
-		u.Errorf("pods before the volumes grew: %s; after: %s", before, after)
+		u.Errorf("expanding volumes replaced pods: before %s, after %s", before, after)
 	}
 }
 
-// grown is the sample with more room for data.
+// grown returns the sample with larger volumes.
 func grown(sample string) string {
 	return strings.Replace(sample, "\n    volume: {size: 1Gi}\n", "\n    volume: {size: 2Gi}\n", 1)
 }
 
-// upgradeOperator: an operator from another image carries out a change, and no pod of the store is another.
+// upgradeOperator installs an operator of another image, lets it carry out a change, and checks that no pod of the store is replaced.
 func upgradeOperator(u user) {
 	operator := user{u.T, operatorNamespace}
 	before := u.pods()
 	operator.helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", image(imageNext), "--wait", "--timeout", patience.String())
 	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"access":{"namespaces":{"matchLabels":{"team":"shop"}}}}}`)
-	u.awaitPrinted("shop", "get", "networkpolicy", "rings-front", "-o", "jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
-	operator.awaitPrinted(imageNext, "get", "pods", "-o", "jsonpath={.items[0].spec.containers[0].image}")
-	u.ready()
+	u.awaitOutput("shop", "get", "networkpolicy", "rings-front", "-o", "jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
+	operator.awaitOutput(imageNext, "get", "pods", "-o", "jsonpath={.items[0].spec.containers[0].image}")
+	u.awaitReady()
 	if after := u.pods(); after != before {
-		u.Errorf("pods before the upgrade: %s; after: %s", before, after)
+		u.Errorf("the upgrade replaced pods: before %s, after %s", before, after)
 	}
 }

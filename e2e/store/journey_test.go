@@ -11,17 +11,17 @@ import (
 
 const operatorNamespace = "causalstore-system"
 
-// journey is the life of one store. Its steps come one after the other, and none is of use without those before.
+// journey is the life of one store. Each of its steps needs the ones before.
 type journey struct {
-	began time.Time
+	started time.Time
 }
 
 func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
-	j := &journey{began: time.Now()}
+	j := &journey{started: time.Now()}
 	shop := user{t, "shop"}
 	t.Cleanup(func() {
-		if t.Failed() { // what is left is needed to see what went wrong
-			t.Logf("to begin again: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.namespace, operatorNamespace)
+		if t.Failed() { // the state is kept for analysis
+			t.Logf("to start over: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.namespace, operatorNamespace)
 		}
 	})
 	for _, step := range []struct {
@@ -29,14 +29,14 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		do   func(user)
 	}{
 		{"Helm installs the operator", j.install},
-		{"helm test finds the installation in order", j.testInstallation},
-		{"bad manifests are refused with what to do", j.refuse},
+		{"helm test accepts the installation", j.testInstallation},
+		{"bad manifests are refused with advice", j.refuse},
 		{"the sample becomes ready", j.create},
-		{"helm test writes to the store, and reads in every data centre", j.testStore},
-		{"a stock client is served by the store's Service", j.useService},
-		{"a stock client in a labelled namespace has a sidecar", j.useSidecar},
-		{"histories stay causal whatever happens", j.disturb},
-		{"deletion keeps volumes, and a store of the same name has its data", j.deleteAndComeBack},
+		{"helm test writes to the store and reads in every data centre", j.testStore},
+		{"a stock client uses the store's Service", j.useService},
+		{"a stock client in a labelled namespace gets a sidecar", j.useSidecar},
+		{"histories stay causal under disturbances", j.disturb},
+		{"deletion keeps volumes, and a new store of the same name has the data", j.deleteAndComeBack},
 		{"deletion with policy Delete leaves nothing", j.deleteAll},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(user{t, shop.namespace}) }) {
@@ -49,11 +49,11 @@ func (j *journey) install(u user) {
 	operator := user{u.T, operatorNamespace}
 	operator.helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", image(imageStore),
 		"--wait", "--timeout", patience.String())
-	u.Logf("the operator is ready %.1f s after helm install was called", time.Since(j.began).Seconds())
-	operator.await("an event that says which operator works", func() string {
+	u.Logf("the operator is ready %.1f s after helm install", time.Since(j.started).Seconds())
+	operator.await("an event about the elected operator", func() string {
 		out, err := operator.try("", "get", "events", "--field-selector=reason=LeaderElection", "-o", "name")
 		if err != nil || out == "" {
-			return "there is none: " + out
+			return "none: " + out
 		}
 		return ""
 	})
@@ -69,21 +69,21 @@ func (j *journey) testStore(u user) {
 	u.helmTest("CRD", "operator", "leader", "webhook", "store")
 }
 
-// helmTest runs the test of the chart, which has to say of each of some things that it is well.
-func (u user) helmTest(things ...string) {
+// helmTest runs the test of the chart, which must report each of the checks as passed.
+func (u user) helmTest(checks ...string) {
 	u.Helper()
 	operator := user{u.T, operatorNamespace}
-	said := operator.helm("test", "causalstore", "--logs", "--timeout", patience.String())
-	for _, thing := range things {
-		if !strings.Contains(said, "ok    "+thing+":") {
-			u.Errorf("helm test does not say that %s is well:\n%s", thing, said)
+	report := operator.helm("test", "causalstore", "--logs", "--timeout", patience.String())
+	for _, check := range checks {
+		if !strings.Contains(report, "ok    "+check+":") {
+			u.Errorf("helm test does not report %s as passed:\n%s", check, report)
 		}
 	}
-	u.Log(said)
+	u.Log(report)
 	operator.kubectl("delete", "pod", "causalstore-test", "--wait")
 }
 
-// image sets that of the chart.
+// image returns the chart values that select an image.
 func image(name string) string {
 	i := strings.LastIndex(name, ":")
 	return "image.repository=" + name[:i] + ",image.tag=" + name[i+1:]
@@ -92,20 +92,20 @@ func image(name string) string {
 func (j *journey) refuse(u user) {
 	sample := u.sample()
 	zones := u.zones()
-	for _, bad := range []struct{ what, is, instead, said string }{
+	for _, bad := range []struct{ what, old, new, message string }{
 		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]", "is in both frontend and backend"},
 		{"a data centre in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
 		{"more than one replica", "engine: Redis\n", "engine: Redis\n    replicas: 2\n", "more than 1 needs chain replication"},
-		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n", "is not there yet; give Redis or Embedded"},
-		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "give a shorter name"},
+		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n", "is not supported yet; use Redis or Embedded"},
+		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "use a shorter name"},
 	} {
-		manifest := strings.Replace(sample, bad.is, bad.instead, 1)
+		manifest := strings.Replace(sample, bad.old, bad.new, 1)
 		if manifest == sample {
-			u.Fatalf("%s: the sample has no %q", bad.what, bad.is)
+			u.Fatalf("%s: the sample does not contain %q", bad.what, bad.old)
 		}
 		out, err := u.try(manifest, "apply", "-f", "-")
-		if err == nil || !strings.Contains(out, bad.said) {
-			u.Errorf("%s: kubectl says %q (%v); it should say %q", bad.what, out, err, bad.said)
+		if err == nil || !strings.Contains(out, bad.message) {
+			u.Errorf("%s: kubectl prints %q (%v), want %q", bad.what, out, err, bad.message)
 		}
 	}
 }
@@ -113,22 +113,22 @@ func (j *journey) refuse(u user) {
 func (j *journey) create(u user) {
 	applied := time.Now()
 	u.apply(u.sample())
-	u.ready()
-	u.Logf("the store is ready %.1f s after it was applied, %.1f s after helm install was called", time.Since(applied).Seconds(), time.Since(j.began).Seconds())
+	u.awaitReady()
+	u.Logf("the store is ready %.1f s after kubectl apply, %.1f s after helm install", time.Since(applied).Seconds(), time.Since(j.started).Seconds())
 	if rings := u.kubectl("get", "causalstore", "rings", "-o", "jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
-		u.Errorf("rings and data centres that are ready: %s", rings)
+		u.Errorf("ready rings and data centres: %s, want 3/3 3/3", rings)
 	}
-	// Every pod is where its data centre's zones say.
+	// Every pod runs in a zone of its data center.
 	for _, pod := range strings.Split(u.kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.metadata.labels.causalstore\.io/data-center} {.metadata.labels.app\.kubernetes\.io/component}{"\n"}{end}`), "\n") {
-		j.inItsZone(u, strings.Fields(pod))
+		j.assertZone(u, strings.Fields(pod))
 	}
 }
 
-func (j *journey) inItsZone(u user, pod []string) {
+func (j *journey) assertZone(u user, pod []string) {
 	u.Helper()
 	if len(pod) != 4 {
-		u.Fatalf("a pod without a label: %q", pod)
+		u.Fatalf("a pod lacks a label or a node: %q", pod)
 	}
 	zone := u.kubectl("get", "node", pod[1], "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
 	kind := "frontend"
@@ -137,18 +137,18 @@ func (j *journey) inItsZone(u user, pod []string) {
 	}
 	want := u.kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, pod[2], kind))
 	if zone != want {
-		u.Errorf("%s is in %s, not in %s", pod[0], zone, want)
+		u.Errorf("%s is in %s, want %s", pod[0], zone, want)
 	}
 }
 
-// ready waits until the store is, for its newest spec.
-func (u user) ready() {
+// awaitReady waits until the store is ready for its current spec.
+func (u user) awaitReady() {
 	u.Helper()
 	u.await("the store to be ready", func() string {
 		out, err := u.try("", "get", "causalstore", "rings", "-o",
 			`jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Progressing")].status}`)
-		is := strings.Fields(out)
-		if err == nil && len(is) == 4 && is[0] == is[1] && is[2] == "True" && is[3] == "False" {
+		fields := strings.Fields(out)
+		if err == nil && len(fields) == 4 && fields[0] == fields[1] && fields[2] == "True" && fields[3] == "False" {
 			return ""
 		}
 		return out
@@ -157,23 +157,23 @@ func (u user) ready() {
 
 func (j *journey) useService(u user) {
 	u.startApp("app", "")
-	// Written at the store's own name; read in every data centre, once it is there.
+	// Written through the store's own name, read in every data center.
 	if out := u.redis("app", "rings", "SET", "greeting", "hello"); out != "OK" {
 		u.Fatal(out)
 	}
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitPrinted("hello", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "greeting")
+		u.awaitOutput("hello", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "greeting")
 	}
 }
 
-// startApp starts a pod with a shell and redis-cli.
+// startApp starts a pod with a shell and redis-cli, and waits until it is ready.
 func (u user) startApp(name, dataCenter string) {
 	u.Helper()
 	u.apply(pod(name, dataCenter, container{"main", imageApp, `command: [sleep, "86400"]`}))
 	u.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+patience.String())
 }
 
-// redis runs redis-cli in an app.
+// redis runs redis-cli in the pod of an app.
 func (u user) redis(app, host string, args ...string) string {
 	u.Helper()
 	return u.kubectl(append([]string{"exec", app, "-c", "main", "--", "redis-cli", "-h", host}, args...)...)
@@ -183,51 +183,51 @@ func (j *journey) useSidecar(u user) {
 	u.kubectl("label", "namespace", u.namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
 	u.startApp("nowhere", "")
 	if why := u.kubectl("get", "pod", "nowhere", "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`); !strings.Contains(why, "name one in annotation") {
-		u.Errorf("a pod that may belong to any of three data centres: %q", why)
+		u.Errorf("a pod without a data center is annotated %q", why)
 	}
 	u.kubectl("delete", "pod", "nowhere", "--wait=false")
 	u.startApp("injected", "east")
 	if names := u.kubectl("get", "pod", "injected", "-o", "jsonpath={.spec.initContainers[*].name}"); names == "" {
-		u.Fatalf("the pod has no sidecar\n%s", u.everything())
+		u.Fatalf("the pod has no sidecar\n%s", u.diagnostics())
 	}
-	// The store's name leads to the sidecar, on a loopback address.
+	// The store's name resolves to the sidecar, on a loopback address.
 	if host := u.kubectl("exec", "injected", "-c", "main", "--", "grep", "rings", "/etc/hosts"); !strings.HasPrefix(host, "127.") {
-		u.Errorf("the store's name leads to %q", host)
+		u.Errorf("the store's name resolves to %q", host)
 	}
 	if out := u.redis("injected", "rings", "SET", "from", "sidecar"); out != "OK" {
 		u.Fatal(out)
 	}
-	u.awaitPrinted("sidecar", "exec", "app", "--", "redis-cli", "-h", "rings", "GET", "from")
+	u.awaitOutput("sidecar", "exec", "app", "--", "redis-cli", "-h", "rings", "GET", "from")
 }
 
 func (j *journey) deleteAndComeBack(u user) {
 	claims := func() string { return u.kubectl("get", "pvc", "-o", "jsonpath={.items[*].spec.volumeName}") }
 	before := claims()
 	if len(strings.Fields(before)) != 9 {
-		u.Errorf("a log and two shards in each of three data centres have volumes: %s", before)
+		u.Errorf("volumes %s, want those of a log and two shards in each of three data centers", before)
 	}
 	u.redis("app", "rings", "SET", "kept", "yes")
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitPrinted("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
+		u.awaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
 	u.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
-	u.awaitPrinted("", "get", "statefulsets,services,pods", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
+	u.awaitOutput("", "get", "statefulsets,services,pods", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
 	if after := claims(); after != before {
-		u.Errorf("volumes before: %s, after deletion: %s", before, after)
+		u.Errorf("deletion changed the volumes: before %s, after %s", before, after)
 	}
 	u.apply(grown(u.sample()))
-	u.ready()
+	u.awaitReady()
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitPrinted("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
+		u.awaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
 }
 
 func (j *journey) deleteAll(u user) {
 	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
-	u.ready()
+	u.awaitReady()
 	u.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
-	u.awaitPrinted("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
+	u.awaitOutput("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
 	operator := user{u.T, operatorNamespace}
 	operator.helm("uninstall", "causalstore", "--wait")
-	operator.kubectl("get", "crd", "causalstores.causalstore.io") // it stays
+	operator.kubectl("get", "crd", "causalstores.causalstore.io") // helm keeps CRDs
 }

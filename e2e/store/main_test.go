@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package store_test uses CausalStore as its users do, on a real cluster: Helm, kubectl, a stock Redis client. With KUBECONFIG set it
-// is that cluster; else one is made on this machine for as long as the tests run. `make e2e` runs it.
+// Package store_test uses CausalStore on a real cluster as its users do, with Helm, kubectl and a stock Redis client. It uses the
+// cluster of KUBECONFIG, or else starts one on this machine for as long as the tests run. `make e2e` runs it.
 package store_test
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// The images that are used; on a cluster of one's own they must be ones that its nodes can get.
+// The images to use. The nodes of a cluster given by KUBECONFIG must be able to pull them.
 var (
 	imageStore = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
-	imageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // what an upgrade brings
+	imageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // installed by the upgrade
 	imageRedis = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
 	imageApp   = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
 )
 
-func setting(name, otherwise string) string {
+func setting(name, fallback string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
-	return otherwise
+	return fallback
 }
 
-// root of the checkout.
+// root is the root of the checkout.
 var root = filepath.Join("..", "..")
 
 func TestMain(m *testing.M) { os.Exit(withCluster(m)) }
 
-// withCluster runs the tests. The test bed is taken down only by who has made it.
+// withCluster runs the tests, on a test bed of their own if KUBECONFIG names no cluster.
 func withCluster(m *testing.M) int {
 	ctx := context.Background()
 	bed := &testBed{}
@@ -53,14 +53,14 @@ func withCluster(m *testing.M) int {
 	return code
 }
 
-// testBed is what was made here.
+// testBed is the part of the test bed that this process created.
 type testBed struct {
 	program, dir string
-	// up says that the cluster was made here.
+	// up is set if this process started the cluster.
 	up bool
 }
 
-// envLoad says that the cluster of KUBECONFIG is a test bed that runs already, whose nodes are to be given the images.
+// envLoad is set if the cluster of KUBECONFIG is a running test bed, on whose nodes to import the images.
 const envLoad = "CAUSALSTORE_E2E_LOAD"
 
 func (b *testBed) prepare(ctx context.Context) (err error) {
@@ -77,12 +77,12 @@ func (b *testBed) prepare(ctx context.Context) (err error) {
 	}
 	if !given {
 		if out, err := exec.CommandContext(ctx, b.program, "kubeconfig").Output(); err == nil {
-			return fmt.Errorf("a test bed runs already: end it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
+			return fmt.Errorf("a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
 				strings.TrimSpace(string(out)), envLoad)
 		}
 		b.up = true
 		if err := command(ctx, b.program, "up").Run(); err != nil {
-			return fmt.Errorf("make the test bed: %w", err)
+			return fmt.Errorf("start the test bed: %w", err)
 		}
 		out, err := exec.CommandContext(ctx, b.program, "kubeconfig").Output()
 		if err != nil {
@@ -95,7 +95,7 @@ func (b *testBed) prepare(ctx context.Context) (err error) {
 	return b.loadImages(ctx)
 }
 
-// command runs in the root of the checkout, and says what it does.
+// command returns a command that runs in the root of the checkout and shows its output.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
@@ -104,30 +104,35 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 
 func (b *testBed) loadImages(ctx context.Context) error {
 	archives := []string{}
-	for i, image := range []struct{ kind, name string }{{"causalstore", imageStore}, {"causalstore", imageNext}, {"redis", imageRedis}, {"app", imageApp}} {
-		archive := filepath.Join(b.dir, fmt.Sprintf("%d.tar", i))
-		if err := command(ctx, b.program, "image-"+image.kind, archive, image.name).Run(); err != nil {
-			return fmt.Errorf("make image %s: %w", image.name, err)
+	archive := func(name string) string {
+		archives = append(archives, filepath.Join(b.dir, name+".tar"))
+		return archives[len(archives)-1]
+	}
+	for _, args := range [][]string{
+		{"image-causalstore", archive("causalstore"), imageStore, archive("next"), imageNext},
+		{"image-redis", archive("redis"), imageRedis}, {"image-app", archive("app"), imageApp},
+	} {
+		if err := command(ctx, b.program, args...).Run(); err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		archives = append(archives, archive)
 	}
 	if err := command(ctx, b.program, append([]string{"load-image"}, archives...)...).Run(); err != nil {
-		return fmt.Errorf("give the nodes their images: %w", err)
+		return fmt.Errorf("import images: %w", err)
 	}
 	return nil
 }
 
-// close leaves what was there before.
+// close stops the cluster, if this process started it, and removes temporary files.
 func (b *testBed) close(ctx context.Context) error {
 	if b.up {
 		if err := command(ctx, b.program, "down").Run(); err != nil {
-			return fmt.Errorf("take down the test bed: %w", err)
+			return fmt.Errorf("stop the test bed: %w", err)
 		}
 	}
 	return os.RemoveAll(b.dir)
 }
 
-// kubectl is the one that comes with the other programs of Kubernetes, or that in PATH, which may be older.
+// kubectl returns a command of the kubectl that belongs to the other programs of Kubernetes, or else of the one in PATH.
 func kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if f, err := binaries.Find(ctx, "kubectl"); err == nil {
 		return f.Command("kubectl", args...)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// container is one of a pod: its name, its image, and what it runs.
+// container is a container of a pod. run is a line of its manifest, such as its command.
 type container struct{ name, image, run string }
 
-// pod is the manifest of a pod that PodSecurity's level "restricted" lets in. If its namespace has sidecars, it uses that of a data
-// centre; no name is none. Its containers see each other's processes.
+// pod returns the manifest of a pod that satisfies the pod security level "restricted". In a namespace with sidecars, its sidecar
+// belongs to the data center, which may be empty. Its containers share a process namespace.
 func pod(name, dataCenter string, containers ...container) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: v1
@@ -37,13 +37,15 @@ spec:
 	return b.String()
 }
 
-// stopper ends the load beside it when it is told to: there is nothing in the image of the load that can send a signal.
+// stopper is a container that ends the load beside it on demand. The image of the load has no program that sends signals.
 var stopper = container{"stop", imageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
       for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in "/causalstoreload"*) kill -INT "${p#/proc/}";; esac; done']`}
 
-// loadPod is a pod that loads endpoints until it is told to stop, and checks then what it saw.
+// loadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. The load is the last
+// container: the kubelet writes /etc/hosts again at the start of each one, and who looks a name up meanwhile may not find the
+// sidecar's.
 func loadPod(name, dataCenter, endpoints string) string {
 	const forever = "8h"
-	return pod(name, dataCenter, container{"main", imageStore, fmt.Sprintf(
-		"command: [/causalstore, load, %s, --duration=%s, --rate=200, --keys=200, --timeout=10s, --check]", endpoints, forever)}, stopper)
+	return pod(name, dataCenter, stopper, container{"main", imageStore, fmt.Sprintf(
+		"command: [/causalstore, load, %s, --duration=%s, --rate=200, --keys=200, --timeout=10s, --check]", endpoints, forever)})
 }

@@ -1,15 +1,15 @@
 package causal
 
-// Clock is the hybrid logical clock of one coordinator (papers: CausalSpartan). A write never waits for it, skew never
-// breaks the order, and timestamps stay near real time.
+// Clock is the hybrid logical clock of one coordinator (PROTOCOL §2). No write waits for it, skew never breaks the order, and
+// timestamps stay near real time.
 type Clock struct {
 	last HLC
-	// wallMs is the greatest wall clock reading so far: a backward jump is absorbed, and a timestamp is measured against it.
+	// wallMs is the greatest wall clock reading so far, in milliseconds: backward jumps have no effect.
 	wallMs int64
 }
 
 // Next returns a timestamp above everything issued and above after, or false if after is more than boundMs ahead of the
-// wall clock: then some clock is wrong and must not drag this one along.
+// wall clock: then some clock is wrong, and this one must not follow it.
 func (c *Clock) Next(now Now, after HLC, boundMs int64) (HLC, bool) {
 	c.wallMs = max(c.wallMs, now.WallMs)
 	if after.WallMs() > c.wallMs+boundMs {
@@ -19,7 +19,7 @@ func (c *Clock) Next(now Now, after HLC, boundMs int64) (HLC, bool) {
 	return c.last, true
 }
 
-// Peek returns the timestamp that the clock stands at, without issuing it: Next never returns it or a smaller one again.
+// Peek returns the current timestamp without issuing it: Next will return neither it nor a smaller one.
 func (c *Clock) Peek(now Now) HLC {
 	c.wallMs = max(c.wallMs, now.WallMs)
 	c.last = max(c.last, HLCAt(c.wallMs))

@@ -1,7 +1,7 @@
 package causal
 
-// Fault breaks one rule of the protocol, so that the checker can be seen to catch its absence (PROTOCOL §11.4).
-// Only the simulator's self-tests set any; the zero Faults is the protocol.
+// Fault breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator set any; the
+// zero Faults is the protocol.
 type Fault uint8
 
 // The seeded faults.
@@ -10,69 +10,117 @@ const (
 	PropagateBeforeDurable                // coordinator: a put is sent before the log holds it
 	SVEarly                               // coordinator: SV covers the oldest incomplete write
 	ReuseHLC                              // coordinator: a restart forgets which timestamps were published
-	FloorWithoutOwn                       // sidecar: a put is not ordered after the session's own complete puts
-	StatusPerKey                          // middleman: in-flight is tracked for the key, not for the write
-	LoserSkipsDeps                        // middleman: a put that loses is acknowledged before its dependencies are in
+	FloorWithoutOwn                       // coordinator: a put is not ordered after what its session has seen or written
+	StatusPerKey                          // middleman: completeness is tracked for the key, not for the write
+	LoserSkipsDeps                        // middleman: a put that loses is acknowledged before its dependencies are processed
 	DepByGreater                          // middleman: a dependency is met by "this version or a greater one"
 	StatusNotAtomic                       // middleman: version and status are read in two steps
-	RestartStable                         // middleman: versions it does not know after a restart count as stable
-	AckBeforeInvalidation                 // middleman: acknowledges without waiting for the caches
-	IgnoreOtherInvalidations              // middleman: a later write of a key does not wait for an invalidation that an earlier one sent
-	AckBeforeDepsClean                    // middleman: acknowledges while a dependency still stands in some cache
-	RegisterLate                          // middleman: cached-at is registered after the read
-	NegativeUntracked                     // middleman: a cached "missing" is not registered
-	TombstoneEarly                        // middleman: tombstones are dropped at once when stable
+	RestartStable                         // middleman: after a restart, versions that it does not know count as stable
+	AckBeforeInvalidation                 // middleman: a put is acknowledged before the caches have confirmed its invalidations
+	IgnoreOtherInvalidations              // middleman: a put does not wait for the invalidations of its key that earlier puts have sent
+	AckBeforeDepsClean                    // middleman: a put is acknowledged while a cache may hold an older value of a dependency
+	RegisterLate                          // middleman: a copy is registered after the value was read, in another step
+	NegativeUntracked                     // middleman: the copy of a missing key is not registered
+	TombstoneEarly                        // middleman: a tombstone is dropped at once
 	DeleteRemoves                         // middleman: a delete leaves no tombstone, so a late older put comes back
-	RestartForgetsCaches                  // middleman: a restart assumes that nothing is cached anywhere
-	ForgetDropped                         // middleman: a dropped tombstone leaves no trace in the answers
-	IgnoreLanes                           // middleman: a put does not wait until what it follows has arrived at the other shards
-	IgnoreLanesClean                      // middleman: nor is its acknowledgement kept back until that is out of the caches
-	ReadPastStaged                        // middleman: a bound reader does not wait for puts that it may have to see
-	RestartUnsynced                       // middleman: a bound reader is served before what was received earlier is here again
-	TrustFailedWrite                      // middleman: a write that failed and can be read counts as durable
-	OlderThanSeen                         // middleman: the version at a cut is given whatever the reader has seen
-	SupersededKeepsOlder                  // middleman: a write that loses is not told to the caches, which may hold older versions
-	OlderUnchecked                        // cache: an older version is served whatever came next
+	RestartForgetsCaches                  // middleman: after a restart, caches are assumed to hold nothing
+	ForgetDropped                         // middleman: a missing key is read without the tombstone horizon as its version
+	IgnoreLanes                           // middleman: a put is written before the other shards have received the writes that it follows
+	IgnoreLanesClean                      // middleman: a put is acknowledged before the writes that it follows are clean at the other shards
+	ReadPastStaged                        // middleman: a bound read does not wait for a staged put that the reader may have to see
+	RestartUnsynced                       // middleman: after a restart, a bound read is served before all lanes are received again
+	TrustFailedWrite                      // middleman: a write that storage reported as failed counts as durable if it can be read
+	OlderThanSeen                         // middleman: a snapshot read ignores what the reader has seen above the cut
+	SupersededKeepsOlder                  // middleman: caches with copies of older versions are not told of a put that loses
+	OlderUnchecked                        // cache: an older version is served whatever version came next
 	InvalidateLate                        // cache: acknowledges an invalidation before the copy is gone
 	FillUnordered                         // cache: ignores the order of the stream
 	LeaseFromReceipt                      // cache: counts the lease from when the grant arrived
-	ShareInFlight                         // cache: a later joiner of a single flight gets its in-flight answer
+	ShareInFlight                         // cache: who joins a flight late gets its in-flight answer
 	CacheInFlight                         // cache: in-flight values are inserted
-	ForgetBind                            // session: an in-flight read binds nothing
-	TwoRings                              // session: overlapping reads may end in two rings
-	LateReply                             // session: a late answer is taken for a later read of the key
-	LiftByEarlierPut                      // session: any completed own put lifts every restriction
+	ForgetBind                            // session: reading an in-flight version adds no restriction
+	TwoRings                              // session: overlapping reads may bind the session to two rings
+	LateReply                             // session: a late reply answers a later read of the key
+	LiftByEarlierPut                      // session: any complete own put lifts every restriction
 	OwnUnchecked                          // session: the own write is served whatever was seen
 	CutBeyondSV                           // session: the snapshot cut is the greatest SV, not the least
 	CutBelowSeen                          // session: a snapshot cut below what the session has seen is used
-	CutWithoutOwn                         // session: a complete own write is not laid over a cut below it
+	CutWithoutOwn                         // session: a complete own write does not overlay reads at a cut below it
 	SnapshotBound                         // session: a bound session uses a snapshot cut
-	MGetOneRound                          // session: MGET takes what it finds first
+	MGetOneRound                          // session: MGET returns what its first round finds
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
-	ServeMoved                            // middleman: reads of slots that it has given away are answered
-	AnyMap                                // middleman: lanes of another map count as those of its own
-	MoveWithoutRest                       // mover: what was written while slots were copied is not fetched
-	MoveOntoOld                           // mover: what is held of slots from an earlier time stays, here and there
-	JoinFresh                             // middleman: copies in caches of what others held, or in caches that are no more, are forgotten
-	FillAnyCache                          // middleman: a copy is registered though another cache will be told
-	VouchInUse                            // leader: it speaks for coordinators that are in use
+	ServeMoved                            // middleman: a read of a slot that another shard owns is served
+	AnyMap                                // middleman: lanes and frontiers of another slot map count as those of its own
+	MoveWithoutRest                       // mover: what was written while slots were copied is not handed over
+	MoveOntoOld                           // mover: old records of slots are not removed, neither where they are taken in nor where they were given away
+	JoinFresh                             // middleman: copies in caches that it cannot invalidate are not waited for
+	FillAnyCache                          // middleman: a copy is registered although invalidations go to another cache
+	VouchInUse                            // leader: it publishes vectors for coordinators that are in use
 	ForgetTerms                           // leader: a restart forgets which coordinators are in use
-	LeaveAnyTerm                          // leader: an old message of one that was away is believed
-	JoinBelow                             // coordinator: it begins where its own clock stands
+	LeaveAnyTerm                          // leader: a late message of a coordinator that was away is believed
+	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
 	LeaveUndrained                        // coordinator: it leaves with incomplete writes
-	SyncInUse                             // middleman: after a restart only the leaders are asked for what was received earlier
+	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
 	faultEnd
 )
 
-var faultNames = [...]string{"skip-deps", "propagate-before-durable", "sv-early", "reuse-hlc", "floor-without-own",
-	"status-per-key", "loser-skips-deps", "dep-by-greater", "status-not-atomic", "restart-stable",
-	"ack-before-invalidation", "ignore-other-invalidations", "ack-before-deps-clean", "register-late", "negative-untracked", "tombstone-early",
-	"delete-removes", "restart-forgets-caches", "forget-dropped", "ignore-lanes", "ignore-lanes-clean", "read-past-staged", "restart-unsynced", "trust-failed-write",
-	"older-than-seen", "superseded-keeps-older", "older-unchecked", "invalidate-late", "fill-unordered", "lease-from-receipt",
-	"share-in-flight", "cache-in-flight", "forget-bind", "two-rings", "late-reply", "lift-by-earlier-put",
-	"own-unchecked", "cut-beyond-sv", "cut-below-seen", "cut-without-own", "snapshot-bound", "mget-one-round", "resume-without-last", "serve-moved", "any-map", "move-without-rest",
-	"move-onto-old", "join-fresh", "fill-any-cache", "vouch-in-use", "forget-terms", "leave-any-term", "join-below", "leave-undrained",
-	"sync-in-use"}
+var faultNames = [faultEnd]string{
+	SkipDeps:                 "skip-deps",
+	PropagateBeforeDurable:   "propagate-before-durable",
+	SVEarly:                  "sv-early",
+	ReuseHLC:                 "reuse-hlc",
+	FloorWithoutOwn:          "floor-without-own",
+	StatusPerKey:             "status-per-key",
+	LoserSkipsDeps:           "loser-skips-deps",
+	DepByGreater:             "dep-by-greater",
+	StatusNotAtomic:          "status-not-atomic",
+	RestartStable:            "restart-stable",
+	AckBeforeInvalidation:    "ack-before-invalidation",
+	IgnoreOtherInvalidations: "ignore-other-invalidations",
+	AckBeforeDepsClean:       "ack-before-deps-clean",
+	RegisterLate:             "register-late",
+	NegativeUntracked:        "negative-untracked",
+	TombstoneEarly:           "tombstone-early",
+	DeleteRemoves:            "delete-removes",
+	RestartForgetsCaches:     "restart-forgets-caches",
+	ForgetDropped:            "forget-dropped",
+	IgnoreLanes:              "ignore-lanes",
+	IgnoreLanesClean:         "ignore-lanes-clean",
+	ReadPastStaged:           "read-past-staged",
+	RestartUnsynced:          "restart-unsynced",
+	TrustFailedWrite:         "trust-failed-write",
+	OlderThanSeen:            "older-than-seen",
+	SupersededKeepsOlder:     "superseded-keeps-older",
+	OlderUnchecked:           "older-unchecked",
+	InvalidateLate:           "invalidate-late",
+	FillUnordered:            "fill-unordered",
+	LeaseFromReceipt:         "lease-from-receipt",
+	ShareInFlight:            "share-in-flight",
+	CacheInFlight:            "cache-in-flight",
+	ForgetBind:               "forget-bind",
+	TwoRings:                 "two-rings",
+	LateReply:                "late-reply",
+	LiftByEarlierPut:         "lift-by-earlier-put",
+	OwnUnchecked:             "own-unchecked",
+	CutBeyondSV:              "cut-beyond-sv",
+	CutBelowSeen:             "cut-below-seen",
+	CutWithoutOwn:            "cut-without-own",
+	SnapshotBound:            "snapshot-bound",
+	MGetOneRound:             "mget-one-round",
+	ResumeWithoutLast:        "resume-without-last",
+	ServeMoved:               "serve-moved",
+	AnyMap:                   "any-map",
+	MoveWithoutRest:          "move-without-rest",
+	MoveOntoOld:              "move-onto-old",
+	JoinFresh:                "join-fresh",
+	FillAnyCache:             "fill-any-cache",
+	VouchInUse:               "vouch-in-use",
+	ForgetTerms:              "forget-terms",
+	LeaveAnyTerm:             "leave-any-term",
+	JoinBelow:                "join-below",
+	LeaveUndrained:           "leave-undrained",
+	SyncInUse:                "sync-in-use",
+}
 
 func (f Fault) String() string { return faultNames[f] }
 
@@ -86,15 +134,32 @@ func AllFaults() []Fault {
 }
 
 // Faults is a set of seeded faults.
-type Faults uint64
+type Faults [(maxFaults + 63) / 64]uint64
+
+// maxFaults is how many faults a set can hold. The second line does not compile if there are more.
+const (
+	maxFaults = 128
+	_         = uint(maxFaults - faultEnd)
+)
 
 // FaultsOf returns the set of the given faults.
-func FaultsOf(fs ...Fault) Faults {
-	var s Faults
+func FaultsOf(fs ...Fault) (s Faults) {
 	for _, f := range fs {
-		s |= 1 << f
+		s[f/64] |= 1 << (f % 64)
 	}
 	return s
 }
 
-func (s Faults) has(f Fault) bool { return s&(1<<f) != 0 }
+// Has reports whether f is in the set.
+func (s *Faults) Has(f Fault) bool { return s[f/64]&(1<<(f%64)) != 0 }
+
+// Any reports whether the set is not empty.
+func (s *Faults) Any() bool { return *s != Faults{} }
+
+// Union returns the faults that are in either set.
+func (s Faults) Union(t Faults) Faults {
+	for i := range s {
+		s[i] |= t[i]
+	}
+	return s
+}

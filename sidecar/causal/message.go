@@ -6,65 +6,60 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Kind is what a Message says.
+// Kind is the kind of a Message.
 type Kind uint8
 
-// The messages of the protocol. Beside each, the fields it uses beyond From and To.
+// The messages of the protocol. The content of each is a type of its own, in the files messages_*.go.
 const (
 	KindNone Kind = iota
 
 	// Reads.
-	KindGet       // sidecar -> middleman or cache: ID Key Cut(everything at or below is complete) VersionOnly Older HLC(greatest seen, if it is bound or Older)
-	KindGetReply  // -> sidecar: ID Record Status Ring Hit Err Map(with ErrMoved)
-	KindFill      // cache -> middleman: ID Key Epoch Older Cut HLC
-	KindFillReply // middleman -> cache, on the stream: ID Record Status Ring Err Map(with ErrMoved) Epoch Seq Cut(HLC of the next version, if there is one)
+	KindGet       // sidecar -> middleman or cache
+	KindGetReply  // middleman or cache -> sidecar
+	KindFill      // cache -> middleman
+	KindFillReply // middleman -> cache, on the stream
 
 	// Writes.
-	KindPut      // sidecar -> coordinator: ID Session Seq Key Record.Value HLC(floor) Deps
-	KindPutReply // coordinator -> sidecar: ID Record.Version Err
-	KindComplete // coordinator -> sidecar: Session Versions
-	KindPutAfter // coordinator -> middleman: Key Record Deps HLC(of the one before it for this shard) Cut(all up to here acknowledged)
-	//               Seq(how many of the last Deps are lanes, not single writes) Clean(it is complete already) Map(that the lane is of)
-	KindPutAck    // middleman -> coordinator: Versions Epoch(incarnation)
-	KindStable    // coordinator -> middleman: HLC(SV of the origin) Versions(complete, above it)
-	KindLaneHello // middleman -> coordinator, after a restart: Epoch(incarnation) Map Clean(only who is away) : send again what I may have lost
-	KindLaneSync  // coordinator -> middleman: Epoch HLC(newest write for this shard that was sent) Cut(all up to here acknowledged) Map
-	//               Seq(bits of the coordinators of the DC that are away)
-	KindLogGet   // sidecar -> coordinator: ID Record.Version
-	KindLogReply // coordinator -> sidecar: ID Record Err(NotFound once complete)
+	KindPut       // sidecar -> coordinator
+	KindPutReply  // coordinator -> sidecar
+	KindComplete  // coordinator -> sidecar
+	KindPutAfter  // coordinator -> middleman
+	KindPutAck    // middleman -> coordinator
+	KindStable    // coordinator -> middleman; see StableMarks
+	KindLaneHello // middleman -> coordinator
+	KindLaneSync  // coordinator -> middleman
+	KindLogGet    // sidecar -> coordinator
+	KindLogReply  // coordinator -> sidecar
 
 	// Dependencies.
-	KindDepCheck  // middleman or sidecar -> middleman: Versions[0] : tell me when it is processed, and when it is clean
-	KindDepStatus // middleman -> asker: Versions[0] Ring Clean
-	KindFrontier  // middleman -> middlemen of its ring: Vectors(by origin: RV[0] received, SV locally clean) Map
+	KindDepCheck  // middleman or sidecar -> middleman
+	KindDepStatus // middleman -> middleman or sidecar
+	KindFrontier  // middleman -> middlemen of its ring
 
-	// Caches.
-	KindStreamOpen    // cache -> middleman: Epoch Session(incarnation of the middleman)
-	KindStreamReset   // middleman -> cache: Epoch(greatest seen) Session(incarnation) : open a new one, above it
-	KindLease         // cache -> middleman: Epoch ID Seq(cumulative acknowledgement)
-	KindLeaseGrant    // middleman -> cache, on the stream: Epoch Seq ID Duration
-	KindInvalidate    // middleman -> cache, on the stream: Epoch Seq Hash HLC(of the new version)
-	KindInvalidateAck // cache -> middleman: Epoch Seq(cumulative)
+	// Streams to caches.
+	KindStreamOpen    // cache -> middleman
+	KindStreamReset   // middleman -> cache
+	KindLease         // cache -> middleman; see LeaseRenewal
+	KindLeaseGrant    // middleman -> cache, on the stream
+	KindInvalidate    // middleman -> cache, on the stream
+	KindInvalidateAck // cache -> middleman
 
-	// Stability.
-	KindVectors   // coordinator -> leader -> leaders -> nodes: Vectors Seq(to nodes: bits of the coordinators of the DC that are in use)
-	KindSubscribe // sidecar -> leader: send me the vectors for a while
-	KindPing      // leader, or anybody while a ring changes -> middleman: ID
-	KindPong      // middleman -> who asked: ID Map
-	KindLatencies // leader -> nodes of its DC: Latencies
-	KindTerm      // coordinator that is away -> leader: ID Seq(term) HLC(all its writes are at or below) Clean(it wants to come)
-	KindTermReply // leader -> coordinator: ID Seq(term) HLC(to begin above) Clean(the leader's topology counts it)
+	// Stability and routes.
+	KindVectors   // coordinator -> leader -> leaders -> nodes
+	KindSubscribe // sidecar -> leader
+	KindPing      // leader, or any part during a resharding -> middleman
+	KindPong      // middleman -> who asked
+	KindLatencies // leader -> nodes of its data center
+	KindTerm      // coordinator that is away -> leader
+	KindTermReply // leader -> coordinator
 
-	// Sizes.
-	KindCut        // sidecar -> cache: Cut(will soon be read at)
-	KindCount      // sidecar -> middleman: ID
-	KindCountReply // middleman -> sidecar: ID Seq(keys)
+	KindCut        // sidecar -> cache; see CutNotice
+	KindCount      // sidecar -> middleman
+	KindCountReply // middleman -> sidecar
 
-	// Changes of shards.
-	KindPull   // middleman that takes slots in -> one that gives them away: see Mover
+	// Resharding.
+	KindPull   // middleman that takes slots -> one that gives them away
 	KindPulled // and back
-
-	kindEnd
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
@@ -79,22 +74,22 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// ErrCode is a failure that travels in a message.
+// ErrCode is a failure that a message reports.
 type ErrCode uint8
 
 // The failures.
 const (
 	OK             ErrCode = iota
-	ErrBusy                // a bound was reached; nothing was done
-	ErrClock               // a timestamp too far ahead of the clock; nothing was done
-	ErrCutTooOld           // the versions of that cut are gone: take a newer one
-	ErrNotFound            // the log does not hold it any more
-	ErrStorage             // the store below failed; nothing was served
-	ErrUnavailable         // no node that may answer is reachable; nothing was done
+	ErrBusy                // a limit was reached; nothing was done
+	ErrClock               // a timestamp is too far ahead of the clock; nothing was done
+	ErrCutTooOld           // the versions at that cut are no longer kept
+	ErrNotFound            // the log no longer holds it
+	ErrStorage             // the storage failed; nothing was served
+	ErrUnavailable         // no node that may answer can be reached; nothing was done
 	ErrUnknown             // the put may or may not have been accepted
-	ErrStale               // a put that was overtaken by a later one of its session; nothing was done
+	ErrStale               // a later put of the session has overtaken this one; nothing was done
 	ErrStarting            // the node is not ready yet
-	ErrMoved               // the slot of the key belongs to another middleman
+	ErrMoved               // another middleman owns the slot of the key
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable", "outcome unknown",
@@ -118,19 +113,26 @@ type VectorEntry struct {
 	RV []HLC
 }
 
-// Message is one flat record for all kinds: one codec, one queue, no boxing. Unused fields are zero.
+// Message is one message of any kind: one codec, one queue, no boxing. Its content is built and read through the type of its
+// kind, e.g. Put.Message and Message.Put.
 type Message struct {
-	Kind        Kind
+	Kind     Kind
+	From, To topology.Node
+	fields   Fields
+}
+
+// Fields holds the content of a message in the form in which it is encoded. What a field means depends on the kind, so only the
+// types of the contents and the codec use it.
+type Fields struct {
 	Status      Status
 	Err         ErrCode
 	Ring        topology.RingID
-	Clean       bool // KindDepStatus: also acknowledged, with its dependencies; KindPutAfter
-	Hit         bool // KindGetReply: answered from the cache
-	VersionOnly bool // KindGet: the value is not wanted
-	Older       bool // KindGet, KindFill: the newest version at or below Cut and HLC, not the newest of all
+	Clean       bool
+	Hit         bool
+	VersionOnly bool
+	Older       bool
 	Map         topology.MapID
 
-	From, To topology.Node
 	ID       uint64
 	Session  uint64
 	Seq      uint64
@@ -145,6 +147,23 @@ type Message struct {
 	Deps      []Dep
 	Versions  []Version
 	Vectors   []VectorEntry
-	Latencies []float64 // milliseconds, by DC; negative: unreachable
+	Latencies []float64
 	Moved     []Moved
+}
+
+// Fields returns the fields of m, for the codec.
+func (m *Message) Fields() *Fields { return &m.fields }
+
+// Moved is a key that is handed over in a resharding. A record without a version says that the key does not exist.
+type Moved struct {
+	Key    string
+	Record Record
+}
+
+// PayloadBytes returns the size of the key and the value that a message carries, in bytes.
+func (m *Message) PayloadBytes() int { return len(m.fields.Key) + len(m.fields.Record.Value.Data) }
+
+// ConcernsKey reports whether a message names a key, or its hash.
+func (m *Message) ConcernsKey(key string) bool {
+	return m.fields.Key == key || m.fields.Hash == topology.Hash(key)
 }

@@ -6,81 +6,6 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// prober measures the round trip to one middleman of every DC.
-type prober struct {
-	ms    []float64 // EWMA, by DC
-	heard []bool    // whether a probe was ever answered, by DC
-	sent  [][]probe // not answered, oldest first, by DC
-	next  uint64
-	dueAt int64
-}
-
-type probe struct {
-	id     uint64
-	sentAt int64
-}
-
-// pingLost is when a DC that answers no probe counts as unreachable.
-const pingLost = 3 * time.Second
-
-// maxProbes bounds the probes to one DC that are remembered: more than go out while one is not lost yet.
-const maxProbes = 16
-
-func newProber(t *topology.Topology, self topology.DC) prober {
-	return prober{ms: append([]float64(nil), t.RTT[self]...), heard: make([]bool, len(t.DCs)), sent: make([][]probe, len(t.DCs))}
-}
-
-func (p *prober) due(now Now, every time.Duration) bool {
-	if now.Mono < p.dueAt {
-		return false
-	}
-	p.dueAt = now.Mono + int64(every)
-	return true
-}
-
-// ping returns the id of the next probe. The oldest is kept while others go: it says for how long there was no answer.
-func (p *prober) ping(now Now, dc topology.DC) uint64 {
-	p.next++
-	if len(p.sent[dc]) == maxProbes {
-		p.sent[dc] = append(p.sent[dc][:1], p.sent[dc][2:]...)
-	}
-	p.sent[dc] = append(p.sent[dc], probe{p.next, now.Mono})
-	return p.next
-}
-
-// pong takes an answer. Probes before the answered one are lost, and say nothing any more.
-func (p *prober) pong(now Now, m *Message) {
-	dc := m.From.DC
-	if int(dc) >= len(p.ms) {
-		return
-	}
-	for i, s := range p.sent[dc] {
-		if s.id == m.ID {
-			p.ms[dc] += (float64(now.Mono-s.sentAt)/1e6 - p.ms[dc]) / 2
-			p.heard[dc] = true
-			p.sent[dc] = append(p.sent[dc][:0], p.sent[dc][i+1:]...)
-			return
-		}
-	}
-}
-
-// latencies returns milliseconds by DC; negative is unreachable. A probe that is late counts as at least its age.
-func (p *prober) latencies(now Now) []float64 {
-	out := make([]float64, len(p.ms))
-	for i, ms := range p.ms {
-		out[i] = ms
-		if len(p.sent[i]) == 0 {
-			continue
-		}
-		age := now.Mono - p.sent[i][0].sentAt
-		out[i] = max(ms, float64(age)/1e6)
-		if age >= int64(pingLost) {
-			out[i] = -1
-		}
-	}
-	return out
-}
-
 // Routes picks the ring to read a slot from: the nearest whose shard is reachable (PROTOCOL §7).
 type Routes struct {
 	topo    *topology.Topology
@@ -89,21 +14,24 @@ type Routes struct {
 	suspect []int64 // by DC: until when it is avoided, because a request to it timed out
 }
 
-// suspicion is how long a DC is avoided after a time-out.
-const suspicion = 2 * time.Second
+// suspicionTime is how long a data center is avoided after a time-out.
+const suspicionTime = 2 * time.Second
 
-// unreachableMs ranks a DC that does not answer behind every one that does.
+// unreachableMs ranks a data center that does not answer behind all that do.
 const unreachableMs = 1e6
 
-// hysteresis is the change of a latency below which routes stay as they are.
+// hysteresis is the relative change of a latency below which routes stay as they are.
 const hysteresis = 0.2
 
-// NewRoutes starts with the declared latencies.
+// NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
 	return &Routes{topo: t, self: self, ms: append([]float64(nil), t.RTT[self]...), suspect: make([]int64, len(t.DCs))}
 }
 
-// Update takes probed latencies.
+// SetTopology takes a topology that differs from the one in use in the slot maps only.
+func (r *Routes) SetTopology(t *topology.Topology) { r.topo = t }
+
+// Update takes probed latencies in milliseconds by data center; negative: unreachable.
 func (r *Routes) Update(ms []float64) {
 	for i := range r.ms {
 		if i >= len(ms) {
@@ -119,10 +47,10 @@ func (r *Routes) Update(ms []float64) {
 	}
 }
 
-// TimedOut notes that a node of dc did not answer.
-func (r *Routes) TimedOut(now Now, dc topology.DC) { r.suspect[dc] = now.Mono + int64(suspicion) }
+// TimedOut records that a node of dc did not answer.
+func (r *Routes) TimedOut(now Now, dc topology.DC) { r.suspect[dc] = now.Mono + int64(suspicionTime) }
 
-// Ms returns the latency that routes count with, in milliseconds.
+// Ms returns the latency by which dc is ranked, in milliseconds.
 func (r *Routes) Ms(now Now, dc topology.DC) float64 {
 	if r.suspect[dc] > now.Mono {
 		return unreachableMs + r.ms[dc]
@@ -166,7 +94,7 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 	return best, found
 }
 
-// Timeout returns how long an answer from dc is waited for before another way is tried.
+// Timeout returns how long to wait for an answer from dc before another way is tried.
 func (r *Routes) Timeout(dc topology.DC) time.Duration {
 	return 250*time.Millisecond + time.Duration(3*min(r.ms[dc], 2000)*1e6)
 }

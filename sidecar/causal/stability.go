@@ -14,7 +14,7 @@ type Stability struct {
 	rv [][]HLC // by ring, by origin
 }
 
-// NewStability returns vectors that know nothing yet.
+// NewStability returns vectors in which nothing is known.
 func NewStability(t *topology.Topology) *Stability {
 	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings))}
 	for r := range s.rv {
@@ -23,7 +23,13 @@ func NewStability(t *topology.Topology) *Stability {
 	return s
 }
 
-// Merge takes over what is newer in entries and reports whether anything was.
+// SV returns the HLC at or below which every write of an origin is known to be complete.
+func (s *Stability) SV(o topology.Origin) HLC { return s.sv[o] }
+
+// RV returns the HLC at or below which every write of an origin is known to be acknowledged by ring r.
+func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r][o] }
+
+// Merge takes the newer of both and reports whether any entry was newer.
 func (s *Stability) Merge(entries []VectorEntry) bool {
 	changed := false
 	for i := range entries {
@@ -60,15 +66,16 @@ func (s *Stability) Entry(o topology.Origin) VectorEntry {
 	return e
 }
 
-// Entries returns what is known of every origin of which anything is: one entry for neighbours of which the same is.
-func (s *Stability) Entries() []VectorEntry { return s.between(1, topology.Origin(len(s.sv)-1)) }
+// Entries returns what is known of all origins. Neighbors with equal values share an entry; origins of which nothing is known are
+// left out.
+func (s *Stability) Entries() []VectorEntry { return s.EntriesBetween(1, topology.Origin(len(s.sv)-1)) }
 
-// between returns the entries of the origins from first to last.
-func (s *Stability) between(first, last topology.Origin) []VectorEntry {
+// EntriesBetween returns the entries of the origins from first to last.
+func (s *Stability) EntriesBetween(first, last topology.Origin) []VectorEntry {
 	var all []VectorEntry
 	for o := first; o <= last; o++ {
 		e := VectorEntry{Origin: o, SV: s.sv[o]}
-		for o < last && s.alike(o, o+1) {
+		for o < last && s.isEqual(o, o+1) {
 			o++
 			e.Last = o
 		}
@@ -82,12 +89,12 @@ func (s *Stability) between(first, last topology.Origin) []VectorEntry {
 	return all
 }
 
-// alike reports whether the same is known of two origins.
-func (s *Stability) alike(a, b topology.Origin) bool {
+// isEqual reports whether the same is known of two origins.
+func (s *Stability) isEqual(a, b topology.Origin) bool {
 	return s.sv[a] == s.sv[b] && !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[a] != rv[b] })
 }
 
-// Complete reports whether v is known to be in all rings and out of all caches older than it.
+// Complete reports whether v is known to be in all rings, and older values of its key in no cache.
 func (s *Stability) Complete(v Version) bool {
 	return int(v.Origin) < len(s.sv) && v.HLC <= s.sv[v.Origin]
 }

@@ -1,11 +1,13 @@
-// Package causal is the protocol: every part of the data plane as a deterministic state machine.
+// Package causal is the vocabulary of the protocol: versions, clocks, vectors, messages, routes and slot maps. The parts of the
+// data plane are deterministic state machines in the packages below it: session, coordinator, middleman, cache, and shard, which
+// joins a middleman with what moves slots in a resharding.
 //
-// A machine gets messages, ticks and completions of its own I/O, each with the time, and leaves messages and I/O requests
-// in its outbox. It does no I/O, starts no goroutine, reads no clock and draws no random number, so that the simulator
-// runs the very code that serves. A machine is owned by one caller at a time.
+// A machine takes messages, ticks and completions of its own I/O, each with the time, and leaves messages and I/O requests to be
+// carried out. It does no I/O, starts no goroutine, reads no clock and draws no random number, so that the simulator runs the
+// code that ships. A machine is owned by one caller at a time.
 //
-// The failure model: messages may be lost, delayed, duplicated and reordered; a machine may stop at any step and be made
-// anew from what its storage or log had acknowledged; wall clocks may be wrong, monotonic clocks only drift a little.
+// Failure model: messages may be lost, delayed, duplicated and reordered; a machine may stop at any step and be made again from
+// what its storage or log had acknowledged; wall clocks may be wrong, monotonic clocks drift by little.
 package causal
 
 import (
@@ -24,7 +26,7 @@ func HLCAt(wallMs int64) HLC { return HLC(max(wallMs, 0)) << 16 }
 // WallMs returns the milliseconds part.
 func (h HLC) WallMs() int64 { return int64(h >> 16) }
 
-// Version names one write. It is unique, so it is also the write's id. The zero Version is "never written".
+// Version identifies one write. The zero Version means "never written".
 type Version struct {
 	HLC    HLC
 	Origin topology.Origin
@@ -63,18 +65,18 @@ type Value struct {
 	Tombstone bool
 }
 
-// Size is the memory a value is accounted with, in bytes.
+// Size is the memory that a value counts for, in bytes.
 func (v Value) Size() int { return len(v.Data) + 16 }
 
-// Record is a value with the version that wrote it, as it stands in storage.
+// Record is a value with the version that wrote it, as storage holds it.
 type Record struct {
 	Version Version
 	Value   Value
 }
 
-// Missing is the record of a key that storage does not hold: never written, or deleted by a write at or below horizon,
-// whose tombstone was dropped. Everything at or below the horizon is complete, so the version stands above all of it and
-// below all else: an own write that the session does not know to be complete yet is recognised as overtaken.
+// Missing is the record of a key that storage does not hold: it was never written, or deleted by a write at or below horizon whose
+// tombstone was dropped. Everything at or below the horizon is complete, so the version is above all of it and below all else: a
+// session recognizes that an own write that it does not know to be complete was overwritten.
 func Missing(horizon HLC) Record {
 	r := Record{Value: Value{Tombstone: true}}
 	if horizon > 0 {
@@ -89,7 +91,7 @@ const droppedOrigin = ^topology.Origin(0)
 // Written reports whether v names a write, and not the absence of one.
 func (v Version) Written() bool { return v.HLC != 0 && v.Origin != droppedOrigin }
 
-// Status says what is known of a version that was read.
+// Status is what a reader is told of a version.
 type Status uint8
 
 // The states of a version. Treating a stable version as in-flight is always safe.

@@ -1,16 +1,20 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/process"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-func TestTheExampleInTheHelpOfTheProcessesIsAValidConfiguration(t *testing.T) {
+func TestExampleInHelpIsAValidConfiguration(t *testing.T) {
 	var yaml strings.Builder
 	for line := range strings.Lines(configHelp) {
 		if text, ok := strings.CutPrefix(line, "  "); ok {
@@ -21,16 +25,16 @@ func TestTheExampleInTheHelpOfTheProcessesIsAValidConfiguration(t *testing.T) {
 	if err := os.WriteFile(path, []byte(yaml.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} { // the others need the secrets that it names
+	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} { // the other parts need the secrets that the file names
 		f := processFlags{dataCenter: "eu-west-1"}
-		if _, err := (process.Source{Path: path, Override: func(c *process.Config) { f.override(c, true) }}).Load(part); err != nil {
+		if _, err := (process.Source{Path: path, Override: func(c *contract.Config) { f.override(c, true) }}).Load(part); err != nil {
 			t.Errorf("%s: %v\n%s", part, err, yaml.String())
 		}
 	}
 }
 
-func TestFlagsThatAreGivenWinOverTheFile(t *testing.T) {
-	c := process.Config{DataCenter: "a", Index: 3, DataDir: "/old", Listen: process.Listen{HTTP: ":1", GRPC: ":2"}}
+func TestFlagsOverrideTheFile(t *testing.T) {
+	c := contract.Config{DataCenter: "a", Index: 3, DataDir: "/old", Listen: contract.Listen{HTTP: ":1", GRPC: ":2"}}
 	f := processFlags{dataCenter: "b", http: ":9", index: 0}
 	f.override(&c, false)
 	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.DataDir != "/old" || c.Listen.GRPC != ":2" {
@@ -42,7 +46,7 @@ func TestFlagsThatAreGivenWinOverTheFile(t *testing.T) {
 	}
 }
 
-func TestAProcessWithoutAConfigurationSaysWhatIsMissing(t *testing.T) {
+func TestMissingConfigurationIsReported(t *testing.T) {
 	for _, part := range []string{"sidecar", "coordinator", "middleman", "cache"} {
 		root := NewRoot()
 		root.SetArgs([]string{part})
@@ -52,6 +56,25 @@ func TestAProcessWithoutAConfigurationSaysWhatIsMissing(t *testing.T) {
 		root.SetArgs([]string{part, "--config", "/nowhere.yaml"})
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "/nowhere.yaml") {
 			t.Errorf("%s: %v", part, err)
+		}
+	}
+}
+
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// ExitCode returns the code.
+func (e exitCode) ExitCode() int { return int(e) }
+
+func TestExecuteReturnsTheExitCodeOfTheError(t *testing.T) {
+	args := os.Args
+	defer func() { os.Args = args }()
+	os.Args = []string{"causalstore", "fail"}
+	for want, err := range map[int]error{0: nil, 1: ErrSilent, 2: fmt.Errorf("wrapped: %w", exitCode(2))} {
+		fail := &cobra.Command{Use: "fail", RunE: func(*cobra.Command, []string) error { return err }}
+		if got := Execute(t.Context(), fail); got != want {
+			t.Errorf("%v: exit code %d, want %d", err, got, want)
 		}
 	}
 }

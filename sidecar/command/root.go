@@ -1,4 +1,4 @@
-// Package command is the command line of causalstore: one constructor per subcommand.
+// Package command implements the root command of causalstore, and the subcommands that run one part of the data plane each.
 package command
 
 import (
@@ -10,37 +10,55 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errSilent ends a command whose output has said already what was wrong.
-var errSilent = errors.New("failed")
+// ErrSilent is returned by a command that has already printed what went wrong.
+var ErrSilent = errors.New("failed")
 
-// NewRoot returns the whole command tree, with more commands than those of this package.
-func NewRoot(more ...*cobra.Command) *cobra.Command {
+// Options are what a program adds to the commands of the parts.
+type Options struct {
+	// EmulateWAN delays what goes to other data centers. It is for tests that run a deployment on one machine.
+	EmulateWAN bool
+	// Commands are the subcommands beside those of the parts.
+	Commands []*cobra.Command
+}
+
+// NewRoot returns the root command with the subcommands of the parts, and those in more.
+func NewRoot(more ...*cobra.Command) *cobra.Command { return newRoot(Options{Commands: more}) }
+
+func newRoot(o Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "causalstore",
 		Short: "Causal consistency across regions for the Redis clients you already have",
-		Long: `CausalStore makes unmodified Redis clients causally consistent across regions, with one copy of the data
-per ring of data centres, mostly local reads, local writes, and no availability lost when a zone goes.
+		Long: `CausalStore gives unmodified Redis clients causal consistency across regions. It keeps one copy of the data per ring
+of data centres, reads mostly locally, writes locally, and stays available when a zone fails.
 
-Try it:   causalstore local      eight regions in three rings on this machine, with real WAN delays
-          redis-cli -p 7001      us-east-1; 7002 is us-west-1, and so on`,
+Try it:   causalstore local      eight regions in three rings on this machine, with emulated WAN delays
+          redis-cli -p 7001      connects to us-east-1; 7002 is us-west-1, and so on`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(NewSidecarCommand(), NewCoordinatorCommand(), NewMiddlemanCommand(), NewCacheCommand())
-	root.AddCommand(NewDemoCommand(), NewLocalCommand(), NewBenchCommand(), NewLoadCommand(), NewCheckCommand(), NewSimCommand())
-	root.AddCommand(NewPlanCommand(), NewCostCommand())
-	root.AddCommand(more...)
+	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand, newMiddlemanCommand, newCacheCommand} {
+		root.AddCommand(newCommand(o))
+	}
+	root.AddCommand(o.Commands...)
 	return root
 }
 
-// Execute runs the command line, with more commands, and returns the exit code.
+// Execute runs the command line with the subcommands of the parts and those in more, and returns the exit code.
 func Execute(ctx context.Context, more ...*cobra.Command) int {
-	err := NewRoot(more...).ExecuteContext(ctx)
+	return ExecuteWith(ctx, Options{Commands: more})
+}
+
+// ExecuteWith runs the command line with options, and returns the exit code.
+func ExecuteWith(ctx context.Context, o Options) int {
+	err := newRoot(o).ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, errSilent) {
+	if !errors.Is(err, ErrSilent) {
 		fmt.Fprintln(os.Stderr, "causalstore:", err)
+	}
+	if own := (interface{ ExitCode() int })(nil); errors.As(err, &own) {
+		return own.ExitCode()
 	}
 	return 1
 }

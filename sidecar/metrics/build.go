@@ -13,13 +13,13 @@ import (
 
 var (
 	buildFamily = &family{}
-	buildInfo   = buildFamily.gauge("build_info", "Always 1; the labels tell what runs.", "version", "revision", "go_version")
+	buildInfo   = buildFamily.gauge("build_info", "Always 1. The labels identify the build.", "version", "revision", "go_version")
 
 	topologyFamily = &family{subsystem: "topology"}
 	topologyEpoch  = topologyFamily.gauge("epoch", "Epoch of the topology in use.")
 )
 
-// Build shows which build runs.
+// Build collects the version of the build.
 func Build() prometheus.Collector {
 	version, revision := "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -30,23 +30,23 @@ func Build() prometheus.Collector {
 			}
 		}
 	}
-	return scrape{buildFamily, func(show emit) { show(buildInfo, 1, version, revision, runtime.Version()) }}
+	return collector{buildFamily, func(emit emitFunc) { emit(buildInfo, 1, version, revision, runtime.Version()) }}
 }
 
-// Topology shows the topology in use.
+// Topology collects the epoch of the topology in use.
 func Topology(get func() *topology.Topology) prometheus.Collector {
-	return scrape{topologyFamily, func(show emit) { show(topologyEpoch, float64(get().Epoch)) }}
+	return collector{topologyFamily, func(emit emitFunc) { emit(topologyEpoch, float64(get().Epoch)) }}
 }
 
-// NewRegistry returns a registry that shows the build, the Go runtime and the process.
+// NewRegistry returns a registry with the metrics of the build, the Go runtime and the process.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(Build(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// PartLabels are the labels that tell the parts of a deployment apart, for prometheus.WrapRegistererWith. A sidecar's index
-// is drawn anew at every start, so it is not shown.
+// PartLabels returns the labels that distinguish the parts of a deployment, for prometheus.WrapRegistererWith. A sidecar
+// has no index label, because its index changes at every start.
 func PartLabels(t *topology.Topology, n topology.Node) prometheus.Labels {
 	dc := t.DCs[n.DC]
 	l := prometheus.Labels{"data_center": dc.Name, "ring": t.Rings[dc.Ring].Name}

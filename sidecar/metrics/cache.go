@@ -3,47 +3,47 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 var (
 	cacheFamily = &family{subsystem: "cache"}
 
-	cacheEntries     = cacheFamily.gauge("entries", "Values held.")
-	cacheBytes       = cacheFamily.gauge("bytes", "Memory of the values held, in bytes.")
+	cacheEntries     = cacheFamily.gauge("entries", "Cached values.")
+	cacheBytes       = cacheFamily.gauge("bytes", "Memory of the cached values, in bytes.")
 	cacheHits        = cacheFamily.counter("hits_total", "Reads answered from memory.")
-	cacheMisses      = cacheFamily.counter("misses_total", "Reads that had to be read through.")
-	cacheJoined      = cacheFamily.counter("joined_total", "Misses that joined a read-through under way.")
-	cacheInserted    = cacheFamily.counter("inserted_total", "Values taken in.")
-	cacheInvalidated = cacheFamily.counter("invalidated_total", "Invalidations taken.")
-	cacheInFlight    = cacheFamily.counter("in_flight_reads_total", "Values passed on and not kept, since they were not in every ring yet.")
-	cacheUnavailable = cacheFamily.counter("unavailable_total", "Reads that no shard answered.")
-	cacheResets      = cacheFamily.counter("stream_resets_total", "Streams from shards begun anew, which voids what the last one had brought.")
+	cacheMisses      = cacheFamily.counter("misses_total", "Reads that were not in memory and went to a shard.")
+	cacheJoined      = cacheFamily.counter("joined_total", "Misses that shared a pending read of the same key.")
+	cacheInserted    = cacheFamily.counter("inserted_total", "Values inserted.")
+	cacheInvalidated = cacheFamily.counter("invalidated_total", "Invalidations received from shards.")
+	cacheInFlight    = cacheFamily.counter("in_flight_reads_total", "Values passed to sidecars but not cached, because they were not in every ring yet.")
+	cacheUnavailable = cacheFamily.counter("unavailable_total", "Reads that failed because no shard answered.")
+	cacheResets      = cacheFamily.counter("stream_resets_total", "Streams from shards that restarted, which discards the values that the previous stream delivered.")
 )
 
-// Cache shows a cache.
+// Cache collects the metrics of a cache.
 func Cache(get func() *node.Cache) prometheus.Collector {
-	return scrape{cacheFamily, func(show emit) {
+	return collector{cacheFamily, func(emit emitFunc) {
 		c := get()
 		if c == nil {
 			return
 		}
-		var st causal.CacheStats
+		var st cache.Stats
 		var entries, bytes int
-		c.Machine(func(m *causal.Cache) {
+		c.Inspect(func(m *cache.Cache) {
 			st = m.Stats()
 			entries, bytes = m.Size()
 		})
-		show(cacheEntries, float64(entries))
-		show(cacheBytes, float64(bytes))
-		show(cacheHits, float64(st.Hits))
-		show(cacheMisses, float64(st.Misses))
-		show(cacheJoined, float64(st.Joined))
-		show(cacheInserted, float64(st.Inserted))
-		show(cacheInvalidated, float64(st.Invalidated))
-		show(cacheInFlight, float64(st.InFlight))
-		show(cacheUnavailable, float64(st.Unavailable))
-		show(cacheResets, float64(st.Resets))
+		emit(cacheEntries, float64(entries))
+		emit(cacheBytes, float64(bytes))
+		emit(cacheHits, float64(st.Hits))
+		emit(cacheMisses, float64(st.Misses))
+		emit(cacheJoined, float64(st.Joined))
+		emit(cacheInserted, float64(st.Inserted))
+		emit(cacheInvalidated, float64(st.Invalidated))
+		emit(cacheInFlight, float64(st.InFlight))
+		emit(cacheUnavailable, float64(st.Unavailable))
+		emit(cacheResets, float64(st.Resets))
 	}}
 }

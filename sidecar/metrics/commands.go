@@ -8,11 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// commandBuckets are the upper bounds of the latency histogram, in seconds: from an own write in memory to a read across
-// the world that had to be tried again.
+// commandBuckets are the upper bounds of the latency histogram, in seconds: from a read of an own write in memory to a
+// retried read in another region.
 var commandBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// Commands counts what a Redis front does. It implements resp.Metrics and prometheus.Collector.
+// Commands counts the commands and connections of Redis clients. It implements resp.Metrics and prometheus.Collector.
 type Commands struct {
 	latency        *prometheus.HistogramVec
 	errors         *prometheus.CounterVec
@@ -22,11 +22,11 @@ type Commands struct {
 	protocolErrors prometheus.Counter
 	panics         prometheus.Counter
 
-	mu     sync.Mutex // for changes of byName
+	mu     sync.Mutex // guards updates of byName
 	byName atomic.Pointer[map[string]*commandSeries]
 }
 
-// commandSeries are those of one command, looked up once.
+// commandSeries are the series of one command, cached to avoid a lookup by label.
 type commandSeries struct {
 	latency prometheus.Observer
 	errors  prometheus.Counter
@@ -39,15 +39,15 @@ func NewCommands() *Commands {
 	}
 	c := &Commands{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "redis", Name: "command_duration_seconds",
-			Help: "Time from a command to its reply, or of a pipelined write until it was issued, in seconds.", Buckets: commandBuckets}, []string{"command"}),
+			Help: "Time until the reply of a command was ready or, for a pipelined write, until it was issued, in seconds.", Buckets: commandBuckets}, []string{"command"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: "command_errors_total",
 			Help: "Commands answered with an error."}, []string{"command"}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "redis", Name: "connections",
-			Help: "Connections of Redis clients."}),
-		opened:         counter("connections_opened_total", "Connections that Redis clients have opened."),
-		refused:        counter("connections_refused_total", "Connections refused because there were too many."),
-		protocolErrors: counter("protocol_errors_total", "Connections closed because what they sent was malformed."),
-		panics:         counter("panics_total", "Connections closed because a command panicked. Always a defect: please report it."),
+			Help: "Open connections of Redis clients."}),
+		opened:         counter("connections_opened_total", "Connections opened by Redis clients."),
+		refused:        counter("connections_refused_total", "Connections refused because the limit was reached."),
+		protocolErrors: counter("protocol_errors_total", "Connections closed because of malformed input."),
+		panics:         counter("panics_total", "Connections closed because a command panicked. This is always a bug; please report it."),
 	}
 	c.byName.Store(&map[string]*commandSeries{})
 	return c
@@ -72,7 +72,7 @@ func (c *Commands) Panicked() { c.panics.Inc() }
 func (c *Commands) CommandDone(name string, seconds float64, failed bool) {
 	s := (*c.byName.Load())[name]
 	if s == nil {
-		s = c.add(name)
+		s = c.addCommand(name)
 	}
 	s.latency.Observe(seconds)
 	if failed {
@@ -80,8 +80,8 @@ func (c *Commands) CommandDone(name string, seconds float64, failed bool) {
 	}
 }
 
-// add makes the series of a command. Names come from the table of commands, so there are not many.
-func (c *Commands) add(name string) *commandSeries {
+// addCommand adds the series of a command. Names come from the command table, so their number is bounded.
+func (c *Commands) addCommand(name string) *commandSeries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := (*c.byName.Load())[name]; s != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -14,19 +15,21 @@ import (
 var (
 	coordinatorFamily = &family{subsystem: "coordinator"}
 
-	coordinatorWrites = coordinatorFamily.gauge("incomplete_writes", "Accepted writes that are not in every ring yet.")
-	coordinatorBytes  = coordinatorFamily.gauge("incomplete_bytes", "Keys and values of accepted writes that are not in every ring yet, in bytes.")
-	coordinatorLog    = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
-	coordinatorSV     = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
-	coordinatorTrips  = coordinatorFamily.gauge("round_trip_seconds",
-		"Round trip to a data centre, as this data centre's first coordinator has probed it; +Inf if it does not answer.",
+	coordinatorWrites      = coordinatorFamily.gauge("incomplete_writes", "Accepted writes that are not in every ring yet.")
+	coordinatorBytes       = coordinatorFamily.gauge("incomplete_bytes", "Size of the accepted writes that are not in every ring yet, keys and values, in bytes.")
+	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
+	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes", "Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
+	coordinatorLogLimit    = coordinatorFamily.gauge("log_limit_bytes", "Size of log_bytes at which writes are refused (BUSY), in bytes.")
+	coordinatorSV          = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
+	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
+		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
 	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
-// Coordinator shows a coordinator of t.
+// Coordinator collects the metrics of a coordinator of t.
 func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.Collector {
-	return scrape{coordinatorFamily, func(show emit) {
+	return collector{coordinatorFamily, func(emit emitFunc) {
 		c := get()
 		if c == nil {
 			return
@@ -34,27 +37,30 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		var writes, bytes int
 		var e causal.VectorEntry
 		trips := map[topology.DC]float64{}
-		c.Machine(func(m *causal.Coordinator) {
+		c.Inspect(func(m *coordinator.Coordinator) {
 			writes, bytes = m.Pending()
-			e = m.Known().Entry(t.OriginOf(c.ID))
-			m.RoundTrips(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
+			e = m.Known().Entry(t.OriginOf(c.ID()))
+			m.ForEachRoundTrip(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
 		})
 		for dc, seconds := range trips {
 			if seconds < 0 {
 				seconds = math.Inf(1)
 			}
-			show(coordinatorTrips, seconds, t.DCs[dc].Name)
+			emit(coordinatorTrips, seconds, t.DCs[dc].Name)
 		}
-		show(coordinatorWrites, float64(writes))
-		show(coordinatorBytes, float64(bytes))
-		show(coordinatorLog, float64(c.LogBytes()))
+		emit(coordinatorWrites, float64(writes))
+		emit(coordinatorBytes, float64(bytes))
+		emit(coordinatorLog, float64(c.LogBytes()))
+		bufferLimit, logLimit := c.Limits()
+		emit(coordinatorBufferLimit, float64(bufferLimit))
+		emit(coordinatorLogLimit, float64(logLimit))
 		if e.SV == 0 {
-			return // nothing is published yet
+			return // it has not published yet
 		}
 		now := time.Now()
-		show(coordinatorSV, lagSeconds(e.SV, now))
+		emit(coordinatorSV, lagSeconds(e.SV, now))
 		for r, h := range e.RV {
-			show(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
+			emit(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
 		}
 	}}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -16,7 +20,7 @@ import (
 
 var _ resp.Metrics = (*Commands)(nil)
 
-// values gathers a registry: the value of each series, by name and labels as `name{a="b"}`.
+// values gathers a registry and returns the value of each series, by name and labels as `name{a="b"}`.
 func values(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -39,7 +43,7 @@ func values(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-func TestPartsOfManyDataCentresShareARegistry(t *testing.T) {
+func TestPartsOfSeveralDataCentersShareARegistry(t *testing.T) {
 	topo := topology.Default()
 	r := NewRegistry()
 	net := transport.NewLocal(nil)
@@ -50,8 +54,8 @@ func TestPartsOfManyDataCentresShareARegistry(t *testing.T) {
 		of := func(p topology.Part) topology.Node {
 			return topology.Node{DC: topology.DC(dc), Part: p, Index: uint64(dc) + 1}
 		}
-		s := node.NewSidecar(node.SidecarOptions{Config: causal.DefaultSidecarConfig(topo, of(topology.Sidecar)), Clock: clock, Net: net, Scope: node.ScopePod})
-		c := node.NewCache(causal.DefaultCacheConfig(topo, of(topology.Cache)), clock, net)
+		s := node.NewSidecar(node.SidecarOptions{Config: session.DefaultConfig(topo, of(topology.Sidecar)), Clock: clock, Net: net, Scope: node.ScopePod})
+		c := node.NewCache(cache.DefaultConfig(topo, of(topology.Cache)), clock, net)
 		prometheus.WrapRegistererWith(PartLabels(topo, of(topology.Sidecar)), r).MustRegister(Sidecar(func() *node.Sidecar { return s }), NewCommands())
 		prometheus.WrapRegistererWith(PartLabels(topo, of(topology.Cache)), r).MustRegister(Cache(func() *node.Cache {
 			if down {
@@ -74,17 +78,17 @@ func TestPartsOfManyDataCentresShareARegistry(t *testing.T) {
 		}
 	}
 	if _, ok := got[`causalstore_sidecar_stability_lag_seconds{data_center="eu-west-1",ring="americas-europe"}`]; ok {
-		t.Error("a lag is shown although nothing was heard")
+		t.Error("a lag is exported before any stability vector has arrived")
 	}
 	down = true
 	for series := range values(t, r) {
 		if strings.HasPrefix(series, "causalstore_cache_") {
-			t.Errorf("%s is shown although the caches are down", series)
+			t.Errorf("%s is exported while the caches are down", series)
 		}
 	}
 }
 
-func TestCommandsAreCountedByNameFromManyConnections(t *testing.T) {
+func TestConcurrentCommandsAreCountedByName(t *testing.T) {
 	c := NewCommands()
 	r := prometheus.NewRegistry()
 	r.MustRegister(c)
@@ -140,6 +144,35 @@ func TestLinksAreCountedByDirectionAndState(t *testing.T) {
 	} {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s is %v, %v", series, v, ok)
+		}
+	}
+}
+
+func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
+	topo := topology.Default()
+	net := transport.NewLocal(nil)
+	defer net.Close()
+	config := coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator})
+	config.MaxBytes = 1 << 20
+	c, err := node.NewCoordinator(node.CoordinatorOptions{Config: config, Clock: node.NewClock(), Net: net, Dir: t.TempDir(),
+		MaxLogBytes: 100 << 20, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r := prometheus.NewRegistry()
+	r.MustRegister(Coordinator(topo, func() *node.Coordinator { return c }))
+	got := values(t, r)
+	for series, want := range map[string]float64{
+		`causalstore_coordinator_write_buffer_limit_bytes{}`: 1 << 20,
+		`causalstore_coordinator_log_limit_bytes{}`:          90 << 20,
+	} {
+		if v, ok := got[series]; !ok || v != want {
+			t.Errorf("%s is %v, %v; want %v", series, v, ok, want)
 		}
 	}
 }

@@ -9,44 +9,44 @@ import (
 var (
 	networkFamily = &family{subsystem: "transport"}
 
-	networkSent     = networkFamily.counter("messages_sent_total", "Messages handed to a link or to a part in this process.", "kind")
-	networkReceived = networkFamily.counter("messages_received_total", "Messages handed to a part in this process.", "kind")
-	networkDropped  = networkFamily.counter("messages_dropped_total", "Messages that were not sent or not handed over; the protocol sends again what matters.", "kind", "reason")
+	networkSent     = networkFamily.counter("messages_sent_total", "Messages passed to a link or to a part in this process.", "kind")
+	networkReceived = networkFamily.counter("messages_received_total", "Messages delivered to a part in this process.", "kind")
+	networkDropped  = networkFamily.counter("messages_dropped_total", "Messages that were not sent or not delivered. The protocol retransmits those it needs.", "kind", "reason")
 	networkFrames   = networkFamily.counter("frames_total", "Frames on links to other processes.", "direction")
 	networkBytes    = networkFamily.counter("bytes_total", "Bytes in frames on links to other processes.", "direction")
-	networkOpened   = networkFamily.counter("links_opened_total", "Links to other processes that came up.")
-	networkFailed   = networkFamily.counter("links_failed_total", "Links to other processes that broke, were refused or could not be opened.")
+	networkOpened   = networkFamily.counter("links_opened_total", "Links to other processes that were established.")
+	networkFailed   = networkFamily.counter("links_failed_total", "Links to other processes that broke, were refused or could not be established.")
 	networkLinks    = networkFamily.gauge("links", "Links to other processes.", "direction", "state")
-	networkQueued   = networkFamily.gauge("queued_bytes", "Bytes that wait to be sent, on all links together.")
-	networkEpochs   = networkFamily.gauge("links_of_other_epoch", "Links that are up to processes with another topology epoch.")
+	networkQueued   = networkFamily.gauge("queued_bytes", "Bytes queued for sending, on all links together.")
+	networkEpochs   = networkFamily.gauge("links_of_other_epoch", "Established links to processes with another topology epoch.")
 )
 
-// Network shows a network. Epoch returns that of the topology in use here.
+// Network collects the metrics of a network. epoch returns the epoch of the topology in use here.
 func Network(stats func() transport.Stats, epoch func() uint64) prometheus.Collector {
-	return scrape{networkFamily, func(show emit) {
+	return collector{networkFamily, func(emit emitFunc) {
 		s := stats()
 		for _, m := range s.Messages {
-			show(networkSent, float64(m.Sent), m.Kind.String())
-			show(networkReceived, float64(m.Received), m.Kind.String())
+			emit(networkSent, float64(m.Sent), m.Kind.String())
+			emit(networkReceived, float64(m.Received), m.Kind.String())
 		}
 		for _, d := range s.Drops {
-			show(networkDropped, float64(d.Count), d.Kind.String(), d.Reason.String())
+			emit(networkDropped, float64(d.Count), d.Kind.String(), d.Reason.String())
 		}
-		show(networkFrames, float64(s.FramesSent), "sent")
-		show(networkFrames, float64(s.FramesReceived), "received")
-		show(networkBytes, float64(s.BytesSent), "sent")
-		show(networkBytes, float64(s.BytesReceived), "received")
-		show(networkOpened, float64(s.Opened))
-		show(networkFailed, float64(s.Failed))
-		showLinks(show, s.Links, epoch())
+		emit(networkFrames, float64(s.FramesSent), "sent")
+		emit(networkFrames, float64(s.FramesReceived), "received")
+		emit(networkBytes, float64(s.BytesSent), "sent")
+		emit(networkBytes, float64(s.BytesReceived), "received")
+		emit(networkOpened, float64(s.Opened))
+		emit(networkFailed, float64(s.Failed))
+		emitLinks(emit, s.Links, epoch())
 	}}
 }
 
-func showLinks(show emit, links []transport.LinkStats, epoch uint64) {
+func emitLinks(emit emitFunc, links []transport.LinkStats, epoch uint64) {
 	var count [2][2]int // dialed, up
 	queued, other := 0, 0
 	for _, l := range links {
-		count[index(l.Dialed)][index(l.Up)]++
+		count[boolIndex(l.Dialed)][boolIndex(l.Up)]++
 		queued += l.QueuedBytes
 		if l.Up && l.TopologyEpoch != epoch {
 			other++
@@ -54,14 +54,14 @@ func showLinks(show emit, links []transport.LinkStats, epoch uint64) {
 	}
 	for dialed, direction := range []string{"accepted", "dialed"} {
 		for up, state := range []string{"down", "up"} {
-			show(networkLinks, float64(count[dialed][up]), direction, state)
+			emit(networkLinks, float64(count[dialed][up]), direction, state)
 		}
 	}
-	show(networkQueued, float64(queued))
-	show(networkEpochs, float64(other))
+	emit(networkQueued, float64(queued))
+	emit(networkEpochs, float64(other))
 }
 
-func index(b bool) int {
+func boolIndex(b bool) int {
 	if b {
 		return 1
 	}

@@ -1,10 +1,10 @@
-// Package metrics shows what the parts of the data plane count, for Prometheus.
+// Package metrics exports the counters of the data plane to Prometheus.
 //
-// The machines count for themselves; the collectors here look at them when they are scraped, so that the request path pays
-// nothing for it. Only the latencies of Redis commands are observed as they happen.
+// The machines keep their own counters. The collectors read them when they are scraped, so the request path has no extra
+// cost. Only the latencies of Redis commands are observed as they occur.
 //
-// A collector is given a function that returns its part, or nil while that is down; then it shows nothing. Where several
-// parts are in one process, the registerer adds the labels that tell them apart.
+// A collector takes a function that returns its part, or nil while the part is down; then it exports nothing. If several
+// parts run in one process, the registerer adds the labels that distinguish them.
 package metrics
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// namespace begins every name.
+// namespace is the prefix of every metric name.
 const namespace = "causalstore"
 
 // series is one metric with its labels.
@@ -24,52 +24,52 @@ type series struct {
 	kind prometheus.ValueType
 }
 
-// family makes the series of one subsystem and remembers them.
+// family holds the series of one subsystem.
 type family struct {
 	subsystem string
 	all       []series
 }
 
-func (f *family) add(kind prometheus.ValueType, name, help string, labels []string) series {
+func (f *family) newSeries(kind prometheus.ValueType, name, help string, labels []string) series {
 	s := series{prometheus.NewDesc(prometheus.BuildFQName(namespace, f.subsystem, name), help, labels, nil), kind}
 	f.all = append(f.all, s)
 	return s
 }
 
-// counter is a number since the start of the part.
+// counter adds a series that counts from the start of the part.
 func (f *family) counter(name, help string, labels ...string) series {
-	return f.add(prometheus.CounterValue, name, help, labels)
+	return f.newSeries(prometheus.CounterValue, name, help, labels)
 }
 
-// gauge is a number now.
+// gauge adds a series with a current value.
 func (f *family) gauge(name, help string, labels ...string) series {
-	return f.add(prometheus.GaugeValue, name, help, labels)
+	return f.newSeries(prometheus.GaugeValue, name, help, labels)
 }
 
-// emit shows one value.
-type emit func(s series, value float64, labels ...string)
+// emitFunc exports one value.
+type emitFunc func(s series, value float64, labels ...string)
 
-// scrape is a collector that reads everything when it is asked.
-type scrape struct {
+// collector is a prometheus.Collector that reads all values when it is scraped.
+type collector struct {
 	family *family
-	read   func(emit)
+	read   func(emitFunc)
 }
 
 // Describe implements prometheus.Collector.
-func (c scrape) Describe(ch chan<- *prometheus.Desc) {
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range c.family.all {
 		ch <- s.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c scrape) Collect(ch chan<- prometheus.Metric) {
+func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.read(func(s series, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...)
 	})
 }
 
-// lagSeconds is how far a timestamp is behind the wall clock, in seconds; 0 if it is ahead.
+// lagSeconds returns how far a timestamp is behind the wall clock, in seconds; 0 if it is ahead.
 func lagSeconds(h causal.HLC, now time.Time) float64 {
 	return max(0, float64(now.UnixMilli()-h.WallMs())/1e3)
 }

@@ -2,28 +2,24 @@ package node
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
-// Cache runs a causal.Cache.
-type Cache struct{ *Host }
+// Cache runs a cache.Cache.
+type Cache struct{ *host[*cache.Cache] }
 
-// NewCache makes an empty cache. Its incarnation is the wall clock in milliseconds.
-func NewCache(cfg causal.CacheConfig, clock Clock, net transport.Network) *Cache {
+// NewCache returns an empty cache. Its incarnation is the wall clock in milliseconds.
+func NewCache(cfg cache.Config, clock Clock, net transport.Network) *Cache {
 	cfg.Incarnation = uint64(clock().WallMs)
-	c := &Cache{newHost(cfg.Self, clock, net)}
-	c.m = causal.NewCache(cfg)
-	return c
+	return &Cache{newHost(cfg.Self, clock, net, cache.New(cfg))}
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of shards and caches only.
+// SetTopology replaces the topology by one that differs only in the numbers of shards and caches.
 func (c *Cache) SetTopology(t *topology.Topology) {
-	c.do(func(causal.Now) { c.m.(*causal.Cache).SetTopology(t) })
+	c.step(func(_ causal.Now, m *cache.Cache) { m.SetTopology(t) })
 }
 
 // Close stops the cache.
 func (c *Cache) Close() { c.stop() }
-
-// Machine gives f the machine to look at.
-func (c *Cache) Machine(f func(*causal.Cache)) { c.View(func(m any) { f(m.(*causal.Cache)) }) }

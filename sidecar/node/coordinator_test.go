@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// recorder is a network that keeps what is sent and delivers nothing.
+// recorder is a network that records messages and delivers none.
 type recorder struct {
 	mu   sync.Mutex
 	sent []causal.Message
@@ -34,7 +35,7 @@ func (r *recorder) Send(m causal.Message) {
 
 func (r *recorder) Close() error { return nil }
 
-// wait returns the first n messages of a kind, or fails after a while.
+// wait waits until n messages of a kind were sent, and returns all of that kind.
 func (r *recorder) wait(t *testing.T, kind causal.Kind, n int) []causal.Message {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -65,8 +66,8 @@ func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 		t.Fatal(err)
 	}
 	self := topology.Node{Part: topology.Coordinator}
-	c, err := NewCoordinator(CoordinatorOptions{Config: causal.DefaultCoordinatorConfig(topo, self), Clock: NewClock(), Net: net, Dir: dir,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Failed: func(err error) { t.Errorf("the log failed: %v", err) }})
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, self), Clock: NewClock(), Net: net, Dir: dir,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFailure: func(err error) { t.Errorf("the log failed: %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +75,11 @@ func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 }
 
 func put(c *Coordinator, seq uint64, key string, value []byte) {
-	c.Handle([]causal.Message{{Kind: causal.KindPut, From: topology.Node{Part: topology.Sidecar, Index: 7}, To: c.ID, ID: seq, Session: 1, Seq: seq,
-		Key: key, Record: causal.Record{Value: causal.Value{Data: value}}}})
+	app := topology.Node{Part: topology.Sidecar, Index: 7}
+	c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Key: key, Value: causal.Value{Data: value}}.Message(app, c.ID())})
 }
 
-func TestWhatACoordinatorAcknowledgedGoesOnPropagatingAfterACrash(t *testing.T) {
+func TestCoordinatorPropagatesAcknowledgedPutsAfterACrash(t *testing.T) {
 	dir, net := t.TempDir(), newRecorder()
 	c := startCoordinator(t, dir, net)
 	for i := range uint64(100) {
@@ -94,28 +95,28 @@ func TestWhatACoordinatorAcknowledgedGoesOnPropagatingAfterACrash(t *testing.T) 
 	c.Tick()
 	sent := map[causal.Version]bool{}
 	for _, m := range again.wait(t, causal.KindPutAfter, 100) {
-		sent[m.Record.Version] = true
+		sent[m.PutAfter().Record.Version] = true
 	}
 	for _, m := range acked {
-		if !sent[m.Record.Version] {
-			t.Errorf("%s was acknowledged, and is not propagated after the crash", m.Record.Version)
+		if !sent[m.PutReply().Version] {
+			t.Errorf("%s was acknowledged, but is not propagated after the crash", m.PutReply().Version)
 		}
 	}
 	put(c, 1, "late", nil) // of the session that the log remembers
-	if m := again.wait(t, causal.KindPutReply, 1)[0]; m.Err != causal.ErrStale {
-		t.Errorf("a put that was overtaken before the crash is answered %s", m.Err)
+	if m := again.wait(t, causal.KindPutReply, 1)[0]; m.PutReply().Err != causal.ErrStale {
+		t.Errorf("a put that was overtaken before the crash got %s, want stale", m.PutReply().Err)
 	}
 }
 
-func TestTheGreatestValuesFitIntoTheLogSideBySide(t *testing.T) {
+func TestSeveralValuesOfTheLargestSizeFitIntoTheLog(t *testing.T) {
 	dir, net := t.TempDir(), newRecorder()
 	c := startCoordinator(t, dir, net)
 	for i := range uint64(6) {
 		put(c, i+1, "big", make([]byte, 16<<20))
 	}
 	for _, m := range net.wait(t, causal.KindPutReply, 6) {
-		if m.Err != causal.OK {
-			t.Errorf("a put of 16 MiB is answered %s", m.Err)
+		if m.PutReply().Err != causal.OK {
+			t.Errorf("a put of 16 MiB got %s", m.PutReply().Err)
 		}
 	}
 	if err := c.Close(); err != nil {
@@ -128,14 +129,14 @@ func TestTheGreatestValuesFitIntoTheLogSideBySide(t *testing.T) {
 	again.wait(t, causal.KindPutAfter, 6)
 }
 
-func TestALogTooSmallForTheGreatestValueIsRefused(t *testing.T) {
+func TestNewCoordinatorRefusesALogTooSmallForTheLargestValue(t *testing.T) {
 	_, err := NewCoordinator(CoordinatorOptions{Dir: t.TempDir(), MaxLogBytes: 1 << 20})
 	if err == nil || !strings.Contains(err.Error(), "at least") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestLockingSeveralKeysNeverDeadlocks(t *testing.T) {
+func TestKeyLocksDoNotDeadlock(t *testing.T) {
 	k := keyLocks{held: map[string]*keyLock{}}
 	var all sync.WaitGroup
 	n := 0
@@ -147,7 +148,7 @@ func TestLockingSeveralKeysNeverDeadlocks(t *testing.T) {
 					keys = []string{"b", "a"}
 				}
 				unlock := k.lock(keys)
-				n++ // the race detector would notice two at a time
+				n++ // the race detector detects two at a time
 				unlock()
 			}
 		})

@@ -1,12 +1,12 @@
-// Package node runs the machines of package causal on real time, disks and sockets.
+// Package node runs the machines of the protocol on real time, disks and sockets.
 //
-// A Host owns one machine behind one lock. Whoever brings input (a message, a tick, a finished I/O, a client's operation)
-// steps the machine and then carries out what it left in its outbox, after the lock is released. Within one process that
-// makes a read that the DC cache answers one chain of calls in the goroutine of the client's connection: no channel, no
-// other goroutine, no serialisation.
+// A host owns one machine and its lock. The goroutine that brings an input (a message, a tick, a completed I/O, a client's
+// operation) steps the machine, releases the lock, and then sends the messages in the machine's outbox. Within one process, a
+// read that the DC cache answers is therefore a chain of calls in the goroutine of the client's connection, without channels,
+// other goroutines or serialization.
 //
-// Failure model: a message that cannot be sent is lost, and the machines send it again. A coordinator whose log fails, or a
-// middleman whose storage fails for good, stops serving and reports it; it never guesses.
+// Failure model: a message that cannot be sent is lost, and the machines resend it. A coordinator whose log fails, and a
+// middleman whose storage fails permanently, stop serving and report it.
 package node
 
 import (
@@ -19,85 +19,103 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
-// Clock gives the machines their time.
+// Clock returns the time for a step of a machine.
 type Clock func() causal.Now
 
-// wallEvery is how often the wall clock is looked at; between two looks it goes on with the monotonic one, which is read
-// for every step. So a jump of the wall clock is seen that much late, and machines take jumps at any time.
-const wallEvery = 5 * time.Millisecond
+// wallClockInterval is the period in which the wall clock is read. In between it is extrapolated from the monotonic clock,
+// which is read for every step. Machines therefore see a jump of the wall clock late by up to this period; they tolerate jumps
+// at any time.
+const wallClockInterval = 5 * time.Millisecond
 
 // NewClock returns the clock of this process.
 func NewClock() Clock {
 	start := time.Now()
-	var ahead, dueAt atomic.Int64 // nanoseconds that the wall clock is ahead of the monotonic one; when to look again
+	var ahead, dueAt atomic.Int64 // wall minus monotonic clock, in nanoseconds; when to read the wall clock again
 	return func() causal.Now {
 		mono := int64(time.Since(start)) + 1
 		if mono >= dueAt.Load() {
 			ahead.Store(time.Now().UnixNano() - mono)
-			dueAt.Store(mono + int64(wallEvery))
+			dueAt.Store(mono + int64(wallClockInterval))
 		}
 		return causal.Now{Mono: mono, WallMs: (mono + ahead.Load()) / int64(time.Millisecond)}
 	}
 }
 
-// machine is what the parts have in common.
+// machine is the interface that the machines of all parts share.
 type machine interface {
 	Step(now causal.Now, m *causal.Message)
 	Tick(now causal.Now)
 	Take(dst []causal.Message) []causal.Message
 }
 
-// Host is one node: a machine, and the lock that owns it.
-type Host struct {
-	ID    topology.Node
+// Host is the interface that the hosts of all machines share.
+type Host interface {
+	// ID returns the node.
+	ID() topology.Node
+	// Handle delivers messages to the machine; it is the node's transport.Handler.
+	Handle(batch []causal.Message)
+	// Tick advances the machine's timers.
+	Tick()
+	// Probe acquires and releases the machine's lock. It blocks if the machine is stuck.
+	Probe()
+}
+
+// host runs one machine under one lock.
+type host[M machine] struct {
+	id    topology.Node
 	clock Clock
 	net   transport.Network
 
-	mu      sync.Mutex
-	m       machine
-	collect func()           // takes what else the machine left, under mu
-	queue   []causal.Message // to be sent, in order
-	spare   []causal.Message
-	sending bool
-	stopped bool
+	mu              sync.Mutex
+	m               M
+	collectRequests func()           // takes the machine's other outputs after a step; called with mu held
+	queue           []causal.Message // to be sent, in order
+	spare           []causal.Message
+	sending         bool
+	stopped         bool
 }
 
-func newHost(id topology.Node, clock Clock, net transport.Network) *Host {
-	return &Host{ID: id, clock: clock, net: net, collect: func() {}}
+func newHost[M machine](id topology.Node, clock Clock, net transport.Network, m M) *host[M] {
+	return &host[M]{id: id, clock: clock, net: net, m: m, collectRequests: func() {}}
 }
 
-// Handle takes messages; it is the node's transport.Handler.
-func (h *Host) Handle(batch []causal.Message) {
-	h.do(func(now causal.Now) {
+// ID implements Host.
+func (h *host[M]) ID() topology.Node { return h.id }
+
+// Probe implements Host.
+func (h *host[M]) Probe() { h.Inspect(func(M) {}) }
+
+// Handle implements Host.
+func (h *host[M]) Handle(batch []causal.Message) {
+	h.step(func(now causal.Now, m M) {
 		for i := range batch {
-			h.m.Step(now, &batch[i])
+			m.Step(now, &batch[i])
 		}
 	})
 }
 
-// Tick lets the machine do what is due.
-func (h *Host) Tick() { h.do(func(now causal.Now) { h.m.Tick(now) }) }
+// Tick implements Host.
+func (h *host[M]) Tick() { h.step(func(now causal.Now, m M) { m.Tick(now) }) }
 
-// do runs f on the machine and then sends what it left.
-func (h *Host) do(f func(now causal.Now)) {
+// step calls f with the machine and then sends the messages in its outbox.
+func (h *host[M]) step(f func(now causal.Now, m M)) {
 	h.mu.Lock()
 	if h.stopped {
 		h.mu.Unlock()
 		return
 	}
 	before := len(h.queue)
-	f(h.clock())
-	h.release(before)
+	f(h.clock(), h.m)
+	h.unlockAndSend(before)
 }
 
-// release gives the lock up and sends what a step left. The queue held before messages when the step began.
+// unlockAndSend releases the lock and sends the messages of a step. The queue had length before when the step started.
 //
-// A read or its answer that is all there is to send goes out at once, in this goroutine: nothing is ordered after or before
-// it, because an answer finds its question by the id, and a read takes effect where it arrives. So reads do not queue up
-// behind whoever is sending, and nobody has to be woken for their answers.
-func (h *Host) release(before int) {
+// If a step's only message is a read or a reply to one, this goroutine sends it at once. No order is needed: a reply names its
+// request by id, and a read takes effect where it arrives. So reads do not wait for the goroutine that sends the queue.
+func (h *host[M]) unlockAndSend(before int) {
 	h.queue = h.m.Take(h.queue)
-	h.collect()
+	h.collectRequests()
 	if len(h.queue) == before+1 && (h.queue[before].Kind == causal.KindGet || h.queue[before].Kind == causal.KindGetReply) {
 		m := h.queue[before]
 		h.queue[before] = causal.Message{}
@@ -106,14 +124,14 @@ func (h *Host) release(before int) {
 		h.net.Send(m)
 		return
 	}
-	h.pump()
+	h.sendQueue()
 	h.mu.Unlock()
 }
 
-// pump sends the queue, in order (reads and their answers may overtake it, see release). One goroutine at a time does; what
-// others add meanwhile, also by being called back from Send, it takes along. It is called with the lock held and gives it up
+// sendQueue sends the queue in order; reads and their replies may overtake it, see unlockAndSend. One goroutine at a time does
+// so, and also sends what others add meanwhile, including callbacks from Send. The caller holds the lock; sendQueue releases it
 // while it sends.
-func (h *Host) pump() {
+func (h *host[M]) sendQueue() {
 	if h.sending {
 		return
 	}
@@ -132,79 +150,16 @@ func (h *Host) pump() {
 	h.sending = false
 }
 
-// View runs f on the machine without sending anything; f must not change it.
-func (h *Host) View(f func(m any)) {
+// Inspect calls f with the machine, under the lock. f must not change the machine.
+func (h *host[M]) Inspect(f func(M)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(h.m)
 }
 
-// stop ends the machine: later input is dropped.
-func (h *Host) stop() {
+// stop makes the host drop all later input.
+func (h *host[M]) stop() {
 	h.mu.Lock()
 	h.stopped = true
 	h.mu.Unlock()
-}
-
-// Ticker ticks any number of hosts from one goroutine.
-type Ticker struct {
-	mu    sync.Mutex
-	hosts []*Host
-	done  chan struct{}
-	ended chan struct{}
-}
-
-// tickEvery is the period of ticks; the machines' own periods are multiples of it.
-const tickEvery = 5 * time.Millisecond
-
-// NewTicker starts a ticker.
-func NewTicker() *Ticker {
-	t := &Ticker{done: make(chan struct{}), ended: make(chan struct{})}
-	go t.run()
-	return t
-}
-
-func (t *Ticker) run() {
-	defer close(t.ended)
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-t.done:
-			return
-		case <-tick.C:
-		}
-		t.mu.Lock()
-		hosts := t.hosts
-		t.mu.Unlock()
-		for _, h := range hosts {
-			h.Tick()
-		}
-	}
-}
-
-// Add ticks h from now on.
-func (t *Ticker) Add(h *Host) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.hosts = append(t.hosts[:len(t.hosts):len(t.hosts)], h)
-}
-
-// Remove ticks h no more.
-func (t *Ticker) Remove(h *Host) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var kept []*Host
-	for _, o := range t.hosts {
-		if o != h {
-			kept = append(kept, o)
-		}
-	}
-	t.hosts = kept
-}
-
-// Stop ends the ticker.
-func (t *Ticker) Stop() {
-	close(t.done)
-	<-t.ended
 }

@@ -8,124 +8,127 @@ import (
 	"sync"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
-// Middleman runs a causal.Middleman on a store, and while the shards of its ring change a causal.Mover, which decides by
-// which topology it serves, and whether it serves at all.
+// Middleman runs a shard.Shard on a store: the serving middleman, and during a resharding the mover.
 type Middleman struct {
-	*Host
-	o      MiddlemanOptions
-	store  storage.Store
-	logger *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-	fail   func(error)
+	*host[*shard.Shard]
+	options   MiddlemanOptions
+	store     storage.Store
+	logger    *slog.Logger
+	ctx       context.Context
+	cancel    context.CancelFunc
+	onFailure func(error)
 
-	shard   *shard
-	serving *serving           // nil while it does not serve
-	view    *topology.Topology // by which it serves
-	moves   []causal.MoveOp
-	some    sync.Cond // there are moves, or something else for follow to do
-	ending  bool      // what served has been taken away, and storage may still be busy with what it asked for
-	closing bool
-	ended   sync.WaitGroup
+	serving        *servingMiddleman // the serving middleman and its storage requests; nil while the shard does not serve
+	moveOps        []shard.MoveOp
+	wake           sync.Cond // on host.mu: there are moveOps, or the serving middleman is not current
+	closing        bool
+	reconcilerDone sync.WaitGroup
 
 	horizon durableHorizon
 }
 
-// MiddlemanOptions is what a middleman runs on.
+// MiddlemanOptions configures a Middleman.
 type MiddlemanOptions struct {
-	Config causal.MiddlemanConfig // Incarnation, Horizon and Fresh are filled in from the store
+	Config middleman.Config // Incarnation, Horizon and Fresh are set from the store
 	Clock  Clock
 	Net    transport.Network
 	Store  storage.Store
-	// InlineReads says that the store answers a read without waiting for another process.
+	// InlineReads executes reads in the goroutine that steps the machine. Set it if the store answers without waiting for
+	// another process.
 	InlineReads bool
 	Logger      *slog.Logger
-	// Fail is told when it cannot go on; it may be nil.
-	Fail func(error)
+	// OnFailure is called if the middleman cannot continue; it may be nil.
+	OnFailure func(error)
 }
 
+// The names of a middleman's metadata in its store.
 const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
-	metaStand       = "stand"
-	metaMoves       = "moves" // counts movers
-	metaCaches      = "caches"
+	metaState       = "stand"  // a shard.MigrationState
+	metaMoves       = "moves"  // the number of movers so far
+	metaCaches      = "caches" // a topology.CacheLayout: the caches that leases were last waited for
 )
 
-// storageTimeout bounds one call to the store.
+// storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
 
-// NewMiddleman starts a middleman. What it finds in the store says how far it had come when its ring changed last.
+// NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{Host: newHost(o.Config.Self, o.Clock, o.Net), o: o, store: o.Store, logger: o.Logger, fail: o.Fail, shard: &shard{}}
-	if mm.fail == nil {
-		mm.fail = func(error) {}
+	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure}
+	if mm.onFailure == nil {
+		mm.onFailure = func(error) {}
 	}
-	mm.ctx, mm.cancel = context.WithCancel(context.Background())
-	mm.some.L = &mm.mu
-	mm.m = mm.shard
-	mm.collect = mm.take
 	if err := mm.horizon.load(ctx, mm.store); err != nil {
 		return nil, err
 	}
-	mover, err := mm.newMover(ctx, o.Config.Topology)
+	self, t := o.Config.Self, o.Config.Topology
+	mover, err := newMover(ctx, mm.store, t, self)
 	if err != nil {
 		return nil, err
 	}
-	mm.shard.mover = mover
-	if mover == nil { // so that other numbers of shards are noticed, if they come without a change
-		if err := mm.setStand(ctx, causal.Stand{Map: o.Config.Topology.Map(o.Config.Topology.RingOf(mm.ID.DC))}); err != nil {
+	if mover == nil { // so that a later start detects a number of shards that changed without a resharding
+		if err := mm.saveState(ctx, shard.MigrationState{Map: t.Map(t.RingOf(self.DC))}); err != nil {
 			return nil, err
 		}
 	}
-	if view, ok := mm.serve(); ok {
-		if err := mm.start(ctx, view); err != nil {
-			return nil, err
-		}
+	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover))
+	mm.ctx, mm.cancel = context.WithCancel(context.Background())
+	mm.wake.L = &mm.mu
+	mm.collectRequests = mm.collect
+	if err := mm.startServing(ctx); err != nil {
+		mm.cancel()
+		return nil, err
 	}
-	mm.ended.Add(1)
-	go mm.follow()
+	mm.reconcilerDone.Add(1)
+	go mm.reconcile()
 	return mm, nil
 }
 
-// start starts serving by a topology. The store is told that it has been started once more.
-func (mm *Middleman) start(ctx context.Context, view *topology.Topology) error {
-	incarnation, err := metaUint(ctx, mm.store, metaIncarnation)
-	if err != nil {
+// startServing starts a middleman under the current slot map, if the shard may serve.
+func (mm *Middleman) startServing(ctx context.Context) error {
+	history := shard.History{Horizon: mm.horizon.get()}
+	var err error
+	if history.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
 		return err
 	}
-	config := mm.o.Config
-	config.Topology = view
-	// Of slots that it takes in, caches may hold what they got from who had them before.
-	config.Fresh = incarnation == 0 && mm.shard.mover == nil
 	caches, err := metaUint(ctx, mm.store, metaCaches)
 	if err != nil {
 		return err
 	}
-	others := caches != uint64(view.Caches())
-	if others && config.Fresh {
-		if err := setMetaUint(ctx, mm.store, metaCaches, uint64(view.Caches())); err != nil {
+	history.Caches = topology.CacheLayout(caches)
+	mm.mu.Lock()
+	plan, ok := mm.m.PlanStart(mm.options.Config, history)
+	mm.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if plan.SaveCaches && plan.Config.Fresh {
+		if err := setMetaUint(ctx, mm.store, metaCaches, uint64(plan.Caches)); err != nil {
 			return err
 		}
-		others = false
 	}
-	config.Inherited = others || mm.shard.mover != nil && mm.shard.mover.TookIn()
-	config.Incarnation, config.Horizon = incarnation+1, mm.horizon.get()
-	if err := setMetaUint(ctx, mm.store, metaIncarnation, incarnation+1); err != nil {
+	if err := setMetaUint(ctx, mm.store, metaIncarnation, plan.Config.Incarnation); err != nil {
 		return err
 	}
-	s := newServing(mm, causal.NewMiddleman(config, mm.clock()), !config.Fresh)
+	m := middleman.New(plan.Config, mm.clock())
+	s := newServing(mm, m)
 	mm.mu.Lock()
-	mm.serving, mm.view, mm.shard.m = s, view, s.m
+	mm.serving = s
+	mm.m.Start(m, plan)
 	mm.mu.Unlock()
-	if others {
-		s.noteCaches(uint64(view.Caches()), config.Lease)
+	if !plan.Config.Fresh {
+		s.noteTombstones()
+		if plan.SaveCaches {
+			s.saveCaches(uint64(plan.Caches), plan.Config.Lease)
+		}
 	}
 	return nil
 }
@@ -140,7 +143,7 @@ func metaUint(ctx context.Context, s storage.Store, name string) (uint64, error)
 	}
 	v, n := binary.Uvarint(b)
 	if n <= 0 {
-		return 0, fmt.Errorf("read %s from storage: %d bytes that are no number; the storage is damaged or belongs to something else", name, len(b))
+		return 0, fmt.Errorf("read %s from storage: its %d bytes are not a number; the storage is damaged, or belongs to another application", name, len(b))
 	}
 	return v, nil
 }
@@ -152,25 +155,25 @@ func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) er
 	return nil
 }
 
-// Close stops the middleman. Puts that are not acknowledged will be sent again to the next one. The store stays open.
+// Close stops the middleman. Coordinators resend unacknowledged puts to its next start. The store stays open.
 func (mm *Middleman) Close() {
 	mm.stop()
 	mm.cancel()
 	mm.mu.Lock()
 	mm.closing = true
-	mm.some.Signal()
+	mm.wake.Signal()
 	mm.mu.Unlock()
-	mm.ended.Wait()
+	mm.reconcilerDone.Wait()
 	if s := mm.serving; s != nil {
-		s.end()
+		s.stopAndWait()
 	}
 }
 
-// Machine gives f the machine that serves to look at, if there is one.
-func (mm *Middleman) Machine(f func(*causal.Middleman)) {
-	mm.View(func(m any) {
-		if s := m.(*shard); s.m != nil {
-			f(s.m)
+// Inspect calls f with the serving middleman, if there is one. f must not change it.
+func (mm *Middleman) Inspect(f func(*middleman.Middleman)) {
+	mm.host.Inspect(func(s *shard.Shard) {
+		if m := s.Serving(); m != nil {
+			f(m)
 		}
 	})
 }

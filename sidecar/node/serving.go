@@ -3,55 +3,53 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// serving is a causal.Middleman and the goroutines that carry out its storage requests. Its fields are under Middleman.mu.
-type serving struct {
+// servingMiddleman is a middleman.Middleman and the goroutines that execute its storage requests. Middleman.mu guards its fields.
+type servingMiddleman struct {
 	mm      *Middleman
-	m       *causal.Middleman
-	ops     []causal.StorageOp
+	m       *middleman.Middleman
+	ops     []middleman.StorageOp
 	reads   storageQueue
 	writes  storageQueue
 	closing bool
 	running sync.WaitGroup
-	ctx     context.Context // ends before the store does, but not before the writes under way
+	ctx     context.Context // cancelled by stopAndWait; writes in progress do not use it
 	cancel  context.CancelFunc
 }
 
-// storageQueue is requests that wait for the goroutine which carries them out.
+// storageQueue holds requests until the goroutine that executes them takes them.
 type storageQueue struct {
-	ops  []causal.StorageOp
-	some sync.Cond
+	ops      []middleman.StorageOp
+	nonEmpty sync.Cond
 }
 
-func (q *storageQueue) add(op causal.StorageOp) {
+func (q *storageQueue) add(op middleman.StorageOp) {
 	if q.ops = append(q.ops, op); len(q.ops) == 1 {
-		q.some.Signal()
+		q.nonEmpty.Signal()
 	}
 }
 
-func newServing(mm *Middleman, m *causal.Middleman, used bool) *serving {
-	s := &serving{mm: mm, m: m}
+func newServing(mm *Middleman, m *middleman.Middleman) *servingMiddleman {
+	s := &servingMiddleman{mm: mm, m: m}
 	s.ctx, s.cancel = context.WithCancel(mm.ctx)
-	s.reads.some.L, s.writes.some.L = &mm.mu, &mm.mu
-	s.running.Add(2)
-	go s.loop(&s.writes, s.write)
-	go s.loop(&s.reads, s.read)
-	if used {
-		s.running.Add(1)
-		go s.findTombstones()
-	}
+	s.reads.nonEmpty.L, s.writes.nonEmpty.L = &mm.mu, &mm.mu
+	s.running.Go(func() { s.runQueue(&s.writes, s.write) })
+	s.running.Go(func() { s.runQueue(&s.reads, s.read) })
 	return s
 }
 
-// noteCaches makes the numbers of caches durable once the leases of before have run out: a start before that has to wait for
-// them as well.
-func (s *serving) noteCaches(caches uint64, lease time.Duration) {
+// saveCaches saves the layout of the caches once all leases from before have expired: a middleman that starts earlier has to wait
+// for them as well.
+func (s *servingMiddleman) saveCaches(caches uint64, lease time.Duration) {
 	s.running.Go(func() {
 		select {
 		case <-s.ctx.Done():
@@ -61,34 +59,34 @@ func (s *serving) noteCaches(caches uint64, lease time.Duration) {
 		ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
 		defer cancel()
 		if err := setMetaUint(ctx, s.mm.store, metaCaches, caches); err != nil && s.ctx.Err() == nil {
-			s.mm.logger.Warn("the next start will wait for leases once more", "error", err)
+			s.mm.logger.Warn("could not save the layout of the caches; the next start waits for leases again", "error", err)
 		}
 	})
 }
 
-// end waits until storage does nothing of what the machine has asked for. The machine hears no more of it.
-func (s *serving) end() {
+// stopAndWait waits until the store executes no more of the machine's requests. The machine does not receive their results.
+func (s *servingMiddleman) stopAndWait() {
 	s.cancel()
 	s.mm.mu.Lock()
 	s.closing = true
-	s.reads.some.Signal()
-	s.writes.some.Signal()
+	s.reads.nonEmpty.Signal()
+	s.writes.nonEmpty.Signal()
 	s.mm.mu.Unlock()
 	s.running.Wait()
 }
 
-// do runs f on the machine if it still is the one that serves.
-func (s *serving) do(f func(now causal.Now)) {
-	s.mm.do(func(now causal.Now) {
+// step calls f if the machine is still the serving one.
+func (s *servingMiddleman) step(f func(now causal.Now)) {
+	s.mm.step(func(now causal.Now, _ *shard.Shard) {
 		if s.mm.serving == s {
 			f(now)
 		}
 	})
 }
 
-// take sorts the machine's storage requests. Reads of an embedded store are answered on the spot: it takes less than
-// waking another goroutine, and their answers may bring further requests.
-func (s *serving) take() {
+// collect queues the machine's storage requests. It executes reads of an embedded store itself, which is faster than waking
+// another goroutine; their results may lead to further requests.
+func (s *servingMiddleman) collect() {
 	mm := s.mm
 	for {
 		s.ops = s.m.Ops(s.ops[:0])
@@ -97,12 +95,12 @@ func (s *serving) take() {
 		}
 		for _, op := range s.ops {
 			switch {
-			case op.Kind == causal.StorageRead && mm.o.InlineReads:
+			case op.Kind == middleman.StorageRead && mm.options.InlineReads:
 				s.m.StorageDone(mm.clock(), s.get(op))
-			case op.Kind == causal.StorageRead || op.Kind == causal.StorageCount:
+			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount:
 				s.reads.add(op)
 			default:
-				mm.shard.wrote(op)
+				mm.m.NoteWrite(op)
 				s.writes.add(op)
 			}
 		}
@@ -110,29 +108,51 @@ func (s *serving) take() {
 	}
 }
 
-// loop carries out the requests of one queue, all that have gathered at a time.
-func (s *serving) loop(q *storageQueue, carryOut func([]causal.StorageOp, []causal.StorageResult) []causal.StorageResult) {
-	defer s.running.Done()
+// A group of requests that share a call to the store ends once it has this many requests or bytes.
+const (
+	maxGroupOps   = 1024
+	maxGroupBytes = 8 << 20
+)
+
+// takeGroup moves the requests that share the next call to the store from the queue to group, which is empty.
+func (q *storageQueue) takeGroup(group []middleman.StorageOp) []middleman.StorageOp {
+	n, bytes := 0, 0
+	for n < len(q.ops) && n < maxGroupOps && (n == 0 || bytes < maxGroupBytes) {
+		bytes += len(q.ops[n].Key) + q.ops[n].Record.Value.Size()
+		n++
+	}
+	if n == len(q.ops) {
+		group, q.ops = q.ops, group
+		return group
+	}
+	group = append(group, q.ops[:n]...)
+	q.ops = slices.Delete(q.ops, 0, n)
+	return group
+}
+
+// runQueue executes the requests of a queue. It is the only place that groups them: all requests that arrive during one call to
+// the store, up to the limits, share the next call.
+func (s *servingMiddleman) runQueue(q *storageQueue, execute func([]middleman.StorageOp, []middleman.StorageResult) []middleman.StorageResult) {
 	mm := s.mm
-	var group []causal.StorageOp
-	var results []causal.StorageResult
+	var group []middleman.StorageOp
+	var results []middleman.StorageResult
 	for {
 		mm.mu.Lock()
 		for len(q.ops) == 0 && !s.closing {
-			q.some.Wait()
+			q.nonEmpty.Wait()
 		}
 		if s.closing {
-			q.ops = nil // nobody waits for them; coordinators send again what was not acknowledged
+			q.ops = nil // no machine receives their results; coordinators resend unacknowledged puts
 		}
-		group, q.ops = q.ops, group[:0]
+		group = q.takeGroup(group[:0])
 		mm.mu.Unlock()
 		if len(group) == 0 {
 			return
 		}
-		results = carryOut(group, results[:0])
-		mm.do(func(now causal.Now) {
+		results = execute(group, results[:0])
+		mm.step(func(now causal.Now, _ *shard.Shard) {
 			for _, op := range group {
-				mm.shard.wrote(op)
+				mm.m.NoteWrite(op)
 			}
 			if mm.serving != s {
 				return
@@ -146,34 +166,33 @@ func (s *serving) loop(q *storageQueue, carryOut func([]causal.StorageOp, []caus
 	}
 }
 
-// result turns the answer of a store into that of a request.
-func (s *serving) result(id uint64, rec causal.Record, found bool, err error) causal.StorageResult {
-	var foreign *storage.ForeignError
-	switch {
-	case err == nil:
-		return causal.StorageResult{ID: id, Record: rec, Found: found}
-	case errors.As(err, &foreign):
-		s.mm.logger.Warn("a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
-		return causal.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
-	default:
-		if s.ctx.Err() == nil {
-			s.mm.logger.Error("storage failed", "error", err)
-		}
-		return causal.StorageResult{ID: id, Failed: true}
+// result converts an answer of the store to the result of a request. storage.ErrRestarted fails the request like any other error:
+// the machine retries a write and refuses a read.
+func (s *servingMiddleman) result(id uint64, rec causal.Record, found bool, err error) middleman.StorageResult {
+	if err == nil {
+		return middleman.StorageResult{ID: id, Record: rec, Found: found}
 	}
+	if foreign, ok := errors.AsType[*storage.ForeignError](err); ok {
+		s.mm.logger.Warn("the store holds a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
+		return middleman.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
+	}
+	if s.ctx.Err() == nil {
+		s.mm.logger.Error("storage failed", "error", err)
+	}
+	return middleman.StorageResult{ID: id, Failed: true}
 }
 
-func (s *serving) get(op causal.StorageOp) causal.StorageResult {
+func (s *servingMiddleman) get(op middleman.StorageOp) middleman.StorageResult {
 	rec, found, err := s.mm.store.Get(s.ctx, op.Key)
 	return s.result(op.ID, rec, found, err)
 }
 
-func (s *serving) read(group []causal.StorageOp, results []causal.StorageResult) []causal.StorageResult {
+func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman.StorageResult) []middleman.StorageResult {
 	ctx, cancel := context.WithTimeout(s.ctx, storageTimeout)
 	defer cancel()
 	keys := make([]string, 0, len(group))
 	for _, op := range group {
-		if op.Kind == causal.StorageRead {
+		if op.Kind == middleman.StorageRead {
 			keys = append(keys, op.Key)
 		}
 	}
@@ -185,9 +204,9 @@ func (s *serving) read(group []causal.StorageOp, results []causal.StorageResult)
 	i := 0
 	for _, op := range group {
 		switch {
-		case op.Kind == causal.StorageCount:
+		case op.Kind == middleman.StorageCount:
 			n, err := s.mm.store.Len(ctx)
-			results = append(results, causal.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
+			results = append(results, middleman.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
 		case failed != nil:
 			results = append(results, s.result(op.ID, causal.Record{}, false, failed))
 		default:
@@ -198,18 +217,18 @@ func (s *serving) read(group []causal.StorageOp, results []causal.StorageResult)
 	return results
 }
 
-// write is not cut short by end: what it was begun with is done with when it returns.
-func (s *serving) write(group []causal.StorageOp, results []causal.StorageResult) []causal.StorageResult {
+// write is not cancelled by stopAndWait: when it returns, the store has finished with the group.
+func (s *servingMiddleman) write(group []middleman.StorageOp, results []middleman.StorageResult) []middleman.StorageResult {
 	ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
 	defer cancel()
 	var horizon causal.HLC
 	writes := make([]storage.Write, 0, len(group))
 	for _, op := range group {
-		if op.Kind == causal.StorageHorizon {
+		if op.Kind == middleman.StorageHorizon {
 			horizon = max(horizon, op.Horizon)
 			continue
 		}
-		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == causal.StorageDelete})
+		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
 	if err == nil && len(writes) > 0 {
@@ -221,16 +240,17 @@ func (s *serving) write(group []causal.StorageOp, results []causal.StorageResult
 	return results
 }
 
-// findTombstones tells the machine of those that storage held at the start, so that they are dropped in their time.
-func (s *serving) findTombstones() {
-	defer s.running.Done()
-	err := s.mm.store.Scan(s.ctx, func(key string, rec causal.Record) error {
-		if rec.Value.Tombstone {
-			s.do(func(causal.Now) { s.m.NoteTombstone(key, rec.Version) })
+// noteTombstones informs the machine of the tombstones in the store at the start, so that it drops them in time.
+func (s *servingMiddleman) noteTombstones() {
+	s.running.Go(func() {
+		err := s.mm.store.Scan(s.ctx, func(key string, rec causal.Record) error {
+			if rec.Value.Tombstone {
+				s.step(func(causal.Now) { s.m.NoteTombstone(key, rec.Version) })
+			}
+			return s.ctx.Err()
+		})
+		if err != nil && s.ctx.Err() == nil {
+			s.mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start", "error", err)
 		}
-		return s.ctx.Err()
 	})
-	if err != nil && s.ctx.Err() == nil {
-		s.mm.logger.Warn("looking for old tombstones: they will stay until the next start", "error", err)
-	}
 }

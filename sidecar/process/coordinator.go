@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-type coordinator struct {
+type coordinatorPart struct {
 	c   *node.Coordinator
 	dir string
 	log *slog.Logger
@@ -30,70 +32,77 @@ func (p *process) startCoordinator() (part, error) {
 	if err := id.checkDir(c.DataDir); err != nil {
 		return nil, err
 	}
-	config := causal.DefaultCoordinatorConfig(p.topo(), p.self)
+	config := coordinator.DefaultConfig(p.topo(), p.self)
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
 		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, "log"), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
-		Failed: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
+		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	// Only now is it sure that no other process has the folder.
+	// The log is locked now, so no other process uses the folder.
 	if err := id.writeDir(c.DataDir); err != nil {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Close())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
-	return &coordinator{n, c.DataDir, p.log}, nil
+	return &coordinatorPart{n, c.DataDir, p.log}, nil
 }
 
-func (c *coordinator) host() *node.Host              { return c.c.Host }
-func (c *coordinator) handle(batch []causal.Message) { c.c.Handle(batch) }
-func (c *coordinator) linkDown(topology.Node)        {}
-func (c *coordinator) linkUp(topology.Node)          {}
-func (c *coordinator) unreached(topology.Node)       {}
-func (c *coordinator) close() error                  { return nil }
+func (c *coordinatorPart) host() node.Host               { return c.c }
+func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
+func (c *coordinatorPart) linkDown(topology.Node)        {}
+func (c *coordinatorPart) linkUp(topology.Node)          {}
+func (c *coordinatorPart) unreached(topology.Node)       {}
+func (c *coordinatorPart) close() error                  { return nil }
 
-// ready: it would have ended if its log had failed.
-func (c *coordinator) ready() error {
+// memberships are the stages of a coordinator, as the readiness report names them.
+var memberships = map[coordinator.Membership]contract.Membership{
+	coordinator.Joining: contract.MembershipJoining, coordinator.Serving: contract.MembershipServing,
+	coordinator.Leaving: contract.MembershipLeaving, coordinator.Left: contract.MembershipLeft,
+}
+
+// ready returns why the coordinator does not serve. A coordinator whose log has failed does not get here: its process
+// has ended.
+func (c *coordinatorPart) ready() error {
 	switch c.c.Membership() {
-	case causal.Joining:
-		return errors.New("joining: the first coordinator of the data centre has not let it in yet; see to it that it runs, and has this topology")
-	case causal.Leaving:
-		return errors.New("leaving: the topology does not count it any more, and it goes when all that it has taken is in every ring")
-	case causal.Left:
-		return errors.New("left: the topology does not count it any more, and nothing is left of it; it can be stopped")
+	case coordinator.Joining:
+		return errors.New("joining: the first coordinator of the data centre has not admitted it yet; check that it runs with this topology")
+	case coordinator.Leaving:
+		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
+	case coordinator.Left:
+		return errors.New("left: the topology no longer includes it, and all of its writes are in every ring; it can be stopped")
 	}
 	return nil
 }
 
-// setTopology also leaves the epoch beside the log: no later start may go by an older one.
-func (c *coordinator) setTopology(t *topology.Topology) error {
+// setTopology also records the epoch beside the log, so that no later start uses an older one.
+func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return identityOf(t, c.c.ID).writeDir(c.dir)
+	return identityOf(t, c.c.ID()).writeDir(c.dir)
 }
 
-// drainLook is how often the drain looks whether it is done.
-const drainLook = 10 * time.Millisecond
+// drainPollInterval is how often a drain checks whether it has finished.
+const drainPollInterval = 10 * time.Millisecond
 
-// drain lets no put in any more, waits for what was accepted to be in every ring, and closes the log. What is left when the
-// time is up is in the log, and goes on at the next start.
-func (c *coordinator) drain(ctx context.Context) error {
-	c.c.Refuse()
-	look := time.NewTicker(drainLook)
-	defer look.Stop()
-	for !c.c.Drained() && ctx.Err() == nil {
+// drain refuses new puts, waits until accepted writes are in every ring, and closes the log. Writes that are incomplete
+// at the end of ctx are replayed from the log at the next start.
+func (c *coordinatorPart) drain(ctx context.Context) error {
+	c.c.RefusePuts()
+	poll := time.NewTicker(drainPollInterval)
+	defer poll.Stop()
+	for !c.c.IsDrained() && ctx.Err() == nil {
 		select {
-		case <-look.C:
+		case <-poll.C:
 		case <-ctx.Done():
 		}
 	}
 	err := c.c.Close()
-	c.c.Machine(func(m *causal.Coordinator) {
+	c.c.Inspect(func(m *coordinator.Coordinator) {
 		if writes, _ := m.Pending(); writes > 0 {
-			c.log.Warn("stopping with writes that are not in every ring yet; they are in the log, and go on at the next start", "writes", writes)
+			c.log.Warn("stopping with incomplete writes; the next start replays them from the log", "writes", writes)
 		}
 	})
 	if err != nil {

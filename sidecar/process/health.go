@@ -13,71 +13,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// phase is where a process is in its life.
-type phase string
-
-const (
-	phaseStarting phase = "starting"
-	phaseRunning  phase = "running"
-	phaseStopping phase = "stopping"
-)
-
-// Readiness is the answer to /readyz: 200 if Ready, else 503.
-type Readiness struct {
-	Ready      bool   `json:"ready"`
-	Phase      string `json:"phase"`
-	Part       string `json:"part"`
-	DataCenter string `json:"dataCenter"`
-	Index      int    `json:"index"`
-	Epoch      uint64 `json:"topologyEpoch"`
-	// Reason says why it is not ready.
-	Reason string `json:"reason,omitempty"`
-	// Shards says what a middleman does for a change of shards: see node.Middleman.Change.
-	Shards string `json:"shards,omitempty"`
-	// Membership says whether a coordinator takes part in the writing of its data centre: joining, serving, leaving or left.
-	Membership string `json:"membership,omitempty"`
-	// CoordinatorsInUse are, by index, the coordinators that the first one of a data centre has let in and that have not left. One that is
-	// not among them, and not among those of the topology that this one runs, has nothing that is not in every ring, and does not come back.
-	CoordinatorsInUse []int `json:"coordinatorsInUse,omitempty"`
-	// RingsBefore are the rings that a coordinator still uses as before a change of shards.
-	RingsBefore []string `json:"ringsBefore,omitempty"`
-	// RestartNeeded names the fields of the configuration file whose changes wait for a restart.
-	RestartNeeded []string `json:"restartNeeded,omitempty"`
-	// ConfigProblem says why the configuration file, as it stands now, is not used.
-	ConfigProblem string `json:"configProblem,omitempty"`
-}
-
-// health serves what a kubelet, Prometheus and people ask.
+// health serves liveness, readiness and metrics over HTTP.
 type health struct {
 	p        *process
 	registry *prometheus.Registry
 	server   *http.Server
 
 	mu      sync.Mutex
-	phase   phase
-	waiting error // what the start waits for
+	phase   contract.Phase
+	waiting error // why the start waits, if it does
 
 	readyDesc *prometheus.Desc
 }
 
 func newHealth(p *process, registry *prometheus.Registry) *health {
-	return &health{p: p, registry: registry, phase: phaseStarting,
+	return &health{p: p, registry: registry, phase: contract.PhaseStarting,
 		readyDesc: prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil)}
 }
 
-// serve answers until close.
+// serve starts to serve; close ends it.
 func (h *health) serve(addr string, withPprof bool, fail func(error)) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen.http: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", h.healthz)
-	mux.HandleFunc("GET /readyz", h.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.HandleFunc("GET "+contract.PathHealth, h.healthz)
+	mux.HandleFunc("GET "+contract.PathReady, h.readyz)
+	mux.Handle("GET "+contract.PathMetrics, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -94,60 +61,64 @@ func (h *health) serve(addr string, withPprof bool, fail func(error)) error {
 	return nil
 }
 
-func (h *health) close() { _ = h.server.Close() } // whoever asks now finds nobody
+func (h *health) close() { _ = h.server.Close() } // requests in flight are cut
 
-func (h *health) set(p phase) {
+func (h *health) setPhase(p contract.Phase) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.phase, h.waiting = p, nil
 }
 
-// waitFor notes what the start waits for.
-func (h *health) waitFor(err error) {
+// setWaiting records why the start waits.
+func (h *health) setWaiting(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting = err
 }
 
-// stuckAfter is when a part that does not let go of its lock counts as dead.
-const stuckAfter = 5 * time.Second
+// stuckTimeout is how long a part may hold its lock before it counts as dead.
+const stuckTimeout = 5 * time.Second
 
-// healthz: alive is what still moves. A machine takes microseconds for anything it does.
+// healthz reports a part as alive if its machine can be entered: every step of a machine takes microseconds.
 func (h *health) healthz(w http.ResponseWriter, r *http.Request) {
 	if part := h.p.running(); part != nil {
-		moved := make(chan struct{})
+		entered := make(chan struct{})
 		go func() {
-			part.host().View(func(any) {})
-			close(moved)
+			part.host().Probe()
+			close(entered)
 		}()
 		select {
-		case <-moved:
+		case <-entered:
 		case <-r.Context().Done():
 			return
-		case <-time.After(stuckAfter):
-			http.Error(w, "the part is stuck", http.StatusServiceUnavailable)
+		case <-time.After(stuckTimeout):
+			http.Error(w, "the part is stuck: its lock has been held for too long", http.StatusServiceUnavailable)
 			return
 		}
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-// readiness says whether the part can do its work.
-func (h *health) readiness() Readiness {
+// readiness builds the report that contract.PathReady serves.
+func (h *health) readiness() contract.Readiness {
 	h.mu.Lock()
 	phase, waiting := h.phase, h.waiting
 	h.mu.Unlock()
 	p := h.p
-	r := Readiness{Phase: string(phase), Part: p.self.Part.String(), DataCenter: p.topo().DCs[p.self.DC].Name,
+	r := contract.Readiness{Phase: phase, Part: p.self.Part.String(), DataCenter: p.topo().DCs[p.self.DC].Name,
 		Index: p.o.Settings.Config.Index, Epoch: p.topo().Epoch}
-	r.RestartNeeded, r.ConfigProblem = p.files.state()
+	pending, problem := p.files.state()
+	if r.RestartNeeded = pending; problem != nil {
+		r.ConfigProblem = problem.Error()
+	}
 	switch part := p.running().(type) {
-	case *middleman:
-		r.Shards, _, _ = part.m.Change()
-	case *coordinator:
-		r.Membership = part.c.Membership().String()
-		r.CoordinatorsInUse = part.c.InUse()
-		before := part.c.Before()
+	case *middlemanPart:
+		stage, _, _ := part.m.Resharding()
+		r.Shards = contract.ReshardingState(stage)
+	case *coordinatorPart:
+		r.Membership = memberships[part.c.Membership()]
+		r.CoordinatorsInUse = part.c.CoordinatorsInUse()
+		before := part.c.PendingRings()
 		for i, ring := range p.topo().Rings {
 			if before.Has(topology.RingID(i)) {
 				r.RingsBefore = append(r.RingsBefore, ring.Name)
@@ -158,7 +129,7 @@ func (h *health) readiness() Readiness {
 	switch part := p.running(); {
 	case waiting != nil:
 		err = fmt.Errorf("waiting: %w", waiting)
-	case phase != phaseRunning:
+	case phase != contract.PhaseRunning:
 		err = errors.New(string(phase))
 	default:
 		err = part.ready()
@@ -177,7 +148,7 @@ func (h *health) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(r) // whoever asked has gone
+	_ = enc.Encode(r) // fails only if the client has gone
 }
 
 // Describe implements prometheus.Collector.

@@ -14,9 +14,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// identity is kept beside what a coordinator or middleman makes durable. It keeps apart what must not meet: versions of two
-// origins in one log, two shards on one storage, and an old topology after a newer one. Which slots a storage holds is noted
-// by the middleman itself (causal.Stand).
+// identity is stored beside the durable data of a coordinator or middleman. It keeps a process from using data that is
+// not its own: a log with versions of another origin, the storage of another shard, or data that was last used with a
+// newer topology. Which slots a storage holds is recorded by the middleman itself.
 type identity struct {
 	Part       string          `json:"part"`
 	DataCenter string          `json:"dataCenter"`
@@ -27,36 +27,39 @@ type identity struct {
 }
 
 func identityOf(t *topology.Topology, n topology.Node) identity {
-	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Epoch: t.Epoch, Layout: layout(t)}
+	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Epoch: t.Epoch, Layout: layoutDigest(t)}
 	if n.Part == topology.Coordinator {
 		id.Origin = t.OriginOf(n)
 	}
 	return id
 }
 
-// layout is a digest of everything in a topology but its epoch and latencies.
-func layout(t *topology.Topology) uint64 {
+// layoutDigest digests everything in a topology but its epoch and round-trip times.
+func layoutDigest(t *topology.Topology) uint64 {
 	b, err := json.Marshal(struct {
 		DCs   []topology.DataCenter
 		Rings []topology.Ring
 	}{t.DCs, t.Rings})
 	if err != nil {
-		panic(err) // names and numbers always have an encoding
+		panic(err) // unreachable: strings and numbers can always be encoded
 	}
 	return xxhash.Sum64(b)
 }
 
-// follows says why a process must not go on with what another start has left.
-func (id identity) follows(before identity) error {
+// checkSuccessor returns why a process with this identity must not use data that carries the identity before.
+func (id identity) checkSuccessor(before identity) error {
 	switch {
 	case id.Part != before.Part || id.DataCenter != before.DataCenter || id.Index != before.Index:
-		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index", before.Part, before.Index, before.DataCenter)
+		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index",
+			before.Part, before.Index, before.DataCenter)
 	case id.Epoch < before.Epoch:
-		return fmt.Errorf("it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one", before.Epoch, id.Epoch)
+		return fmt.Errorf("it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one",
+			before.Epoch, id.Epoch)
 	case id.Epoch == before.Epoch && id.Layout != before.Layout:
 		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
 	case id.Origin != before.Origin:
-		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; add data centres only behind the others", before.Origin, id.Origin)
+		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; "+
+			"add data centres only at the end of the list", before.Origin, id.Origin)
 	}
 	return nil
 }
@@ -64,7 +67,7 @@ func (id identity) follows(before identity) error {
 // identityFile is the name of the identity in a coordinator's data folder.
 const identityFile = "identity.json"
 
-// checkDir compares the identity in a folder with id; a folder without one is new.
+// checkDir compares id with the identity in a folder. A folder without one is new.
 func (id identity) checkDir(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, identityFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -77,13 +80,13 @@ func (id identity) checkDir(dir string) error {
 	if err := json.Unmarshal(b, &before); err != nil {
 		return fmt.Errorf("dataDir %s: %s is damaged: %w", dir, identityFile, err)
 	}
-	if err := id.follows(before); err != nil {
+	if err := id.checkSuccessor(before); err != nil {
 		return fmt.Errorf("dataDir %s: %w", dir, err)
 	}
 	return nil
 }
 
-// writeDir leaves id in a folder, in one step.
+// writeDir writes id to a folder atomically.
 func (id identity) writeDir(dir string) error {
 	b, err := json.Marshal(id)
 	if err != nil {
@@ -106,7 +109,7 @@ func (id identity) writeDir(dir string) error {
 // metaIdentity is the name of the identity in a store.
 const metaIdentity = "identity"
 
-// claimStore compares the identity in a store with id, and leaves id there.
+// claimStore compares id with the identity in a store, and writes id there.
 func (id identity) claimStore(ctx context.Context, s storage.Store) error {
 	b, found, err := s.Meta(ctx, metaIdentity)
 	if err != nil {
@@ -115,9 +118,10 @@ func (id identity) claimStore(ctx context.Context, s storage.Store) error {
 	if found {
 		var before identity
 		if err := json.Unmarshal(b, &before); err != nil {
-			return fmt.Errorf("storage: the identity in it is damaged, or it belongs to something else: %w", err)
+			return fmt.Errorf("storage: its identity record cannot be read; it is damaged, or the storage belongs to another "+
+				"application: %w", err)
 		}
-		if err := id.follows(before); err != nil {
+		if err := id.checkSuccessor(before); err != nil {
 			return fmt.Errorf("storage: %w", err)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -29,7 +29,7 @@ var (
 	shardEU       = topology.Node{DC: 1, Part: topology.Middleman}
 )
 
-func TestACoordinatorGoesOnOnlyWithItsOwnLog(t *testing.T) {
+func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 	dir := t.TempDir()
 	before := identityOf(topologyOf(t, twoShards), coordinatorEU)
 	if err := before.checkDir(dir); err != nil {
@@ -61,7 +61,7 @@ func TestACoordinatorGoesOnOnlyWithItsOwnLog(t *testing.T) {
 	}
 }
 
-func TestAMiddlemanGoesOnOnlyWithTheStorageOfItsShard(t *testing.T) {
+func TestAMiddlemanAcceptsOnlyTheStorageOfItsShard(t *testing.T) {
 	s, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestAMiddlemanGoesOnOnlyWithTheStorageOfItsShard(t *testing.T) {
 	}
 }
 
-func TestAMiddlemanWaitsForARedisThatIsNotThereYet(t *testing.T) {
+func TestAMiddlemanWaitsForARedisThatIsNotUpYet(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("no redis-server in PATH: apt-get install redis-server")
 	}
@@ -108,7 +108,7 @@ func TestAMiddlemanWaitsForARedisThatIsNotThereYet(t *testing.T) {
 		done <- opened{ping: s.Ping(t.Context()), err: s.Close()}
 	}()
 	<-waiting
-	server, err := redis.Spawn(t.Context(), redis.SpawnOptions{Dir: dir})
+	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -23,53 +25,54 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-type middleman struct {
+type middlemanPart struct {
 	m     *node.Middleman
 	store storage.Store
 
-	mu    sync.Mutex
-	sick  error         // why the storage cannot be used now
-	done  chan struct{} // ends the looks at the storage
-	ended chan struct{}
+	mu         sync.Mutex
+	storageErr error         // why the storage cannot be used now
+	done       chan struct{} // ends watchStorage
+	ended      chan struct{}
 }
 
 func (p *process) startMiddleman(ctx context.Context) (part, error) {
-	store, err := awaitStore(ctx, p.o.Settings, p.log, p.health.waitFor)
+	store, err := awaitStore(ctx, p.o.Settings, p.log, p.health.setWaiting)
 	if err != nil {
 		return nil, err
 	}
 	if err := identityOf(p.topo(), p.self).claimStore(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	config := causal.DefaultMiddlemanConfig(p.topo(), p.self)
+	config := middleman.DefaultConfig(p.topo(), p.self)
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
 	n, err := node.NewMiddleman(ctx, node.MiddlemanOptions{
-		Config: config, Clock: p.clock, Net: p.net, Store: store, InlineReads: p.o.Settings.Config.Storage.Engine == "embedded", Logger: p.log, Fail: p.fail})
+		Config: config, Clock: p.clock, Net: p.net, Store: store,
+		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() *node.Middleman { return n }))
-	m := &middleman{m: n, store: store, done: make(chan struct{}), ended: make(chan struct{})}
-	go m.look(p.fail)
+	m := &middlemanPart{m: n, store: store, done: make(chan struct{}), ended: make(chan struct{})}
+	go m.watchStorage(p.fail)
 	return m, nil
 }
 
 const (
-	// openAgain is the pause before another attempt to open a storage that is not there yet.
-	openAgain = 500 * time.Millisecond
-	// lookEvery is how often the storage is pinged, and lookTimeout how long it may take to answer.
-	lookEvery   = time.Second
-	lookTimeout = 2 * time.Second
+	// openRetryInterval is the pause between attempts to open a storage that is not available yet.
+	openRetryInterval = 500 * time.Millisecond
+	// pingInterval is how often the storage is pinged, and pingTimeout how long it may take to answer.
+	pingInterval = time.Second
+	pingTimeout  = 2 * time.Second
 )
 
-// awaitStore opens the storage. A server that cannot be reached yet, as when both start together, is waited for.
+// awaitStore opens the storage. It waits for a server that cannot be reached yet, as when both start together.
 func awaitStore(ctx context.Context, set *Settings, log *slog.Logger, waiting func(error)) (storage.Store, error) {
 	last := ""
 	for {
 		s, err := openStore(ctx, set, log)
-		if err == nil || !transient(err) {
+		if err == nil || !isTransient(err) {
 			return s, err
 		}
 		waiting(err)
@@ -78,25 +81,25 @@ func awaitStore(ctx context.Context, set *Settings, log *slog.Logger, waiting fu
 			log.Warn("waiting for the storage", "error", err)
 		}
 		select {
-		case <-time.After(openAgain):
+		case <-time.After(openRetryInterval):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// transient reports whether a store may come up by itself.
-func transient(err error) bool {
+// isTransient reports whether opening a store may succeed later.
+func isTransient(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "loading")
 }
 
 func openStore(ctx context.Context, set *Settings, log *slog.Logger) (storage.Store, error) {
 	c := set.Config.Storage
-	if c.Engine == "embedded" {
+	if c.Engine == contract.EngineEmbedded {
 		s, err := embedded.Open(c.Embedded.Dir, embedded.Options{CacheBytes: int64(c.Embedded.CacheBytes), Logger: log})
 		if err != nil {
-			return nil, err // not s: a nil *Store is no nil Store
+			return nil, err // not s: a nil *Store in a storage.Store is not nil
 		}
 		return s, nil
 	}
@@ -117,7 +120,7 @@ func openStore(ctx context.Context, set *Settings, log *slog.Logger) (storage.St
 	return s, nil
 }
 
-func storageTLS(files *TLS) (*tls.Config, error) {
+func storageTLS(files *contract.TLS) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: files.ServerName}
 	if files.CA != "" {
 		pem, err := os.ReadFile(files.CA)
@@ -141,10 +144,10 @@ func storageTLS(files *TLS) (*tls.Config, error) {
 	return c, nil
 }
 
-// look pings the storage until close. Once another middleman has taken it over, this one is of no use any more.
-func (m *middleman) look(fail func(error)) {
+// watchStorage pings the storage until close. It ends the process when another middleman has taken the storage over.
+func (m *middlemanPart) watchStorage(fail func(error)) {
 	defer close(m.ended)
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -152,14 +155,14 @@ func (m *middleman) look(fail func(error)) {
 			return
 		case <-tick.C:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 		err := m.store.Ping(ctx)
 		cancel()
-		if errors.Is(err, storage.ErrRestarted) { // said once, to whoever asks first; it is back
+		if errors.Is(err, storage.ErrRestarted) { // the server answers again, with whatever it holds now: see there
 			err = nil
 		}
 		m.mu.Lock()
-		m.sick = err
+		m.storageErr = err
 		m.mu.Unlock()
 		if errors.Is(err, storage.ErrFenced) {
 			fail(err)
@@ -167,37 +170,37 @@ func (m *middleman) look(fail func(error)) {
 	}
 }
 
-// setTopology also leaves the epoch in the store: no later start may go by an older one.
-func (m *middleman) setTopology(t *topology.Topology) error {
+// setTopology also records the epoch in the store, so that no later start uses an older one.
+func (m *middlemanPart) setTopology(t *topology.Topology) error {
 	if err := m.m.SetTopology(t); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	return identityOf(t, m.m.ID).claimStore(ctx, m.store)
+	return identityOf(t, m.m.ID()).claimStore(ctx, m.store)
 }
 
-func (m *middleman) host() *node.Host              { return m.m.Host }
-func (m *middleman) handle(batch []causal.Message) { m.m.Handle(batch) }
-func (m *middleman) linkDown(topology.Node)        {}
-func (m *middleman) linkUp(topology.Node)          {}
-func (m *middleman) unreached(topology.Node)       {}
+func (m *middlemanPart) host() node.Host               { return m.m }
+func (m *middlemanPart) handle(batch []causal.Message) { m.m.Handle(batch) }
+func (m *middlemanPart) linkDown(topology.Node)        {}
+func (m *middlemanPart) linkUp(topology.Node)          {}
+func (m *middlemanPart) unreached(topology.Node)       {}
 
-func (m *middleman) ready() error {
+func (m *middlemanPart) ready() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sick != nil {
-		return fmt.Errorf("storage does not answer: %w", m.sick)
+	if m.storageErr != nil {
+		return fmt.Errorf("storage does not answer: %w", m.storageErr)
 	}
 	return nil
 }
 
-// drain stops at once: what is not acknowledged will be sent again to the next start.
-func (m *middleman) drain(context.Context) error {
+// drain stops at once: peers send unacknowledged messages again to the next start.
+func (m *middlemanPart) drain(context.Context) error {
 	m.m.Close()
 	close(m.done)
 	<-m.ended
 	return nil
 }
 
-func (m *middleman) close() error { return m.store.Close() }
+func (m *middlemanPart) close() error { return m.store.Close() }

@@ -1,13 +1,13 @@
 // Package process runs one part of a deployment (a sidecar, coordinator, middleman or cache) as a process of its own,
 // joined to the others by gRPC.
 //
-// A process serves HTTP from its first moment: /healthz says that it is alive, /readyz whether it can do its work, /metrics
-// what it has done. It reads its configuration again when the file changes: addresses and the log level are taken over,
-// everything else is reported as waiting for a restart.
+// A process serves HTTP from the start: /healthz reports liveness, /readyz readiness, and /metrics metrics. It reads
+// its configuration again when the file changes: it applies changes of addresses, the log level and the counts of a
+// topology (contract.AppliesLive), and reports every other change as waiting for a restart.
 //
-// Failure model: a process may be killed at any time. A coordinator goes on with its log and a middleman with its storage;
-// caches start empty, and sessions end with their sidecar. A process that cannot do its work any more (its log failed,
-// another one has taken over its storage) ends with an error instead of staying as if it could.
+// Failure model: a process may be killed at any time. A coordinator recovers from its log and a middleman from its
+// storage; caches start empty, and sessions end with their sidecar. A process that can no longer work (its log failed,
+// another process has taken over its storage) ends with an error.
 package process
 
 import (
@@ -23,6 +23,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
@@ -33,36 +34,40 @@ import (
 
 // Options are what a process is started with.
 type Options struct {
-	// Settings are what Source has loaded.
+	// Settings were loaded from Source.
 	Settings *Settings
-	// Source is read again while the process runs.
+	// Source is read again when its file changes.
 	Source Source
 	Logger *slog.Logger
-	// Level is what the logger obeys.
+	// Level is the level of the logger.
 	Level *slog.LevelVar
-	// DrainTimeout bounds how long the end waits: for clients to get their answers, and for accepted writes to be in every ring.
+	// DrainTimeout bounds how long a stop waits for clients to get their answers, and for accepted writes to be in
+	// every ring.
 	DrainTimeout time.Duration
 	// Pprof serves /debug/pprof.
 	Pprof bool
+	// EmulateWAN delays what goes to other data centers by half of the topology's round-trip times. It is for tests that run a
+	// deployment on one machine; no configuration file turns it on.
+	EmulateWAN bool
 }
 
-// part is what the process runs.
+// part is the part that a process runs.
 type part interface {
-	host() *node.Host
+	host() node.Host
 	handle(batch []causal.Message)
-	// linkDown says that what is under way to a node will not be answered.
+	// linkDown reports that messages in flight to a node will not be answered.
 	linkDown(n topology.Node)
-	// linkUp says that a node can be reached.
+	// linkUp reports that a node can be reached.
 	linkUp(n topology.Node)
-	// unreached says that a node cannot be reached, and nothing was ever sent to it.
+	// unreached reports that a node cannot be reached, and that nothing was ever sent to it.
 	unreached(n topology.Node)
-	// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
+	// setTopology switches to a topology that applies live (contract.AppliesLive).
 	setTopology(t *topology.Topology) error
-	// ready says why the part cannot do its work now, or nil.
+	// ready returns why the part cannot do its work now, or nil.
 	ready() error
-	// drain ends the work in good order, within the time of ctx; messages still go out.
+	// drain ends the work in order until ctx is done. Messages are still sent.
 	drain(ctx context.Context) error
-	// close frees what the part holds. No message comes any more.
+	// close frees the resources of the part. No message arrives any more.
 	close() error
 }
 
@@ -72,21 +77,21 @@ type process struct {
 	log     *slog.Logger
 	inUse   atomic.Pointer[topology.Topology]
 	self    topology.Node
-	book    *book
+	book    *addressBook
 	clock   node.Clock
 	ticker  *node.Ticker
 	net     *transport.GRPC
 	metrics prometheus.Registerer // with the labels of this part
 	health  *health
 	files   *reloader
-	failed  chan error // has room for one: the first is the reason
+	failed  chan error // buffers one error: only the first counts
 
 	serving sync.WaitGroup
 	part    atomic.Pointer[part] // nil until it has started
 }
 
-// Run runs the part that the settings are for until ctx ends, and then ends it in good order. It returns an error if the part
-// could not start or had to stop.
+// Run runs the part that the settings are for until ctx is done, and then stops it in order. It returns an error if the
+// part could not start or had to stop.
 func Run(ctx context.Context, o Options) error {
 	p := newProcess(o)
 	if err := p.health.serve(o.Settings.Config.Listen.HTTP, o.Pprof, p.fail); err != nil {
@@ -95,23 +100,24 @@ func Run(ctx context.Context, o Options) error {
 	err := p.start(ctx)
 	if err == nil {
 		unwatch := p.files.watch(p.log)
-		p.health.set(phaseRunning)
-		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo().DCs[p.self.DC].Name, "index", o.Settings.Config.Index, "epoch", p.topo().Epoch)
+		p.health.setPhase(contract.PhaseRunning)
+		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo().DCs[p.self.DC].Name, "index", o.Settings.Config.Index,
+			"epoch", p.topo().Epoch)
 		select {
 		case <-ctx.Done():
 		case err = <-p.failed:
-			p.log.Error("stopping, because this process cannot do its work any more", "error", err)
+			p.log.Error("stopping: this process can no longer work", "error", err)
 		}
 		unwatch()
 	} else if ctx.Err() != nil {
-		err = nil // it was told to stop before it had started
+		err = nil // ctx ended before the start was complete
 	}
 	return errors.Join(err, p.stop(err == nil))
 }
 
 func newProcess(o Options) *process {
 	set := o.Settings
-	p := &process{o: o, log: o.Logger, self: set.Self, book: newBook(set.directory), clock: node.NewClock(), failed: make(chan error, 1)}
+	p := &process{o: o, log: o.Logger, self: set.Self, book: newAddressBook(set.addresses), clock: node.NewClock(), failed: make(chan error, 1)}
 	p.inUse.Store(set.Topology)
 	if p.self.Part == topology.Sidecar {
 		p.self.Index = node.NewSidecarIndex()
@@ -127,7 +133,7 @@ func newProcess(o Options) *process {
 // topo returns the topology in use.
 func (p *process) topo() *topology.Topology { return p.inUse.Load() }
 
-// setTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
+// setTopology switches to a topology that applies live.
 func (p *process) setTopology(t *topology.Topology) error {
 	r := p.running()
 	if r == nil {
@@ -169,7 +175,7 @@ func (p *process) start(ctx context.Context) error {
 	p.ticker = node.NewTicker()
 	p.ticker.Add(r.host())
 	if p.self.Part == topology.Sidecar {
-		return nil // the others reach it over the links that it opens
+		return nil // peers use the links that it opens
 	}
 	l, err := net.Listen("tcp", p.o.Settings.Config.Listen.GRPC)
 	if err != nil {
@@ -186,25 +192,25 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
-		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.resolve, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
+		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.addressOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
 		Epoch: func() uint64 { return p.topo().Epoch },
 		Handler: func(batch []causal.Message) {
-			if r := p.running(); r != nil { // before, messages are lost, as for a process that is not there yet
+			if r := p.running(); r != nil { // until then messages are dropped, as if the process had not started
 				r.handle(batch)
 			}
 		},
 		Down: func(addr string) {
-			if n, ok := p.book.at(addr); ok && p.running() != nil {
+			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
 				p.running().linkDown(n)
 			}
 		},
 		Up: func(addr string) {
-			if n, ok := p.book.at(addr); ok && p.running() != nil {
+			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
 				p.running().linkUp(n)
 			}
 		},
 		Unreached: func(addr string) {
-			if n, ok := p.book.at(addr); ok && p.running() != nil && !p.book.moved(n) {
+			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil && !p.book.hasMoved(n) {
 				p.running().unreached(n)
 			}
 		},
@@ -213,9 +219,9 @@ func (p *process) join() error {
 		config.TLS = &transport.TLSFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, CA: c.TLS.CA, ServerName: c.TLS.ServerName}
 	}
 	var err error
-	if c.EmulateWAN {
+	if p.o.EmulateWAN {
 		if config.WAN, err = wan.New(p.topo(), wan.Options{Jitter: 0.05}); err != nil {
-			return fmt.Errorf("emulateWAN: %w", err)
+			return fmt.Errorf("emulate the WAN: %w", err)
 		}
 	}
 	if p.net, err = transport.NewGRPC(config); err != nil {
@@ -225,7 +231,7 @@ func (p *process) join() error {
 	return nil
 }
 
-// name is what the peers call this process in their logs.
+// name returns the name of this process in the logs of its peers.
 func (p *process) name() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -248,16 +254,16 @@ func (p *process) startPart(ctx context.Context) (part, error) {
 	case topology.Cache:
 		return p.startCache(), nil
 	}
-	return nil, fmt.Errorf("there is no part %s", p.self.Part)
+	return nil, fmt.Errorf("unknown part %s", p.self.Part)
 }
 
-// stop ends what has started: first the work, then the network, then what they stood on.
+// stop stops first the work, then the network, then the storage that they used.
 func (p *process) stop(inOrder bool) error {
-	p.health.set(phaseStopping)
+	p.health.setPhase(contract.PhaseStopping)
 	ctx, cancel := context.WithTimeout(context.Background(), p.o.DrainTimeout)
 	defer cancel()
 	if !inOrder {
-		cancel() // nothing to wait for
+		cancel() // wait for nothing
 	}
 	var errs []error
 	r := p.running()

@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
+func TestAChangeIsAppliedOrReportedOrRefusedAsAWhole(t *testing.T) {
 	old := mustLoad(t, good, topology.Coordinator)
 	replace := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(good) }
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
 		"latencies":           {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
 		"binding and session": {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
 	} {
-		got := compare(old, mustLoad(t, c.text, topology.Coordinator))
+		got := compareSettings(old, mustLoad(t, c.text, topology.Coordinator))
 		if c.refused != "" {
 			if got.refused == nil || !strings.Contains(got.refused.Error(), c.refused) {
 				t.Errorf("%s: want a refusal with %q, got %+v", name, c.refused, got)
@@ -50,7 +50,8 @@ func TestAChangeIsAppliedReportedOrRefusedButNeverHalf(t *testing.T) {
 	}
 }
 
-// volume is a folder with a configuration as Kubernetes mounts it: the file is a link through ..data, which is swapped.
+// volume is a folder with a configuration as Kubernetes mounts it: the file is a link through ..data, and an update
+// replaces ..data.
 type volume struct {
 	t     *testing.T
 	dir   string
@@ -73,7 +74,7 @@ func (v *volume) write(text string) {
 	}
 }
 
-func TestAConfigMapThatIsSwappedIsSeenAtOnce(t *testing.T) {
+func TestASwappedConfigMapIsReloadedAtOnce(t *testing.T) {
 	v := &volume{t: t, dir: t.TempDir()}
 	v.write(good)
 	path := filepath.Join(v.dir, "config.yaml")
@@ -85,38 +86,38 @@ func TestAConfigMapThatIsSwappedIsSeenAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, level := newBook(set.directory), &slog.LevelVar{}
+	book, level := newAddressBook(set.addresses), &slog.LevelVar{}
 	r := newReloader(set, source, book, level, func(*topology.Topology) error { return nil })
 	defer r.watch(slog.New(slog.DiscardHandler))()
 
 	first := topology.Node{Part: topology.Coordinator}
 	v.write(strings.Replace(good, "10.1.0.1", "10.1.0.9", 1) + "log: {level: warn}")
 	await(t, "the new address", func() bool {
-		addr, _ := book.resolve(first)
+		addr, _ := book.addressOf(first)
 		return addr == "10.1.0.9:7400" && level.Level() == slog.LevelWarn
 	})
-	if _, ok := book.at("10.1.0.1:7400"); ok {
-		t.Error("the old address still stands for a node")
+	if _, ok := book.nodeAt("10.1.0.1:7400"); ok {
+		t.Error("the old address still resolves to a node")
 	}
 
 	v.write("topology: nonsense")
-	await(t, "the refusal", func() bool { _, problem := r.state(); return problem != "" })
+	await(t, "a refused file", func() bool { _, problem := r.state(); return problem != nil })
 	v.write(strings.Replace(good, "64Mi", "65Mi", 1))
-	await(t, "the need of a restart", func() bool {
+	await(t, "a change that needs a restart", func() bool {
 		pending, problem := r.state()
-		return problem == "" && slices.Equal(pending, []string{"limits"})
+		return problem == nil && slices.Equal(pending, []string{"limits"})
 	})
-	if addr, _ := book.resolve(first); addr != "10.1.0.1:7400" {
+	if addr, _ := book.addressOf(first); addr != "10.1.0.1:7400" {
 		t.Errorf("the address is %s", addr)
 	}
 	v.write(good)
-	await(t, "the need to be gone", func() bool { pending, _ := r.state(); return len(pending) == 0 })
+	await(t, "no change that needs a restart", func() bool { pending, _ := r.state(); return len(pending) == 0 })
 	if r.reloads[outcomeRefused] != 1 || r.reloads[outcomeRestart] != 1 || r.reloads[outcomeApplied] != 2 {
 		t.Errorf("counted %v", r.reloads)
 	}
 }
 
-// await waits for a condition. What it waits for tells nobody when it happens.
+// await polls a condition that sends no notification.
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -126,7 +127,7 @@ func await(t *testing.T, what string, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// freeAddr returns an address that nobody listened on a moment ago.
+// freeAddr returns an address on which nothing listened a moment ago.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,16 +33,16 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// run starts a part in this process; stop ends it as SIGTERM does.
-func run(t *testing.T, text string, part topology.Part, change func(*Config)) (httpAddr string, ended <-chan error, stop func()) {
+// run runs a part in this process; stop stops it as SIGTERM does.
+func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	httpAddr = freeAddr(t)
-	source := Source{Path: path, Override: func(c *Config) {
-		c.Listen = Listen{GRPC: "127.0.0.1:0", HTTP: httpAddr, Redis: "127.0.0.1:0"}
+	source := Source{Path: path, Override: func(c *contract.Config) {
+		c.Listen = contract.Listen{GRPC: "127.0.0.1:0", HTTP: httpAddr, Redis: "127.0.0.1:0"}
 		change(c)
 	}}
 	set, err := source.Load(part)
@@ -68,11 +70,14 @@ func fetch(addr, path string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-func TestASidecarIsAliveButNotReadyBeforeItHasHeardAnything(t *testing.T) {
-	addr, ended, stop := run(t, good, topology.Sidecar, func(*Config) {})
-	await(t, "it to run", func() bool { _, body := fetch(addr, "/readyz"); return strings.Contains(body, string(phaseRunning)) })
+func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
+	addr, ended, stop := run(t, good, topology.Sidecar, func(*contract.Config) {})
+	await(t, "the sidecar to run", func() bool {
+		_, body := fetch(addr, "/readyz")
+		return strings.Contains(body, string(contract.PhaseRunning))
+	})
 	status, body := fetch(addr, "/readyz")
-	var r Readiness
+	var r contract.Readiness
 	if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusServiceUnavailable || r.Ready || !strings.Contains(r.Reason, "vectors") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
@@ -83,7 +88,7 @@ func TestASidecarIsAliveButNotReadyBeforeItHasHeardAnything(t *testing.T) {
 		t.Errorf("/metrics: %s", body)
 	}
 	if status, _ := fetch(addr, "/debug/pprof/"); status != http.StatusNotFound {
-		t.Errorf("pprof is served though it was not asked for: %d", status)
+		t.Errorf("pprof is served although it is not enabled: %d", status)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -91,11 +96,11 @@ func TestASidecarIsAliveButNotReadyBeforeItHasHeardAnything(t *testing.T) {
 	}
 }
 
-func TestASecondCoordinatorOnTheSameLogEndsWithAClearError(t *testing.T) {
+func TestASecondCoordinatorOnTheSameLogFails(t *testing.T) {
 	dir := t.TempDir()
-	addr, ended, stop := run(t, good, topology.Coordinator, func(c *Config) { c.DataDir = dir })
-	await(t, "the first to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
-	_, second, _ := run(t, good, topology.Coordinator, func(c *Config) { c.DataDir = dir })
+	addr, ended, stop := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
+	await(t, "the first coordinator to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	_, second, _ := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
 	if err := <-second; err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
 		t.Errorf("the second ended with %v", err)
 	}
@@ -105,18 +110,18 @@ func TestASecondCoordinatorOnTheSameLogEndsWithAClearError(t *testing.T) {
 	}
 }
 
-func TestAMiddlemanWhoseStorageIsTakenOverEndsWithAnError(t *testing.T) {
+func TestAMiddlemanFailsWhenItsStorageIsTakenOver(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("no redis-server in PATH: apt-get install redis-server")
 	}
-	server, err := redis.Spawn(t.Context(), redis.SpawnOptions{Dir: t.TempDir()})
+	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Kill()
-	addr, ended, _ := run(t, good, topology.Middleman, func(c *Config) { c.Storage.Redis = RedisStorage{Socket: server.Socket} })
-	await(t, "it to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
-	usurper, err := redis.Open(t.Context(), server.Options())
+	addr, ended, _ := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: server.Socket} })
+	await(t, "the middleman to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	usurper, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +132,13 @@ func TestAMiddlemanWhoseStorageIsTakenOverEndsWithAnError(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it goes on as if nothing had happened")
+		t.Error("it still runs")
 	}
 }
 
-func TestAMiddlemanThatWaitsForItsStorageSaysSoAndCanBeStopped(t *testing.T) {
-	addr, ended, stop := run(t, good, topology.Middleman, func(c *Config) { c.Storage.Redis = RedisStorage{Socket: "/nowhere/redis.sock"} })
-	await(t, "the reason", func() bool { _, body := fetch(addr, "/readyz"); return strings.Contains(body, "/nowhere/redis.sock") })
+func TestAMiddlemanThatWaitsForItsStorageReportsItAndStops(t *testing.T) {
+	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: "/nowhere/redis.sock"} })
+	await(t, "the reason why it waits", func() bool { _, body := fetch(addr, "/readyz"); return strings.Contains(body, "/nowhere/redis.sock") })
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)

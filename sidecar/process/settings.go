@@ -7,13 +7,14 @@ import (
 	"net"
 	"strings"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Settings are a configuration that was checked for one part, with all that it refers to.
+// Settings are a configuration that was checked for one part, with everything that it refers to.
 type Settings struct {
-	Config   Config // with the defaults filled in
+	Config   contract.Config // with the defaults filled in
 	Topology *topology.Topology
 	Self     topology.Node
 	Scope    node.Scope
@@ -21,57 +22,53 @@ type Settings struct {
 	Static   bool
 	LogLevel slog.Level
 
-	directory       map[topology.Node]string
-	tokenKey        string // strings, so that settings are compared easily
+	addresses map[topology.Node]string
+	// Secrets are strings so that settings can be compared.
+	tokenKey        string
 	clientPassword  string
 	storagePassword string
 }
 
-// faults collects what is wrong, one line each: the field, and what to do.
-type faults []error
+// problems collects what is wrong with a configuration, one line each: the field, and what to do.
+type problems []error
 
-func (f *faults) add(field, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("  %s: "+format, append([]any{field}, args...)...))
+func (p *problems) add(field, format string, args ...any) {
+	*p = append(*p, fmt.Errorf("  %s: "+format, append([]any{field}, args...)...))
 }
 
-func (f *faults) note(err error) {
+func (p *problems) addError(err error) {
 	if err != nil {
-		*f = append(*f, fmt.Errorf("  %w", err))
+		*p = append(*p, fmt.Errorf("  %w", err))
 	}
 }
 
-// settings checks everything that the part uses.
-func (c Config) settings(part topology.Part) (*Settings, error) {
+// check checks everything that the part uses.
+func check(c contract.Config, part topology.Part) (*Settings, error) {
 	s := &Settings{Config: c}
-	s.defaults(part)
-	var f faults
-	s.place(part, &f)
-	s.listen(part, &f)
-	s.words(&f)
-	s.files(part, &f)
+	s.setDefaults(part)
+	var p problems
+	s.locate(part, &p)
+	s.checkListeners(part, &p)
+	s.parseValues(&p)
+	s.readSecrets(part, &p)
 	switch part {
 	case topology.Coordinator:
-		s.coordinator(&f)
+		s.checkCoordinator(&p)
 	case topology.Middleman:
-		s.storage(&f)
+		s.checkStorage(&p)
 	}
-	return s, errors.Join(f...)
+	return s, errors.Join(p...)
 }
 
-func (s *Settings) defaults(part topology.Part) {
+func (s *Settings) setDefaults(part topology.Part) {
 	c := &s.Config
-	fill := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	fill(&c.Listen.Redis, "127.0.0.1:6379")
-	fill(&c.Listen.HTTP, ":7480")
-	fill(&c.Session.Scope, string(node.ScopePod))
-	fill(&c.Session.Reads, "Latest")
-	fill(&c.Binding, "Dynamic")
-	fill(&c.Log.Level, "info")
-	fill(&c.Log.Format, "text")
+	setDefault(&c.Listen.Redis, fmt.Sprintf("127.0.0.1:%d", contract.DefaultRedisPort))
+	setDefault(&c.Listen.HTTP, fmt.Sprintf(":%d", contract.DefaultHTTPPort))
+	setDefault(&c.Session.Scope, contract.ScopePod)
+	setDefault(&c.Session.Reads, contract.ReadsLatest)
+	setDefault(&c.Binding, contract.BindingDynamic)
+	setDefault(&c.Log.Level, "info")
+	setDefault(&c.Log.Format, contract.LogText)
 	if c.Cache == nil {
 		yes := true
 		c.Cache = &yes
@@ -81,39 +78,46 @@ func (s *Settings) defaults(part topology.Part) {
 	}
 }
 
-// place finds the topology, the own place in it and where everybody is.
-func (s *Settings) place(part topology.Part, f *faults) {
+func setDefault[S ~string](field *S, value S) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+// locate finds the topology, the place of this process in it, and the addresses of all parts.
+func (s *Settings) locate(part topology.Part, p *problems) {
 	c := &s.Config
 	var err error
 	switch {
 	case c.Topology != nil && c.TopologyFile != "":
-		f.add("topologyFile", "topology is given as well; leave one of them out")
+		p.add("topologyFile", "topology is given as well; leave one of them out")
 		return
 	case c.Topology != nil:
 		s.Topology, err = c.Topology.Topology()
 	case c.TopologyFile != "":
 		s.Topology, err = topology.Load(c.TopologyFile)
 	default:
-		f.add("topology", "missing; give it here, or the path of its file as topologyFile")
+		p.add("topology", "missing; give it here, or the path of its file as topologyFile")
 		return
 	}
 	if err != nil {
-		f.add("topology", "%w", err)
+		p.add("topology", "%w", err)
 		return
 	}
 	dc, ok := s.Topology.ByName(c.DataCenter)
 	if !ok {
-		f.add("dataCenter", "the topology has no data centre %q; give one of %s", c.DataCenter, strings.Join(names(s.Topology), ", "))
+		p.add("dataCenter", "the topology has no data centre %q; give one of %s", c.DataCenter, strings.Join(dataCenterNames(s.Topology), ", "))
 		return
 	}
 	s.Self = topology.Node{DC: dc, Part: part, Index: uint64(c.Index)}
-	if n := count(s.Topology, dc, part); part != topology.Sidecar && (c.Index < 0 || c.Index >= n) {
-		f.add("index", "%d given, but the topology has %d of %s %s; give 0 to %d, or change the topology", c.Index, n, c.DataCenter, plural(part), n-1)
+	if n := countNodes(s.Topology, dc, part); part != topology.Sidecar && (c.Index < 0 || c.Index >= n) {
+		p.add("index", "%d given, but the topology has %d of %s %s; give 0 to %d, or change the topology", c.Index, n, c.DataCenter,
+			plural(part), n-1)
 	}
-	s.directory = directory(s.Topology, c.Addresses, f)
+	s.addresses = checkAddresses(s.Topology, c.Addresses, p)
 }
 
-func names(t *topology.Topology) []string {
+func dataCenterNames(t *topology.Topology) []string {
 	var all []string
 	for _, dc := range t.DCs {
 		all = append(all, dc.Name)
@@ -128,8 +132,8 @@ func plural(p topology.Part) string {
 	return p.String() + "s"
 }
 
-// count returns how many nodes of a part a data centre has.
-func count(t *topology.Topology, dc topology.DC, p topology.Part) int {
+// countNodes returns how many nodes of a part a data center has.
+func countNodes(t *topology.Topology, dc topology.DC, p topology.Part) int {
 	n := 0
 	t.Nodes(func(o topology.Node) {
 		if o.DC == dc && o.Part == p {
@@ -139,126 +143,130 @@ func count(t *topology.Topology, dc topology.DC, p topology.Part) int {
 	return n
 }
 
-func (s *Settings) listen(part topology.Part, f *faults) {
+func (s *Settings) checkListeners(part topology.Part, p *problems) {
 	l := &s.Config.Listen
 	if part == topology.Sidecar {
-		checkListen("listen.redis", l.Redis, f)
+		checkAddress("listen.redis", l.Redis, p)
 	} else {
-		if own := s.directory[s.Self]; l.GRPC == "" && own != "" {
-			_, port, _ := net.SplitHostPort(own) // it was checked
+		if own := s.addresses[s.Self]; l.GRPC == "" && own != "" {
+			_, port, _ := net.SplitHostPort(own) // checkAddresses has checked it
 			l.GRPC = ":" + port
 		}
 		if l.GRPC != "" {
-			checkListen("listen.grpc", l.GRPC, f)
+			checkAddress("listen.grpc", l.GRPC, p)
 		}
 	}
-	checkListen("listen.http", l.HTTP, f)
+	checkAddress("listen.http", l.HTTP, p)
 }
 
-func checkListen(field, addr string, f *faults) {
+func checkAddress(field, addr string, p *problems) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		f.add(field, "%q is not host:port; give an address such as 127.0.0.1:7400, or :7400 for all of this machine", addr)
+		p.add(field, "%q is not host:port; give an address such as 127.0.0.1:7400, or :7400 for all addresses of this machine", addr)
 	}
 }
 
-// words turns names into what they mean.
-func (s *Settings) words(f *faults) {
+// parseValues turns the words of the configuration into the values that they mean.
+func (s *Settings) parseValues(p *problems) {
 	c := &s.Config
-	s.Scope = node.Scope(choose("session.scope", c.Session.Scope, f, string(node.ScopePod), string(node.ScopeConnection)))
-	s.Snapshot = choose("session.reads", c.Session.Reads, f, "Latest", "Snapshot") == "Snapshot"
-	s.Static = choose("binding", c.Binding, f, "Dynamic", "Static") == "Static"
-	choose("log.format", c.Log.Format, f, "text", "json")
+	s.Scope = node.Scope(parseOneOf("session.scope", c.Session.Scope, p, contract.ScopePod, contract.ScopeConnection))
+	s.Snapshot = parseOneOf("session.reads", c.Session.Reads, p, contract.ReadsLatest, contract.ReadsSnapshot) == contract.ReadsSnapshot
+	s.Static = parseOneOf("binding", c.Binding, p, contract.BindingDynamic, contract.BindingStatic) == contract.BindingStatic
+	parseOneOf("log.format", c.Log.Format, p, contract.LogText, contract.LogJSON)
 	if err := s.LogLevel.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		f.add("log.level", "%q given; give debug, info, warn or error", c.Log.Level)
+		p.add("log.level", "%q given; give debug, info, warn or error", c.Log.Level)
 	}
 }
 
-// choose returns the one of the words that is meant; case does not matter.
-func choose(field, got string, f *faults, words ...string) string {
-	for _, w := range words {
-		if strings.EqualFold(got, w) {
-			return w
+// parseOneOf returns the value that is given, in any case of letters.
+func parseOneOf[S ~string](field string, got S, p *problems, values ...S) S {
+	var words []string
+	for _, v := range values {
+		if strings.EqualFold(string(got), string(v)) {
+			return v
 		}
+		words = append(words, string(v))
 	}
-	f.add(field, "%q given; give %s", got, strings.Join(words, " or "))
+	p.add(field, "%q given; give %s", got, strings.Join(words, " or "))
 	return ""
 }
 
-// minTokenKey is the shortest key that is worth its name, in bytes.
-const minTokenKey = 16
+// minTokenKeyBytes is the length of the shortest key for session tokens that is accepted.
+const minTokenKeyBytes = 16
 
-// files reads the secrets, and checks that the TLS files are named.
-func (s *Settings) files(part topology.Part, f *faults) {
+// readSecrets reads the secrets, and checks that the TLS files are named.
+func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	c := &s.Config
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "" || c.TLS.CA == "") {
-		f.add("tls", "give cert, key and ca; the parts authenticate each other")
+		p.add("tls", "give cert, key and ca; the parts authenticate each other")
 	}
 	if part != topology.Sidecar {
 		return
 	}
 	if c.TokenKeyFile != "" {
-		key, err := secret("tokenKeyFile", c.TokenKeyFile)
-		f.note(err)
-		if err == nil && len(key) < minTokenKey {
-			f.add("tokenKeyFile", "%s holds %d bytes; give at least %d random ones, for example by: openssl rand -hex 32", c.TokenKeyFile, len(key), minTokenKey)
+		key, err := readSecret("tokenKeyFile", c.TokenKeyFile)
+		p.addError(err)
+		if err == nil && len(key) < minTokenKeyBytes {
+			p.add("tokenKeyFile", "%s holds %d bytes; give at least %d random ones, for example from: openssl rand -hex 32", c.TokenKeyFile,
+				len(key), minTokenKeyBytes)
 		}
 		s.tokenKey = string(key)
 	}
 	if c.Auth != nil {
-		before := len(*f)
-		s.clientPassword = password("auth", c.Auth.Password, c.Auth.PasswordFile, f)
-		if s.clientPassword == "" && len(*f) == before {
-			f.add("auth", "no password; give password or passwordFile, or leave auth out to let every client in")
+		before := len(*p)
+		s.clientPassword = readPassword("auth", c.Auth.Password, c.Auth.PasswordFile, p)
+		if s.clientPassword == "" && len(*p) == before {
+			p.add("auth", "no password; give password or passwordFile, or leave auth out to accept every client")
 		}
 	}
 }
 
-func password(field, given, file string, f *faults) string {
+// readPassword returns the password that is given, or the content of its file.
+func readPassword(field, given, file string, p *problems) string {
 	switch {
 	case given != "" && file != "":
-		f.add(field+".passwordFile", "password is given as well; leave one of them out")
+		p.add(field+".passwordFile", "password is given as well; leave one of them out")
 	case file != "":
-		b, err := secret(field+".passwordFile", file)
-		f.note(err)
+		b, err := readSecret(field+".passwordFile", file)
+		p.addError(err)
 		return string(b)
 	}
 	return given
 }
 
-func (s *Settings) coordinator(f *faults) {
+func (s *Settings) checkCoordinator(p *problems) {
 	c := &s.Config
 	if c.DataDir == "" {
-		f.add("dataDir", "missing; give a folder on a durable volume, for the write buffer log")
+		p.add("dataDir", "missing; give a folder on a durable volume, for the write buffer log")
 	}
 	if b := c.Limits.LogBytes; b != 0 && b < node.MinLogBytes {
-		f.add("limits.logBytes", "%d bytes; give at least %dMi", b, node.MinLogBytes>>20)
+		p.add("limits.logBytes", "%d bytes; give at least %dMi", b, node.MinLogBytes>>20)
 	}
 }
 
-func (s *Settings) storage(f *faults) {
+func (s *Settings) checkStorage(p *problems) {
 	st := &s.Config.Storage
-	switch strings.ToLower(st.Engine) {
-	case "embedded":
+	switch contract.Engine(strings.ToLower(string(st.Engine))) {
+	case contract.EngineEmbedded:
 		if st.Embedded.Dir == "" {
-			f.add("storage.embedded.dir", "missing; give a folder on a durable volume, one for each shard")
+			p.add("storage.embedded.dir", "missing; give a folder on a durable volume, one for each shard")
 		}
-	case "redis":
+	case contract.EngineRedis:
 		r := &st.Redis
 		if (r.Address == "") == (r.Socket == "") {
-			f.add("storage.redis.address", "give either address (host:port) or socket")
+			p.add("storage.redis.address", "give either address (host:port) or socket")
 		}
 		if r.Address != "" {
-			checkListen("storage.redis.address", r.Address, f)
+			checkAddress("storage.redis.address", r.Address, p)
 		}
 		if r.Database < 0 || r.WaitReplicas < 0 {
-			f.add("storage.redis", "database and waitReplicas must not be negative")
+			p.add("storage.redis", "database and waitReplicas must not be negative")
 		}
 		if r.TLS != nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
-			f.add("storage.redis.tls", "give both cert and key, or neither")
+			p.add("storage.redis.tls", "give both cert and key, or neither")
 		}
-		s.storagePassword = password("storage.redis", r.Password, r.PasswordFile, f)
+		s.storagePassword = readPassword("storage.redis", r.Password, r.PasswordFile, p)
 	default:
-		f.add("storage.engine", "%q given; give embedded or redis", st.Engine)
+		p.add("storage.engine", "%q given; give embedded or redis", st.Engine)
 	}
-	st.Engine = strings.ToLower(st.Engine)
+	st.Engine = contract.Engine(strings.ToLower(string(st.Engine)))
 }

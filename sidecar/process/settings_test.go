@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -31,11 +32,11 @@ binding: static
 
 func load(t *testing.T, text string, part topology.Part) (*Settings, error) {
 	t.Helper()
-	c, err := Parse([]byte(text))
+	c, err := contract.ParseConfig([]byte(text))
 	if err != nil {
 		return nil, err
 	}
-	return c.settings(part)
+	return check(*c, part)
 }
 
 func mustLoad(t *testing.T, text string, part topology.Part) *Settings {
@@ -47,7 +48,7 @@ func mustLoad(t *testing.T, text string, part topology.Part) *Settings {
 	return s
 }
 
-func TestAGoodConfigurationIsUnderstood(t *testing.T) {
+func TestAValidConfigurationIsAccepted(t *testing.T) {
 	s := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nindex: 1\n", 1), topology.Middleman)
 	if want := (topology.Node{DC: 1, Part: topology.Middleman, Index: 1}); s.Self != want {
 		t.Errorf("self is %v, want %v", s.Self, want)
@@ -63,7 +64,7 @@ func TestAGoodConfigurationIsUnderstood(t *testing.T) {
 	if c.Listen.GRPC != ":7403" || c.Listen.HTTP != ":7480" {
 		t.Errorf("listens at %+v", c.Listen)
 	}
-	if addr, ok := newBook(s.directory).resolve(topology.Node{DC: 0, Part: topology.Cache}); !ok || addr != "10.1.0.3:7400" {
+	if addr, ok := newAddressBook(s.addresses).addressOf(topology.Node{DC: 0, Part: topology.Cache}); !ok || addr != "10.1.0.3:7400" {
 		t.Errorf("the cache of us is at %q, %v", addr, ok)
 	}
 	for _, part := range []topology.Part{topology.Sidecar, topology.Coordinator} {
@@ -83,6 +84,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		want     []string
 	}{
 		{topology.Sidecar, "dataCenter: eu", "dataCentre: eu", []string{"unknown field", "dataCentre"}},
+		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\nemulateWAN: true", []string{"unknown field", "emulateWAN"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: asia", []string{"dataCenter:", `"asia"`, "us, eu"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\ntopologyFile: t.yaml", []string{"topologyFile:", "leave one of them out"}},
 		{topology.Middleman, "dataCenter: eu", "dataCenter: eu\nindex: 2", []string{"index: 2 given", "2 of eu middlemen", "0 to 1"}},
@@ -131,36 +133,21 @@ func TestAllMistakesAreReportedTogether(t *testing.T) {
 	}
 }
 
-func TestWhatAPartDoesNotUseIsNotAskedFor(t *testing.T) {
+func TestUnusedFieldsAreNotRequired(t *testing.T) {
 	text := strings.NewReplacer("dataDir: /data\n", "", `storage: {engine: redis, redis: {address: "127.0.0.1:6380"}}`+"\n", "").Replace(good)
 	mustLoad(t, text, topology.Sidecar)
 }
 
-func TestBytesAreWrittenAsKubernetesDoes(t *testing.T) {
-	for text, want := range map[string]Bytes{`5`: 5, `"5"`: 5, `"64Ki"`: 64 << 10, `"2Gi"`: 2 << 30, `"100M"`: 1e8, `0`: 0} {
-		var b Bytes
-		if err := b.UnmarshalJSON([]byte(text)); err != nil || b != want {
-			t.Errorf("%s: %d, %v", text, b, err)
-		}
-	}
-	for _, text := range []string{`-1`, `1.5`, `"Ki"`, `"1 Mi"`, `"9999999999Gi"`, `null`, `""`, `true`} {
-		var b Bytes
-		if err := b.UnmarshalJSON([]byte(text)); err == nil {
-			t.Errorf("%s was taken for %d bytes", text, b)
-		}
-	}
-}
-
-func TestASourceNamesItsFileAndLetsFlagsWin(t *testing.T) {
+func TestErrorsNameTheFileAndFlagsOverrideIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Source{Path: path, Override: func(c *Config) { c.DataCenter = "us" }}.Load(topology.Coordinator)
+	s, err := Source{Path: path, Override: func(c *contract.Config) { c.DataCenter = "us" }}.Load(topology.Coordinator)
 	if err != nil || s.Self.DC != 0 {
 		t.Errorf("%v, %v", s, err)
 	}
-	_, err = Source{Path: path, Override: func(c *Config) { c.Index = 9 }}.Load(topology.Coordinator)
+	_, err = Source{Path: path, Override: func(c *contract.Config) { c.Index = 9 }}.Load(topology.Coordinator)
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), fmt.Sprint(9)) {
 		t.Errorf("got %v", err)
 	}

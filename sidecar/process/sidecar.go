@@ -9,14 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-type sidecar struct {
+type sidecarPart struct {
 	s      *node.Sidecar
 	server *resp.Server
 	heard  atomic.Bool
@@ -26,10 +28,10 @@ func (p *process) startSidecar() (part, error) {
 	set := p.o.Settings
 	key := []byte(set.tokenKey)
 	if len(key) == 0 {
-		p.log.Warn("no tokenKeyFile is configured: session tokens are good at this sidecar only, until it restarts")
+		p.log.Warn("no tokenKeyFile is configured; session tokens are valid only at this sidecar, until it restarts")
 		key = make([]byte, 32)
 		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("make a key for session tokens: %w", err)
+			return nil, fmt.Errorf("generate a key for session tokens: %w", err)
 		}
 	}
 	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self, key), Clock: p.clock, Net: p.net, Scope: set.Scope})
@@ -52,11 +54,11 @@ func (p *process) startSidecar() (part, error) {
 			p.fail(err)
 		}
 	})
-	return &sidecar{s: s, server: server}, nil
+	return &sidecarPart{s: s, server: server}, nil
 }
 
-func sidecarConfig(set *Settings, self topology.Node, key []byte) causal.SidecarConfig {
-	c := causal.DefaultSidecarConfig(set.Topology, self)
+func sidecarConfig(set *Settings, self topology.Node, key []byte) session.Config {
+	c := session.DefaultConfig(set.Topology, self)
 	c.Static, c.UseCache, c.Snapshot, c.TokenKey = set.Static, *set.Config.Cache, set.Snapshot, key
 	if d := set.Config.Session.ReadTimeout; d > 0 {
 		c.ReadTimeout = time.Duration(d)
@@ -70,47 +72,48 @@ func sidecarConfig(set *Settings, self topology.Node, key []byte) causal.Sidecar
 	return c
 }
 
-func redisLimits(l RedisLimits) resp.Limits {
+func redisLimits(l contract.RedisLimits) resp.Limits {
 	return resp.Limits{
 		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments, MaxCommandBytes: int(l.CommandBytes),
 		MaxInlineBytes: int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes), MaxClients: l.Clients, WriteTimeout: time.Duration(l.WriteTimeout),
 	}
 }
 
-func (s *sidecar) setTopology(t *topology.Topology) error {
+func (s *sidecarPart) setTopology(t *topology.Topology) error {
 	s.s.SetTopology(t)
 	return nil
 }
 
-func (s *sidecar) host() *node.Host              { return s.s.Host }
-func (s *sidecar) handle(batch []causal.Message) { s.s.Handle(batch) }
-func (s *sidecar) linkDown(n topology.Node)      { s.s.LinkDown(n) }
-func (s *sidecar) linkUp(n topology.Node)        { s.s.LinkUp(n) }
-func (s *sidecar) unreached(n topology.Node)     { s.s.Unreached(n) }
+func (s *sidecarPart) host() node.Host               { return s.s }
+func (s *sidecarPart) handle(batch []causal.Message) { s.s.Handle(batch) }
+func (s *sidecarPart) linkDown(n topology.Node)      { s.s.LinkDown(n) }
+func (s *sidecarPart) linkUp(n topology.Node)        { s.s.LinkUp(n) }
+func (s *sidecarPart) unreached(n topology.Node)     { s.s.Unreached(n) }
 
-// ready: before the vectors were heard nothing is known to be in every ring, and the data centre's coordinator may not be
-// reachable at all. Once they were heard, a coordinator that goes away leaves the sidecar able to read and, elsewhere, to write.
-func (s *sidecar) ready() error {
+// ready requires that stability vectors were received once: before, no write is known to be in every ring, and the
+// coordinator of the data center may be unreachable. Later, if that coordinator is lost, the sidecar still reads, and
+// writes through another data center.
+func (s *sidecarPart) ready() error {
 	if s.heard.Load() {
 		return nil
 	}
 	var sv causal.HLC
-	s.s.Machine(func(m *causal.Sidecar) { sv = m.Known().MaxSV() })
+	s.s.Inspect(func(m *session.Sidecar) { sv = m.Stability().MaxSV() })
 	if sv == 0 {
-		return errors.New("has heard no stability vectors from its data centre's first coordinator yet")
+		return errors.New("has received no stability vectors from its data centre's first coordinator yet")
 	}
 	s.heard.Store(true)
 	return nil
 }
 
-// drain lets clients get the answers to what they have asked.
-func (s *sidecar) drain(ctx context.Context) error {
+// drain waits until clients have the answers to their requests.
+func (s *sidecarPart) drain(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	s.s.Close()
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	return nil // clients that did not leave in time were cut, as they must expect at any time
+	return nil // connections that remained were cut, which clients must expect at any time
 }
 
-func (s *sidecar) close() error { return nil }
+func (s *sidecarPart) close() error { return nil }

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// settle is how long a change is left to become whole: editors write files in several steps.
-	settle = 100 * time.Millisecond
-	// pollEvery is when the file is read even though nothing was seen to change: some file systems tell nobody.
-	pollEvery = 10 * time.Second
+	// settleTime is how long a reload waits after a change: editors write files in several steps.
+	settleTime = 100 * time.Millisecond
+	// pollInterval is how often the file is read although no change was reported: some file systems report none.
+	pollInterval = 10 * time.Second
 )
 
-// watch reloads when the files change, until stop is called.
+// watch reloads the configuration when its files change, until stop is called.
 func (r *reloader) watch(log *slog.Logger) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
-	events, end := notifications([]string{r.source.Path, r.current.Config.TopologyFile}, log)
+	events, end := watchFolders([]string{r.source.Path, r.current.Config.TopologyFile}, log)
 	go func() {
 		defer close(ended)
 		defer end()
-		poll := time.NewTicker(pollEvery)
+		poll := time.NewTicker(pollInterval)
 		defer poll.Stop()
-		due := time.NewTimer(0) // once at the start: the file may have changed since it was read
+		due := time.NewTimer(0) // fires once at the start: the file may have changed since it was read
 		for {
 			select {
 			case <-done:
 				return
 			case <-events:
-				due.Reset(settle)
+				due.Reset(settleTime)
 			case <-due.C:
 				r.reload(log)
 			case <-poll.C:
@@ -45,13 +45,14 @@ func (r *reloader) watch(log *slog.Logger) (stop func()) {
 	}
 }
 
-// notifications tells of changes around the files. It watches their folders, because a file that is replaced by a rename is
-// another one, and because in a Kubernetes volume the files are links through "..data", which is what is replaced there.
-func notifications(files []string, log *slog.Logger) (<-chan struct{}, func()) {
+// watchFolders reports changes in the folders of the files. It does not watch the files themselves: a watch ends when a
+// rename replaces its file, and in a Kubernetes volume the files are links through "..data", where only that link is
+// replaced.
+func watchFolders(files []string, log *slog.Logger) (<-chan struct{}, func()) {
 	out := make(chan struct{}, 1)
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("changes of the configuration file will be seen late, because the file system cannot be watched", "every", pollEvery, "error", err)
+		log.Warn("cannot watch the file system; the configuration file is polled instead", "interval", pollInterval, "error", err)
 		return out, func() {}
 	}
 	wanted := map[string]bool{}
@@ -61,7 +62,7 @@ func notifications(files []string, log *slog.Logger) (<-chan struct{}, func()) {
 		}
 		wanted[filepath.Clean(f)] = true
 		if err := w.Add(filepath.Dir(f)); err != nil {
-			log.Warn("changes of the configuration file will be seen late, because its folder cannot be watched", "every", pollEvery, "folder", filepath.Dir(f), "error", err)
+			log.Warn("cannot watch the folder of the configuration file; the file is polled instead", "interval", pollInterval, "folder", filepath.Dir(f), "error", err)
 		}
 	}
 	go func() {
@@ -78,12 +79,12 @@ func notifications(files []string, log *slog.Logger) (<-chan struct{}, func()) {
 				case out <- struct{}{}:
 				default:
 				}
-			case _, ok := <-w.Errors: // most likely an overflow of events: the poll makes up for it
+			case _, ok := <-w.Errors: // most likely an overflow of events, which the poll makes up for
 				if !ok {
 					return
 				}
 			}
 		}
 	}()
-	return out, func() { _ = w.Close() } // there is nothing to do about it
+	return out, func() { _ = w.Close() } // the watch ends either way
 }

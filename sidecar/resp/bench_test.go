@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sink is a socket that takes everything and sends nothing.
+// sink is a socket that accepts all writes and sends nothing.
 type sink struct{ net.Conn }
 
 func (sink) Read([]byte) (int, error)         { return 0, io.EOF }
@@ -18,17 +18,17 @@ func (sink) SetReadDeadline(time.Time) error  { return nil }
 func (sink) Close() error                     { return nil }
 func (sink) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// loop returns a function that puts a frame through the connection loop: parse, execute, reply, flush.
+// loop returns a function that runs a frame through the connection loop: parse, execute, reply, flush.
 func loop(t testing.TB, frame []byte) func() {
 	store := newMemory()
-	store.put("key", value([]byte("value")))
+	store.put("key", cloneValue([]byte("value")))
 	s, err := NewServer(Options{Backend: store})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := newConnection(s, sink{}, 1)
 	return func() {
-		c.in.received(copy(c.in.room(), frame))
+		c.in.commit(copy(c.in.reserve(), frame))
 		for {
 			args, err := c.in.next()
 			if err != nil {
@@ -39,12 +39,12 @@ func loop(t testing.TB, frame []byte) func() {
 			}
 			c.execute(args)
 		}
-		c.settle()
+		c.awaitPuts()
 		c.out.flush()
 	}
 }
 
-func TestTheConnectionLoopHardlyAllocates(t *testing.T) {
+func TestConnectionLoopAllocatesLittle(t *testing.T) {
 	for name, c := range map[string]struct {
 		frame []byte
 		max   float64
@@ -54,7 +54,7 @@ func TestTheConnectionLoopHardlyAllocates(t *testing.T) {
 		"SET with expiry": {frameOf("SET", "key", "value", "EX", "1000"), 2}, // the same
 		"PING":            {frameOf("PING"), 0},
 		"EXISTS":          {frameOf("EXISTS", "key"), 3},                                                // the key, the list of keys, the list of values
-		"pipelined GET":   {batch([]string{"GET", "key"}, []string{"GET", "key"}, []string{"PING"}), 3}, // two keys and the closure of the look ahead
+		"pipelined GET":   {batch([]string{"GET", "key"}, []string{"GET", "key"}, []string{"PING"}), 3}, // two keys, and the closure for peekGetKeys
 	} {
 		run := loop(t, c.frame)
 		run()
@@ -80,7 +80,7 @@ func BenchmarkGetOverLoopback(b *testing.B) {
 	for _, depth := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			store := newMemory()
-			store.put("key", value([]byte("value")))
+			store.put("key", cloneValue([]byte("value")))
 			_, address := serve(b, Options{Backend: store})
 			b.RunParallel(func(pb *testing.PB) {
 				p := dial(b, address)

@@ -1,22 +1,22 @@
 package resp
 
-// causalCommand leaves the subcommand to the session, which knows what a session is.
+// causalCommand passes a subcommand of CAUSAL to the session.
 func causalCommand(c *connection, args [][]byte) error {
 	reply, err := c.session.Causal(c.server.context, args[1:])
 	if err != nil {
 		return err
 	}
-	c.out.value(reply)
+	c.out.writeReply(reply)
 	return nil
 }
 
 // CAUSAL HELP
 func causalHelp(c *connection, _ [][]byte) error {
-	c.help("CAUSAL",
-		"LAST", "    Return how the last command of this connection was answered: version, source, status.",
-		"RESUME <token>", "    Go on with a session that was exported, here or in another data centre.",
-		"STATUS", "    Return what the session is bound to.",
+	c.writeHelp("CAUSAL",
+		"LAST", "    Return the version, source and status of the last reply on this connection.",
+		"RESUME <token>", "    Resume a session that was exported here or in another data centre.",
+		"STATUS", "    Return the rings that the session is bound to, and its other state.",
 		"TOKEN", "    Export the session as an opaque string.",
-		"WAIT [<ring>|all] <timeout-ms>", "    Wait until the last write of the session is in a ring, or in all of them.")
+		"WAIT [<ring>|all] <timeout-ms>", "    Wait until the last write of the session is in one ring or in all rings.")
 	return nil
 }

@@ -7,16 +7,16 @@ import (
 
 // CLIENT ID
 func clientID(c *connection, _ [][]byte) error {
-	c.out.integer(c.id)
+	c.out.writeInteger(c.id)
 	return nil
 }
 
 // CLIENT GETNAME
 func clientGetName(c *connection, _ [][]byte) error {
 	if c.name == "" {
-		c.out.null()
+		c.out.writeNull()
 	} else {
-		c.out.bulkString(c.name)
+		c.out.writeBulkString(c.name)
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func clientSetName(c *connection, args [][]byte) error {
 		return errBadClientName
 	}
 	c.name = string(args[2])
-	c.out.ok()
+	c.out.writeOK()
 	return nil
 }
 
@@ -45,17 +45,17 @@ func clientSetInfo(c *connection, args [][]byte) error {
 		return Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", what)
 	}
 	*field = string(args[3])
-	c.out.ok()
+	c.out.writeOK()
 	return nil
 }
 
 // CLIENT INFO
 func clientInfo(c *connection, _ [][]byte) error {
-	c.out.verbatim(c.describe())
+	c.out.writeVerbatim(c.clientLine())
 	return nil
 }
 
-// CLIENT LIST [TYPE type] [ID id ...]: a client sees itself only.
+// CLIENT LIST [TYPE type] [ID id ...]: a client sees only itself.
 func clientList(c *connection, args [][]byte) error {
 	shown := true
 	switch {
@@ -73,7 +73,7 @@ func clientList(c *connection, args [][]byte) error {
 		for _, arg := range args[3:] {
 			id, ok := parseInt(arg)
 			if !ok || id < 1 {
-				return plainError("Invalid client ID")
+				return genericError("Invalid client ID")
 			}
 			shown = shown || id == c.id
 		}
@@ -81,15 +81,15 @@ func clientList(c *connection, args [][]byte) error {
 		return errSyntax
 	}
 	if shown {
-		c.out.verbatim(c.describe())
+		c.out.writeVerbatim(c.clientLine())
 	} else {
-		c.out.verbatim("")
+		c.out.writeVerbatim("")
 	}
 	return nil
 }
 
-// describe is the line of CLIENT LIST. What has no meaning here has the value that an ordinary client of Redis has.
-func (c *connection) describe() string {
+// clientLine returns the line of CLIENT LIST. Fields without meaning here have the value of an ordinary Redis client.
+func (c *connection) clientLine() string {
 	age := int64(c.server.options.Clock().Sub(c.opened).Seconds())
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=%d "+
 		"qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
@@ -100,17 +100,17 @@ func (c *connection) describe() string {
 }
 
 // CLIENT NO-EVICT ON|OFF
-func clientNoEvict(c *connection, args [][]byte) error { return c.accept(args[2]) }
+func clientNoEvict(c *connection, args [][]byte) error { return c.acknowledgeSwitch(args[2]) }
 
 // CLIENT NO-TOUCH ON|OFF
-func clientNoTouch(c *connection, args [][]byte) error { return c.accept(args[2]) }
+func clientNoTouch(c *connection, args [][]byte) error { return c.acknowledgeSwitch(args[2]) }
 
-// accept answers a switch that changes nothing here.
-func (c *connection) accept(onOff []byte) error {
+// acknowledgeSwitch accepts an ON or OFF that has no effect here.
+func (c *connection) acknowledgeSwitch(onOff []byte) error {
 	if !equalFold(onOff, "on") && !equalFold(onOff, "off") {
 		return errSyntax
 	}
-	c.out.ok()
+	c.out.writeOK()
 	return nil
 }
 
@@ -118,12 +118,12 @@ func (c *connection) accept(onOff []byte) error {
 func clientReply(c *connection, args [][]byte) error {
 	switch {
 	case equalFold(args[2], "on"):
-		c.noReply, c.out.mute = false, false
-		c.out.ok()
+		c.replyOff, c.out.mute = false, false
+		c.out.writeOK()
 	case equalFold(args[2], "off"):
-		c.noReply = true
+		c.replyOff = true
 	case equalFold(args[2], "skip"):
-		c.skipNext = !c.noReply
+		c.skipNextReply = !c.replyOff
 	default:
 		return errSyntax
 	}
@@ -132,13 +132,13 @@ func clientReply(c *connection, args [][]byte) error {
 
 // CLIENT TRACKING ...
 func clientTracking(*connection, [][]byte) error {
-	return plainError("CLIENT TRACKING is not supported: the sidecar does not tell clients of changes; " +
-		"switch client side caching off, the sidecar and its data centre cache already")
+	return genericError("CLIENT TRACKING is not supported: the sidecar sends no invalidations. " +
+		"Disable client-side caching; the sidecar's data centre has a cache")
 }
 
 // CLIENT HELP
 func clientHelp(c *connection, _ [][]byte) error {
-	c.help("CLIENT",
+	c.writeHelp("CLIENT",
 		"GETNAME", "    Return the name of the current connection.",
 		"ID", "    Return the ID of the current connection.",
 		"INFO", "    Return information about the current client connection.",
@@ -146,18 +146,18 @@ func clientHelp(c *connection, _ [][]byte) error {
 		"NO-EVICT (ON|OFF)", "    Accepted: connections are never evicted.",
 		"NO-TOUCH (ON|OFF)", "    Accepted: reads have no effect on eviction.",
 		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
-		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Tell the name or version of the client's library.",
+		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Set the name or version of the client library.",
 		"SETNAME <name>", "    Assign the name <name> to the current connection.")
 	return nil
 }
 
-// help lists subcommands in the form of Redis.
-func (c *connection) help(container string, lines ...string) {
-	c.out.array(len(lines) + 3)
-	c.out.simple(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+// writeHelp lists subcommands in the format of Redis.
+func (c *connection) writeHelp(container string, lines ...string) {
+	c.out.writeArrayHeader(len(lines) + 3)
+	c.out.writeSimple(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for _, line := range lines {
-		c.out.simple(line)
+		c.out.writeSimple(line)
 	}
-	c.out.simple("HELP")
-	c.out.simple("    Prints this help.")
+	c.out.writeSimple("HELP")
+	c.out.writeSimple("    Prints this help.")
 }

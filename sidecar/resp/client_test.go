@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// bound is how long a test waits for what must happen.
+// bound is how long a test waits for an event.
 const bound = 10 * time.Second
 
 // serve starts a server on a loopback port and stops it with the test.
@@ -47,7 +47,7 @@ func serve(t testing.TB, o Options) (*Server, string) {
 	return s, l.Addr().String()
 }
 
-// peer is a client that shows replies as the bytes they are.
+// peer is a client that returns replies as raw bytes.
 type peer struct {
 	t testing.TB
 	net.Conn
@@ -69,7 +69,7 @@ func dial(t testing.TB, address string) *peer {
 	return &peer{t: t, Conn: c, in: bufio.NewReaderSize(c, 64<<10)}
 }
 
-// frameOf makes the frame of a command.
+// frameOf encodes a command.
 func frameOf(args ...string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -85,7 +85,7 @@ func (p *peer) send(b []byte) {
 	}
 }
 
-// do sends a command in words and returns its reply.
+// do sends a command and returns its reply.
 func (p *peer) do(args ...string) string {
 	p.t.Helper()
 	p.send(frameOf(args...))
@@ -142,20 +142,20 @@ func (p *peer) expect(want string, args ...string) {
 	}
 }
 
-// ended checks that the server closes the connection and sends nothing more.
-func (p *peer) ended() {
+// expectClosed checks that the server closes the connection and sends nothing more.
+func (p *peer) expectClosed() {
 	p.t.Helper()
 	p.SetReadDeadline(time.Now().Add(bound))
 	if rest, err := io.ReadAll(p.in); err != nil || len(rest) > 0 {
-		p.t.Errorf("want the end of the connection, got %q, %v", rest, err)
+		p.t.Errorf("want the connection to be closed, got %q, %v", rest, err)
 	}
 }
 
-func within(t testing.TB, what string, done <-chan struct{}) {
+func waitForClose(t testing.TB, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
 	case <-time.After(bound):
-		t.Fatalf("not within %s: %s", bound, what)
+		t.Fatalf("timed out after %s waiting for %s", bound, what)
 	}
 }

@@ -35,7 +35,7 @@ func TestGoRedisWorksUnmodified(t *testing.T) {
 			get(c.Set(ctx, "k", "v", time.Hour), "OK")
 			get(c.Get(ctx, "k"), "v")
 			if _, err := c.Get(ctx, "missing").Result(); !errors.Is(err, goredis.Nil) {
-				t.Errorf("a missing key: %v", err)
+				t.Errorf("GET of a missing key: %v", err)
 			}
 			left, err := c.TTL(ctx, "k").Result()
 			must(left, err, time.Hour)

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// command is one row of the table. What COMMAND tells of it is data; run does the work.
+// command is one row of the table: a description for COMMAND, and a handler.
 type command struct {
 	name    string // lower case; "container|sub" for a subcommand
 	arity   int    // arguments with the name; negative: at least that many
-	flags   string // as COMMAND INFO has them
-	keys    keys
-	acl     string // ACL categories, as COMMAND INFO has them
-	access  string // what it does to its keys, as in the key specifications of COMMAND INFO
+	flags   string // as in COMMAND INFO
+	keys    keyRange
+	acl     string // ACL categories, as in COMMAND INFO
+	access  string // how it accesses its keys, as in the key specifications of COMMAND INFO
 	group   string
 	since   string
 	summary string
@@ -21,37 +21,37 @@ type command struct {
 	subs    []*command
 }
 
-// keys says which arguments are keys: from first to last (negative: counted from the end), each step-th.
-type keys struct{ first, last, step int }
+// keyRange says which arguments are keys: from first to last (negative: counted from the end), each step-th.
+type keyRange struct{ first, last, step int }
 
 var (
-	noKey   = keys{}
-	oneKey  = keys{1, 1, 1}
-	allKeys = keys{1, -1, 1}
-	pairs   = keys{1, -1, 2}
+	noKey   = keyRange{}
+	oneKey  = keyRange{1, 1, 1}
+	allKeys = keyRange{1, -1, 1}
+	pairs   = keyRange{1, -1, 2}
 )
 
-// trait is what the connection loop has to know of a command.
+// trait is a property of a command that the connection loop depends on.
 type trait uint8
 
 const (
-	// store commands need a Session.
-	store trait = 1 << iota
-	// blind commands write without reading: earlier puts of the connection need not be durable before they start.
-	blind
-	// open commands are allowed before AUTH.
-	open
+	// needsSession commands need a Session.
+	needsSession trait = 1 << iota
+	// blindWrite commands write without reading, so they need not wait for the pending puts of the connection.
+	blindWrite
+	// beforeAuth commands are allowed before AUTH.
+	beforeAuth
 )
 
-// handler executes a command: it writes exactly one reply, or returns an error and has written nothing. args[0] is the
-// name. The args are valid during the call only.
+// handler executes a command: it either writes exactly one reply, or writes nothing and returns an error. args[0] is the
+// name. args are valid during the call only.
 type handler func(c *connection, args [][]byte) error
 
-// byName holds commands, also subcommands by their full name. It is filled by init because COMMAND itself reads it.
+// byName maps full names to commands and subcommands. init fills it, because the handler of COMMAND reads it.
 var byName = make(map[string]*command)
 
 func init() {
-	for _, cmd := range table() {
+	for _, cmd := range commandTable() {
 		byName[cmd.name] = cmd
 		for _, sub := range cmd.subs {
 			byName[sub.name] = sub
@@ -59,8 +59,8 @@ func init() {
 	}
 }
 
-// commands returns the table in the order of names, without subcommands.
-func commands() []*command {
+// sortedCommands returns the commands in the order of their names, without subcommands.
+func sortedCommands() []*command {
 	var all []*command
 	for name, cmd := range byName {
 		if !strings.Contains(name, "|") {
@@ -71,7 +71,7 @@ func commands() []*command {
 	return all
 }
 
-// lookup finds the command that args call, or the error that Redis has for it. It allocates only for errors.
+// lookup returns the command that args name, or the error that Redis gives for them. It allocates only for errors.
 func lookup(args [][]byte) (*command, *Error) {
 	var name [maxNameBytes]byte
 	n := copyLower(name[:], args[0])
@@ -101,7 +101,7 @@ func copyLower(to, from []byte) int {
 	return n
 }
 
-// errUnknownCommand shows what came, up to 128 bytes of it. Redis builds it from C strings, so each part ends at a zero byte.
+// errUnknownCommand quotes up to 128 bytes of the arguments. Redis builds this from C strings, so each ends at a zero byte.
 func errUnknownCommand(args [][]byte) *Error {
 	var shown strings.Builder
 	for _, arg := range args[1:] {
@@ -119,13 +119,14 @@ func errUnknownSubcommand(container *command, name []byte) *Error {
 	return Errorf("ERR", "unknown subcommand '%s'. Try %s HELP.", cString(name, 128), strings.ToUpper(container.name))
 }
 
+// cString returns at most limit bytes of b, up to the first zero byte.
 func cString(b []byte, limit int) string {
 	s, _, _ := strings.Cut(string(b[:min(len(b), limit)]), "\x00")
 	return s
 }
 
-// positions calls f for each argument of args that is a key, until f returns false.
-func (k keys) positions(argc int, f func(i int) bool) {
+// forEach calls f with the index of each argument that is a key, until f returns false.
+func (k keyRange) forEach(argc int, f func(i int) bool) {
 	if k.first == 0 {
 		return
 	}
@@ -141,7 +142,7 @@ func (k keys) positions(argc int, f func(i int) bool) {
 }
 
 // isKey reports whether argument i is a key.
-func (k keys) isKey(i, argc int) bool {
+func (k keyRange) isKey(i, argc int) bool {
 	last := k.last
 	if last < 0 {
 		last += argc

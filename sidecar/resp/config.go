@@ -2,8 +2,9 @@ package resp
 
 import "strconv"
 
-// parameters are what CONFIG GET knows: what clients and tools ask for, with the value that describes the sidecar best.
-func (c *connection) parameters() [][2]string {
+// configParameters returns the parameters of CONFIG GET that clients and tools ask for, with the value that describes the
+// sidecar best.
+func (c *connection) configParameters() [][2]string {
 	lim := &c.server.options.Limits
 	return [][2]string{
 		{"appendfsync", "always"}, // a write is answered once it is durable (PROTOCOL §4)
@@ -22,7 +23,7 @@ func (c *connection) parameters() [][2]string {
 // CONFIG GET pattern [pattern ...]
 func configGet(c *connection, args [][]byte) error {
 	found := Map{}
-	for _, p := range c.parameters() {
+	for _, p := range c.configParameters() {
 		for _, pattern := range args[2:] {
 			if matchGlob(string(pattern), p[0]) {
 				found = append(found, p[0], p[1])
@@ -30,17 +31,17 @@ func configGet(c *connection, args [][]byte) error {
 			}
 		}
 	}
-	c.out.value(found)
+	c.out.writeReply(found)
 	return nil
 }
 
 // CONFIG SET parameter value [parameter value ...]
 func configSet(*connection, [][]byte) error {
-	return plainError("CONFIG SET is not supported: the sidecar is configured by its deployment")
+	return genericError("CONFIG SET is not supported: change the configuration of the deployment")
 }
 
 // CONFIG HELP
 func configHelp(c *connection, _ [][]byte) error {
-	c.help("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.")
+	c.writeHelp("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.")
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// connection serves one client. It is used by one goroutine only, except for cut and finish.
+// connection serves one client. Only one goroutine uses it, except for abort and stopReading.
 type connection struct {
 	server *Server
 	socket net.Conn
@@ -21,33 +21,28 @@ type connection struct {
 	session    Session // nil until a command needs the store
 	pipeliner  Pipeliner
 	prefetcher Prefetcher
-	puts       puts
-	announced  announced
+	pending    pendingPuts
+	prefetched prefetchedKeys
 
-	authenticated bool
-	quitting      bool
-	// noReply and skipNext are CLIENT REPLY OFF and SKIP; skipping is the command that SKIP was meant for.
-	noReply, skipNext, skipping bool
+	quitting bool
+	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
+	replyOff, skipNextReply, skipThisReply bool
 
 	name               string
 	libName, libVer    string
 	lastCommand        string
-	commands, failures int64 // not yet added to the server's
+	commands, failures int64 // not yet added to server.stats
 }
 
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
 	c := &connection{server: s, socket: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
-	c.authenticate(s.options.Password == "")
+	c.in.authenticated = s.options.Password == ""
 	return c
 }
 
-func (c *connection) authenticate(ok bool) {
-	c.authenticated = ok
-	c.in.trusted = ok
-}
-
-// serve runs until the client leaves, the stream is malformed or the server stops. A panic ends it, and nothing else.
+// serve runs until the client disconnects, the stream is malformed or the server stops. A panic closes only this
+// connection.
 func (c *connection) serve() {
 	defer c.close()
 	defer func() {
@@ -56,10 +51,10 @@ func (c *connection) serve() {
 			if m := c.server.options.Metrics; m != nil {
 				m.Panicked()
 			}
-			c.server.options.Logger.Error("a command panicked; its connection is closed", "client", c.socket.RemoteAddr(),
+			c.server.options.Logger.Error("panic in a command, closing its connection", "client", c.socket.RemoteAddr(),
 				"command", c.lastCommand, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			// The commands before it were executed: their replies must not be lost with it.
-			c.out.abandon()
+			// The commands before the panic were executed, so their replies must still be sent.
+			c.out.discardReply()
 			c.out.flush()
 		}
 	}()
@@ -67,62 +62,62 @@ func (c *connection) serve() {
 		args, err := c.in.next()
 		switch {
 		case err != nil:
-			c.malformed(err)
+			c.rejectMalformed(err)
 		case args == nil && c.in.excess.limit == withinLimits:
-			// Nothing more to execute: what was collected goes out before this waits for the client. A reply that does not go out
-			// at once lets commands in, and the client may be waiting for their replies.
-			had := c.in.buffered()
-			c.settle()
+			// Nothing is left to execute: send the replies before waiting for the client. While a reply is blocked, flush receives
+			// more commands, and the client may be waiting for their replies.
+			before := c.in.buffered()
+			c.awaitPuts()
 			c.out.flush()
-			c.report()
-			if c.in.buffered() == had && !c.fill() {
+			c.flushCounters()
+			if c.in.buffered() == before && !c.receive() {
 				return
 			}
 		default:
 			c.execute(args)
 		}
 	}
-	c.settle()
+	c.awaitPuts()
 	c.out.flush()
 }
 
-func (c *connection) malformed(err error) {
+func (c *connection) rejectMalformed(err error) {
 	c.server.stats.protocolErrors.Add(1)
 	if m := c.server.options.Metrics; m != nil {
 		m.ProtocolError()
 	}
-	c.settle()
-	c.out.begin()
-	c.out.fail(asReply(err))
-	c.out.end()
+	c.awaitPuts()
+	c.out.beginReply()
+	c.out.writeError(toError(err))
+	c.out.endReply()
 	c.quitting = true
 }
 
-// execute runs one command and makes its reply.
+// execute runs one command and writes its reply.
 func (c *connection) execute(args [][]byte) {
 	cmd, err := c.admit(args)
-	if cmd == nil || cmd.traits&blind == 0 {
-		c.settle()
+	if cmd == nil || cmd.traits&blindWrite == 0 {
+		c.awaitPuts()
 	}
-	c.out.begin()
+	c.out.beginReply()
 	failed := false
 	if err != nil {
 		failed = true
-		c.out.fail(err)
+		c.out.writeError(err)
 	} else {
 		failed = c.run(cmd, args)
 	}
-	c.out.end()
+	c.out.endReply()
 
-	c.skipping, c.skipNext = c.skipNext, false
-	c.out.mute = c.noReply || c.skipping
+	c.skipThisReply, c.skipNextReply = c.skipNextReply, false
+	c.out.mute = c.replyOff || c.skipThisReply
 	c.commands++
 	if failed {
 		c.failures++
 	}
 }
 
-// run calls the handler and reports whether it failed.
+// run calls the handler of a command and reports whether it failed.
 func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 	c.lastCommand = cmd.name
 	m := c.server.options.Metrics
@@ -131,15 +126,15 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 		start = c.server.options.Clock()
 	}
 	var err error
-	if cmd.traits&store != 0 {
-		err = c.open()
+	if cmd.traits&needsSession != 0 {
+		err = c.ensureSession()
 	}
 	if err == nil {
 		err = cmd.run(c, args)
 	}
 	if err != nil {
-		c.settle()
-		c.out.fail(asReply(err))
+		c.awaitPuts()
+		c.out.writeError(toError(err))
 	}
 	if m != nil {
 		m.CommandDone(cmd.name, c.server.options.Clock().Sub(start).Seconds(), err != nil)
@@ -147,8 +142,8 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 	return err != nil
 }
 
-// open makes the session, once.
-func (c *connection) open() error {
+// ensureSession creates the session unless there is one.
+func (c *connection) ensureSession() error {
 	if c.session != nil {
 		return nil
 	}
@@ -162,7 +157,7 @@ func (c *connection) open() error {
 	return nil
 }
 
-// admit finds the command and checks, in Redis' order, all that needs no execution.
+// admit looks up the command and performs, in Redis' order, all checks that precede execution.
 func (c *connection) admit(args [][]byte) (*command, *Error) {
 	if c.in.excess.limit != withinLimits {
 		return nil, c.overLimit(args)
@@ -171,7 +166,7 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.authenticated && cmd.traits&open == 0 {
+	if !c.in.authenticated && cmd.traits&beforeAuth == 0 {
 		return nil, errNoAuth
 	}
 	limit := c.server.options.Limits.MaxKeyBytes
@@ -181,7 +176,7 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 		}
 		return cmd, nil
 	}
-	cmd.keys.positions(len(args), func(i int) bool {
+	cmd.keys.forEach(len(args), func(i int) bool {
 		if len(args[i]) > limit {
 			err = errTooLong("key", len(args[i]), limit)
 		}
@@ -193,7 +188,7 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 	return cmd, nil
 }
 
-// overLimit says which limit the command was over that the reader did not keep.
+// overLimit returns the error for a command that the reader dropped because it exceeds a limit.
 func (c *connection) overLimit(args [][]byte) *Error {
 	over, lim := c.in.excess, &c.server.options.Limits
 	c.in.excess = excess{}
@@ -204,7 +199,8 @@ func (c *connection) overLimit(args [][]byte) *Error {
 		return Errorf("ERR", "command is longer than the limit of %d bytes; split it", lim.MaxCommandBytes)
 	}
 	if len(args) > 0 {
-		// The arguments after the long one are not counted here, so a key given from the end is found only if it is the last so far.
+		// The number of arguments after the long one is unknown, so a key range that is counted from the end is taken to
+		// reach this argument.
 		if cmd := byName[strings.ToLower(string(args[0]))]; cmd != nil && cmd.keys.isKey(over.arg, over.arg+1) {
 			return errTooLong("key", over.n, lim.MaxKeyBytes)
 		}
@@ -212,22 +208,23 @@ func (c *connection) overLimit(args [][]byte) *Error {
 	return errTooLong("value", over.n, lim.MaxValueBytes)
 }
 
-// report adds what was counted to the server's counters, once per batch, so that connections do not contend for them.
-func (c *connection) report() {
+// flushCounters adds the counters of the connection to those of the server, once per batch, so that connections do not
+// contend for them.
+func (c *connection) flushCounters() {
 	c.server.stats.commands.Add(c.commands)
 	c.server.stats.failures.Add(c.failures)
 	c.commands, c.failures = 0, 0
 }
 
-// close ends the session and the socket. The session is foreign code: its panic must not pass this connection either.
+// close closes the socket and the session. A panic in Session.Close must not affect other connections either.
 func (c *connection) close() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.server.stats.panics.Add(1)
-			c.server.options.Logger.Error("closing a session panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			c.server.options.Logger.Error("panic while closing a session", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
-	c.report()
+	c.flushCounters()
 	c.socket.Close()
 	if c.session != nil {
 		c.session.Close()

@@ -34,7 +34,7 @@ func decrBy(c *connection, args [][]byte) error {
 	return c.add(args[1], -n)
 }
 
-// add adds to an integer; a missing key counts as 0. The deadline stays.
+// add adds n to the integer at key; a missing key counts as 0. It keeps the expire time.
 func (c *connection) add(key []byte, n int64) error {
 	var sum int64
 	err := c.modify(string(key), func(v causal.Value, ok bool) (causal.Value, bool, error) {
@@ -52,7 +52,7 @@ func (c *connection) add(key []byte, n int64) error {
 	if err != nil {
 		return err
 	}
-	c.out.integer(sum)
+	c.out.writeInteger(sum)
 	return nil
 }
 
@@ -79,6 +79,6 @@ func incrByFloat(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.bulkString(text)
+	c.out.writeBulkString(text)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// redis starts a real server on a private socket.
+// redis starts a real Redis server and returns its Unix socket.
 func redis(t testing.TB) string {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -36,12 +36,12 @@ func redis(t testing.TB) string {
 	})
 	ready := make(chan struct{})
 	go func() {
-		said := make([]byte, 0, 8192)
+		log := make([]byte, 0, 8192)
 		buf := make([]byte, 1024)
-		for told := false; ; {
+		for isReady := false; ; {
 			n, err := out.Read(buf)
-			if said = append(said, buf[:n]...); !told && strings.Contains(string(said), "ready to accept connections at") {
-				told = true
+			if log = append(log, buf[:n]...); !isReady && strings.Contains(string(log), "ready to accept connections at") {
+				isReady = true
 				close(ready)
 			}
 			if err != nil {
@@ -49,11 +49,11 @@ func redis(t testing.TB) string {
 			}
 		}
 	}()
-	within(t, "redis-server is ready", ready)
+	waitForClose(t, "redis-server to accept connections", ready)
 	return socket
 }
 
-// twins are one connection to Redis and one to the server under test.
+// twins are a connection to Redis and one to the server under test.
 type twins struct {
 	t            testing.TB
 	theirs, ours *peer
@@ -89,7 +89,7 @@ func (w *twins) compare(commands ...[]string) {
 	}
 }
 
-// same compares exactly, except for remaining times, which the two servers see a moment apart.
+// same compares byte for byte, except that remaining times may differ a little: the servers answer at different moments.
 func (w *twins) same(args []string, theirs, ours string) bool {
 	if theirs == ours {
 		return true
@@ -119,7 +119,7 @@ func lines(text string) (commands [][]string) {
 	return commands
 }
 
-func TestEveryCommandOfTheListIsAnsweredAsRedisAnswersIt(t *testing.T) {
+func TestScriptedCommandsGetTheRepliesOfRedis(t *testing.T) {
 	socket := redis(t)
 	for _, proto := range []string{"2", "3"} {
 		t.Run("RESP"+proto, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestEveryCommandOfTheListIsAnsweredAsRedisAnswersIt(t *testing.T) {
 	}
 }
 
-func TestRandomCommandsInPipelinesAreAnsweredAsRedisAnswersThem(t *testing.T) {
+func TestRandomPipelinesGetTheRepliesOfRedis(t *testing.T) {
 	socket := redis(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -150,7 +150,7 @@ func TestRandomCommandsInPipelinesAreAnsweredAsRedisAnswersThem(t *testing.T) {
 	}
 }
 
-func TestRandomFloatsAreAddedAsRedisAddsThem(t *testing.T) {
+func TestIncrByFloatAddsLikeRedis(t *testing.T) {
 	w := newTwins(t, redis(t), "2")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -188,8 +188,8 @@ func randomCommand(r *rand.Rand) []string {
 		return pick(r, "0", "1", "-1", "5", "10", "100", "-7", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
 			"01", "+1", "-0", "", " 1", "1.5", "abc", "4611686018427387904", "9223372036854775", "-9223372036854775", "18446744073709551616")
 	}
-	// A remaining time must not run out during the test, nor be so near another that their order depends on the moment
-	// at which each server is asked.
+	// No expire time may pass during the test, and no two may be so close that their order depends on when each server
+	// executes the command.
 	lasting := func() string {
 		return pick(r, "0", "-1", strconv.Itoa(1e6+r.IntN(1e9)), strconv.Itoa(1e6+r.IntN(1e9)), "", " 1000000", "1.5", "abc", "9223372036854775", "-9223372036854775", "9223372036854775807",
 			"-9223372036854775808", "9223372036854775808", "4611686018427387904")
@@ -268,13 +268,13 @@ func randomCommand(r *rand.Rand) []string {
 	return args
 }
 
-// Tips, notes and the two commands that came after Redis 7.0 are not compared.
-func TestTheTableSaysOfEachCommandWhatRedisSays(t *testing.T) {
+// The test does not compare tips, notes and the two commands that are newer than Redis 7.0.
+func TestCommandTableMatchesRedis(t *testing.T) {
 	socket := redis(t)
 	tips := regexp.MustCompile(`(\$\d+\r\n(non|req|res)[a-z_]+(:[a-z_]+)?\r\n)+`)
 	notes := regexp.MustCompile(`\$5\r\nnotes\r\n\$\d+\r\n[^\r]*\r\n`)
 	count := regexp.MustCompile(`\*\d+\r\n`)
-	// The order inside sets and of subcommands is of no meaning, and the tips change the lengths: compare the words.
+	// The order of sets and of subcommands has no meaning, and the tips change the lengths, so compare the words.
 	words := func(reply string) string {
 		reply = tips.ReplaceAllString(notes.ReplaceAllString(reply, ""), "")
 		fields := strings.Split(count.ReplaceAllString(reply, ""), "\r\n")
@@ -284,7 +284,7 @@ func TestTheTableSaysOfEachCommandWhatRedisSays(t *testing.T) {
 	theirs := dial(t, socket)
 	_, address := serve(t, Options{Backend: newMemory()})
 	ours := dial(t, address)
-	for _, cmd := range commands() {
+	for _, cmd := range sortedCommands() {
 		names := []string{cmd.name}
 		if len(cmd.subs) > 0 {
 			names = nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Error is an error reply with its code, as Redis clients tell errors apart: "-CODE message".
+// Error is an error reply, "-CODE message". Redis clients distinguish errors by the code.
 type Error struct {
 	Code    string
 	Message string
@@ -14,44 +14,45 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + " " + e.Message }
 
-// Errorf makes an Error. Line breaks in the message are sent as spaces.
+// Errorf returns an Error. Line breaks in the message are sent as spaces.
 func Errorf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-func plainError(message string) *Error { return &Error{Code: "ERR", Message: message} }
+// genericError returns an Error with the code ERR.
+func genericError(message string) *Error { return &Error{Code: "ERR", Message: message} }
 
-// The errors of Redis that need no parameter, word for word.
+// Errors without parameters. All but errStopping are word for word those of Redis.
 var (
-	errSyntax         = plainError("syntax error")
-	errNotInteger     = plainError("value is not an integer or out of range")
-	errNotFloat       = plainError("value is not a valid float")
-	errNaNOrInfinity  = plainError("increment would produce NaN or Infinity")
-	errOverflow       = plainError("increment or decrement would overflow")
-	errDecrOverflow   = plainError("decrement would overflow")
-	errNXIncompatible = plainError("NX and XX, GT or LT options at the same time are not compatible")
-	errGTIncompatible = plainError("GT and LT options at the same time are not compatible")
-	errBadClientName  = plainError("Client names cannot contain spaces, newlines or special characters.")
-	errMaxClients     = plainError("max number of clients reached")
+	errSyntax         = genericError("syntax error")
+	errNotInteger     = genericError("value is not an integer or out of range")
+	errNotFloat       = genericError("value is not a valid float")
+	errNaNOrInfinity  = genericError("increment would produce NaN or Infinity")
+	errOverflow       = genericError("increment or decrement would overflow")
+	errDecrOverflow   = genericError("decrement would overflow")
+	errNXIncompatible = genericError("NX and XX, GT or LT options at the same time are not compatible")
+	errGTIncompatible = genericError("GT and LT options at the same time are not compatible")
+	errBadClientName  = genericError("Client names cannot contain spaces, newlines or special characters.")
+	errMaxClients     = genericError("max number of clients reached")
 	errNoAuth         = &Error{Code: "NOAUTH", Message: "Authentication required."}
 	errWrongPass      = &Error{Code: "WRONGPASS", Message: "invalid username-password pair or user is disabled."}
 	errNoProto        = &Error{Code: "NOPROTO", Message: "unsupported protocol version"}
-	errStopping       = plainError("the sidecar is stopping; connect again")
+	errStopping       = genericError("the sidecar is shutting down; reconnect")
 )
 
-// The frames that end a connection, word for word.
+// Errors that close the connection, word for word those of Redis.
 var (
-	errMultibulkLength       = protocolError("invalid multibulk length")
-	errMultibulkUnauthorised = protocolError("unauthenticated multibulk length")
-	errMultibulkLine         = protocolError("too big mbulk count string")
-	errBulkLength            = protocolError("invalid bulk length")
-	errBulkUnauthorised      = protocolError("unauthenticated bulk length")
-	errBulkLine              = protocolError("too big bulk count string")
-	errInlineLine            = protocolError("too big inline request")
-	errQuotes                = protocolError("unbalanced quotes in request")
+	errMultibulkLength          = protocolError("invalid multibulk length")
+	errMultibulkUnauthenticated = protocolError("unauthenticated multibulk length")
+	errMultibulkLine            = protocolError("too big mbulk count string")
+	errBulkLength               = protocolError("invalid bulk length")
+	errBulkUnauthenticated      = protocolError("unauthenticated bulk length")
+	errBulkLine                 = protocolError("too big bulk count string")
+	errInlineLine               = protocolError("too big inline request")
+	errQuotes                   = protocolError("unbalanced quotes in request")
 )
 
-func protocolError(message string) *Error { return plainError("Protocol error: " + message) }
+func protocolError(message string) *Error { return genericError("Protocol error: " + message) }
 
 func errArity(command string) *Error {
 	return Errorf("ERR", "wrong number of arguments for '%s' command", command)
@@ -65,8 +66,8 @@ func errTooLong(what string, n, limit int) *Error {
 	return Errorf("ERR", "%s is %d bytes, more than the limit of %d bytes", what, n, limit)
 }
 
-// asReply turns any error of a session into the reply for the client.
-func asReply(err error) *Error {
+// toError converts any error of a session to an error reply.
+func toError(err error) *Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
@@ -74,6 +75,6 @@ func asReply(err error) *Error {
 	case errors.Is(err, context.Canceled):
 		return errStopping
 	default:
-		return plainError(err.Error())
+		return genericError(err.Error())
 	}
 }

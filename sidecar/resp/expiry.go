@@ -6,8 +6,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// deadlineMs turns n units from now, or since the epoch, into milliseconds since the epoch, unless that overflows.
-func (c *connection) deadlineMs(n, unitMs int64, absolute bool) (int64, bool) {
+// expireTimeMs converts n units from now, or since the Unix epoch, to milliseconds since the epoch. It returns false on
+// overflow.
+func (c *connection) expireTimeMs(n, unitMs int64, absolute bool) (int64, bool) {
 	if n > math.MaxInt64/unitMs || n < math.MinInt64/unitMs {
 		return 0, false
 	}
@@ -22,8 +23,8 @@ func (c *connection) deadlineMs(n, unitMs int64, absolute bool) (int64, bool) {
 	return n + now, true
 }
 
-// until gives v a deadline, 0 for none. A value whose deadline has come is a deleted one.
-func until(v causal.Value, expireAtMs, nowMs int64) causal.Value {
+// withExpireTime sets the expire time of v, 0 for none. If it is not in the future, the result is a tombstone.
+func withExpireTime(v causal.Value, expireAtMs, nowMs int64) causal.Value {
 	if expireAtMs != 0 && expireAtMs <= nowMs {
 		return tombstone
 	}
@@ -60,13 +61,13 @@ func (c *connection) expireGeneric(command string, args [][]byte, unitMs int64, 
 	if !ok {
 		return errNotInteger
 	}
-	at, ok := c.deadlineMs(n, unitMs, absolute)
+	at, ok := c.expireTimeMs(n, unitMs, absolute)
 	if !ok {
 		return errExpireTime(command)
 	}
 	set := false
 	err = c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		set = ok && o.allow(v.ExpireAtMs, at)
+		set = ok && o.allows(v.ExpireAtMs, at)
 		if set && at <= c.nowMs() {
 			return tombstone, true, nil
 		}
@@ -76,11 +77,11 @@ func (c *connection) expireGeneric(command string, args [][]byte, unitMs int64, 
 	if err != nil {
 		return err
 	}
-	c.out.integer(oneIf(set))
+	c.out.writeInteger(oneIf(set))
 	return nil
 }
 
-// expireOptions are the conditions on the deadline that a key has.
+// expireOptions are the conditions of EXPIRE on the current expire time of a key.
 type expireOptions struct{ nx, xx, gt, lt bool }
 
 func parseExpireOptions(args [][]byte) (o expireOptions, err error) {
@@ -107,8 +108,9 @@ func parseExpireOptions(args [][]byte) (o expireOptions, err error) {
 	return o, nil
 }
 
-// allow compares the deadline a key has, 0 for none, which counts as later than any, with the new one.
-func (o expireOptions) allow(currentMs, nextMs int64) bool {
+// allows reports whether the options permit to replace the current expire time by the next. 0 is no expire time, and
+// counts as later than any other.
+func (o expireOptions) allows(currentMs, nextMs int64) bool {
 	has := currentMs != 0
 	switch {
 	case o.nx && has, o.xx && !has:
@@ -132,45 +134,45 @@ func persist(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.integer(oneIf(removed))
+	c.out.writeInteger(oneIf(removed))
 	return nil
 }
 
 // TTL key
 func ttl(c *connection, args [][]byte) error {
-	return c.deadlineOf(args, func(at, now int64) int64 { return seconds(at - now) })
+	return c.replyExpireTime(args, func(at, now int64) int64 { return roundToSeconds(at - now) })
 }
 
 // PTTL key
 func pttl(c *connection, args [][]byte) error {
-	return c.deadlineOf(args, func(at, now int64) int64 { return at - now })
+	return c.replyExpireTime(args, func(at, now int64) int64 { return at - now })
 }
 
 // EXPIRETIME key
 func expireTime(c *connection, args [][]byte) error {
-	return c.deadlineOf(args, func(at, _ int64) int64 { return seconds(at) })
+	return c.replyExpireTime(args, func(at, _ int64) int64 { return roundToSeconds(at) })
 }
 
 // PEXPIRETIME key
 func pexpireTime(c *connection, args [][]byte) error {
-	return c.deadlineOf(args, func(at, _ int64) int64 { return at })
+	return c.replyExpireTime(args, func(at, _ int64) int64 { return at })
 }
 
-// seconds rounds milliseconds, which may be as many as an int64 holds.
-func seconds(ms int64) int64 { return int64((uint64(ms) + 500) / 1000) }
+// roundToSeconds does not overflow for any number of milliseconds.
+func roundToSeconds(ms int64) int64 { return int64((uint64(ms) + 500) / 1000) }
 
-// deadlineOf replies -2 for a missing key, -1 for one without a deadline, else what f makes of it.
-func (c *connection) deadlineOf(args [][]byte, f func(atMs, nowMs int64) int64) error {
-	v, ok, err := c.read(string(args[1]))
+// replyExpireTime replies -2 if the key is missing, -1 if it has no expire time, and the result of f otherwise.
+func (c *connection) replyExpireTime(args [][]byte, f func(atMs, nowMs int64) int64) error {
+	v, ok, err := c.getLive(string(args[1]))
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		c.out.integer(-2)
+		c.out.writeInteger(-2)
 	case v.ExpireAtMs == 0:
-		c.out.integer(-1)
+		c.out.writeInteger(-1)
 	default:
-		c.out.integer(f(v.ExpireAtMs, min(c.nowMs(), v.ExpireAtMs)))
+		c.out.writeInteger(f(v.ExpireAtMs, min(c.nowMs(), v.ExpireAtMs)))
 	}
 	return nil
 }

@@ -2,22 +2,23 @@ package resp
 
 import "bytes"
 
-// span is one argument: its bytes, counted from the start of its frame.
+// span is the position of one argument, relative to the start of its frame.
 type span struct{ from, to int }
 
-// maxNameBytes is the longest command name that is kept of a command over a limit.
+// maxNameBytes is the longest command name that is stored for a command over a limit.
 const maxNameBytes = 128
 
-// progress is where the parser of a frame stands.
-type progress uint8
+// parseResult says what the parser of a frame needs next.
+type parseResult uint8
 
 const (
-	incomplete progress = iota // more bytes are needed
-	complete                   // frame.at is the end of the frame
-	discard                    // the reader must take frame.drop bytes at frame.at away
+	incomplete   parseResult = iota // more bytes are needed
+	complete                        // frame.at is the end of the frame
+	dropArgument                    // the reader must remove frame.drop bytes at frame.at
 )
 
-// excess says which limit a command is over. It is received to its end, without being kept, so that the connection survives.
+// excess says which limit a command exceeds. Such a command is read to its end without being stored, so that the
+// connection can continue.
 type excess struct {
 	limit excessLimit
 	arg   int // position of the argument, for overValue
@@ -33,14 +34,14 @@ const (
 	overCommand
 )
 
-// frame parses one command as its bytes arrive, and never looks at a byte twice. A multibulk frame is the form that clients
-// send; anything that does not begin with '*' is a line of words (inline).
+// frame parses one command incrementally, without reading any byte twice. Clients send multibulk frames; anything that does
+// not begin with '*' is a line of words, an inline command.
 type frame struct {
 	at     int // first byte not parsed yet
-	argc   int // arguments announced; 0 while the header is missing
-	bulk   int // length of the argument being received, or -1 while its header is missing
-	size   int // bytes of all arguments announced so far
-	drop   int // with discard: bytes to take away
+	argc   int // number of arguments; 0 until the header is parsed
+	bulk   int // length of the current argument, or -1 until its header is parsed
+	size   int // sum of the lengths of the arguments so far
+	drop   int // with dropArgument: bytes to remove
 	seen   int // arguments received or dropped
 	inline bool
 	excess excess
@@ -51,20 +52,20 @@ func (f *frame) reset() {
 	*f = frame{bulk: -1, spans: f.spans[:0]}
 }
 
-// parse goes on with the frame that starts at b[0]. Until a client is trusted it may send only small commands.
-func (f *frame) parse(b []byte, lim *Limits, trusted bool) (progress, error) {
+// parse continues with the frame that starts at b[0]. A client that is not authenticated may send only small commands.
+func (f *frame) parse(b []byte, lim *Limits, authenticated bool) (parseResult, error) {
 	if f.drop > 0 {
-		return discard, nil
+		return dropArgument, nil
 	}
 	if f.argc == 0 {
-		if p, err := f.header(b, lim, trusted); p != incomplete || err != nil || f.argc == 0 {
+		if p, err := f.header(b, lim, authenticated); p != incomplete || err != nil || f.argc == 0 {
 			return p, err
 		}
 	}
 	for f.seen < f.argc {
 		if f.bulk < 0 {
-			p, err := f.bulkHeader(b, lim, trusted)
-			if p == discard || err != nil || f.bulk < 0 {
+			p, err := f.bulkHeader(b, lim, authenticated)
+			if p == dropArgument || err != nil || f.bulk < 0 {
 				return p, err
 			}
 		}
@@ -72,15 +73,15 @@ func (f *frame) parse(b []byte, lim *Limits, trusted bool) (progress, error) {
 			return incomplete, nil
 		}
 		f.spans = append(f.spans, span{f.at, f.at + f.bulk})
-		f.at += f.bulk + 2 // Redis does not look at the line break either
+		f.at += f.bulk + 2 // like Redis, do not check the line break
 		f.seen++
 		f.bulk = -1
 	}
 	return complete, nil
 }
 
-// header parses "*argc", or finds the end of an inline command. An empty frame is complete, with no argument.
-func (f *frame) header(b []byte, lim *Limits, trusted bool) (progress, error) {
+// header parses "*argc", or finds the end of an inline command. An empty frame is complete and has no arguments.
+func (f *frame) header(b []byte, lim *Limits, authenticated bool) (parseResult, error) {
 	if len(b) == 0 {
 		return incomplete, nil
 	}
@@ -105,8 +106,8 @@ func (f *frame) header(b []byte, lim *Limits, trusted bool) (progress, error) {
 		return incomplete, nil
 	case !ok || n > 1<<31-1:
 		return incomplete, errMultibulkLength
-	case n > 10 && !trusted:
-		return incomplete, errMultibulkUnauthorised
+	case n > 10 && !authenticated:
+		return incomplete, errMultibulkUnauthenticated
 	}
 	f.at = next
 	if n <= 0 {
@@ -119,9 +120,9 @@ func (f *frame) header(b []byte, lim *Limits, trusted bool) (progress, error) {
 	return incomplete, nil
 }
 
-// bulkHeader parses "$length". The argument of a command that is over a limit is taken away with its header, so that
-// what is held does not grow with what the client goes on to send; only the command's name is kept.
-func (f *frame) bulkHeader(b []byte, lim *Limits, trusted bool) (progress, error) {
+// bulkHeader parses "$length". Once the command exceeds a limit, arguments are dropped together with their headers, so
+// that memory does not grow with what the client continues to send; only the command's name is stored.
+func (f *frame) bulkHeader(b []byte, lim *Limits, authenticated bool) (parseResult, error) {
 	n, next, ok := lengthLine(b, f.at)
 	switch {
 	case next == 0 && len(b)-f.at > lim.MaxInlineBytes:
@@ -132,8 +133,8 @@ func (f *frame) bulkHeader(b []byte, lim *Limits, trusted bool) (progress, error
 		return incomplete, protocolError("expected '$', got '" + string(b[f.at:f.at+1]) + "'")
 	case !ok || n < 0 || n > maxBulkBytes:
 		return incomplete, errBulkLength
-	case n > 16384 && !trusted:
-		return incomplete, errBulkUnauthorised
+	case n > 16384 && !authenticated:
+		return incomplete, errBulkUnauthenticated
 	}
 	length := int(n)
 	f.size += length
@@ -148,17 +149,17 @@ func (f *frame) bulkHeader(b []byte, lim *Limits, trusted bool) (progress, error
 	if f.excess.limit != withinLimits && (f.seen > 0 || length > maxNameBytes) {
 		f.drop = next - f.at + length + 2
 		f.seen++
-		return discard, nil
+		return dropArgument, nil
 	}
 	f.at = next
 	f.bulk = length
 	return incomplete, nil
 }
 
-// lengthLine parses a type byte and a number, ended by a line break. next is 0 if the line is not complete yet.
+// lengthLine parses a type byte and a number, terminated by a line break. next is 0 if the line is incomplete.
 func lengthLine(b []byte, from int) (n int64, next int, ok bool) {
 	line := b[from:]
-	if len(line) > 3 && line[2] == '\r' && line[1] >= '0' && line[1] <= '9' { // as in nearly every command
+	if len(line) > 3 && line[2] == '\r' && line[1] >= '0' && line[1] <= '9' { // true for nearly every command
 		return int64(line[1] - '0'), from + 4, true
 	}
 	end := bytes.IndexByte(line, '\r')

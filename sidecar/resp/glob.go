@@ -1,7 +1,7 @@
 package resp
 
-// matchGlob reports whether text matches a pattern as CONFIG GET and COMMAND LIST have them: * ? [a-z] [^a-z] and \ before
-// a character that stands for itself. Letters match in either case. It takes time of at most len(pattern) x len(text).
+// matchGlob reports whether text matches a pattern of CONFIG GET or COMMAND LIST: * ? [a-z] [^a-z], and \ to escape a
+// character. It ignores case. It runs in O(len(pattern) x len(text)).
 func matchGlob(pattern, text string) bool {
 	p, t := 0, 0
 	star, retry := -1, 0
@@ -28,7 +28,7 @@ func matchGlob(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-// matchOne matches one character and returns the position behind what matched it.
+// matchOne matches one character and returns the position after the element that matched it.
 func matchOne(pattern string, p int, c byte) (next int, ok bool) {
 	if p >= len(pattern) {
 		return p, false
@@ -79,7 +79,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// equalFold compares b with a word in lower case, without regard to the case of b.
+// equalFold reports whether b is the given lower-case word, ignoring the case of b.
 func equalFold(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false

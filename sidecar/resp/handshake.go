@@ -7,7 +7,7 @@ import (
 
 const (
 	defaultUser = "default"
-	// redisVersion is the version of Redis whose replies the commands give; clients switch features by it.
+	// redisVersion is the version of Redis that this package imitates. Clients enable features by it.
 	redisVersion = "7.0.15"
 )
 
@@ -15,9 +15,9 @@ const (
 func ping(c *connection, args [][]byte) error {
 	switch len(args) {
 	case 1:
-		c.out.simple("PONG")
+		c.out.writeSimple("PONG")
 	case 2:
-		c.out.bulk(args[1])
+		c.out.writeBulk(args[1])
 	default:
 		return errArity("ping")
 	}
@@ -26,24 +26,24 @@ func ping(c *connection, args [][]byte) error {
 
 // ECHO message
 func echo(c *connection, args [][]byte) error {
-	c.out.bulk(args[1])
+	c.out.writeBulk(args[1])
 	return nil
 }
 
 // QUIT
 func quit(c *connection, _ [][]byte) error {
-	c.out.ok()
+	c.out.writeOK()
 	c.quitting = true
 	return nil
 }
 
-// RESET: as if the client had connected anew. What its session has seen stays.
+// RESET: restores the state of a new connection. The session keeps what it has read and written.
 func reset(c *connection, _ [][]byte) error {
-	c.authenticate(c.server.options.Password == "")
+	c.in.authenticated = c.server.options.Password == ""
 	c.out.proto = 2
-	c.noReply, c.skipNext, c.out.mute = false, false, false
+	c.replyOff, c.skipNextReply, c.out.mute = false, false, false
 	c.name = ""
-	c.out.simple("RESET")
+	c.out.writeSimple("RESET")
 	return nil
 }
 
@@ -54,11 +54,11 @@ func selectDB(c *connection, args [][]byte) error {
 	case !ok:
 		return errNotInteger
 	case n != int64(int32(n)):
-		return plainError("value is out of range, value must between -2147483648 and 2147483647")
+		return genericError("value is out of range, value must between -2147483648 and 2147483647")
 	case n != 0:
-		return plainError("DB index is out of range: there is only database 0")
+		return genericError("DB index is out of range: there is only database 0")
 	}
-	c.out.ok()
+	c.out.writeOK()
 	return nil
 }
 
@@ -71,19 +71,19 @@ func auth(c *connection, args [][]byte) error {
 	if len(args) == 3 {
 		user = args[1]
 	} else if c.server.options.Password == "" {
-		return plainError("AUTH <password> called without any password configured for the default user. " +
+		return genericError("AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 	}
-	if !c.allowed(user, password) {
+	if !c.credentialsMatch(user, password) {
 		return errWrongPass
 	}
-	c.authenticate(true)
-	c.out.ok()
+	c.in.authenticated = true
+	c.out.writeOK()
 	return nil
 }
 
-// allowed checks a user in time that tells nothing about the password.
-func (c *connection) allowed(user, password []byte) bool {
+// credentialsMatch compares in constant time, so that timing reveals nothing about the password.
+func (c *connection) credentialsMatch(user, password []byte) bool {
 	o := &c.server.options
 	if o.Password == "" {
 		return string(user) == o.Username
@@ -100,7 +100,7 @@ func hello(c *connection, args [][]byte) error {
 		n, ok := parseInt(args[1])
 		switch {
 		case !ok:
-			return plainError("Protocol version is not an integer or out of range")
+			return genericError("Protocol version is not an integer or out of range")
 		case n < 2 || n > 3:
 			return errNoProto
 		}
@@ -122,12 +122,12 @@ func hello(c *connection, args [][]byte) error {
 		}
 	}
 	if password != nil {
-		if !c.allowed(user, password) {
+		if !c.credentialsMatch(user, password) {
 			return errWrongPass
 		}
-		c.authenticate(true)
+		c.in.authenticated = true
 	}
-	if !c.authenticated {
+	if !c.in.authenticated {
 		return &Error{Code: "NOAUTH", Message: "HELLO must be called with the client already authenticated, otherwise the " +
 			"HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol " +
 			"version at the same time"}
@@ -136,12 +136,12 @@ func hello(c *connection, args [][]byte) error {
 		c.name = string(name)
 	}
 	c.out.proto = int(proto)
-	c.out.value(Map{"server", "redis", "version", redisVersion, "proto", proto, "id", c.id, "mode", "standalone",
+	c.out.writeReply(Map{"server", "redis", "version", redisVersion, "proto", proto, "id", c.id, "mode", "standalone",
 		"role", "master", "modules", Array{}})
 	return nil
 }
 
-// printable reports whether a name has only visible ASCII characters, so that CLIENT LIST stays readable.
+// printable reports whether a name consists of visible ASCII characters, so that CLIENT LIST stays parseable.
 func printable(name []byte) bool {
 	for _, b := range name {
 		if b < '!' || b > '~' {

@@ -10,7 +10,7 @@ const (
 	noAuth    = "-NOAUTH Authentication required.\r\n"
 )
 
-func TestAPasswordIsAskedFor(t *testing.T) {
+func TestPasswordIsRequired(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
 	p := dial(t, address)
 	p.expect(noAuth, "GET", "k")
@@ -32,10 +32,10 @@ func TestAPasswordIsAskedFor(t *testing.T) {
 	p.expect("+OK\r\n", "AUTH", "default", "secret")
 	p.expect("$-1\r\n", "GET", "k")
 	p.expect("+OK\r\n", "QUIT")
-	p.ended()
+	p.expectClosed()
 }
 
-func TestANamedUserIsAskedFor(t *testing.T) {
+func TestConfiguredUsernameIsRequired(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory(), Username: "app", Password: "secret"})
 	p := dial(t, address)
 	p.expect(wrongPass, "AUTH", "secret")
@@ -47,7 +47,7 @@ func TestANamedUserIsAskedFor(t *testing.T) {
 	p.expect("_\r\n", "GET", "k")
 }
 
-func TestHelloDescribesTheServerAsRedisDoes(t *testing.T) {
+func TestHelloRepliesLikeRedis(t *testing.T) {
 	socket := redis(t)
 	_, address := serve(t, Options{Backend: newMemory()})
 	for _, proto := range []string{"2", "3"} {
@@ -63,7 +63,7 @@ func TestHelloDescribesTheServerAsRedisDoes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSupportedIsRefusedClearly(t *testing.T) {
+func TestUnsupportedCommandsAreRefused(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	for want, args := range map[string][]string{
@@ -84,7 +84,7 @@ func TestWhatIsNotSupportedIsRefusedClearly(t *testing.T) {
 	}
 }
 
-func TestCausalAnswersInTheTypesOfTheProtocol(t *testing.T) {
+func TestCausalRepliesUseRESPTypes(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	p.expect("*8\r\n$5\r\nbound\r\n:0\r\n$3\r\nlag\r\n$3\r\n0.5\r\n$5\r\nrings\r\n*2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n$-1\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "causal", "status")
@@ -97,7 +97,7 @@ func TestCausalAnswersInTheTypesOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestInfoHasTheSectionsThatAreAskedFor(t *testing.T) {
+func TestInfoReturnsTheRequestedSections(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	p.do("SET", "k", "v")
@@ -113,7 +113,7 @@ func TestInfoHasTheSectionsThatAreAskedFor(t *testing.T) {
 	p.expect("=23\r\ntxt:# Causal\r\nrings:2\r\n\r\n", "INFO", "causal")
 }
 
-func TestAClientSeesItselfInTheListOfClients(t *testing.T) {
+func TestClientListShowsTheClientItself(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "CLIENT", "SETINFO", "LIB-NAME", "mylib")
@@ -139,7 +139,7 @@ func TestAClientSeesItselfInTheListOfClients(t *testing.T) {
 func TestCommandDescribesTheTable(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	n := len(commands())
+	n := len(sortedCommands())
 	head := func(kind string, n int) string { return kind + itoa(n) + "\r\n" }
 	p.expect(head(":", n), "COMMAND", "COUNT")
 	for _, args := range [][]string{{"COMMAND"}, {"COMMAND", "INFO"}} {

@@ -11,9 +11,9 @@ import (
 // TIME
 func timeNow(c *connection, _ [][]byte) error {
 	now := c.server.options.Clock()
-	c.out.array(2)
-	c.out.bulkString(fmt.Sprint(now.Unix()))
-	c.out.bulkString(fmt.Sprint(now.Nanosecond() / 1000))
+	c.out.writeArrayHeader(2)
+	c.out.writeBulkString(fmt.Sprint(now.Unix()))
+	c.out.writeBulkString(fmt.Sprint(now.Nanosecond() / 1000))
 	return nil
 }
 
@@ -23,7 +23,7 @@ func dbSize(c *connection, _ [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.integer(n)
+	c.out.writeInteger(n)
 	return nil
 }
 
@@ -46,11 +46,11 @@ func info(c *connection, args [][]byte) error {
 		}
 		text.WriteString(section)
 	}
-	c.out.verbatim(text.String())
+	c.out.writeVerbatim(text.String())
 	return nil
 }
 
-// sections makes those sections of INFO whose lower-case name is wanted.
+// sections returns the sections of INFO whose lower-case name is wanted.
 func (c *connection) sections(wanted func(name string) bool) []string {
 	var made []string
 	for _, s := range []struct {
@@ -74,10 +74,10 @@ func (c *connection) sections(wanted func(name string) bool) []string {
 	return made
 }
 
-// sessionSections cuts what the session adds into sections. A session that cannot be made adds nothing: INFO is what one
-// looks at when the store is away.
+// sessionSections returns the sections of the session. If the session cannot be created, there are none: INFO must work
+// while the store is unavailable.
 func (c *connection) sessionSections() []string {
-	if c.open() != nil {
+	if c.ensureSession() != nil {
 		return nil
 	}
 	var sections []string
@@ -110,7 +110,7 @@ func (c *connection) clientsSection() string {
 }
 
 func (c *connection) statsSection() string {
-	c.report()
+	c.flushCounters()
 	s := &c.server.stats
 	return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\nrejected_connections:%d\r\n"+
 		"total_error_replies:%d\r\nprotocol_errors:%d\r\npanics:%d\r\n",
@@ -118,10 +118,10 @@ func (c *connection) statsSection() string {
 		s.protocolErrors.Load(), s.panics.Load())
 }
 
-// keyspaceSection leaves the line of the database out when the store cannot tell its size.
+// keyspaceSection omits the line of the database if its size is unknown.
 func (c *connection) keyspaceSection() string {
 	const title = "# Keyspace\r\n"
-	if c.open() != nil {
+	if c.ensureSession() != nil {
 		return title
 	}
 	n, err := c.session.DBSize(c.server.context)

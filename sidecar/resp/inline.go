@@ -1,8 +1,8 @@
 package resp
 
-// splitWords splits an inline command the way Redis does: words between white space; "..." with the escapes \n \r \t \b \a
-// \xHH; '...' with \' alone; a closing quote must be followed by white space or the end. The words are appended to text,
-// their positions in it to words.
+// splitWords splits an inline command like Redis: words are separated by white space; "..." supports the escapes \n \r \t
+// \b \a \xHH, and '...' only \'; a closing quote must be followed by white space or the end. It appends the words to text,
+// and their positions in text to words.
 func splitWords(line, text []byte, words []span) ([]byte, []span, error) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {
@@ -13,15 +13,15 @@ func splitWords(line, text []byte, words []span) ([]byte, []span, error) {
 		}
 		from := len(text)
 		var ok bool
-		if text, i, ok = word(line, i, text); !ok {
+		if text, i, ok = appendWord(line, i, text); !ok {
 			return text, words, errQuotes
 		}
 		words = append(words, span{from, len(text)})
 	}
 }
 
-// word appends the word at line[i] to text and returns where it ended.
-func word(line []byte, i int, text []byte) ([]byte, int, bool) {
+// appendWord appends the word at line[i] to text and returns where it ended.
+func appendWord(line []byte, i int, text []byte) ([]byte, int, bool) {
 	for i < len(line) && !isSpace(line[i]) {
 		c := line[i]
 		i++

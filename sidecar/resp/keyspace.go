@@ -6,25 +6,25 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// nowMs is the wall clock in milliseconds.
+// nowMs returns the wall clock in milliseconds.
 func (c *connection) nowMs() int64 { return c.server.options.Clock().UnixMilli() }
 
-// live reports whether v exists now. Like Redis, a value still exists in the millisecond of its deadline.
-func (c *connection) live(v causal.Value) bool {
+// isLive reports whether v exists now. As in Redis, a value still exists in the millisecond of its expire time.
+func (c *connection) isLive(v causal.Value) bool {
 	return !v.Tombstone && (v.ExpireAtMs == 0 || c.nowMs() <= v.ExpireAtMs)
 }
 
-// read returns the value of key and whether it exists.
-func (c *connection) read(key string) (causal.Value, bool, error) {
+// getLive returns the value of key, and whether it exists and has not expired.
+func (c *connection) getLive(key string) (causal.Value, bool, error) {
 	v, err := c.session.Get(c.server.context, key)
 	if err != nil {
 		return causal.Value{}, false, err
 	}
-	return v, c.live(v), nil
+	return v, c.isLive(v), nil
 }
 
-// readAll returns the values of keys.
-func (c *connection) readAll(keys []string) ([]causal.Value, error) {
+// getAll returns the values of keys, expired ones included.
+func (c *connection) getAll(keys []string) ([]causal.Value, error) {
 	if len(keys) == 1 {
 		v, err := c.session.Get(c.server.context, keys[0])
 		return []causal.Value{v}, err
@@ -32,12 +32,12 @@ func (c *connection) readAll(keys []string) ([]causal.Value, error) {
 	return c.session.MGet(c.server.context, keys)
 }
 
-// modify reads key, asks f what to put, if anything, and puts it, all under the lock of the key. The caller replies after
-// it, because a client that does not read a reply must not hold a lock.
+// modify reads key, calls f to decide what to put, if anything, and puts it, all under the lock of the key. Callers reply
+// afterwards, because a client that does not read its reply must not hold a lock.
 func (c *connection) modify(key string, f func(old causal.Value, exists bool) (next causal.Value, put bool, err error)) error {
 	unlock := c.session.Lock(key)
 	defer unlock()
-	old, exists, err := c.read(key)
+	old, exists, err := c.getLive(key)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *connection) modify(key string, f func(old causal.Value, exists bool) (n
 	return c.session.Put(c.server.context, key, next)
 }
 
-// putAll puts values in order. It goes on after an error, so that each put is tried, and returns the first one.
+// putAll puts values in order. It continues after an error, so that each put is tried, and returns the first error.
 func (c *connection) putAll(keys []string, value func(i int) causal.Value) error {
 	var first error
 	note := func(err error) {
@@ -84,15 +84,15 @@ func del(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.integer(int64(n))
+	c.out.writeInteger(int64(n))
 	return nil
 }
 
-// remove deletes those of keys that exist, and counts them.
+// remove deletes the keys that exist, and returns how many there were.
 func (c *connection) remove(keys []string) (int, error) {
 	unlock := c.session.Lock(keys...)
 	defer unlock()
-	values, err := c.readAll(keys)
+	values, err := c.getAll(keys)
 	if err != nil {
 		return 0, err
 	}
@@ -102,7 +102,7 @@ func (c *connection) remove(keys []string) (int, error) {
 		seen = make(map[string]bool, len(keys))
 	}
 	for i, key := range keys {
-		if !c.live(values[i]) || seen[key] {
+		if !c.isLive(values[i]) || seen[key] {
 			continue
 		}
 		if seen != nil {
@@ -113,32 +113,32 @@ func (c *connection) remove(keys []string) (int, error) {
 	return len(existing), c.putAll(existing, func(int) causal.Value { return tombstone })
 }
 
-// EXISTS key [key ...]: a key given twice counts twice.
+// EXISTS key [key ...]: a repeated key counts repeatedly.
 func exists(c *connection, args [][]byte) error {
-	values, err := c.readAll(keyStrings(args[1:]))
+	values, err := c.getAll(keyStrings(args[1:]))
 	if err != nil {
 		return err
 	}
 	n := 0
 	for _, v := range values {
-		if c.live(v) {
+		if c.isLive(v) {
 			n++
 		}
 	}
-	c.out.integer(int64(n))
+	c.out.writeInteger(int64(n))
 	return nil
 }
 
-// TYPE key: there are only strings.
+// TYPE key: all values are strings.
 func typeOf(c *connection, args [][]byte) error {
-	_, ok, err := c.read(string(args[1]))
+	_, ok, err := c.getLive(string(args[1]))
 	switch {
 	case err != nil:
 		return err
 	case ok:
-		c.out.simple("string")
+		c.out.writeSimple("string")
 	default:
-		c.out.simple("none")
+		c.out.writeSimple("none")
 	}
 	return nil
 }
@@ -151,5 +151,5 @@ func keyStrings(args [][]byte) []string {
 	return keys
 }
 
-// value makes a stored value of an argument, which lies in the read buffer.
-func value(arg []byte) causal.Value { return causal.Value{Data: bytes.Clone(arg)} }
+// cloneValue returns a value to store from an argument, which aliases the read buffer.
+func cloneValue(arg []byte) causal.Value { return causal.Value{Data: bytes.Clone(arg)} }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestACommandOverALimitIsRefusedClearlyAndTheConnectionLivesOn(t *testing.T) {
+func TestCommandOverALimitIsRefusedAndTheConnectionContinues(t *testing.T) {
 	store := newMemory()
 	_, address := serve(t, Options{Backend: store, Limits: Limits{MaxKeyBytes: 100, MaxValueBytes: 1000, MaxArgs: 20, MaxCommandBytes: 3000}})
 	p := dial(t, address)
@@ -31,10 +31,10 @@ func TestACommandOverALimitIsRefusedClearlyAndTheConnectionLivesOn(t *testing.T)
 	p.expect("*3\r\n$1\r\n1\r\n$-1\r\n$1\r\n3\r\n", "MGET", "a", "b", "c")
 }
 
-func TestLargeValuesPassThroughUnchanged(t *testing.T) {
+func TestLargeValuesAreReturnedUnchanged(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	for _, n := range []int{0, 1, directBytes - 1, directBytes, spillBytes, 5 << 20, 16 << 20} {
+	for _, n := range []int{0, 1, noCopyBytes - 1, noCopyBytes, flushBytes, 5 << 20, 16 << 20} {
 		v := strings.Repeat("0123456789abcde\n", n/16+1)[:n]
 		p.expect("+OK\r\n", "SET", "k", v)
 		if got := p.do("GET", "k"); !strings.HasSuffix(got, "\r\n"+v+"\r\n") || len(got) > n+20 {
@@ -43,10 +43,10 @@ func TestLargeValuesPassThroughUnchanged(t *testing.T) {
 	}
 }
 
-func TestALongReplyOfManyValuesIsWhole(t *testing.T) {
+func TestReplyLargerThanTheBufferIsComplete(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	v := strings.Repeat("v", directBytes-1)
+	v := strings.Repeat("v", noCopyBytes-1)
 	p.expect("+OK\r\n", "SET", "k", v)
 	p.expect("*200\r\n"+strings.Repeat("$32767\r\n"+v+"\r\n", 200), append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...)...)
 	p.send(batch([]string{"CLIENT", "REPLY", "SKIP"}, append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...), []string{"PING"}))
@@ -55,7 +55,7 @@ func TestALongReplyOfManyValuesIsWhole(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		"Backend":      {},
 		"Password":     {Backend: newMemory(), Username: "app"},

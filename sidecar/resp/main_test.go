@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// No test may leave a goroutine behind: a connection that ended has ended whole.
+// No test may leak a goroutine: a closed connection leaves nothing running.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Each stream ends with the connection closed by the server, or with a half of a command.
+// After each stream the server closes the connection, or waits for the rest of a command.
 var malformed = map[string]string{
-	"multibulk length is no number":       "*abc\r\n",
+	"multibulk length is not a number":    "*abc\r\n",
 	"multibulk length is empty":           "*\r\n",
 	"multibulk length is huge":            "*2147483648\r\n",
 	"multibulk length has a sign":         "*+1\r\n",
@@ -18,28 +18,28 @@ var malformed = map[string]string{
 	"bulk length is missing":              "*1\r\nPING\r\n",
 	"bulk header is an empty line":        "*1\r\n\r\n",
 	"bulk header is an integer":           "*2\r\n$4\r\nPING\r\n:5\r\n",
-	"bulk length is no number":            "*1\r\n$x\r\n",
+	"bulk length is not a number":         "*1\r\n$x\r\n",
 	"bulk length is negative":             "*1\r\n$-1\r\n",
 	"bulk length is over 512 MB":          "*1\r\n$536870913\r\n",
 	"bulk line is endless":                "*1\r\n$" + strings.Repeat("1", 70000),
 	"inline command is endless":           strings.Repeat("x", 70000),
 	"inline quote is not closed":          "SET a \"b\r\n",
-	"inline quote goes on":                "SET a \"b\"c\r\n",
+	"inline quote is followed by text":    "SET a \"b\"c\r\n",
 	"inline single quote is not closed":   "ECHO 'a\r\n",
 	"good commands come first":            "PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n$x\r\nPING\r\n",
-	"line breaks are not looked at":       "*1\rX$4\rXPINGXXECHO hi\r\n*1\r\n$x\r\n",
-	"empty commands are passed over":      "\r\n\n*0\r\n*-5\r\n   \r\nPING\n*1\r\n$x\r\n",
+	"line breaks are not checked":         "*1\rX$4\rXPINGXXECHO hi\r\n*1\r\n$x\r\n",
+	"empty commands are skipped":          "\r\n\n*0\r\n*-5\r\n   \r\nPING\n*1\r\n$x\r\n",
 	"escapes in inline commands":          "ECHO \"\\x41\\n\\r\\t\\b\\a\\\\\\\"\\q\\x4\"\r\nECHO 'a\\'b\\n'\r\nECHO a\"b\"\r\nECHO a'b\r\n",
 	"a command is not complete":           "PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\nab",
 }
 
-func TestMalformedStreamsAreAnsweredAsRedisAnswersThem(t *testing.T) {
+func TestMalformedStreamsGetTheRepliesOfRedis(t *testing.T) {
 	socket := redis(t)
 	_, address := serve(t, Options{Backend: newMemory()})
 	answer := func(address, stream string) string {
 		p := dial(t, address)
 		p.SetDeadline(time.Now().Add(bound))
-		p.Write([]byte(stream)) // the server may close before all of it is written
+		_, _ = p.Write([]byte(stream)) // the server may close before all of it is written
 		if w, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 			w.CloseWrite()
 		}
@@ -53,7 +53,7 @@ func TestMalformedStreamsAreAnsweredAsRedisAnswersThem(t *testing.T) {
 	}
 }
 
-func TestAMalformedFrameEndsItsConnectionAndNoOther(t *testing.T) {
+func TestMalformedFrameClosesOnlyItsConnection(t *testing.T) {
 	s, address := serve(t, Options{Backend: newMemory()})
 	good, bad := dial(t, address), dial(t, address)
 	good.expect("+OK\r\n", "SET", "k", "v")
@@ -61,14 +61,14 @@ func TestAMalformedFrameEndsItsConnectionAndNoOther(t *testing.T) {
 	if got := bad.reply() + bad.reply(); got != "+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n" {
 		t.Errorf("got %q", got)
 	}
-	bad.ended()
+	bad.expectClosed()
 	good.expect("$1\r\nv\r\n", "GET", "k")
 	if n := s.stats.protocolErrors.Load(); n != 1 {
 		t.Errorf("%d protocol errors counted", n)
 	}
 }
 
-func TestAClientThatHasNotAuthenticatedMaySendSmallCommandsOnly(t *testing.T) {
+func TestUnauthenticatedClientMaySendOnlySmallCommands(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
 	for stream, want := range map[string]string{
 		"*11\r\n":                        "-ERR Protocol error: unauthenticated multibulk length\r\n",
@@ -79,6 +79,6 @@ func TestAClientThatHasNotAuthenticatedMaySendSmallCommandsOnly(t *testing.T) {
 		if got := p.reply(); got != want {
 			t.Errorf("%q: got %q", stream, got)
 		}
-		p.ended()
+		p.expectClosed()
 	}
 }

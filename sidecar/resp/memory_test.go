@@ -18,13 +18,13 @@ type memory struct {
 	values map[string]causal.Value
 	locks  map[string]*sync.Mutex
 
-	// sequential makes sessions without PutAsync and Prefetch.
+	// sequential creates sessions without PutAsync and Prefetch.
 	sequential bool
-	// refuse is what NewSession fails with.
-	refuse error
-	// failure is what every operation fails with.
-	failure error
-	// before is called with each operation and its key; a panic or a wait in it happens inside the session.
+	// sessionError is returned by NewSession.
+	sessionError error
+	// operationError is returned by every operation.
+	operationError error
+	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
 	opened, closed atomic.Int64
@@ -35,8 +35,8 @@ func newMemory() *memory {
 }
 
 func (m *memory) NewSession(net.Addr) (Session, error) {
-	if m.refuse != nil {
-		return nil, m.refuse
+	if m.sessionError != nil {
+		return nil, m.sessionError
 	}
 	m.opened.Add(1)
 	s := &memorySession{store: m}
@@ -73,7 +73,7 @@ type memorySession struct{ store *memory }
 
 func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
 	s.store.hook("get", key)
-	return s.store.get(key), s.store.failure
+	return s.store.get(key), s.store.operationError
 }
 
 func (s *memorySession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
@@ -82,13 +82,13 @@ func (s *memorySession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 		s.store.hook("get", key)
 		values[i] = s.store.get(key)
 	}
-	return values, s.store.failure
+	return values, s.store.operationError
 }
 
 func (s *memorySession) Put(_ context.Context, key string, v causal.Value) error {
 	s.store.hook("put", key)
-	if s.store.failure != nil {
-		return s.store.failure
+	if s.store.operationError != nil {
+		return s.store.operationError
 	}
 	if key == "refused" {
 		return errPutRefused
@@ -139,7 +139,7 @@ func (s *memorySession) Lock(keys ...string) func() {
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {
 	switch string(args[0]) {
 	case "status":
-		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes", Array{nil, Simple("fine"), 7, []byte("x")}}, nil
+		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes", Array{nil, SimpleString("fine"), 7, []byte("x")}}, nil
 	case "wait":
 		return nil, &Error{Code: "TIMEOUT", Message: "ring eu has not acknowledged"}
 	}
@@ -155,7 +155,7 @@ func (s *memorySession) DBSize(context.Context) (int64, error) {
 			n++
 		}
 	}
-	return n, s.store.failure
+	return n, s.store.operationError
 }
 
 func (s *memorySession) Info() string { return "# Causal\r\nrings:2\r\n# Session\r\nbound:0\r\n" }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parseInt reads a 64-bit integer as strictly as Redis does: no sign but '-', no leading zero, no space.
+// parseInt parses a 64-bit integer as strictly as Redis: no sign but '-', no leading zeros, no spaces.
 func parseInt(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 20 {
 		return 0, false
@@ -37,14 +37,14 @@ func parseInt(b []byte) (int64, bool) {
 	return int64(n), true
 }
 
-// addInt adds unless that overflows.
+// addInt returns a + b, and false on overflow.
 func addInt(a, b int64) (int64, bool) {
 	sum := a + b
 	return sum, (sum > a) == (b > 0)
 }
 
-// Redis computes INCRBYFLOAT in the C type long double, which on its usual machines has 64 bits of mantissa and these
-// binary exponents. What it prints depends on that, so the same precision is used here.
+// Redis computes INCRBYFLOAT in the C type long double, which on x86 has a mantissa of 64 bits and these binary exponents.
+// The digits it prints depend on that, so this package uses the same precision.
 const (
 	floatPrecision   = 64
 	maxFloatExponent = 16384
@@ -58,7 +58,7 @@ var (
 	infinity     = regexp.MustCompile(`^[+-]?(?i:inf|infinity)$`)
 )
 
-// parseFloat reads what strtold reads, except NaN and numbers out of range.
+// parseFloat accepts what strtold accepts, except NaN and numbers out of range.
 func parseFloat(b []byte) (*big.Float, bool) {
 	if len(b) == 0 || len(b) > maxFloatBytes {
 		return nil, false
@@ -78,11 +78,11 @@ func parseFloat(b []byte) (*big.Float, bool) {
 		return nil, false
 	}
 	if f.Sign() == 0 {
-		// Nothing but zeros, or a number too small for any float type.
+		// Either zero, or a number too small for any float type.
 		mantissa, _, _ := strings.Cut(strings.ToLower(s), "e")
 		return f, !strings.ContainsAny(mantissa, "123456789")
 	}
-	// ParseFloat may round twice; a quotient of integers is rounded once. The exponent is known to be small here.
+	// ParseFloat may round twice; SetRat rounds once. The exponent is known to be small here.
 	exact, ok := new(big.Rat).SetString(s)
 	if !ok {
 		return nil, false
@@ -97,7 +97,7 @@ func inFloatRange(f *big.Float) bool {
 	return f.Sign() == 0 || f.MantExp(nil) <= maxFloatExponent && f.MantExp(nil) >= minFloatExponent
 }
 
-// addFloat adds, and fails where the sum is not a finite number.
+// addFloat returns a + b, and false if the sum is not finite.
 func addFloat(a, b *big.Float) (*big.Float, bool) {
 	if a.IsInf() || b.IsInf() {
 		return nil, false
@@ -106,7 +106,7 @@ func addFloat(a, b *big.Float) (*big.Float, bool) {
 	return sum, inFloatRange(sum) || sum.MantExp(nil) < minFloatExponent
 }
 
-// formatFloat prints like Redis: 17 digits after the point, then without the zeros at the end.
+// formatFloat formats like Redis: with 17 digits after the point, and without trailing zeros.
 func formatFloat(f *big.Float) string {
 	s := f.Text('f', 17)
 	s = strings.TrimRight(s, "0")

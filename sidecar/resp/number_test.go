@@ -10,7 +10,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func TestIntegersAreReadStrictly(t *testing.T) {
+func TestIntegersAreParsedStrictly(t *testing.T) {
 	for _, text := range []string{"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1.0", "abc", "9223372036854775808", "-9223372036854775809", "18446744073709551617", "99999999999999999999", "/", ":"} {
 		if n, ok := parseInt([]byte(text)); ok {
 			t.Errorf("%q was read as %d", text, n)
@@ -24,7 +24,7 @@ func TestIntegersAreReadStrictly(t *testing.T) {
 	})
 }
 
-func TestSumsThatOverflowAreFound(t *testing.T) {
+func TestIntegerOverflowIsDetected(t *testing.T) {
 	edge := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, math.MinInt64 + 1}
 	for _, a := range edge {
 		for _, b := range edge {

@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Limits bound what one client can make the sidecar hold. Zero fields take the default.
+// Limits bound the memory that clients can make the sidecar use. Zero fields take the default.
 type Limits struct {
 	// MaxKeyBytes is the longest key. Default 64 KiB.
 	MaxKeyBytes int
-	// MaxValueBytes is the longest argument that is not a key, and the longest value that APPEND makes. Default 16 MiB, at most 512 MB.
+	// MaxValueBytes is the longest argument that is not a key, and the longest result of APPEND. Default 16 MiB, at most
+	// 512 MiB.
 	MaxValueBytes int
-	// MaxArgs is the number of arguments of a command, its name included. Default 1 Mi.
+	// MaxArgs is the number of arguments of a command, including its name. Default 1 Mi.
 	MaxArgs int
-	// MaxCommandBytes bounds all arguments of one command together. Default 64 MiB.
+	// MaxCommandBytes bounds the sum of the arguments of one command. Default 64 MiB.
 	MaxCommandBytes int
-	// MaxInlineBytes is the longest command in inline form, and the longest length line. Default 64 KiB.
+	// MaxInlineBytes is the longest inline command, and the longest length line. Default 64 KiB.
 	MaxInlineBytes int
-	// MaxPipelineBytes bounds the values of pipelined puts that are not durable yet, and, separately, the commands that are
-	// taken in while the client does not read its replies. Default 32 MiB.
+	// MaxPipelineBytes bounds the pipelined puts that are not durable yet and, separately, the commands that are received
+	// while the client does not read its replies. Default 32 MiB.
 	MaxPipelineBytes int
 	// MaxClients is the number of connections. Default 10000.
 	MaxClients int
-	// WriteTimeout is how long a client may take no byte of its replies before it is cut. Default 1 minute.
+	// WriteTimeout is how long a client may accept no byte of its replies before it is disconnected. Default 1 minute.
 	WriteTimeout time.Duration
 }
 
@@ -58,26 +59,27 @@ func (l Limits) check() error {
 		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxClients", l.MaxClients, 1 << 30},
 	} {
 		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("limit %s is %d; it must be between 1 and %d", f.name, f.value, f.max)
+			return fmt.Errorf("limit %s is %d; set it between 1 and %d", f.name, f.value, f.max)
 		}
 	}
 	if l.WriteTimeout < 0 {
-		return fmt.Errorf("limit WriteTimeout is %s; it must be positive", l.WriteTimeout)
+		return fmt.Errorf("limit WriteTimeout is %s; set a positive duration", l.WriteTimeout)
 	}
 	return nil
 }
 
-// Options are the parts and settings of a Server.
+// Options configure a Server.
 type Options struct {
 	// Backend is required.
 	Backend Backend
 	Limits  Limits
-	// Username and Password are what AUTH and HELLO ask for. No password: every client is let in. No username: "default".
+	// Username and Password are the credentials for AUTH and HELLO. Without a password, no client needs to authenticate.
+	// The default username is "default".
 	Username string
 	Password string
-	// Clock is the wall clock that deadlines are compared with. Default time.Now.
+	// Clock is the wall clock for expire times. Default time.Now.
 	Clock func() time.Time
-	// Logger is told of panics and failed accepts. Default: slog.Default.
+	// Logger receives panics and failures to accept connections. Default slog.Default.
 	Logger *slog.Logger
 	// Metrics may be nil.
 	Metrics Metrics

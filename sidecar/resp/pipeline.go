@@ -3,67 +3,68 @@ package resp
 import "github.com/causalstore/causalstore/sidecar/causal"
 
 const (
-	// maxPuts is how many puts of a connection are under way at once.
-	maxPuts = 1024
-	// maxAnnounced is how many keys are announced at once.
-	maxAnnounced = 64
+	// maxPendingPuts bounds the puts of a connection that are issued and not answered.
+	maxPendingPuts = 1024
+	// maxPrefetchedKeys bounds the keys of one call of Prefetch.
+	maxPrefetchedKeys = 64
 )
 
-// puts are the plain writes of a pipeline that were issued and not yet answered. They are answered before anything else
-// of the connection executes, so no command sees the store without them.
-type puts struct {
+// pendingPuts are the plain writes of a pipeline that were issued and not yet answered. They are awaited before any other
+// command of the connection executes, so no command can miss their effect.
+type pendingPuts struct {
 	waits []func() error
 	bytes int
 }
 
-// putBlind stores v under key and answers OK, at once or, if more commands wait in the buffer, when settle is called.
+// putBlind stores v under key and replies OK: at once, or in awaitPuts if the put is part of a pipeline.
 func (c *connection) putBlind(key string, v causal.Value) error {
-	if c.pipeliner == nil || c.skipping || len(c.puts.waits) == 0 && c.in.buffered() == 0 {
-		c.settle()
+	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 {
+		c.awaitPuts()
 		if err := c.session.Put(c.server.context, key, v); err != nil {
 			return err
 		}
-		c.out.ok()
+		c.out.writeOK()
 		return nil
 	}
-	c.puts.waits = append(c.puts.waits, c.pipeliner.PutAsync(key, v))
-	c.puts.bytes += len(key) + len(v.Data)
-	if len(c.puts.waits) >= maxPuts || c.puts.bytes >= c.server.options.Limits.MaxPipelineBytes {
-		c.settle()
+	c.pending.waits = append(c.pending.waits, c.pipeliner.PutAsync(key, v))
+	c.pending.bytes += len(key) + len(v.Data)
+	if len(c.pending.waits) >= maxPendingPuts || c.pending.bytes >= c.server.options.Limits.MaxPipelineBytes {
+		c.awaitPuts()
 	}
 	return nil
 }
 
-// settle waits for the puts under way and answers them in their order.
-func (c *connection) settle() {
-	for i, wait := range c.puts.waits {
+// awaitPuts waits for the pending puts and replies to them in order.
+func (c *connection) awaitPuts() {
+	for i, wait := range c.pending.waits {
 		err := wait()
-		c.puts.waits[i] = nil
+		c.pending.waits[i] = nil
 		switch {
 		case c.out.mute:
 		case err != nil:
-			c.out.fail(asReply(err))
+			c.out.writeError(toError(err))
 			c.failures++
 		default:
-			c.out.ok()
+			c.out.writeOK()
 		}
 	}
-	c.puts.waits, c.puts.bytes = c.puts.waits[:0], 0
+	c.pending.waits, c.pending.bytes = c.pending.waits[:0], 0
 }
 
-// announced are the keys that the session was told of, from next on. They are the keys of the GETs that execute next, so
-// each is made a string once.
-type announced struct {
+// prefetchedKeys are the keys that were passed to Prefetch; those from next on have not been read yet. The GETs that
+// execute next reuse these strings.
+type prefetchedKeys struct {
 	keys []string
 	next int
 }
 
-// announce returns the key of a GET, and tells the session of those behind it when it was not told of this one.
-func (c *connection) announce(key []byte) string {
+// prefetch returns the key of a GET as a string. If the key was not prefetched, it passes the keys of the GETs that follow
+// in the read buffer to the session.
+func (c *connection) prefetch(key []byte) string {
 	if c.prefetcher == nil {
 		return string(key)
 	}
-	a := &c.announced
+	a := &c.prefetched
 	if a.next < len(a.keys) && a.keys[a.next] == string(key) {
 		a.next++
 		return a.keys[a.next-1]
@@ -71,7 +72,7 @@ func (c *connection) announce(key []byte) string {
 	clear(a.keys)
 	a.keys, a.next = a.keys[:0], 0
 	if c.in.buffered() > 0 {
-		c.in.following(maxAnnounced, func(key []byte) { a.keys = append(a.keys, string(key)) })
+		c.in.peekGetKeys(maxPrefetchedKeys, func(key []byte) { a.keys = append(a.keys, string(key)) })
 		if len(a.keys) > 0 {
 			c.prefetcher.Prefetch(a.keys)
 		}

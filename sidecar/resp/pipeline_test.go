@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// journal records what the session was asked, in order.
+// journal records the calls of a session, in order.
 type journal struct {
 	mu      sync.Mutex
 	entries []string
@@ -34,7 +34,8 @@ func (j *journal) take() string {
 	return all
 }
 
-func pipelined(t *testing.T, commands ...[]string) (replies, asked string) {
+// pipelined sends commands in one write, and returns the replies and the calls of the session.
+func pipelined(t *testing.T, commands ...[]string) (replies, calls string) {
 	t.Helper()
 	store := newMemory()
 	var j journal
@@ -55,20 +56,20 @@ func batch(commands ...[]string) (b []byte) {
 	return b
 }
 
-func TestPipelinedSetsAreIssuedInOrderAndAwaitedBeforeAnythingElse(t *testing.T) {
-	replies, asked := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "b", "2", "EX", "100"}, []string{"SETEX", "c", "9", "3"},
+func TestPipelinedSetsAreIssuedInOrderAndAwaitedBeforeOtherCommands(t *testing.T) {
+	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "b", "2", "EX", "100"}, []string{"SETEX", "c", "9", "3"},
 		[]string{"GET", "a"}, []string{"SET", "d", "4"}, []string{"SET", "e", "5", "NX"}, []string{"SET", "f", "6"})
 	if replies != "+OK\r\n+OK\r\n+OK\r\n$1\r\n1\r\n+OK\r\n+OK\r\n+OK\r\n" {
 		t.Errorf("replies %q", replies)
 	}
 	want := "issue a, issue b, issue c, await a, await b, await c, get a, issue d, await d, get e, put e, put f"
-	if asked != want {
-		t.Errorf("asked\n %s, want\n %s", asked, want)
+	if calls != want {
+		t.Errorf("calls\n %s, want\n %s", calls, want)
 	}
 }
 
-func TestErrorsInAPipelineStandInTheirPlace(t *testing.T) {
-	replies, asked := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "refused", "2"}, []string{"SET", "b", "1", "EX", "0"},
+func TestErrorsInAPipelineKeepTheirPosition(t *testing.T) {
+	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "refused", "2"}, []string{"SET", "b", "1", "EX", "0"},
 		[]string{"SET", "c", "3"}, []string{"SET"}, []string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"SET", "refused", "5"})
 	want := "+OK\r\n-BUSY the write buffer is full; try again\r\n-ERR invalid expire time in 'set' command\r\n+OK\r\n" +
 		"-ERR wrong number of arguments for 'set' command\r\n+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n" +
@@ -76,36 +77,36 @@ func TestErrorsInAPipelineStandInTheirPlace(t *testing.T) {
 	if replies != want {
 		t.Errorf("replies\n %q, want\n %q", replies, want)
 	}
-	if !strings.HasPrefix(asked, "issue a, issue refused, await a, issue c, await c, issue d, await d") {
-		t.Errorf("asked %s", asked)
+	if !strings.HasPrefix(calls, "issue a, issue refused, await a, issue c, await c, issue d, await d") {
+		t.Errorf("calls %s", calls)
 	}
 }
 
-func TestASetThatIsNotPipelinedIsAPlainPut(t *testing.T) {
-	if _, asked := pipelined(t, []string{"SET", "a", "1"}); asked != "put a" {
-		t.Errorf("asked %s", asked)
+func TestSetOutsideAPipelineUsesPut(t *testing.T) {
+	if _, calls := pipelined(t, []string{"SET", "a", "1"}); calls != "put a" {
+		t.Errorf("calls %s", calls)
 	}
 }
 
-func TestKeysOfGetsThatWaitAreAnnouncedOnceAndReadInOrder(t *testing.T) {
-	_, asked := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"}, []string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
+func TestKeysOfPipelinedGetsArePrefetchedOnceAndReadInOrder(t *testing.T) {
+	_, calls := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"}, []string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
 	want := "prefetch b, prefetch c, get a, get b, get c, issue d, await d, prefetch f, get e, get f"
-	if asked != want {
-		t.Errorf("asked\n %s, want\n %s", asked, want)
+	if calls != want {
+		t.Errorf("calls\n %s, want\n %s", calls, want)
 	}
 }
 
 func TestMSetIssuesItsPutsInOrder(t *testing.T) {
-	replies, asked := pipelined(t, []string{"MSET", "a", "1", "b", "2", "a", "3"}, []string{"MSET", "c", "1", "refused", "2", "d", "3"}, []string{"MGET", "a", "b", "d"})
+	replies, calls := pipelined(t, []string{"MSET", "a", "1", "b", "2", "a", "3"}, []string{"MSET", "c", "1", "refused", "2", "d", "3"}, []string{"MGET", "a", "b", "d"})
 	if replies != "+OK\r\n-BUSY the write buffer is full; try again\r\n*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n3\r\n" {
 		t.Errorf("replies %q", replies)
 	}
-	if !strings.HasPrefix(asked, "issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
-		t.Errorf("asked %s", asked)
+	if !strings.HasPrefix(calls, "issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
+		t.Errorf("calls %s", calls)
 	}
 }
 
-func TestASessionThatTakesPutsOneByOneServesPipelinesToo(t *testing.T) {
+func TestPipelinesWorkWithoutPutAsync(t *testing.T) {
 	store := newMemory()
 	store.sequential = true
 	_, address := serve(t, Options{Backend: store})
@@ -118,7 +119,7 @@ func TestASessionThatTakesPutsOneByOneServesPipelinesToo(t *testing.T) {
 	}
 }
 
-func TestRepliesAreSentBeforeAPartOfACommandIsWaitedFor(t *testing.T) {
+func TestRepliesAreSentBeforeWaitingForTheRestOfACommand(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	last := frameOf("GET", "a")
@@ -132,7 +133,7 @@ func TestRepliesAreSentBeforeAPartOfACommandIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAPipelineIsTakenInWhileItsRepliesDoNotFitIntoTheSocket(t *testing.T) {
+func TestPipelineIsReceivedWhileItsRepliesBlock(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	value := strings.Repeat("v", 10000)
@@ -154,15 +155,15 @@ func TestAPipelineIsTakenInWhileItsRepliesDoNotFitIntoTheSocket(t *testing.T) {
 	}
 }
 
-// sluggish is a socket whose first write does not fit, during which the rest of a pipeline arrives.
-type sluggish struct {
+// slowSocket blocks the first write, during which the rest of a pipeline arrives.
+type slowSocket struct {
 	net.Conn
 	arriving [][]byte
-	stalled  bool
-	taken    bytes.Buffer
+	blocked  bool
+	written  bytes.Buffer
 }
 
-func (s *sluggish) Read(b []byte) (int, error) {
+func (s *slowSocket) Read(b []byte) (int, error) {
 	if len(s.arriving) == 0 {
 		return 0, io.EOF
 	}
@@ -171,56 +172,56 @@ func (s *sluggish) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (s *sluggish) Write(b []byte) (int, error) {
-	if !s.stalled {
-		s.stalled = true
+func (s *slowSocket) Write(b []byte) (int, error) {
+	if !s.blocked {
+		s.blocked = true
 		return 0, os.ErrDeadlineExceeded
 	}
-	return s.taken.Write(b)
+	return s.written.Write(b)
 }
 
-func (*sluggish) SetReadDeadline(time.Time) error  { return nil }
-func (*sluggish) SetWriteDeadline(time.Time) error { return nil }
-func (*sluggish) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (*sluggish) Close() error                     { return nil }
+func (*slowSocket) SetReadDeadline(time.Time) error  { return nil }
+func (*slowSocket) SetWriteDeadline(time.Time) error { return nil }
+func (*slowSocket) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*slowSocket) Close() error                     { return nil }
 
-// A client that has sent all of its pipeline sends nothing more until it has all replies.
-func TestCommandsTakenInWhileTheLastRepliesWentOutAreExecutedBeforeTheClientIsWaitedFor(t *testing.T) {
+// A client that has sent its whole pipeline sends nothing more until it has received all replies.
+func TestCommandsReceivedDuringTheLastFlushAreExecuted(t *testing.T) {
 	s, err := NewServer(Options{Backend: newMemory(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := &sluggish{arriving: [][]byte{frameOf("SET", "a", "1"), frameOf("GET", "a")}}
+	socket := &slowSocket{arriving: [][]byte{frameOf("SET", "a", "1"), frameOf("GET", "a")}}
 	newConnection(s, socket, 1).serve()
-	if got := socket.taken.String(); got != "+OK\r\n$1\r\n1\r\n" {
+	if got := socket.written.String(); got != "+OK\r\n$1\r\n1\r\n" {
 		t.Errorf("replies %q; want those of both commands", got)
 	}
 }
 
-func TestAClientThatNeverReadsIsCut(t *testing.T) {
+func TestClientThatNeverReadsIsDisconnected(t *testing.T) {
 	s, address := serve(t, Options{Backend: newMemory(), Limits: Limits{WriteTimeout: 50 * time.Millisecond, MaxPipelineBytes: 1 << 20}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 1<<20))
 	p.send(batch(slices.Repeat([][]string{{"GET", "k"}}, 100)...))
-	eventually(t, "the client is cut", func() bool { return s.Connections() == 0 })
+	waitFor(t, "the client to be disconnected", func() bool { return s.Connections() == 0 })
 }
 
-// eventually waits until f is true.
-func eventually(t testing.TB, what string, f func() bool) {
+// waitFor waits until f returns true.
+func waitFor(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(bound); !f(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", bound, what)
+			t.Fatalf("timed out after %s waiting for %s", bound, what)
 		}
 	}
 }
 
-func TestClientReplySwitchesRepliesOff(t *testing.T) {
+func TestClientReplySuppressesReplies(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	big := strings.Repeat("v", 2*directBytes)
+	big := strings.Repeat("v", 2*noCopyBytes)
 	p.send(batch([]string{"SET", "big", big}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"SET", "a", "1"}, []string{"SET", "b", "2"},
 		[]string{"CLIENT", "REPLY", "SKIP"}, []string{"GET", "big"}, []string{"CLIENT", "REPLY", "OFF"}, []string{"GET", "big"}, []string{"SET", "c", "3"},
 		[]string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"MGET", "big", "big", "big"}, []string{"CLIENT", "REPLY", "ON"},

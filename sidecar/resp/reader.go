@@ -1,52 +1,53 @@
 package resp
 
 const (
-	// readBytes is the first size of a read buffer, as in Redis.
+	// readBytes is the initial size of a read buffer, as in Redis.
 	readBytes = 16 << 10
-	// retainBytes is the largest buffer that an idle connection keeps.
+	// retainBytes is the size of the largest buffer that an idle connection keeps.
 	retainBytes = 256 << 10
 )
 
-// reader cuts commands out of a buffer that its owner fills. The arguments it hands out lie in the buffer: they are valid
-// until room is called. It allocates nothing per command.
+// reader splits the bytes that its owner puts into its buffer into commands. The arguments it returns alias the buffer:
+// they are valid until reserve is called. It does not allocate per command.
 type reader struct {
-	lim     *Limits
-	trusted bool // false until the client has authenticated
+	limits *Limits
+	// authenticated is false until the client has authenticated. Until then only small commands are accepted.
+	authenticated bool
 
 	buf []byte // received
-	pos int    // buf[pos:] belongs to commands not handed out yet
+	pos int    // buf[pos:] belongs to commands that next has not returned yet
 
 	cur    frame
-	ahead  frame // used by following
+	ahead  frame // used by peekGetKeys
 	args   [][]byte
 	text   []byte // words of an inline command
 	excess excess
 }
 
 func newReader(lim *Limits) *reader {
-	r := &reader{lim: lim}
+	r := &reader{limits: lim}
 	r.cur.reset()
 	return r
 }
 
-// next returns the next complete command, or no arguments if more bytes are needed. If the command was over a limit,
-// r.excess says so and only its name, at most, is among the arguments. After an error the stream makes no sense any more.
+// next returns the next complete command, or no arguments if more bytes are needed. If the command exceeds a limit,
+// r.excess says which one, and the arguments are at most its name. After an error the stream cannot be parsed further.
 func (r *reader) next() ([][]byte, error) {
 	for {
-		p, err := r.cur.parse(r.buf[r.pos:], r.lim, r.trusted)
+		p, err := r.cur.parse(r.buf[r.pos:], r.limits, r.authenticated)
 		switch {
 		case err != nil:
 			return nil, err
 		case p == incomplete:
 			return nil, nil
-		case p == discard:
-			r.discard()
+		case p == dropArgument:
+			r.dropArgument()
 			if r.cur.drop > 0 {
 				return nil, nil
 			}
 			continue
 		}
-		if err := r.take(); err != nil {
+		if err := r.consumeFrame(); err != nil {
 			return nil, err
 		}
 		if len(r.args) > 0 || r.excess.limit != withinLimits {
@@ -55,8 +56,8 @@ func (r *reader) next() ([][]byte, error) {
 	}
 }
 
-// take makes the arguments of the frame that is complete and steps over it.
-func (r *reader) take() error {
+// consumeFrame sets args to the arguments of the complete frame, and moves past it.
+func (r *reader) consumeFrame() error {
 	from, spans := r.buf[r.pos:], r.cur.spans
 	if r.cur.inline {
 		line := from[:r.cur.at-1]
@@ -81,28 +82,28 @@ func (r *reader) take() error {
 	return nil
 }
 
-// discard takes away what has arrived of an argument that is not kept.
-func (r *reader) discard() {
+// dropArgument removes the received bytes of an argument that is not stored.
+func (r *reader) dropArgument() {
 	at := r.pos + r.cur.at
 	n := min(r.cur.drop, len(r.buf)-at)
 	r.buf = append(r.buf[:at], r.buf[at+n:]...)
 	r.cur.drop -= n
 }
 
-// buffered returns the number of bytes behind the command that was handed out last.
+// buffered returns the number of bytes after the command that next returned last.
 func (r *reader) buffered() int { return len(r.buf) - r.pos }
 
-// following calls f with the key of each GET that follows in the buffer, up to the first other command.
-func (r *reader) following(limit int, f func(key []byte)) {
+// peekGetKeys calls f with the keys of the GETs at the head of the buffer, up to limit or the first other command.
+func (r *reader) peekGetKeys(limit int, f func(key []byte)) {
 	at := r.pos
 	for range limit {
 		r.ahead.reset()
-		p, err := r.ahead.parse(r.buf[at:], r.lim, r.trusted)
+		p, err := r.ahead.parse(r.buf[at:], r.limits, r.authenticated)
 		if err != nil || p != complete || len(r.ahead.spans) != 2 {
 			return
 		}
 		name, key := r.ahead.spans[0], r.ahead.spans[1]
-		if !equalFold(r.buf[at+name.from:at+name.to], "get") || key.to-key.from > r.lim.MaxKeyBytes {
+		if !equalFold(r.buf[at+name.from:at+name.to], "get") || key.to-key.from > r.limits.MaxKeyBytes {
 			return
 		}
 		f(r.buf[at+key.from : at+key.to])
@@ -110,8 +111,9 @@ func (r *reader) following(limit int, f func(key []byte)) {
 	}
 }
 
-// room returns free space for received bytes; received must be called next. Arguments handed out become invalid.
-func (r *reader) room() []byte {
+// reserve returns free space for received bytes; commit must be called next. It invalidates the arguments that next
+// returned.
+func (r *reader) reserve() []byte {
 	if r.pos == len(r.buf) {
 		r.pos, r.buf = 0, r.buf[:0]
 		if cap(r.buf) > retainBytes {
@@ -125,11 +127,11 @@ func (r *reader) room() []byte {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.pos:])]
 		r.pos = 0
 	}
-	return r.moreRoom()
+	return r.reserveKeepingArgs()
 }
 
-// moreRoom is room that leaves handed out arguments valid.
-func (r *reader) moreRoom() []byte {
+// reserveKeepingArgs is reserve for the time during which a command executes: it leaves arguments valid.
+func (r *reader) reserveKeepingArgs() []byte {
 	if cap(r.buf)-len(r.buf) < readBytes/4 {
 		grown := make([]byte, r.buffered(), max(readBytes, 2*r.buffered()))
 		copy(grown, r.buf[r.pos:])
@@ -138,5 +140,5 @@ func (r *reader) moreRoom() []byte {
 	return r.buf[len(r.buf):cap(r.buf)]
 }
 
-// received adds n bytes that were put into the room.
-func (r *reader) received(n int) { r.buf = r.buf[:len(r.buf)+n] }
+// commit adds the n bytes that were put into the reserved space.
+func (r *reader) commit(n int) { r.buf = r.buf[:len(r.buf)+n] }

@@ -11,21 +11,21 @@ import (
 
 var smallLimits = Limits{MaxKeyBytes: 16, MaxValueBytes: 64, MaxArgs: 8, MaxCommandBytes: 128, MaxInlineBytes: 64}.withDefaults()
 
-// parsed is what came out of a stream: commands as text, and the error at its end, if any.
+// parsed is the result of reading a stream: commands as text, and the error at its end, if any.
 type parsed struct {
 	commands []string
 	err      error
 }
 
-// feed gives a stream to a reader in pieces of the sizes that size returns.
+// feed passes a stream to a reader in pieces whose sizes size returns.
 func feed(stream []byte, lim *Limits, size func() int) (parsed, *reader) {
 	r := newReader(lim)
-	r.trusted = true
+	r.authenticated = true
 	var p parsed
 	for len(stream) > 0 {
 		n := min(len(stream), size())
-		n = copy(r.room(), stream[:n])
-		r.received(n)
+		n = copy(r.reserve(), stream[:n])
+		r.commit(n)
 		stream = stream[n:]
 		for {
 			args, err := r.next()
@@ -46,7 +46,7 @@ func feed(stream []byte, lim *Limits, size func() int) (parsed, *reader) {
 func whole() int    { return 1 << 30 }
 func bytewise() int { return 1 }
 
-func TestTheReaderCutsCommandsOutOfAStreamHoweverItArrives(t *testing.T) {
+func TestReaderParsesCommandsHoweverTheStreamIsSplit(t *testing.T) {
 	stream := []byte("PING\r\n*1\r\n$4\r\nPING\r\n\r\n*0\r\n*-1\r\n  SET  k \"a\\x41\\n\" \n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\r\n\x00b\r\nget 'it\\'s'\r\n" +
 		"*2\r\n$3\r\nGET\r\n$0\r\n\r\n")
 	want := []string{`["PING"]`, `["PING"]`, `["SET" "k" "aA\n"]`, `["SET" "k" "a\r\n\x00b"]`, `["get" "it's"]`, `["GET" ""]`}
@@ -64,7 +64,7 @@ func TestTheReaderCutsCommandsOutOfAStreamHoweverItArrives(t *testing.T) {
 	}
 }
 
-func TestACommandOverALimitIsReadToItsEndAndNotKept(t *testing.T) {
+func TestCommandOverALimitIsReadToItsEndAndNotStored(t *testing.T) {
 	long := strings.Repeat("x", 100000)
 	many := make([]string, 50000)
 	for i := range many {
@@ -93,7 +93,7 @@ func TestACommandOverALimitIsReadToItsEndAndNotKept(t *testing.T) {
 	}
 }
 
-// excessOf finds the excess in the first command, so that the test need not spell out its numbers.
+// excessOf returns the excess of the first command, so that the test need not repeat its numbers.
 func (p parsed) excessOf(limit excessLimit) string {
 	if len(p.commands) == 0 {
 		return ""
@@ -105,25 +105,25 @@ func (p parsed) excessOf(limit excessLimit) string {
 	return over
 }
 
-func TestABufferThatGrewIsGivenBackWhenTheClientPauses(t *testing.T) {
+func TestLargeReadBufferIsReleasedWhenTheClientPauses(t *testing.T) {
 	lim := Limits{}.withDefaults()
 	_, r := feed(frameOf("SET", "k", strings.Repeat("x", 4<<20)), &lim, func() int { return 64 << 10 })
-	if r.room(); cap(r.buf) > retainBytes {
+	if r.reserve(); cap(r.buf) > retainBytes {
 		t.Errorf("%d bytes kept", cap(r.buf))
 	}
 }
 
-func TestArgumentsStayValidWhileMoreIsReadInForAClientThatDoesNotReadItsReplies(t *testing.T) {
+func TestArgumentsStayValidWhileABlockedWriteReceivesMore(t *testing.T) {
 	lim := Limits{}.withDefaults()
 	r := newReader(&lim)
-	r.trusted = true
-	r.received(copy(r.room(), frameOf("ECHO", "hello")))
+	r.authenticated = true
+	r.commit(copy(r.reserve(), frameOf("ECHO", "hello")))
 	args, err := r.next()
 	if err != nil || len(args) != 2 {
 		t.Fatal(args, err)
 	}
 	for range 100 {
-		r.received(copy(r.moreRoom(), bytes.Repeat([]byte("PING\r\n"), 1000)))
+		r.commit(copy(r.reserveKeepingArgs(), bytes.Repeat([]byte("PING\r\n"), 1000)))
 	}
 	if string(args[1]) != "hello" {
 		t.Errorf("the argument became %q", args[1])
@@ -141,18 +141,18 @@ func TestArgumentsStayValidWhileMoreIsReadInForAClientThatDoesNotReadItsReplies(
 	}
 }
 
-func TestFollowingFindsTheGetsUpToTheFirstOtherCommand(t *testing.T) {
+func TestPeekGetKeysStopsAtTheFirstOtherCommand(t *testing.T) {
 	lim := Limits{}.withDefaults()
 	r := newReader(&lim)
-	r.trusted = true
+	r.authenticated = true
 	var stream []byte
 	for _, args := range [][]string{{"GET", "a"}, {"get", "b"}, {"Get", "c"}, {"SET", "d", "1"}, {"GET", "e"}} {
 		stream = append(stream, frameOf(args...)...)
 	}
-	r.received(copy(r.room(), stream))
-	r.next()
+	r.commit(copy(r.reserve(), stream))
+	_, _ = r.next()
 	var keys []string
-	r.following(10, func(key []byte) { keys = append(keys, string(key)) })
+	r.peekGetKeys(10, func(key []byte) { keys = append(keys, string(key)) })
 	if fmt.Sprint(keys) != "[b c]" {
 		t.Errorf("got %v", keys)
 	}

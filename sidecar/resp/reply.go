@@ -2,65 +2,65 @@ package resp
 
 import "fmt"
 
-// Reply is an answer as a value, where speed does not matter: nil, string and []byte (bulk strings), Simple, int, int64,
-// float64, bool, Array, Map, Set, Verbatim, or *Error, also nested.
+// Reply is a reply as a Go value, for commands where speed does not matter. It is nil, a string or []byte (both sent as
+// bulk strings), SimpleString, int, int64, float64, bool, Verbatim, *Error, or an Array, Map or Set of Replies.
 type Reply any
 
-// Simple is a status such as OK. It must not hold line breaks.
-type Simple string
+// SimpleString is a status such as OK. It must not contain line breaks.
+type SimpleString string
 
-// Verbatim is a text for people; a plain bulk string in RESP2.
+// Verbatim is text for people. RESP2 sends it as a bulk string.
 type Verbatim string
 
-// Array is a list of Reply values.
+// Array is a list of Replies.
 type Array []Reply
 
-// Set is an unordered list of Reply values; an array in RESP2.
+// Set is an unordered list of Replies. RESP2 sends it as an array.
 type Set []Reply
 
-// Map is keys and values in turn; an array in RESP2.
+// Map is a list of alternating keys and values. RESP2 sends it as an array.
 type Map []Reply
 
-// value writes any Reply.
-func (w *writer) value(v Reply) {
+// writeReply writes a Reply of any type.
+func (w *writer) writeReply(v Reply) {
 	switch v := v.(type) {
 	case nil:
-		w.null()
+		w.writeNull()
 	case string:
-		w.bulkString(v)
+		w.writeBulkString(v)
 	case []byte:
-		w.bulk(v)
-	case Simple:
-		w.simple(string(v))
+		w.writeBulk(v)
+	case SimpleString:
+		w.writeSimple(string(v))
 	case Verbatim:
-		w.verbatim(string(v))
+		w.writeVerbatim(string(v))
 	case int:
-		w.integer(int64(v))
+		w.writeInteger(int64(v))
 	case int64:
-		w.integer(v)
+		w.writeInteger(v)
 	case float64:
-		w.double(v)
+		w.writeDouble(v)
 	case bool:
-		w.boolean(v)
+		w.writeBoolean(v)
 	case *Error:
-		w.fail(v)
+		w.writeError(v)
 	case Array:
-		w.array(len(v))
-		w.values(v)
+		w.writeArrayHeader(len(v))
+		w.writeReplies(v)
 	case Set:
-		w.set(len(v))
-		w.values(v)
+		w.writeSetHeader(len(v))
+		w.writeReplies(v)
 	case Map:
-		w.mapping(len(v) / 2)
-		w.values(v[:len(v)&^1])
+		w.writeMapHeader(len(v) / 2)
+		w.writeReplies(v[:len(v)&^1])
 	default:
-		// A reply must take its place in the stream, or all that follow would be answers to the wrong command.
-		w.fail(plainError(fmt.Sprintf("internal error: a reply of type %T cannot be sent", v)))
+		// Something must be written, or every following reply would answer the wrong command.
+		w.writeError(genericError(fmt.Sprintf("internal error: cannot encode a reply of type %T", v)))
 	}
 }
 
-func (w *writer) values(vs []Reply) {
+func (w *writer) writeReplies(vs []Reply) {
 	for _, v := range vs {
-		w.value(v)
+		w.writeReply(v)
 	}
 }

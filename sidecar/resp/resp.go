@@ -1,27 +1,26 @@
-// Package resp is the Redis front of a sidecar: the RESP2 and RESP3 codec, the table of commands and the loop that serves
-// one client connection. It knows nothing of the protocol machines; it works on the Session that a Backend gives it.
+// Package resp is the Redis front end of a sidecar: the RESP2 and RESP3 codec, the command table, and the loop that serves
+// one client connection. It does not depend on the protocol machines; it works on the Session that a Backend returns.
 //
 // # Contract
 //
-// Commands of one connection execute one at a time, in their order, and are answered in that order. Two things overlap,
-// and neither is visible: consecutive plain SETs of a pipeline are issued in order and only then awaited (Pipeliner), and
-// the keys of GETs that wait in the read buffer are announced early (Prefetcher).
+// The commands of a connection execute one at a time, in order, and are answered in that order. Two things overlap without
+// being visible: consecutive plain SETs of a pipeline are all issued before the first is awaited (Pipeliner), and the keys
+// of GETs in the read buffer are passed on ahead of their execution (Prefetcher).
 //
-// Expiry is applied here: a Value carries an absolute deadline, and a value past it is answered as missing.
+// This package applies expire times: a Value carries an absolute one, and a value past it is answered as missing.
 //
 // Commands that read before they write (INCR, APPEND, SET with NX, XX, GET or KEEPTTL, DEL, EXPIRE, ...) hold Session.Lock
-// on their keys, so among the connections of one sidecar that are one session they never lose each other's update. Where each connection is
-// a session of its own, the next one may not see the update yet, and lose it. Plain writes (SET, SETEX,
-// PSETEX, MSET) take no lock: beside a command that is just reading and writing the same key they count as concurrent, and
-// the arbitration order of versions decides (PROTOCOL §1). Between sidecars that holds for every pair of commands. MSET is
-// a sequence of puts, not one atomic step.
+// on their keys, so connections of one sidecar that share a session never lose each other's updates. If each connection is
+// its own session, the next one may not see the update yet and overwrite it. Plain writes (SET, SETEX, PSETEX, MSET) take
+// no lock: they are concurrent with a read-modify-write command on the same key, and the order of versions decides
+// (PROTOCOL §1). Between sidecars, any two commands are concurrent in this way. MSET is a sequence of puts, not atomic.
 //
 // # Failure model
 //
-// A client may send anything. A malformed frame is answered with Redis' own error and ends that connection only; a command
-// over a limit is received to its end without being kept, answered with an error, and the connection lives on. Memory per
-// connection is bounded by Limits, whatever the client announces. A client that does not read its replies is cut after
-// Limits.WriteTimeout. A panic ends the connection it happened on: it is logged and counted.
+// Clients are not trusted. A malformed frame is answered with Redis' own error and closes that connection only. A command
+// over a limit is read to its end but not stored, answered with an error, and the connection continues. Limits bounds the
+// memory per connection, whatever lengths a client declares. A client that does not read its replies is disconnected after
+// Limits.WriteTimeout. A panic closes the connection it occurred on, and is logged and counted.
 package resp
 
 import (
@@ -31,62 +30,62 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// Backend makes the sessions of connections.
+// Backend creates the sessions of connections.
 type Backend interface {
-	// NewSession is called before the first command of a connection that needs the store. After an error the command is
-	// answered with it, and the next one tries again.
+	// NewSession is called before the first command of a connection that needs the store. An error becomes the reply to
+	// that command, and the next such command tries again.
 	NewSession(remote net.Addr) (Session, error)
 }
 
 // Session is what one client connection can do to the store. It is used by one goroutine at a time.
 //
-// Methods may block, for a bounded time, and return early when ctx ends, which happens only when the server is stopped by
-// force. An *Error is sent to the client as it is; any other error is sent with the code ERR.
+// Methods may block for a bounded time. They return early when ctx is cancelled, which happens only when Shutdown runs out
+// of time. An *Error is sent to the client unchanged; any other error is sent with the code ERR.
 type Session interface {
-	// Get returns the value of key, with Tombstone set if there is none. The deadline is not applied. The data is not
-	// changed by anyone afterwards.
+	// Get returns the value of key, with Tombstone set if there is none. It does not apply the expire time. The returned
+	// data is immutable.
 	Get(ctx context.Context, key string) (causal.Value, error)
 	// MGet is Get for several keys, in their order; keys may repeat.
 	MGet(ctx context.Context, keys []string) ([]causal.Value, error)
-	// Put stores v, or deletes key if v is a tombstone, and returns once that is durable. v.Data belongs to the session.
+	// Put stores v, or deletes key if v is a tombstone, and returns once the write is durable. It takes ownership of v.Data.
 	Put(ctx context.Context, key string, v causal.Value) error
 	// Lock waits until no other session of this sidecar holds any of the keys, and holds them until unlock is called.
-	// Keys may be in any order and may repeat; locking must not deadlock.
+	// Keys may be in any order and may repeat. Lock must not deadlock.
 	Lock(keys ...string) (unlock func())
 	// Causal executes a subcommand of CAUSAL. args[0] is its name as the client wrote it; the number of arguments has been
-	// checked. The args are valid during the call only. The answer is a Reply value.
+	// checked. args are valid during the call only.
 	Causal(ctx context.Context, args [][]byte) (Reply, error)
 	// DBSize returns the number of keys, or an estimate.
 	DBSize(ctx context.Context) (int64, error)
-	// Info returns additional sections of INFO: lines "# Name" and "field:value", each ended by "\r\n".
+	// Info returns additional sections of INFO: lines "# Name" and "field:value", each terminated by "\r\n".
 	Info() string
-	// Close ends the session. It is called once, when the connection is gone.
+	// Close ends the session. It is called once, after the connection is closed.
 	Close()
 }
 
-// Pipeliner is a Session that can take the puts of a pipeline without waiting for each one.
+// Pipeliner is a Session that accepts the puts of a pipeline without waiting for each one.
 type Pipeliner interface {
-	// PutAsync is Put, split: the put is ordered after every earlier one of the session when PutAsync returns, and durable
-	// when wait returns nil. wait is called once, in the order of the puts and before any other method except PutAsync; not
-	// at all if the connection is lost to a panic before.
+	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the session; when
+	// wait returns nil, it is durable. wait is called once, in the order of the puts, before any other method except
+	// PutAsync. It is not called if a panic ends the connection first.
 	PutAsync(key string, v causal.Value) (wait func() error)
 }
 
-// Prefetcher is a Session that can use a hint of what will be read next.
+// Prefetcher is a Session that can use hints about upcoming reads.
 type Prefetcher interface {
-	// Prefetch announces the keys of GETs that follow the one being executed. It must not block, and it must not be
-	// visible in any answer (PROTOCOL §3). The slice is reused after the call.
+	// Prefetch passes the keys of the GETs that follow the current one. It must not block and must not change any answer
+	// (PROTOCOL §3). The slice is reused after the call.
 	Prefetch(keys []string)
 }
 
-// Metrics is told what happens, by many goroutines at once.
+// Metrics receives events. Its methods are called concurrently.
 type Metrics interface {
 	ConnectionOpened()
 	ConnectionClosed()
-	// ConnectionRefused counts connections over Limits.MaxClients.
+	// ConnectionRefused reports a connection over Limits.MaxClients.
 	ConnectionRefused()
-	// CommandDone is called for each command of the table, by its full lower-case name, with the seconds it took until its
-	// reply was ready, or until it was issued if it is a pipelined put.
+	// CommandDone reports a command of the table by its full lower-case name, with the seconds until its reply was ready or,
+	// for a pipelined put, until it was issued.
 	CommandDone(name string, seconds float64, failed bool)
 	ProtocolError()
 	Panicked()

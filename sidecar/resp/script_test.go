@@ -1,6 +1,6 @@
 package resp
 
-// script is sent line by line to Redis and to the server under test; the replies must be equal, byte for byte.
+// script is sent line by line to Redis and to the server under test. The replies must be equal, byte for byte.
 const script = `
 PING
 ping hello

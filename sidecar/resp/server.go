@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown.
+// ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("resp: server closed")
 
 // Server serves Redis clients on any number of listeners, with one goroutine per connection.
@@ -20,25 +20,25 @@ type Server struct {
 	stats   stats
 	nextID  atomic.Int64
 
-	// context ends when connections are cut; it is what the methods of sessions are given.
+	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
 	cancel  context.CancelFunc
 
-	stopping    atomic.Bool
-	mu          sync.Mutex
-	listeners   map[net.Listener]struct{}
-	connections map[*connection]struct{}
-	idle        *sync.Cond // no connection is left
+	stopping      atomic.Bool
+	mu            sync.Mutex
+	listeners     map[net.Listener]struct{}
+	connections   map[*connection]struct{}
+	noConnections *sync.Cond // no connection is left
 }
 
-// stats are the counters that INFO shows.
+// stats are the counters of INFO.
 type stats struct {
 	commands, failures     atomic.Int64
 	accepted, refused      atomic.Int64
 	protocolErrors, panics atomic.Int64
 }
 
-// NewServer checks the options. The server does nothing until Serve.
+// NewServer validates the options and returns a server. It accepts no connections until Serve is called.
 func NewServer(o Options) (*Server, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -46,12 +46,12 @@ func NewServer(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{})}
 	s.context, s.cancel = context.WithCancel(context.Background())
-	s.idle = sync.NewCond(&s.mu)
+	s.noConnections = sync.NewCond(&s.mu)
 	return s, nil
 }
 
-// Serve accepts connections until the listener fails or Shutdown is called, which makes it return ErrServerClosed. It
-// closes the listener.
+// Serve accepts connections until the listener is closed or Shutdown is called. After Shutdown it returns ErrServerClosed.
+// It always closes the listener.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !s.addListener(l) {
@@ -62,14 +62,14 @@ func (s *Server) Serve(l net.Listener) error {
 		socket, err := l.Accept()
 		switch {
 		case err == nil:
-			s.start(socket)
+			s.startConnection(socket)
 		case s.stopping.Load():
 			return ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
 		default:
-			// Most likely out of file descriptors: connections that end will free some.
-			s.options.Logger.Warn("accepting a connection failed; trying again", "listener", l.Addr(), "error", err)
+			// Most likely the process is out of file descriptors, and closing connections will free some.
+			s.options.Logger.Warn("failed to accept a connection, retrying", "listener", l.Addr(), "error", err)
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-s.context.Done():
@@ -95,8 +95,8 @@ func (s *Server) removeListener(l net.Listener) {
 	delete(s.listeners, l)
 }
 
-// start serves a connection, or refuses it.
-func (s *Server) start(socket net.Conn) {
+// startConnection serves a connection, or refuses it if there are too many.
+func (s *Server) startConnection(socket net.Conn) {
 	m := s.options.Metrics
 	s.mu.Lock()
 	if s.stopping.Load() {
@@ -110,7 +110,7 @@ func (s *Server) start(socket net.Conn) {
 		if m != nil {
 			m.ConnectionRefused()
 		}
-		socket.SetWriteDeadline(time.Now().Add(stallProbe))
+		socket.SetWriteDeadline(time.Now().Add(writeProbe))
 		fmt.Fprintf(socket, "-%s\r\n", errMaxClients.Error())
 		socket.Close()
 		return
@@ -123,16 +123,16 @@ func (s *Server) start(socket net.Conn) {
 		m.ConnectionOpened()
 	}
 	go func() {
-		defer s.ended(c)
+		defer s.removeConnection(c)
 		c.serve()
 	}()
 }
 
-func (s *Server) ended(c *connection) {
+func (s *Server) removeConnection(c *connection) {
 	s.mu.Lock()
 	delete(s.connections, c)
 	if len(s.connections) == 0 {
-		s.idle.Broadcast()
+		s.noConnections.Broadcast()
 	}
 	s.mu.Unlock()
 	if m := s.options.Metrics; m != nil {
@@ -140,16 +140,16 @@ func (s *Server) ended(c *connection) {
 	}
 }
 
-// Connections returns the number of clients.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.connections)
 }
 
-// Shutdown stops accepting and lets every connection finish the commands it has read and send their replies. When ctx ends
-// first, the connections that are left are cut, the context of their sessions is cancelled, and an error says how many
-// they were.
+// Shutdown stops accepting connections, and lets the open ones execute the commands they have received and send the
+// replies. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
+// an error that says how many there were.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping.Store(true)
@@ -157,16 +157,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.Close()
 	}
 	for c := range s.connections {
-		c.finish()
+		c.stopReading()
 	}
 	s.mu.Unlock()
 	defer s.cancel()
 
-	// Cond knows no deadline: the end of ctx is turned into a broadcast.
+	// A Cond cannot wait for a context, so the end of ctx becomes a broadcast.
 	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.idle.Broadcast()
+		s.noConnections.Broadcast()
 	})()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,11 +174,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		if ctx.Err() != nil {
 			s.cancel()
 			for c := range s.connections {
-				c.cut()
+				c.abort()
 			}
-			return fmt.Errorf("shutdown: %d connections were cut: %w", len(s.connections), context.Cause(ctx))
+			return fmt.Errorf("shutdown: closed %d connections before they had finished: %w", len(s.connections), context.Cause(ctx))
 		}
-		s.idle.Wait()
+		s.noConnections.Wait()
 	}
 	return nil
 }

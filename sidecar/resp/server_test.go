@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-func TestAPanicEndsItsConnectionAndNoOther(t *testing.T) {
+func TestPanicClosesOnlyItsConnection(t *testing.T) {
 	var log lockedBuffer
 	store := newMemory()
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	store.before = func(operation, key string) {
-		if key == "boom" && operation == "get" && !mended.Load() {
+		if key == "boom" && operation == "get" && !repaired.Load() {
 			panic("a broken invariant")
 		}
 	}
@@ -29,17 +29,17 @@ func TestAPanicEndsItsConnectionAndNoOther(t *testing.T) {
 	good.expect("+OK\r\n", "SET", "k", "v")
 	bad.send(batch([]string{"SET", "a", "1"}, []string{"PING"}, []string{"INCR", "boom"}, []string{"PING"}))
 	if got := bad.reply() + bad.reply(); got != "+OK\r\n+PONG\r\n" {
-		t.Errorf("the commands before it were answered %q", got)
+		t.Errorf("the commands before the panic got the replies %q", got)
 	}
-	bad.ended()
-	eventually(t, "the session is closed", func() bool { return store.closed.Load() == 1 })
+	bad.expectClosed()
+	waitFor(t, "the session to be closed", func() bool { return store.closed.Load() == 1 })
 	good.expect("$1\r\nv\r\n", "GET", "k")
 	good.expect("+OK\r\n", "SET", "boom", "1")
 	if s.stats.panics.Load() != 1 || !strings.Contains(log.String(), "a broken invariant") || !strings.Contains(log.String(), "incr") {
 		t.Errorf("%d panics counted; log: %s", s.stats.panics.Load(), log.String())
 	}
-	// The lock that INCR held is free.
-	mended.Store(true)
+	// The panic has released the lock that INCR held.
+	repaired.Store(true)
 	good.expect(":2\r\n", "INCR", "boom")
 }
 
@@ -60,7 +60,7 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-func TestShutdownFinishesTheCommandsThatWereRead(t *testing.T) {
+func TestShutdownExecutesReceivedCommands(t *testing.T) {
 	store := newMemory()
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	store.before = func(operation, key string) {
@@ -76,7 +76,7 @@ func TestShutdownFinishesTheCommandsThatWereRead(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	idle.ended()
+	idle.expectClosed()
 	select {
 	case err := <-stopped:
 		t.Fatalf("shutdown did not wait for the command: %v", err)
@@ -86,7 +86,7 @@ func TestShutdownFinishesTheCommandsThatWereRead(t *testing.T) {
 	if got := busy.reply() + busy.reply() + busy.reply() + busy.reply(); got != "+OK\r\n$-1\r\n$1\r\nv\r\n+OK\r\n" {
 		t.Errorf("got %q", got)
 	}
-	busy.ended()
+	busy.expectClosed()
 	if err := <-stopped; err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
@@ -95,7 +95,7 @@ func TestShutdownFinishesTheCommandsThatWereRead(t *testing.T) {
 	}
 }
 
-func TestShutdownCutsConnectionsWhenItsTimeIsOver(t *testing.T) {
+func TestShutdownClosesConnectionsAfterItsDeadline(t *testing.T) {
 	store := newMemory()
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	store.before = func(string, string) {
@@ -108,14 +108,14 @@ func TestShutdownCutsConnectionsWhenItsTimeIsOver(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 connections were cut") {
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "closed 1 connections") {
 		t.Errorf("shutdown: %v", err)
 	}
 	if s.context.Err() == nil {
-		t.Error("the context of sessions still runs")
+		t.Error("the context of the sessions is not cancelled")
 	}
 	close(release)
-	eventually(t, "the connection ends", func() bool { return s.Connections() == 0 })
+	waitFor(t, "the connection to close", func() bool { return s.Connections() == 0 })
 }
 
 func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
@@ -127,10 +127,10 @@ func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	if got := second.reply(); got != "-ERR max number of clients reached\r\n" {
 		t.Errorf("got %q", got)
 	}
-	second.ended()
+	second.expectClosed()
 	first.expect("+OK\r\n", "QUIT")
-	first.ended()
-	eventually(t, "there is room again", func() bool { return m.closed.Load() == 1 })
+	first.expectClosed()
+	waitFor(t, "the first connection to be removed", func() bool { return m.closed.Load() == 1 })
 	dial(t, address).expect("+PONG\r\n", "PING")
 	if m.refused.Load() != 1 || m.opened.Load() != 2 || m.done.Load() != 3 {
 		t.Errorf("refused %d, opened %d, commands %d", m.refused.Load(), m.opened.Load(), m.done.Load())
@@ -151,9 +151,9 @@ func (c *counters) CommandDone(name string, seconds float64, failed bool) {
 	}
 }
 
-func TestASessionIsMadeByTheFirstCommandThatNeedsTheStore(t *testing.T) {
+func TestFirstCommandThatNeedsTheStoreCreatesTheSession(t *testing.T) {
 	store := newMemory()
-	store.refuse = errNotReady
+	store.sessionError = errNotReady
 	_, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
 	p.expect("+PONG\r\n", "PING")
@@ -161,7 +161,7 @@ func TestASessionIsMadeByTheFirstCommandThatNeedsTheStore(t *testing.T) {
 	if got := p.do("INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "# Causal") {
 		t.Errorf("INFO without a store: %q", got)
 	}
-	store.refuse = nil
+	store.sessionError = nil
 	p.expect("$-1\r\n", "GET", "k")
 	p.expect("$-1\r\n", "GET", "k")
 	if n := store.opened.Load(); n != 1 {
@@ -169,7 +169,7 @@ func TestASessionIsMadeByTheFirstCommandThatNeedsTheStore(t *testing.T) {
 	}
 }
 
-func TestExpiryFollowsTheClockThatIsGiven(t *testing.T) {
+func TestExpireTimesUseTheConfiguredClock(t *testing.T) {
 	var offset atomic.Int64
 	start := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return start.Add(time.Duration(offset.Load())) }
@@ -195,11 +195,11 @@ func TestExpiryFollowsTheClockThatIsGiven(t *testing.T) {
 	p.expect(":-1\r\n", "TTL", "k")
 	p.expect(":1\r\n", "EXPIREAT", "k", "1")
 	if v := store.get("k"); !v.Tombstone {
-		t.Errorf("a deadline in the past left %v", v)
+		t.Errorf("an expire time in the past stored %v", v)
 	}
 }
 
-func TestCountersOfOneSidecarLoseNoUpdate(t *testing.T) {
+func TestConcurrentCountersLoseNoUpdates(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	const clients, each = 8, 100
 	var wg sync.WaitGroup
@@ -218,7 +218,7 @@ func TestCountersOfOneSidecarLoseNoUpdate(t *testing.T) {
 	dial(t, address).expect("$3\r\n800\r\n", "GET", "n")
 }
 
-func TestValuesThatTheStoreHoldsAreNotThoseOfTheReadBuffer(t *testing.T) {
+func TestStoredValuesDoNotAliasTheReadBuffer(t *testing.T) {
 	store := newMemory()
 	_, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
@@ -234,9 +234,9 @@ func TestValuesThatTheStoreHoldsAreNotThoseOfTheReadBuffer(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheStoreIsTheReplyOfEachCommand(t *testing.T) {
+func TestEveryCommandRepliesWithTheErrorOfTheStore(t *testing.T) {
 	store := newMemory()
-	store.failure = fmt.Errorf("read k: %w", &Error{Code: "UNAVAILABLE", Message: "no ring that may answer is reachable"})
+	store.operationError = fmt.Errorf("read k: %w", &Error{Code: "UNAVAILABLE", Message: "no ring that may answer is reachable"})
 	s, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
 	for _, line := range lines(`
@@ -268,16 +268,16 @@ func TestAnErrorOfTheStoreIsTheReplyOfEachCommand(t *testing.T) {
 	if got := p.do("INFO"); !strings.Contains(got, "total_commands_processed:23") || !strings.Contains(got, "total_error_replies:23") {
 		t.Errorf("got %q", got)
 	}
-	store.failure = context.Canceled
-	p.expect("-ERR the sidecar is stopping; connect again\r\n", "GET", "k")
-	store.failure = nil
+	store.operationError = context.Canceled
+	p.expect("-ERR the sidecar is shutting down; reconnect\r\n", "GET", "k")
+	store.operationError = nil
 	p.expect("$-1\r\n", "GET", "k")
 	if n := s.stats.panics.Load(); n != 0 {
 		t.Errorf("%d panics", n)
 	}
 }
 
-func TestAPanicWhileASessionIsClosedHurtsNobody(t *testing.T) {
+func TestPanicInSessionCloseAffectsNoOtherConnection(t *testing.T) {
 	store := newMemory()
 	store.before = func(operation, _ string) {
 		if operation == "close" {
@@ -288,12 +288,12 @@ func TestAPanicWhileASessionIsClosedHurtsNobody(t *testing.T) {
 	p := dial(t, address)
 	p.do("GET", "k")
 	p.expect("+OK\r\n", "QUIT")
-	p.ended()
-	eventually(t, "it is counted", func() bool { return s.stats.panics.Load() == 1 && s.Connections() == 0 })
+	p.expectClosed()
+	waitFor(t, "the panic to be counted", func() bool { return s.stats.panics.Load() == 1 && s.Connections() == 0 })
 	dial(t, address).expect("$-1\r\n", "GET", "k")
 }
 
-func TestServeEndsWithItsListener(t *testing.T) {
+func TestServeReturnsWhenItsListenerCloses(t *testing.T) {
 	s, err := NewServer(Options{Backend: newMemory()})
 	if err != nil {
 		t.Fatal(err)

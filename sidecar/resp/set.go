@@ -5,21 +5,21 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // setOptions are the options of SET and GETEX.
 type setOptions struct {
 	nx, xx, get, keepTTL, persist bool
-	expire                        deadline
+	expire                        expireArg
 }
 
-// deadline is a moment as a client writes it.
-type deadline struct {
-	text     []byte // nil: none
+// expireArg is an expire time as the client wrote it.
+type expireArg struct {
+	text     []byte // nil if there is none
 	unitMs   int64
 	absolute bool
 }
 
-// blind reports whether the command needs nothing of what is stored.
-func (o *setOptions) blind() bool { return !o.nx && !o.xx && !o.get && !o.keepTTL }
+// isBlind reports whether the command does not depend on the stored value.
+func (o *setOptions) isBlind() bool { return !o.nx && !o.xx && !o.get && !o.keepTTL }
 
-// parseSetOptions reads what may stand behind SET key value, or with onRead behind GETEX key. Which options exclude each
-// other, and that a unit may be repeated, is as in Redis.
+// parseSetOptions parses the options after SET key value or, with onRead, after GETEX key. As in Redis, some options
+// exclude each other, and EX, PX, EXAT or PXAT may be repeated.
 func parseSetOptions(args [][]byte, onRead bool) (o setOptions, err error) {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
@@ -28,7 +28,7 @@ func parseSetOptions(args [][]byte, onRead bool) (o setOptions, err error) {
 		case unitMs > 0 && i+1 < len(args) && !o.keepTTL && !o.persist &&
 			(o.expire.text == nil || o.expire.unitMs == unitMs && o.expire.absolute == absolute):
 			i++
-			o.expire = deadline{text: args[i], unitMs: unitMs, absolute: absolute}
+			o.expire = expireArg{text: args[i], unitMs: unitMs, absolute: absolute}
 		case onRead && equalFold(word, "persist") && o.expire.text == nil:
 			o.persist = true
 		case !onRead && equalFold(word, "nx") && !o.xx:
@@ -46,7 +46,7 @@ func parseSetOptions(args [][]byte, onRead bool) (o setOptions, err error) {
 	return o, nil
 }
 
-// timeUnit returns the unit of EX, PX, EXAT and PXAT, 0 for any other word.
+// timeUnit returns the unit of EX, PX, EXAT or PXAT, and 0 for any other word.
 func timeUnit(word []byte) (unitMs int64, absolute bool) {
 	switch {
 	case equalFold(word, "ex"):
@@ -61,16 +61,17 @@ func timeUnit(word []byte) (unitMs int64, absolute bool) {
 	return 0, false
 }
 
-// expiry turns the text of a deadline into milliseconds since the epoch, 0 if there is none. It must lie after the epoch.
-func (c *connection) expiry(command string, d deadline) (int64, error) {
-	if d.text == nil {
+// parseExpireArg returns the expire time in milliseconds since the epoch, or 0 if there is none. The argument must be
+// positive.
+func (c *connection) parseExpireArg(command string, arg expireArg) (int64, error) {
+	if arg.text == nil {
 		return 0, nil
 	}
-	n, ok := parseInt(d.text)
+	n, ok := parseInt(arg.text)
 	if !ok {
 		return 0, errNotInteger
 	}
-	at, ok := c.deadlineMs(n, d.unitMs, d.absolute)
+	at, ok := c.expireTimeMs(n, arg.unitMs, arg.absolute)
 	if !ok || n <= 0 {
 		return 0, errExpireTime(command)
 	}
@@ -83,21 +84,21 @@ func set(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	at, err := c.expiry("set", o.expire)
+	at, err := c.parseExpireArg("set", o.expire)
 	if err != nil {
 		return err
 	}
-	if !o.blind() {
+	if !o.isBlind() {
 		return setIf(c, args, o, at)
 	}
-	v := value(args[2])
+	v := cloneValue(args[2])
 	v.ExpireAtMs = at
 	return c.putBlind(string(args[1]), v)
 }
 
-// setIf is SET where it depends on what is stored.
+// setIf is SET with options that depend on the stored value.
 func setIf(c *connection, args [][]byte, o setOptions, expireAtMs int64) error {
-	c.settle()
+	c.awaitPuts()
 	var old causal.Value
 	var had, stored bool
 	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
@@ -106,7 +107,7 @@ func setIf(c *connection, args [][]byte, o setOptions, expireAtMs int64) error {
 		if !stored {
 			return v, false, nil
 		}
-		next := value(args[2])
+		next := cloneValue(args[2])
 		next.ExpireAtMs = expireAtMs
 		if o.keepTTL {
 			next.ExpireAtMs = v.ExpireAtMs
@@ -117,31 +118,31 @@ func setIf(c *connection, args [][]byte, o setOptions, expireAtMs int64) error {
 	case err != nil:
 		return err
 	case o.get:
-		c.bulkOrNull(old, had)
+		c.writeBulkOrNull(old, had)
 	case stored:
-		c.out.ok()
+		c.out.writeOK()
 	default:
-		c.out.null()
+		c.out.writeNull()
 	}
 	return nil
 }
 
 // SETEX key seconds value
 func setEx(c *connection, args [][]byte) error {
-	return c.setUntil("setex", args, deadline{text: args[2], unitMs: 1000})
+	return c.setWithExpireTime("setex", args, expireArg{text: args[2], unitMs: 1000})
 }
 
 // PSETEX key milliseconds value
 func psetEx(c *connection, args [][]byte) error {
-	return c.setUntil("psetex", args, deadline{text: args[2], unitMs: 1})
+	return c.setWithExpireTime("psetex", args, expireArg{text: args[2], unitMs: 1})
 }
 
-func (c *connection) setUntil(command string, args [][]byte, d deadline) error {
-	at, err := c.expiry(command, d)
+func (c *connection) setWithExpireTime(command string, args [][]byte, arg expireArg) error {
+	at, err := c.parseExpireArg(command, arg)
 	if err != nil {
 		return err
 	}
-	v := value(args[3])
+	v := cloneValue(args[3])
 	v.ExpireAtMs = at
 	return c.putBlind(string(args[1]), v)
 }
@@ -154,12 +155,12 @@ func setNX(c *connection, args [][]byte) error {
 		if ok {
 			return v, false, nil
 		}
-		return value(args[2]), true, nil
+		return cloneValue(args[2]), true, nil
 	})
 	if err != nil {
 		return err
 	}
-	c.out.integer(oneIf(stored))
+	c.out.writeInteger(oneIf(stored))
 	return nil
 }
 
@@ -179,13 +180,13 @@ func getEx(c *connection, args [][]byte) error {
 		if !ok {
 			return v, false, nil
 		}
-		at, err := c.expiry("getex", o.expire)
-		return until(v, at, c.nowMs()), at != v.ExpireAtMs, err
+		at, err := c.parseExpireArg("getex", o.expire)
+		return withExpireTime(v, at, c.nowMs()), at != v.ExpireAtMs, err
 	})
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(old, had)
+	c.writeBulkOrNull(old, had)
 	return nil
 }
 

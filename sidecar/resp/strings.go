@@ -6,19 +6,19 @@ import (
 
 // GET key
 func get(c *connection, args [][]byte) error {
-	v, ok, err := c.read(c.announce(args[1]))
+	v, ok, err := c.getLive(c.prefetch(args[1]))
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(v, ok)
+	c.writeBulkOrNull(v, ok)
 	return nil
 }
 
-func (c *connection) bulkOrNull(v causal.Value, ok bool) {
+func (c *connection) writeBulkOrNull(v causal.Value, ok bool) {
 	if ok {
-		c.out.bulk(v.Data)
+		c.out.writeBulk(v.Data)
 	} else {
-		c.out.null()
+		c.out.writeNull()
 	}
 }
 
@@ -28,41 +28,41 @@ func mget(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.array(len(values))
+	c.out.writeArrayHeader(len(values))
 	for _, v := range values {
-		c.bulkOrNull(v, c.live(v))
+		c.writeBulkOrNull(v, c.isLive(v))
 	}
 	return nil
 }
 
 // STRLEN key
 func strlen(c *connection, args [][]byte) error {
-	v, ok, err := c.read(string(args[1]))
+	v, ok, err := c.getLive(string(args[1]))
 	if err != nil {
 		return err
 	}
 	if !ok {
 		v.Data = nil
 	}
-	c.out.integer(int64(len(v.Data)))
+	c.out.writeInteger(int64(len(v.Data)))
 	return nil
 }
 
-// GETRANGE and SUBSTR key start end: positions are inclusive, and negative ones count from the end.
+// GETRANGE and SUBSTR key start end: positions are inclusive; negative ones count from the end.
 func getRange(c *connection, args [][]byte) error {
 	start, ok1 := parseInt(args[2])
 	end, ok2 := parseInt(args[3])
 	if !ok1 || !ok2 {
 		return errNotInteger
 	}
-	v, ok, err := c.read(string(args[1]))
+	v, ok, err := c.getLive(string(args[1]))
 	if err != nil {
 		return err
 	}
 	if !ok {
 		v.Data = nil
 	}
-	c.out.bulk(substring(v.Data, start, end))
+	c.out.writeBulk(substring(v.Data, start, end))
 	return nil
 }
 
@@ -84,7 +84,7 @@ func substring(s []byte, start, end int64) []byte {
 	return s[start : end+1]
 }
 
-// MSET key value [key value ...]: puts in order, not one atomic step.
+// MSET key value [key value ...]: a sequence of puts, not atomic.
 func mset(c *connection, args [][]byte) error {
 	if len(args)%2 == 0 {
 		return errArity("mset")
@@ -93,11 +93,11 @@ func mset(c *connection, args [][]byte) error {
 	for i := 1; i < len(args); i += 2 {
 		keys = append(keys, string(args[i]))
 	}
-	err := c.putAll(keys, func(i int) causal.Value { return value(args[2*i+2]) })
+	err := c.putAll(keys, func(i int) causal.Value { return cloneValue(args[2*i+2]) })
 	if err != nil {
 		return err
 	}
-	c.out.ok()
+	c.out.writeOK()
 	return nil
 }
 
@@ -107,12 +107,12 @@ func getSet(c *connection, args [][]byte) error {
 	var had bool
 	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old, had = v, ok
-		return value(args[2]), true, nil
+		return cloneValue(args[2]), true, nil
 	})
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(old, had)
+	c.writeBulkOrNull(old, had)
 	return nil
 }
 
@@ -127,11 +127,11 @@ func getDel(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(old, had)
+	c.writeBulkOrNull(old, had)
 	return nil
 }
 
-// APPEND key value: the deadline stays.
+// APPEND key value: keeps the expire time.
 func appendTo(c *connection, args [][]byte) error {
 	length := 0
 	err := c.modify(string(args[1]), func(v causal.Value, _ bool) (causal.Value, bool, error) {
@@ -146,6 +146,6 @@ func appendTo(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.out.integer(int64(length))
+	c.out.writeInteger(int64(length))
 	return nil
 }

@@ -2,16 +2,16 @@ package resp
 
 import "slices"
 
-// table lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because clients read
-// them from COMMAND; a test compares them with a real server.
-func table() []*command {
+// commandTable lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because clients
+// read them from COMMAND. A test compares them with a real server.
+func commandTable() []*command {
 	return slices.Concat(stringCommands(), keyCommands(), connectionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
-	row := func(name string, arity int, flags string, k keys, acl, access, since string, t trait, run handler, summary string) *command {
+	row := func(name string, arity int, flags string, k keyRange, acl, access, since string, t trait, run handler, summary string) *command {
 		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "string",
-			since: since, summary: summary, traits: store | t, run: run}
+			since: since, summary: summary, traits: needsSession | t, run: run}
 	}
 	const (
 		readFast  = "@read @string @fast"
@@ -26,9 +26,9 @@ func stringCommands() []*command {
 		row("substr", 4, "readonly", oneKey, readSlow, "RO access", "1.0.0", 0, getRange, "Get a substring of the string stored at a key"),
 		row("strlen", 2, "readonly fast", oneKey, readFast, "RO", "2.2.0", 0, strlen, "Get the length of the value stored in a key"),
 
-		row("set", -3, "write denyoom", oneKey, writeSlow, "RW access update variable_flags", "1.0.0", blind, set, "Set the string value of a key"),
-		row("setex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.0.0", blind, setEx, "Set the value and expiration of a key"),
-		row("psetex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.6.0", blind, psetEx, "Set the value and expiration in milliseconds of a key"),
+		row("set", -3, "write denyoom", oneKey, writeSlow, "RW access update variable_flags", "1.0.0", blindWrite, set, "Set the string value of a key"),
+		row("setex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.0.0", blindWrite, setEx, "Set the value and expiration of a key"),
+		row("psetex", 4, "write denyoom", oneKey, writeSlow, "OW update", "2.6.0", blindWrite, psetEx, "Set the value and expiration in milliseconds of a key"),
 		row("mset", -3, "write denyoom", pairs, writeSlow, "OW update", "1.0.1", 0, mset, "Set multiple keys to multiple values, one after the other"),
 		row("setnx", 3, "write denyoom fast", oneKey, writeFast, "OW insert", "1.0.0", 0, setNX, "Set the value of a key, only if the key does not exist"),
 		row("getset", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, getSet, "Set the string value of a key and return its old value"),
@@ -45,9 +45,9 @@ func stringCommands() []*command {
 }
 
 func keyCommands() []*command {
-	row := func(name string, arity int, flags string, k keys, acl, access, since string, run handler, summary string) *command {
+	row := func(name string, arity int, flags string, k keyRange, acl, access, since string, run handler, summary string) *command {
 		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "generic",
-			since: since, summary: summary, traits: store, run: run}
+			since: since, summary: summary, traits: needsSession, run: run}
 	}
 	const (
 		readFast  = "@keyspace @read @fast"
@@ -88,23 +88,23 @@ func connectionCommands() []*command {
 		row("client|id", 2, quiet, slow, "5.0.0", 0, clientID, "Returns the client ID of the current connection"),
 		row("client|getname", 2, quiet, slow, "2.6.9", 0, clientGetName, "Get the current connection's name"),
 		row("client|setname", 3, quiet, slow, "2.6.9", 0, clientSetName, "Set the current connection's name"),
-		row("client|setinfo", 4, quiet, slow, "7.2.0", 0, clientSetInfo, "Tell the name or version of the client's library"),
+		row("client|setinfo", 4, quiet, slow, "7.2.0", 0, clientSetInfo, "Set the name or version of the client library"),
 		row("client|info", 2, quiet, slow, "6.2.0", 0, clientInfo, "Returns information about the current connection"),
 		row("client|list", -2, "admin "+quiet, admin, "2.4.0", 0, clientList, "Lists the current connection; others are not shown"),
 		row("client|no-evict", 3, "admin "+quiet, admin, "7.0.0", 0, clientNoEvict, "Accepted; connections are never evicted"),
 		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
 		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply, "Instruct the server whether to reply to commands"),
-		row("client|tracking", -3, quiet, slow, "6.0.0", 0, clientTracking, "Refused: the sidecar tells clients of no change"),
+		row("client|tracking", -3, quiet, slow, "6.0.0", 0, clientTracking, "Refused: the sidecar sends no invalidations to clients"),
 		row("client|help", 2, "loading stale", slow, "5.0.0", 0, clientHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{
 		row("ping", -1, "fast", fast, "1.0.0", 0, ping, "Ping the server"),
 		row("echo", 2, "loading stale fast", fast, "1.0.0", 0, echo, "Echo the given string"),
-		row("hello", -1, early, fast, "6.0.0", open, hello, "Handshake: choose the protocol, authenticate"),
-		row("auth", -2, early, fast, "1.0.0", open, auth, "Authenticate to the server"),
+		row("hello", -1, early, fast, "6.0.0", beforeAuth, hello, "Handshake: choose the protocol, authenticate"),
+		row("auth", -2, early, fast, "1.0.0", beforeAuth, auth, "Authenticate to the server"),
 		row("select", 2, "loading stale fast", fast, "1.0.0", 0, selectDB, "Change the selected database; there is only 0"),
-		row("quit", -1, early, fast, "1.0.0", open, quit, "Close the connection"),
-		row("reset", 1, early, fast, "6.2.0", open, reset, "Reset the connection"),
+		row("quit", -1, early, fast, "1.0.0", beforeAuth, quit, "Close the connection"),
+		row("reset", 1, early, fast, "6.2.0", beforeAuth, reset, "Reset the connection"),
 		client,
 	}
 }
@@ -136,17 +136,17 @@ func serverCommands() []*command {
 	}
 	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
 	causal.subs = []*command{
-		row("causal|status", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Show what the session is bound to"),
-		row("causal|token", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Export the session, to go on with it elsewhere"),
-		row("causal|resume", 3, quiet, "@slow", "1.0.0", store, causalCommand, "Go on with an exported session"),
-		row("causal|wait", -3, quiet, "@slow", "1.0.0", store, causalCommand, "Wait until the last write is in a ring, or in all"),
-		row("causal|last", 2, quiet, "@slow", "1.0.0", store, causalCommand, "Show how the last command was answered"),
+		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Show the rings that the session is bound to"),
+		row("causal|token", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Export the session, to resume it elsewhere"),
+		row("causal|resume", 3, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Resume an exported session"),
+		row("causal|wait", -3, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Wait until the last write is in one ring or in all rings"),
+		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Show the version, source and status of the last reply"),
 		row("causal|help", 2, quiet, "@slow", "1.0.0", 0, causalHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{
 		row("info", -1, quiet, "@slow @dangerous", "1.0.0", 0, info, "Get information and statistics about the server"),
 		row("time", 1, "loading stale fast", "@fast", "2.6.0", 0, timeNow, "Return the current server time"),
-		row("dbsize", 1, "readonly fast", "@keyspace @read @fast", "1.0.0", store, dbSize, "Return the number of keys"),
+		row("dbsize", 1, "readonly fast", "@keyspace @read @fast", "1.0.0", needsSession, dbSize, "Return the number of keys"),
 		describe, config, causal,
 	}
 }

@@ -7,54 +7,54 @@ import (
 )
 
 const (
-	// spillBytes is how much a reply buffer holds before it is sent although more commands wait.
-	spillBytes = 64 << 10
-	// directBytes is the value size from which a value is sent from where it lies instead of being copied.
-	directBytes = 32 << 10
+	// flushBytes is the size from which buffered replies are sent even if more commands wait.
+	flushBytes = 64 << 10
+	// noCopyBytes is the size from which a value is sent directly instead of being copied to the buffer.
+	noCopyBytes = 32 << 10
 )
 
-// writer makes replies. They collect in one reused buffer; send takes them to the client.
+// writer encodes replies into one reused buffer, and sends them with send.
 type writer struct {
 	send  func([]byte) error
 	buf   []byte
 	proto int // 2 or 3
-	// mute drops what is written from mark on: CLIENT REPLY OFF and SKIP.
+	// mute discards replies, for CLIENT REPLY OFF and SKIP. mark is where the current reply starts.
 	mute bool
 	mark int
-	err  error // of send; everything after it is dropped
+	err  error // of send; everything after it is discarded
 }
 
-// begin starts the reply of a command.
-func (w *writer) begin() { w.mark = len(w.buf) }
+// beginReply starts the reply of a command.
+func (w *writer) beginReply() { w.mark = len(w.buf) }
 
-// abandon takes back what is still here of the reply that was begun.
-func (w *writer) abandon() { w.buf = w.buf[:w.mark] }
+// discardReply removes what is still buffered of the current reply.
+func (w *writer) discardReply() { w.buf = w.buf[:w.mark] }
 
-// end finishes it.
-func (w *writer) end() {
+// endReply ends the reply of a command.
+func (w *writer) endReply() {
 	if w.mute {
-		w.abandon()
+		w.discardReply()
 	}
-	if len(w.buf) >= spillBytes {
+	if len(w.buf) >= flushBytes {
 		w.flush()
 	}
 }
 
-// spill bounds the buffer inside a long reply.
-func (w *writer) spill() {
+// flushIfFull bounds the buffer during a long reply.
+func (w *writer) flushIfFull() {
 	switch {
-	case len(w.buf) < spillBytes:
+	case len(w.buf) < flushBytes:
 	case w.mute:
-		w.abandon()
+		w.discardReply()
 	default:
 		w.flush()
 	}
 }
 
-// flush sends everything.
+// flush sends all buffered replies.
 func (w *writer) flush() {
 	if len(w.buf) > 0 {
-		w.transmit(w.buf)
+		w.sendNow(w.buf)
 	}
 	w.buf, w.mark = w.buf[:0], 0
 	if cap(w.buf) > retainBytes {
@@ -62,28 +62,28 @@ func (w *writer) flush() {
 	}
 }
 
-func (w *writer) transmit(b []byte) {
+func (w *writer) sendNow(b []byte) {
 	if w.err == nil {
 		w.err = w.send(b)
 	}
 }
 
-func (w *writer) header(kind byte, n int64) {
+func (w *writer) writeHeader(kind byte, n int64) {
 	w.buf = append(w.buf, kind)
 	w.buf = strconv.AppendInt(w.buf, n, 10)
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-func (w *writer) simple(s string) {
+func (w *writer) writeSimple(s string) {
 	w.buf = append(w.buf, '+')
 	w.buf = append(w.buf, s...)
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-func (w *writer) ok() { w.buf = append(w.buf, "+OK\r\n"...) }
+func (w *writer) writeOK() { w.buf = append(w.buf, "+OK\r\n"...) }
 
-// fail writes an error reply, which is one line whatever the message holds. Redis drops line breaks at its end, too.
-func (w *writer) fail(e *Error) {
+// writeError writes an error reply on one line, whatever the message contains. Like Redis, it drops trailing line breaks.
+func (w *writer) writeError(e *Error) {
 	message := strings.TrimRight(e.Message, "\r\n")
 	w.buf = append(w.buf, '-')
 	w.buf = append(w.buf, e.Code...)
@@ -98,36 +98,36 @@ func (w *writer) fail(e *Error) {
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-func (w *writer) integer(n int64) { w.header(':', n) }
+func (w *writer) writeInteger(n int64) { w.writeHeader(':', n) }
 
-func (w *writer) bulk(b []byte) {
-	w.header('$', int64(len(b)))
-	if len(b) >= directBytes {
-		w.direct(b)
+func (w *writer) writeBulk(b []byte) {
+	w.writeHeader('$', int64(len(b)))
+	if len(b) >= noCopyBytes {
+		w.writeThrough(b)
 	} else {
 		w.buf = append(w.buf, b...)
 	}
 	w.buf = append(w.buf, '\r', '\n')
-	w.spill()
+	w.flushIfFull()
 }
 
-// direct sends a large value without copying it.
-func (w *writer) direct(b []byte) {
+// writeThrough sends a large value without copying it.
+func (w *writer) writeThrough(b []byte) {
 	if w.mute {
 		return
 	}
 	w.flush()
-	w.transmit(b)
+	w.sendNow(b)
 }
 
-func (w *writer) bulkString(s string) {
-	w.header('$', int64(len(s)))
+func (w *writer) writeBulkString(s string) {
+	w.writeHeader('$', int64(len(s)))
 	w.buf = append(w.buf, s...)
 	w.buf = append(w.buf, '\r', '\n')
-	w.spill()
+	w.flushIfFull()
 }
 
-func (w *writer) null() {
+func (w *writer) writeNull() {
 	if w.proto == 3 {
 		w.buf = append(w.buf, "_\r\n"...)
 	} else {
@@ -135,41 +135,41 @@ func (w *writer) null() {
 	}
 }
 
-func (w *writer) array(n int) { w.header('*', int64(n)) }
+func (w *writer) writeArrayHeader(n int) { w.writeHeader('*', int64(n)) }
 
-// mapping starts n pairs. RESP2 has no maps: an array of keys and values stands for one.
-func (w *writer) mapping(n int) {
+// writeMapHeader starts n pairs. RESP2 has no maps; it uses an array of alternating keys and values.
+func (w *writer) writeMapHeader(n int) {
 	if w.proto == 3 {
-		w.header('%', int64(n))
+		w.writeHeader('%', int64(n))
 	} else {
-		w.array(2 * n)
+		w.writeArrayHeader(2 * n)
 	}
 }
 
-func (w *writer) set(n int) {
+func (w *writer) writeSetHeader(n int) {
 	if w.proto == 3 {
-		w.header('~', int64(n))
+		w.writeHeader('~', int64(n))
 	} else {
-		w.array(n)
+		w.writeArrayHeader(n)
 	}
 }
 
-func (w *writer) boolean(b bool) {
+func (w *writer) writeBoolean(b bool) {
 	switch {
 	case w.proto == 3 && b:
 		w.buf = append(w.buf, "#t\r\n"...)
 	case w.proto == 3:
 		w.buf = append(w.buf, "#f\r\n"...)
 	case b:
-		w.integer(1)
+		w.writeInteger(1)
 	default:
-		w.integer(0)
+		w.writeInteger(0)
 	}
 }
 
-func (w *writer) double(f float64) {
+func (w *writer) writeDouble(f float64) {
 	if w.proto != 3 {
-		w.bulkString(doubleText(f))
+		w.writeBulkString(doubleText(f))
 		return
 	}
 	w.buf = append(w.buf, ',')
@@ -189,15 +189,15 @@ func doubleText(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// verbatim is a text for people.
-func (w *writer) verbatim(s string) {
+// writeVerbatim writes text for people.
+func (w *writer) writeVerbatim(s string) {
 	if w.proto != 3 {
-		w.bulkString(s)
+		w.writeBulkString(s)
 		return
 	}
-	w.header('=', int64(len(s)+4))
+	w.writeHeader('=', int64(len(s)+4))
 	w.buf = append(w.buf, "txt:"...)
 	w.buf = append(w.buf, s...)
 	w.buf = append(w.buf, '\r', '\n')
-	w.spill()
+	w.flushIfFull()
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The envelope stands in front of every value, so that the version lives with the value and a restart loses nothing
-// (PROTOCOL §5). Integers are big-endian:
+// The envelope precedes every value, so that the version is stored with the value and survives a restart (PROTOCOL §5).
+// Integers are big-endian:
 //
 //	magic     1  0xC5
 //	format    1  1
-//	flags     1  bit 0: tombstone, bit 1: has a deadline; the others are 0
+//	flags     1  bit 0: tombstone, bit 1: has a deadline, other bits: 0
 //	hlc       8
 //	origin    4
-//	deadline  8  milliseconds since the epoch; only with bit 1, and then not 0
-//	checksum  2  the low bits of the xxhash of all the above
+//	deadline  8  milliseconds since the epoch, not 0; only with bit 1
+//	checksum  2  the low bits of the xxhash of all preceding bytes
 //	data      the rest; a tombstone has none
 //
-// Each record has exactly one encoding. A random foreign value passes for an envelope with a probability below 2^-37.
+// Each record has exactly one encoding. The probability that a random foreign value passes for an envelope is below 2^-37.
 const (
 	envelopeMagic  = 0xC5
 	envelopeFormat = 1
@@ -35,11 +35,11 @@ const (
 	deadlineLen = 8
 	checksumLen = 2
 
-	// MaxEnvelopeOverhead is what an envelope adds to a value at most, in bytes.
+	// MaxEnvelopeOverhead is the maximum size of an envelope without the data, in bytes.
 	MaxEnvelopeOverhead = fixedLen + deadlineLen + checksumLen
 )
 
-// EncodedLen returns the exact length of rec in its envelope.
+// EncodedLen returns the exact length of rec in its envelope, in bytes.
 func EncodedLen(rec causal.Record) int {
 	n := fixedLen + checksumLen
 	if rec.Value.ExpireAtMs != 0 {
@@ -51,7 +51,7 @@ func EncodedLen(rec causal.Record) int {
 	return n
 }
 
-// AppendRecord appends rec in its envelope to dst. The data of a tombstone is dropped.
+// AppendRecord appends rec in its envelope to dst, without the data if rec is a tombstone.
 func AppendRecord(dst []byte, rec causal.Record) []byte {
 	dst = slices.Grow(dst, EncodedLen(rec))
 	start := len(dst)
@@ -75,8 +75,8 @@ func AppendRecord(dst []byte, rec causal.Record) []byte {
 	return append(dst, rec.Value.Data...)
 }
 
-// DecodeRecord reads what AppendRecord wrote. The record's data is a part of b, not a copy; that of a tombstone is nil.
-// Anything else is a *ForeignError with key in it.
+// DecodeRecord decodes what AppendRecord wrote. The record's data is a part of b, not a copy; that of a tombstone is nil.
+// If b is anything else, the error is a *ForeignError for key.
 func DecodeRecord(key string, b []byte) (causal.Record, error) {
 	rec, reason := decode(b)
 	if reason != "" {
@@ -85,7 +85,7 @@ func DecodeRecord(key string, b []byte) (causal.Record, error) {
 	return rec, nil
 }
 
-// decode returns the record, or the reason why b is none.
+// decode returns the record, or the reason why b is not one.
 func decode(b []byte) (rec causal.Record, reason string) {
 	switch {
 	case len(b) < fixedLen+checksumLen:

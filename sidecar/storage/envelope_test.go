@@ -28,7 +28,7 @@ func sampleRecords() []causal.Record {
 	}
 }
 
-func TestARecordSurvivesItsEnvelope(t *testing.T) {
+func TestRecordsSurviveEncoding(t *testing.T) {
 	for _, rec := range sampleRecords() {
 		b := AppendRecord(nil, rec)
 		if len(b) != EncodedLen(rec) || len(b) > len(rec.Value.Data)+MaxEnvelopeOverhead {
@@ -44,7 +44,7 @@ func TestARecordSurvivesItsEnvelope(t *testing.T) {
 	}
 }
 
-func TestAnyRecordSurvivesItsEnvelope(t *testing.T) {
+func TestRandomRecordsSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := causal.Record{
 			Version: causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")), Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))},
@@ -63,7 +63,7 @@ func TestAnyRecordSurvivesItsEnvelope(t *testing.T) {
 	})
 }
 
-func TestAppendKeepsWhatStandsBeforeIt(t *testing.T) {
+func TestAppendRecordKeepsTheDestination(t *testing.T) {
 	rec := sampleRecords()[2]
 	got := AppendRecord([]byte("before"), rec)
 	if want := append([]byte("before"), AppendRecord(nil, rec)...); !bytes.Equal(got, want) {
@@ -71,27 +71,27 @@ func TestAppendKeepsWhatStandsBeforeIt(t *testing.T) {
 	}
 }
 
-func TestTheDataOfATombstoneIsDropped(t *testing.T) {
+func TestTombstonesAreEncodedWithoutData(t *testing.T) {
 	rec, err := DecodeRecord("k", AppendRecord(nil, causal.Record{Value: causal.Value{Data: []byte("gone"), Tombstone: true}}))
 	if err != nil || rec.Value.Data != nil || !rec.Value.Tombstone {
 		t.Errorf("got %+v, %v", rec, err)
 	}
 }
 
-func TestEveryDamagedBitOfAHeaderIsNoticed(t *testing.T) {
+func TestDecodeDetectsEveryFlippedHeaderBit(t *testing.T) {
 	for _, rec := range sampleRecords() {
 		whole := AppendRecord(nil, rec)
 		for bit := range (len(whole) - len(rec.Value.Data)) * 8 {
 			damaged := bytes.Clone(whole)
 			damaged[bit/8] ^= 1 << (bit % 8)
 			if _, err := DecodeRecord("k", damaged); !errors.Is(err, ErrForeign) {
-				t.Errorf("%+v with bit %d turned: got %v, want ErrForeign", rec, bit, err)
+				t.Errorf("%+v with bit %d flipped: got %v, want ErrForeign", rec, bit, err)
 			}
 		}
 	}
 }
 
-func TestForeignValuesAreToldWithKeyAndData(t *testing.T) {
+func TestForeignErrorHasKeyAndData(t *testing.T) {
 	for _, b := range []string{"", "x", "a plain Redis string", `{"json":true}`, string(bytes.Repeat([]byte{envelopeMagic}, 64))} {
 		_, err := DecodeRecord("cart:7", []byte(b))
 		var foreign *ForeignError
@@ -101,7 +101,7 @@ func TestForeignValuesAreToldWithKeyAndData(t *testing.T) {
 	}
 }
 
-func TestTheEnvelopeCostsNoAllocationOfItsOwn(t *testing.T) {
+func TestEncodingDoesNotAllocate(t *testing.T) {
 	rec := sampleRecords()[6]
 	buf := make([]byte, 0, EncodedLen(rec))
 	allocs := testing.AllocsPerRun(100, func() {
@@ -115,7 +115,7 @@ func TestTheEnvelopeCostsNoAllocationOfItsOwn(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever decodes is the one encoding of what it decodes to, and decoding never reads out of bounds.
+// FuzzDecode checks that any bytes that decode are the one encoding of the result, and that decoding stays within bounds.
 func FuzzDecode(f *testing.F) {
 	for _, rec := range sampleRecords() {
 		f.Add(AppendRecord(nil, rec))

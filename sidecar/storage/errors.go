@@ -6,16 +6,21 @@ import (
 )
 
 var (
-	// ErrForeign: a key holds something that no middle man wrote.
-	ErrForeign = errors.New("value without a valid envelope: something other than this middle man wrote it")
+	// ErrForeign: the value of a key was not written by a middleman.
+	ErrForeign = errors.New("value without a valid envelope: it was not written by this middleman")
 
-	// ErrRestarted: the engine restarted, failed over or lost data on its own. It is returned by the calls that were
-	// under way when this was noticed, at least one, and then no more: the middle man serves nothing until it has
-	// reconciled (PROTOCOL §5), for which it uses the store as usual.
-	ErrRestarted = errors.New("the store restarted or failed over: reconcile before serving")
+	// ErrRestarted: the engine restarted, failed over or lost its data. At least one of the calls after that returns it, and
+	// so may calls that were under way. It means "a request failed", as any other error does: later calls use what the
+	// engine holds now.
+	//
+	// The middleman continues with that as well. It repeats writes that were not acknowledged. If the engine lost acknowledged
+	// writes, they are gone from this ring, because nothing compares the storage with other rings or refills it
+	// (PROTOCOL §8). So the engines refuse settings that allow such a loss, and an operator must never let an engine come
+	// back empty or with older data (docs/operations.md, Data and backup).
+	ErrRestarted = errors.New("the store restarted or failed over; writes that it acknowledged before are lost if it came back without them")
 
-	// ErrFenced: another middle man has opened the same store. This one can never use it again.
-	ErrFenced = errors.New("another middle man has taken over this store: stop this one, or give each its own store")
+	// ErrFenced: another middleman has opened the same store. This one can never use it again.
+	ErrFenced = errors.New("another middleman has taken over this store: stop this one, or give each its own store")
 
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the store is closed")
@@ -24,7 +29,7 @@ var (
 // ForeignError says that the value of one key has no valid envelope.
 type ForeignError struct {
 	Key string
-	// Data is the value as it stands in the store; nil if it is not a string at all.
+	// Data is the value as it is in the store; nil if it is not a string.
 	Data []byte
 	// Reason says what is wrong with it.
 	Reason string
@@ -34,16 +39,16 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("key %q: %s: %v", e.Key, e.Reason, ErrForeign)
 }
 
-// Is makes a ForeignError an ErrForeign.
+// Is makes errors.Is(e, ErrForeign) true.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 
-// maxSkippedKeys bounds the examples in a SkippedError.
+// maxSkippedKeys limits the examples in a SkippedError.
 const maxSkippedKeys = 8
 
-// SkippedError says how many foreign values a scan passed over. The zero value is ready to count.
+// SkippedError says how many foreign values a scan skipped. The zero value is ready to count.
 type SkippedError struct {
 	Count int64
-	// Keys are the first few of them.
+	// Keys has the first few of them.
 	Keys []string
 }
 
@@ -64,8 +69,8 @@ func (e *SkippedError) OrNil() error {
 }
 
 func (e *SkippedError) Error() string {
-	return fmt.Sprintf("scan passed over %d foreign values, such as %q: %v", e.Count, e.Keys, ErrForeign)
+	return fmt.Sprintf("scan skipped %d foreign values, such as %q: %v", e.Count, e.Keys, ErrForeign)
 }
 
-// Is makes a SkippedError an ErrForeign.
+// Is makes errors.Is(e, ErrForeign) true.
 func (e *SkippedError) Is(target error) bool { return target == ErrForeign }

@@ -8,32 +8,38 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// File is a topology as it is written down, in YAML or JSON.
+// File is a topology in its written form, YAML or JSON.
 type File struct {
-	// Epoch grows with every change; parts refuse a lower one.
+	// Epoch increases with every change; parts refuse lower epochs.
 	Epoch       uint64           `json:"epoch"`
 	DataCenters []FileDataCenter `json:"dataCenters"`
 	Rings       []FileRing       `json:"rings"`
-	// RoundTripMs gives the round-trip time of pairs of DCs in milliseconds, each pair once, in any direction. It is the
-	// first guess of the probes, and the delay where the WAN is emulated. Pairs that are left out are 0.
+	// RoundTripMs is the round-trip time of pairs of DCs in milliseconds, each pair once, in either direction. It is the
+	// initial estimate until latencies are measured, and the delay of an emulated WAN. Omitted pairs are 0.
 	RoundTripMs map[string]map[string]float64 `json:"roundTripMs,omitempty"`
 }
 
-// FileDataCenter is one data centre. Counts that are left out are 1.
+// FileDataCenter is one data centre. Omitted counts are 1.
 type FileDataCenter struct {
 	Name         string `json:"name"`
 	Coordinators *int   `json:"coordinators,omitempty"`
-	// CoordinatorsBefore is the number of coordinators before some began to leave. It is to stay until they have left; left out,
-	// none leaves.
+	// CoordinatorsBefore is the number of coordinators before a scale-down. It must stay until the surplus coordinators have
+	// drained. Omitted, there is no scale-down.
 	CoordinatorsBefore *int `json:"coordinatorsBefore,omitempty"`
 	Caches             *int `json:"caches,omitempty"`
 	Shards             *int `json:"shards,omitempty"`
-	// ShardsBefore is the number of shards before the change that is under way. It is to stay until every middleman of the
-	// ring has gone over to the new number; left out, there is no change.
+	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has switched to
+	// the new number. Omitted, there is no resharding.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
 }
 
-// FileRing is one ring: data centres that hold one full copy of the data together.
+// Counts returns the data center with the counts that are left out filled in, but without its ring.
+func (d *FileDataCenter) Counts() DataCenter {
+	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1), CoordinatorsBefore: countOr(d.CoordinatorsBefore, 0),
+		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardsBefore: countOr(d.ShardsBefore, 0)}
+}
+
+// FileRing is one ring: data centres that together hold one full copy of the data.
 type FileRing struct {
 	Name        string   `json:"name"`
 	DataCenters []string `json:"dataCenters"`
@@ -46,7 +52,7 @@ var defaultFile []byte
 func Default() *Topology {
 	t, err := Parse(defaultFile)
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the file is embedded, and a test parses it
 	}
 	return t
 }
@@ -64,7 +70,7 @@ func Load(path string) (*Topology, error) {
 	return t, nil
 }
 
-// Parse reads a topology; unknown fields are refused, since they are most likely misspelled.
+// Parse parses a topology. It refuses unknown fields, which are most likely misspelled.
 func Parse(b []byte) (*Topology, error) {
 	var f File
 	if err := yaml.UnmarshalStrict(b, &f); err != nil {
@@ -73,23 +79,19 @@ func Parse(b []byte) (*Topology, error) {
 	return f.Topology()
 }
 
-// Topology checks the file and builds what it describes.
+// Topology validates the file and returns the topology that it describes.
 func (f *File) Topology() (*Topology, error) {
 	index := make(map[string]DC, len(f.DataCenters))
 	dcs := make([]DataCenter, len(f.DataCenters))
 	for i, d := range f.DataCenters {
 		index[d.Name] = DC(i)
-		dcs[i] = DataCenter{Name: d.Name, Coordinators: orOne(d.Coordinators), Caches: orOne(d.Caches), Shards: orOne(d.Shards)}
+		dcs[i] = d.Counts()
 		for _, b := range []struct {
-			name string
-			from *int
-			to   *int
-		}{{"shardsBefore", d.ShardsBefore, &dcs[i].ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore, &dcs[i].CoordinatorsBefore}} {
-			if b.from == nil {
-				continue
-			}
-			if *b.to = *b.from; *b.to < 1 {
-				return nil, fmt.Errorf("data centre %q: %s is %d; it must be at least 1, or left out", d.Name, b.name, *b.to)
+			name  string
+			count *int
+		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}} {
+			if b.count != nil && *b.count < 1 {
+				return nil, fmt.Errorf("data centre %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
 			}
 		}
 	}
@@ -113,13 +115,13 @@ func (f *File) Topology() (*Topology, error) {
 			i, okA := index[a]
 			j, okB := index[b]
 			if !okA || !okB {
-				return nil, fmt.Errorf("roundTripMs gives %q to %q, and dataCenters does not list both", a, b)
+				return nil, fmt.Errorf("roundTripMs names %q and %q, but dataCenters does not list both", a, b)
 			}
 			if ms < 0 || i == j {
-				return nil, fmt.Errorf("roundTripMs gives %g from %q to %q; it must be at least 0, between two data centres", ms, a, b)
+				return nil, fmt.Errorf("roundTripMs is %g from %q to %q; set at least 0, between different data centres", ms, a, b)
 			}
 			if old := rtt[i][j]; old != 0 && old != ms {
-				return nil, fmt.Errorf("roundTripMs gives %q to %q twice, as %g and %g", a, b, old, ms)
+				return nil, fmt.Errorf("roundTripMs declares %q to %q twice, as %g and %g; keep one", a, b, old, ms)
 			}
 			rtt[i][j], rtt[j][i] = ms, ms
 		}
@@ -127,9 +129,9 @@ func (f *File) Topology() (*Topology, error) {
 	return New(f.Epoch, dcs, rings, rtt)
 }
 
-func orOne(n *int) int {
+func countOr(n *int, missing int) int {
 	if n == nil {
-		return 1
+		return missing
 	}
 	return *n
 }

@@ -1,6 +1,6 @@
-// Package topology describes a deployment: data centres, the rings they form, and which shard of which ring owns a key.
+// Package topology describes a deployment: its data centres, the rings they form, and the shard that owns a key in each ring.
 //
-// A Topology is immutable once built. A change is a new Topology with a higher epoch; parts refuse a lower one.
+// A Topology is immutable. A change is a new Topology with a higher epoch; parts refuse lower epochs.
 package topology
 
 import (
@@ -11,35 +11,35 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Slots is the number of hash slots of the key space (PROTOCOL §2).
+// Slots is the number of hash slots (PROTOCOL §2).
 const Slots = 4096
 
-// MaxRings bounds the rings of one deployment, because a RingSet is one machine word.
+// MaxRings bounds the rings of a deployment, so that a RingSet fits into 64 bits.
 const MaxRings = 64
 
-// MaxDCs bounds the data centres of one deployment, because the set of those that hold a copy is one machine word.
+// MaxDCs bounds the data centres of a deployment, so that a set of them fits into 64 bits.
 const MaxDCs = 64
 
-// DC is a data centre: its index in Topology.DCs.
+// DC identifies a data centre: its index in Topology.DCs.
 type DC uint16
 
-// RingID is a ring: its index in Topology.Rings.
+// RingID identifies a ring: its index in Topology.Rings.
 type RingID uint8
 
 // NoRing stands for "no particular ring".
 const NoRing RingID = 255
 
-// MaxCoordinators bounds the coordinators of one data centre: each that there may be has its number of an origin.
+// MaxCoordinators bounds the coordinators of a data centre. Each possible coordinator has a fixed Origin.
 const MaxCoordinators = 16
 
 // Slot is a hash slot, 0 to Slots-1.
 type Slot uint16
 
-// Origin numbers the coordinator that wrote a version; 0 is no origin. Every coordinator that a data centre may have has one,
-// so that a vector is a slice, and coordinators come and go without changing anybody's number.
+// Origin identifies the coordinator that wrote a version; 0 is no origin. Every coordinator that a data centre may have has
+// a fixed one, so stability vectors are slices, and scaling coordinators changes no other origin.
 type Origin uint32
 
-// Part is what a node does.
+// Part is the role of a node.
 type Part uint8
 
 // The parts of the data plane.
@@ -60,8 +60,8 @@ func (p Part) String() string {
 	return fmt.Sprintf("part(%d)", uint8(p))
 }
 
-// Node names one process of the data plane. For a middleman, Index is its shard within the DC; for a sidecar it is
-// a number that no other sidecar of the DC has ever had.
+// Node identifies one node of the data plane. For a middleman, Index is its shard within the DC. For a sidecar, it is a
+// random number that is drawn at each start.
 type Node struct {
 	Index uint64
 	DC    DC
@@ -88,7 +88,7 @@ func (s RingSet) Has(r RingID) bool { return r < MaxRings && s&(1<<r) != 0 }
 // With returns the set with r added.
 func (s RingSet) With(r RingID) RingSet { return s | 1<<r }
 
-// Without returns the set with r taken out.
+// Without returns the set with r removed.
 func (s RingSet) Without(r RingID) RingSet { return s &^ (1 << r) }
 
 // Len returns the number of rings in the set.
@@ -99,51 +99,51 @@ type DataCenter struct {
 	Name         string
 	Ring         RingID
 	Coordinators int
-	// CoordinatorsBefore is the number of coordinators before some of them began to leave; 0 is none.
+	// CoordinatorsBefore is the number of coordinators before the scale-down in progress; 0 if there is none.
 	CoordinatorsBefore int
 	Caches             int
 	Shards             int
-	// ShardsBefore is the number of shards before the change that is under way; 0 is none.
+	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
 }
 
-// Middlemen returns how many middlemen run in the DC: while its shards change, those that leave and those that come.
-func (d *DataCenter) Middlemen() int { return max(d.Shards, d.ShardsBefore) }
+// RunningMiddlemen returns how many middlemen run in the DC: during resharding, those of the old and of the new shards.
+func (d *DataCenter) RunningMiddlemen() int { return max(d.Shards, d.ShardsBefore) }
 
-// Writers returns how many coordinators run in the DC, those that leave among them.
-func (d *DataCenter) Writers() int { return max(d.Coordinators, d.CoordinatorsBefore) }
+// RunningCoordinators returns how many coordinators run in the DC, including those that drain during a scale-down.
+func (d *DataCenter) RunningCoordinators() int { return max(d.Coordinators, d.CoordinatorsBefore) }
 
-func (d *DataCenter) shards(before bool) int {
-	if before && d.ShardsBefore > 0 {
+func (d *DataCenter) shardCount(old bool) int {
+	if old && d.ShardsBefore > 0 {
 		return d.ShardsBefore
 	}
 	return d.Shards
 }
 
-// Ring is a set of data centres that hold one full copy of the data together.
+// Ring is a set of data centres that together hold one full copy of the data.
 type Ring struct {
 	Name string
 	DCs  []DC
 }
 
-// Topology is a whole deployment.
+// Topology is a deployment.
 type Topology struct {
 	Epoch uint64
 	DCs   []DataCenter
 	Rings []Ring
-	// RTT[a][b] is the round-trip time between two DCs, in milliseconds, as declared. It is only the first guess of the probes.
+	// RTT[a][b] is the declared round-trip time between two DCs in milliseconds, an initial estimate until it is measured.
 	RTT [][]float64
 
-	owners  [][]Node // ring -> slot -> middleman
-	members [][]Node // ring -> the middlemen that own slots in it
-	maps    []MapID  // ring -> which of all possible owners these are
-	before  RingSet  // rings with the owners of before the change
+	owners    [][]Node // ring -> slot -> middleman
+	middlemen [][]Node // ring -> the middlemen that own its slots
+	mapIDs    []MapID  // ring -> identifier of its owners
+	oldMaps   RingSet  // the resharding rings for which the owners are those of the old map
 }
 
-// New checks dcs and rings and computes the slot map. RTT may be nil (all zero).
+// New validates dcs and rings and computes the slot maps. If rtt is nil, all round-trip times are zero.
 func New(epoch uint64, dcs []DataCenter, rings []Ring, rtt [][]float64) (*Topology, error) {
 	t := &Topology{Epoch: epoch, DCs: dcs, Rings: rings, RTT: rtt}
-	if err := t.check(); err != nil {
+	if err := t.validate(); err != nil {
 		return nil, err
 	}
 	if t.RTT == nil {
@@ -152,30 +152,31 @@ func New(epoch uint64, dcs []DataCenter, rings []Ring, rtt [][]float64) (*Topolo
 			t.RTT[i] = make([]float64, len(dcs))
 		}
 	}
+	t.owners, t.middlemen, t.mapIDs = make([][]Node, len(rings)), make([][]Node, len(rings)), make([]MapID, len(rings))
 	for r := range rings {
-		t.place(RingID(r), false)
+		t.assignSlots(RingID(r), false)
 	}
 	return t, nil
 }
 
-func (t *Topology) check() error {
+func (t *Topology) validate() error {
 	if len(t.Rings) == 0 || len(t.Rings) > MaxRings {
-		return fmt.Errorf("rings: %d given; between 1 and %d are possible", len(t.Rings), MaxRings)
+		return fmt.Errorf("rings: %d given; declare between 1 and %d", len(t.Rings), MaxRings)
 	}
 	if len(t.DCs) > MaxDCs {
-		return fmt.Errorf("dataCenters: %d given; at most %d are possible", len(t.DCs), MaxDCs)
+		return fmt.Errorf("dataCenters: %d given; declare at most %d", len(t.DCs), MaxDCs)
 	}
 	names := make(map[string]bool, len(t.DCs))
 	for i, dc := range t.DCs {
 		switch {
 		case dc.Name == "":
-			return fmt.Errorf("data centre %d has no name", i)
+			return fmt.Errorf("data centre %d (counted from 0) has no name; set it", i)
 		case names[dc.Name]:
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
 			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
-		case dc.Writers() > MaxCoordinators:
-			return fmt.Errorf("data centre %q: %d coordinators; at most %d are possible", dc.Name, dc.Writers(), MaxCoordinators)
+		case dc.RunningCoordinators() > MaxCoordinators:
+			return fmt.Errorf("data centre %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}
 		names[dc.Name] = true
 	}
@@ -203,16 +204,17 @@ func (t *Topology) check() error {
 	return nil
 }
 
-// place gives every slot to the shard of the ring with the greatest rendezvous score.
-func (t *Topology) place(r RingID, before bool) {
+// assignSlots assigns every slot of a ring to the shard with the highest rendezvous score (PROTOCOL §2), among the old or
+// the new shards.
+func (t *Topology) assignSlots(r RingID, old bool) {
 	var seeds []uint64
-	var members []Node
+	var middlemen []Node
 	id := xxhash.New()
 	for _, dc := range t.Rings[r].DCs {
-		n := t.DCs[dc].shards(before)
+		n := t.DCs[dc].shardCount(old)
 		fmt.Fprintf(id, "%s/%d ", t.DCs[dc].Name, n)
 		for i := range n {
-			members = append(members, Node{DC: dc, Part: Middleman, Index: uint64(i)})
+			middlemen = append(middlemen, Node{DC: dc, Part: Middleman, Index: uint64(i)})
 			seeds = append(seeds, xxhash.Sum64String(fmt.Sprintf("%s/%d", t.DCs[dc].Name, i)))
 		}
 	}
@@ -221,18 +223,14 @@ func (t *Topology) place(r RingID, before bool) {
 		var best uint64
 		for i, seed := range seeds {
 			if score := mix(seed ^ mix(uint64(slot)+1)); i == 0 || score > best {
-				best, owners[slot] = score, members[i]
+				best, owners[slot] = score, middlemen[i]
 			}
 		}
 	}
-	if len(t.owners) == len(t.Rings) {
-		t.owners[r], t.members[r], t.maps[r] = owners, members, mapID(id.Sum64())
-		return
-	}
-	t.owners, t.members, t.maps = append(t.owners, owners), append(t.members, members), append(t.maps, mapID(id.Sum64()))
+	t.owners[r], t.middlemen[r], t.mapIDs[r] = owners, middlemen, MapID(foldToID(id.Sum64()))
 }
 
-// mix is the finalizer of SplitMix64: it spreads neighbouring inputs over all 64 bits.
+// mix is the finalizer of SplitMix64: it maps adjacent inputs to unrelated outputs.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -253,10 +251,10 @@ func (t *Topology) AllRings() RingSet {
 	return 1<<len(t.Rings) - 1
 }
 
-// Origins returns the number of origins that there may be: 1 to Origins().
+// Origins returns the number of possible origins. They are 1 to Origins().
 func (t *Topology) Origins() int { return len(t.DCs) * MaxCoordinators }
 
-// OriginOf returns the origin number of a coordinator.
+// OriginOf returns the origin of a coordinator.
 func (t *Topology) OriginOf(n Node) Origin { return Origin(n.DC)*MaxCoordinators + Origin(n.Index) + 1 }
 
 // CoordinatorOf is the inverse of OriginOf.
@@ -264,10 +262,10 @@ func (t *Topology) CoordinatorOf(o Origin) Node {
 	return Node{DC: DC((o - 1) / MaxCoordinators), Part: Coordinator, Index: uint64((o - 1) % MaxCoordinators)}
 }
 
-// Leader returns the node that exchanges the stability vectors of a DC with the other DCs.
+// Leader returns the coordinator that exchanges the stability vectors of a DC with the other DCs.
 func (t *Topology) Leader(dc DC) Node { return Node{DC: dc, Part: Coordinator} }
 
-// CacheFor returns the cache of a DC that holds a key with the given Hash, and false if the DC has none.
+// CacheFor returns the cache of a DC for the key with the given Hash, and false if the DC has no caches.
 func (t *Topology) CacheFor(dc DC, keyHash uint64) (Node, bool) {
 	n := t.DCs[dc].Caches
 	if n == 0 {
@@ -276,7 +274,7 @@ func (t *Topology) CacheFor(dc DC, keyHash uint64) (Node, bool) {
 	return Node{DC: dc, Part: Cache, Index: keyHash >> 32 % uint64(n)}, true
 }
 
-// ByName returns the DC with that name.
+// ByName returns the DC with the given name, and false if there is none.
 func (t *Topology) ByName(name string) (DC, bool) {
 	for i, dc := range t.DCs {
 		if dc.Name == name {
@@ -286,13 +284,13 @@ func (t *Topology) ByName(name string) (DC, bool) {
 	return 0, false
 }
 
-// Nodes calls f for every coordinator, middleman and cache.
+// Nodes calls f for every coordinator, middleman and cache that runs.
 func (t *Topology) Nodes(f func(Node)) {
 	for i, dc := range t.DCs {
 		for _, p := range []struct {
 			part Part
 			n    int
-		}{{Coordinator, dc.Writers()}, {Middleman, dc.Middlemen()}, {Cache, dc.Caches}} {
+		}{{Coordinator, dc.RunningCoordinators()}, {Middleman, dc.RunningMiddlemen()}, {Cache, dc.Caches}} {
 			for j := range p.n {
 				f(Node{DC: DC(i), Part: p.part, Index: uint64(j)})
 			}
@@ -300,12 +298,12 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
-// Hash hashes a key, to tell copies of it apart.
+// Hash returns the hash of a key that selects its cache.
 func Hash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// Hashed returns the part of a key that its slot depends on: a non-empty {tag} in it alone, as in Redis Cluster, so that keys can
-// be placed together; else all of it.
-func Hashed(key string) string {
+// HashedPart returns the part of a key that determines its slot: as in Redis Cluster, the {tag} if the key has one that is
+// not empty, so that keys can share a slot, and otherwise the whole key.
+func HashedPart(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
 			return key[open+1 : open+1+n]
@@ -315,4 +313,4 @@ func Hashed(key string) string {
 }
 
 // SlotOf returns the slot of a key.
-func SlotOf(key string) Slot { return Slot(xxhash.Sum64String(Hashed(key)) % Slots) }
+func SlotOf(key string) Slot { return Slot(xxhash.Sum64String(HashedPart(key)) % Slots) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDefaultIsEightRegionsInThreeRingsWithAllRoundTrips(t *testing.T) {
+func TestDefaultTopologyHasEightRegionsInThreeRings(t *testing.T) {
 	topo := Default()
 	if len(topo.DCs) != 8 || len(topo.Rings) != 3 {
 		t.Fatalf("%d data centres in %d rings", len(topo.DCs), len(topo.Rings))
@@ -19,7 +19,7 @@ func TestDefaultIsEightRegionsInThreeRingsWithAllRoundTrips(t *testing.T) {
 	}
 }
 
-func TestEveryRingOwnsEverySlotOnceAndAboutEvenly(t *testing.T) {
+func TestRingsAssignSlotsEvenly(t *testing.T) {
 	topo := Default()
 	for r := range topo.Rings {
 		owned := map[Node]int{}
@@ -32,13 +32,13 @@ func TestEveryRingOwnsEverySlotOnceAndAboutEvenly(t *testing.T) {
 		}
 		for n, k := range owned {
 			if fair := Slots / len(owned); k < fair*8/10 || k > fair*12/10 {
-				t.Errorf("%v owns %d of %d slots; %d would be even", n, k, Slots, fair)
+				t.Errorf("%v owns %d of %d slots; an even share is %d", n, k, Slots, fair)
 			}
 		}
 	}
 }
 
-func TestAddingAShardMovesOnlySlotsToIt(t *testing.T) {
+func TestAddingAShardMovesSlotsOnlyToIt(t *testing.T) {
 	dcs := func(shards int) []DataCenter { return []DataCenter{{Name: "a", Coordinators: 1, Shards: shards}} }
 	rings := []Ring{{Name: "r", DCs: []DC{0}}}
 	two, err := New(1, dcs(2), rings, nil)
@@ -51,19 +51,19 @@ func TestAddingAShardMovesOnlySlotsToIt(t *testing.T) {
 	}
 	for slot := range Slots {
 		if before, after := two.Owner(0, Slot(slot)), three.Owner(0, Slot(slot)); before != after && after.Index != 2 {
-			t.Fatalf("slot %d moved from shard %d to shard %d, which is not the new one", slot, before.Index, after.Index)
+			t.Fatalf("slot %d moved from shard %d to shard %d, not to the new one", slot, before.Index, after.Index)
 		}
 	}
 }
 
-func TestOriginsAndCoordinatorsNameEachOther(t *testing.T) {
+func TestCoordinatorOfInvertsOriginOf(t *testing.T) {
 	topo, err := New(1, []DataCenter{{Name: "a", Coordinators: 3, Shards: 1}, {Name: "b", Coordinators: 2, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for o := Origin(1); int(o) <= topo.Origins(); o++ {
 		if back := topo.OriginOf(topo.CoordinatorOf(o)); back != o {
-			t.Errorf("origin %d is %v, which is origin %d", o, topo.CoordinatorOf(o), back)
+			t.Errorf("origin %d is coordinator %v, whose origin is %d", o, topo.CoordinatorOf(o), back)
 		}
 	}
 	if want := 2 * MaxCoordinators; topo.Origins() != want {
@@ -71,7 +71,7 @@ func TestOriginsAndCoordinatorsNameEachOther(t *testing.T) {
 	}
 }
 
-func TestTheOriginOfACoordinatorStaysWhateverComesAndGoes(t *testing.T) {
+func TestScalingCoordinatorsChangesNoOrigin(t *testing.T) {
 	b2 := Node{DC: 1, Part: Coordinator, Index: 2}
 	var before Origin
 	for i, n := range []int{1, 3, MaxCoordinators} {
@@ -80,7 +80,7 @@ func TestTheOriginOfACoordinatorStaysWhateverComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o := topo.OriginOf(b2); i > 0 && o != before {
-			t.Errorf("with %d coordinators %v is origin %d, and before it was %d", n, b2, o, before)
+			t.Errorf("with %d coordinators, the origin of %v is %d; before it was %d", n, b2, o, before)
 		}
 		before = topo.OriginOf(b2)
 	}
@@ -88,14 +88,14 @@ func TestTheOriginOfACoordinatorStaysWhateverComesAndGoes(t *testing.T) {
 
 func TestKeysWithTheSameTagShareASlot(t *testing.T) {
 	if SlotOf("{user:1}:cart") != SlotOf("{user:1}:name") || SlotOf("{user:1}:cart") != SlotOf("user:1") {
-		t.Error("the tag is not hashed alone")
+		t.Error("the slot depends on more than the tag")
 	}
 	if SlotOf("{}a") == SlotOf("{}b") {
-		t.Error("an empty tag must not count")
+		t.Error("an empty tag determines the slot")
 	}
 }
 
-func TestMistakesAreNamed(t *testing.T) {
+func TestParseRefusesInvalidTopologies(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"dataCenters":[{"name":"a"}],"rings":[]}`:                                                                                          "between 1 and 64",
 		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             `data centre "b" is in no ring`,
@@ -108,7 +108,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a","b"]}],"roundTripMs":{"a":{"b":1},"b":{"a":2}}}`: "twice",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n  gives %v, want something with %q", text, err, want)
+			t.Errorf("%s\n  got error %v, want one that contains %q", text, err, want)
 		}
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// codec lets gRPC carry frames that are encoded already. What it puts on the wire is what generated code would for
-// wire.proto, and it has the name of that encoding.
+// codec makes gRPC carry frames that are already encoded. The bytes on the wire are those of generated code for wire.proto,
+// so it uses the name of that encoding.
 type codec struct{}
 
 func (codec) Name() string { return "proto" }
 
-// Marshal gives the buffer of a frame away; gRPC puts it back into the pool when it has been written.
+// Marshal transfers the buffer of a frame to gRPC, which returns it to the pool after writing it.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch v := v.(type) {
 	case *frame:
@@ -24,21 +24,22 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	case *wire.Hello:
 		return mem.BufferSlice{mem.SliceBuffer(wire.AppendHello(nil, v))}, nil
 	}
-	return nil, fmt.Errorf("a %T is no frame", v)
+	return nil, fmt.Errorf("cannot encode a %T", v)
 }
 
-// inbox is where gRPC puts a frame that has come in.
-type inbox struct {
-	hello    *wire.Hello // nil until the first frame has come in, which must be one
+// receivedFrame is a received frame, decoded.
+type receivedFrame struct {
+	hello    *wire.Hello // nil until the first frame, which must be a hello
 	messages *[]causal.Message
 	size     int
 }
 
-// Unmarshal decodes at once, because the buffers are taken back when it returns. Nothing that is decoded refers to them.
+// Unmarshal decodes a frame to a receivedFrame. gRPC reuses the buffers after it returns, so the decoded messages do not alias
+// them.
 func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
-	in, ok := v.(*inbox)
+	in, ok := v.(*receivedFrame)
 	if !ok {
-		return fmt.Errorf("a %T is no inbox", v)
+		return fmt.Errorf("cannot decode to a %T", v)
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()
@@ -47,14 +48,14 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 		in.hello, err = wire.DecodeHello(b.ReadOnlyData())
 		return err
 	}
-	// The room for the messages is shared by all links: there may be thousands, and few are busy at a time.
+	// All links share the pool of batches: there may be thousands of links, and few are busy at a time.
 	in.messages = batches.Get().(*[]causal.Message)
 	*in.messages, err = wire.DecodeBatch(b.ReadOnlyData(), *in.messages)
 	return err
 }
 
-// reset forgets the messages.
-func (in *inbox) reset() {
+// release returns the batch of messages to the pool.
+func (in *receivedFrame) release() {
 	clear(*in.messages)
 	*in.messages = (*in.messages)[:0]
 	batches.Put(in.messages)
@@ -62,15 +63,16 @@ func (in *inbox) reset() {
 }
 
 const (
-	// A new buffer holds a few messages. gRPC does not pool buffers of up to 1 KiB, so it must be greater than that.
-	smallBuffer = 4 << 10
-	// A greater buffer carried a great value, and is not kept for small ones.
-	greatBuffer = 2 * frameBytes
+	// initialBuffer is the size of a new buffer, which holds a few messages. gRPC releases only buffers of more than 1 KiB to
+	// the pool.
+	initialBuffer = 4 << 10
+	// maxPooledBuffer is the largest buffer to pool. A larger one held a large value, and would be wasted on small ones.
+	maxPooledBuffer = 2 * frameBytes
 )
 
-var framePool = sync.Pool{New: func() any { b := make([]byte, 0, smallBuffer); return &b }}
+var framePool = sync.Pool{New: func() any { b := make([]byte, 0, initialBuffer); return &b }}
 
-// frameBuffers is framePool as gRPC wants it.
+// frameBuffers is framePool with the interface that gRPC requires.
 type frameBuffers struct{}
 
 func (frameBuffers) Get(n int) *[]byte {
@@ -83,7 +85,7 @@ func (frameBuffers) Get(n int) *[]byte {
 }
 
 func (frameBuffers) Put(b *[]byte) {
-	if cap(*b) <= greatBuffer {
+	if cap(*b) <= maxPooledBuffer {
 		*b = (*b)[:0]
 		framePool.Put(b)
 	}

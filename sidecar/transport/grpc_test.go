@@ -39,23 +39,29 @@ func TestProcessesExchangeMessagesInOrder(t *testing.T) {
 	}
 }
 
-func TestAMessageCrossesWithEverythingInIt(t *testing.T) {
+// setValue gives a put a value.
+func setValue(m *causal.Message, data []byte) {
+	p := m.Put()
+	p.Value.Data = data
+	*m = p.Message(m.From, m.To)
+}
+
+func TestAMessageArrivesAsItWasSent(t *testing.T) {
 	d := newDirectory()
 	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
-	m := causal.Message{
-		Kind: causal.KindPutAfter, From: coordinatorA, To: middlemanB, Key: "k", HLC: 9,
-		Record: causal.Record{Version: causal.Version{HLC: 8, Origin: 1}, Value: causal.Value{Data: []byte("v"), ExpireAtMs: 5}},
-		Deps:   []causal.Dep{{Slot: 4095}}, Vectors: []causal.VectorEntry{{Origin: 3, RV: []causal.HLC{1, 0}}},
-	}
+	deps := causal.NewDepList(1)
+	deps.AddLane(causal.Dep{Slot: 4095})
+	m := causal.PutAfter{Key: "k", Previous: 9, Deps: deps,
+		Record: causal.Record{Version: causal.Version{HLC: 8, Origin: 1}, Value: causal.Value{Data: []byte("v"), ExpireAtMs: 5}}}.Message(coordinatorA, middlemanB)
 	a.Send(m)
 	same(t, "received", b.wait(t, 1), []causal.Message{m})
 }
 
-func TestAProcessWithoutAnAddressIsAnsweredOverItsOwnLink(t *testing.T) {
+func TestProcessWithoutAddressIsReachedOverItsOwnLink(t *testing.T) {
 	d := newDirectory()
 	c := start(t, d, []topology.Node{coordinatorA})
 	s := start(t, d, []topology.Node{sidecarA})
-	c.Send(put(coordinatorA, sidecarA, 0)) // nobody knows the way yet
+	c.Send(put(coordinatorA, sidecarA, 0)) // there is no link yet
 	s.Send(put(sidecarA, coordinatorA, 1))
 	c.wait(t, 1)
 	for i := range uint64(100) {
@@ -69,36 +75,36 @@ func TestAProcessWithoutAnAddressIsAnsweredOverItsOwnLink(t *testing.T) {
 		cmpopts.IgnoreFields(LinkStats{}, "Address"))
 
 	s.Close()
-	eventually(t, "the link to be forgotten", func() bool { return len(c.Stats().Links) == 0 })
+	waitFor(t, "the link to be removed", func() bool { return len(c.Stats().Links) == 0 })
 	c.Send(put(coordinatorA, sidecarA, 0))
-	if got := c.Stats(); got.Dropped(DropNoRoute) != 2 {
+	if got := c.Stats(); dropped(got, DropNoRoute) != 2 {
 		t.Errorf("drops: %v", got.Drops)
 	}
 }
 
-func TestNodesOfOneProcessTalkWithoutTheNetwork(t *testing.T) {
+func TestMessagesWithinAProcessAreDeliveredDirectly(t *testing.T) {
 	a := start(t, newDirectory(), []topology.Node{coordinatorA, middlemanA})
 	a.Send(put(coordinatorA, middlemanA, 1))
 	same(t, "handled before Send returned", a.seqs(), []uint64{1})
 }
 
-func TestTheGreatestValueCrosses(t *testing.T) {
+func TestLargestValueArrives(t *testing.T) {
 	d := newDirectory()
 	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
 	m := put(coordinatorA, middlemanB, 1)
-	m.Record.Value.Data = bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	setValue(&m, bytes.Repeat([]byte("0123456789abcdef"), 1<<20))
 	a.Send(m)
-	if got := b.wait(t, 1)[0]; !bytes.Equal(got.Record.Value.Data, m.Record.Value.Data) {
-		t.Error("it arrived otherwise")
+	if got := b.wait(t, 1)[0]; !bytes.Equal(got.Put().Value.Data, m.Put().Value.Data) {
+		t.Error("the value has changed")
 	}
-	m.Record.Value.Data = make([]byte, wire.MaxMessage)
+	setValue(&m, make([]byte, wire.MaxMessage))
 	a.Send(m)
-	if s := a.Stats(); s.Dropped(DropInvalid) != 1 {
+	if s := a.Stats(); dropped(s, DropInvalid) != 1 {
 		t.Errorf("drops: %v", s.Drops)
 	}
 }
 
-func TestAStuckReceiverCostsItsSenderOnlyTheMessages(t *testing.T) {
+func TestStuckReceiverDoesNotBlockTheSender(t *testing.T) {
 	d := newDirectory()
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) { c.QueueBytes = 1 << 20 })
 	free := make(chan struct{})
@@ -107,11 +113,11 @@ func TestAStuckReceiverCostsItsSenderOnlyTheMessages(t *testing.T) {
 	})
 	b2 := start(t, d, []topology.Node{middlemanA})
 	m := put(coordinatorA, middlemanB, 1)
-	m.Record.Value.Data = make([]byte, 64<<10)
-	eventually(t, "the queue to be full", func() bool {
+	setValue(&m, make([]byte, 64<<10))
+	waitFor(t, "the queue to be full", func() bool {
 		a.Send(m)
 		s := a.Stats()
-		return s.Dropped(DropOverflow) > 0
+		return dropped(s, DropOverflow) > 0
 	})
 	for _, l := range a.Stats().Links {
 		if l.QueuedBytes > 1<<20+frameBytes {
@@ -119,25 +125,25 @@ func TestAStuckReceiverCostsItsSenderOnlyTheMessages(t *testing.T) {
 		}
 	}
 	a.Send(put(coordinatorA, middlemanA, 2))
-	b2.wait(t, 1) // the other peers are as before
+	b2.wait(t, 1) // other peers are not affected
 	close(free)
 }
 
-func TestAPeerThatComesBackIsReachedAgain(t *testing.T) {
+func TestPeerIsReachedAgainAtANewAddress(t *testing.T) {
 	d := newDirectory()
 	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
 	a.Send(put(coordinatorA, middlemanB, 1))
 	b.wait(t, 1)
 	b.Close()
-	eventually(t, "messages to be dropped", func() bool {
+	waitFor(t, "messages to be dropped", func() bool {
 		a.Send(put(coordinatorA, middlemanB, 2))
 		s := a.Stats()
-		return s.Dropped(DropBroken) > 0 && s.Failed > 0
+		return dropped(s, DropBroken) > 0 && s.Failed > 0
 	})
 
 	again := start(t, newDirectory(), []topology.Node{middlemanB})
-	d.set(again.addr, middlemanB) // the configuration was read again
-	eventually(t, "the new life to be reached", func() bool {
+	d.set(again.addr, middlemanB) // as after reloading the configuration
+	waitFor(t, "the new process to be reached", func() bool {
 		a.Send(put(coordinatorA, middlemanB, 3))
 		return len(again.all()) > 0
 	})
@@ -146,38 +152,38 @@ func TestAPeerThatComesBackIsReachedAgain(t *testing.T) {
 	}
 }
 
-func TestAPeerMayComeBackAtItsAddress(t *testing.T) {
+func TestPeerIsReachedAgainAtItsOldAddress(t *testing.T) {
 	d := newDirectory()
 	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
 	a.Send(put(coordinatorA, middlemanB, 1))
 	b.wait(t, 1)
 	b.Close()
-	again := &process{box: newBox(), log: &logBook{}}
+	again := &testProcess{recorder: newRecorder(), log: &logBook{}}
 	var err error
 	if again.GRPC, err = newGRPC(Config{Process: "b", Nodes: []topology.Node{middlemanB}, Handler: again.handle, Resolve: d.resolve, Log: slog.New(slog.DiscardHandler)}, quick()); err != nil {
 		t.Fatal(err)
 	}
 	again.listen(t, b.addr)
-	eventually(t, "the new life to be reached", func() bool {
+	waitFor(t, "the new process to be reached", func() bool {
 		a.Send(put(coordinatorA, middlemanB, 3))
 		return len(again.all()) > 0
 	})
 }
 
-func TestWhatArrivesAtTheWrongProcessIsDroppedThere(t *testing.T) {
+func TestMisroutedMessagesAreDroppedByTheReceiver(t *testing.T) {
 	d := newDirectory()
 	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
-	d.set(b.addr, middlemanA) // an old address, which b has now
+	d.set(b.addr, middlemanA) // an outdated address, which b has now
 	a.Send(put(coordinatorA, middlemanA, 1))
 	a.Send(put(coordinatorA, middlemanB, 2))
 	b.wait(t, 1)
 	same(t, "handled", b.seqs(), []uint64{2})
-	if s := b.Stats(); s.Dropped(DropMisrouted) != 1 {
+	if s := b.Stats(); dropped(s, DropMisrouted) != 1 {
 		t.Errorf("drops: %v", s.Drops)
 	}
 }
 
-func TestCloseSendsWhatIsQueued(t *testing.T) {
+func TestCloseSendsQueuedMessages(t *testing.T) {
 	d := newDirectory()
 	b := start(t, d, []topology.Node{middlemanB})
 	for range 5 {
@@ -189,13 +195,13 @@ func TestCloseSendsWhatIsQueued(t *testing.T) {
 		a.Close()
 		b.wait(t, before+2000)
 		a.Send(put(coordinatorA, middlemanB, 1))
-		if s := a.Stats(); s.Dropped(DropClosed) != 1 || s.Dropped(DropBroken) != 0 {
+		if s := a.Stats(); dropped(s, DropClosed) != 1 || dropped(s, DropBroken) != 0 {
 			t.Errorf("drops: %v", s.Drops)
 		}
 	}
 }
 
-func TestCloseDoesNotWaitForeverForAPeer(t *testing.T) {
+func TestCloseGivesUpOnAStuckPeer(t *testing.T) {
 	d := newDirectory()
 	free := make(chan struct{})
 	start(t, d, []topology.Node{middlemanB}, func(c *Config, _ *timings) {
@@ -204,35 +210,35 @@ func TestCloseDoesNotWaitForeverForAPeer(t *testing.T) {
 	t.Cleanup(func() { close(free) })
 	a := start(t, d, []topology.Node{coordinatorA}, func(_ *Config, tm *timings) { tm.flush = 10 * time.Millisecond })
 	m := put(coordinatorA, middlemanB, 1)
-	m.Record.Value.Data = make([]byte, 4<<20)
-	for range 7 { // more than the windows hold
+	setValue(&m, make([]byte, 4<<20))
+	for range 7 { // more than fits into the flow control windows
 		a.Send(m)
 	}
-	eventually(t, "something to be stuck", func() bool { return a.Stats().FramesSent > 0 })
+	waitFor(t, "a frame to be sent", func() bool { return a.Stats().FramesSent > 0 })
 	over := make(chan struct{})
 	go func() { a.Close(); close(over) }()
 	select {
 	case <-over:
 	case <-time.After(patience):
-		t.Fatal("Close hangs")
+		t.Fatal("Close does not return")
 	}
 }
 
-func TestALinkThatIsNotUsedIsGivenUpAndOpenedAgainWhenItIs(t *testing.T) {
+func TestIdleLinkIsClosedAndReopenedOnDemand(t *testing.T) {
 	d := newDirectory()
 	b := start(t, d, []topology.Node{middlemanB})
 	a := start(t, d, []topology.Node{coordinatorA}, func(_ *Config, tm *timings) { tm.idle = 20 * time.Millisecond })
 	for i := range 3 {
 		a.Send(put(coordinatorA, middlemanB, uint64(i)))
 		b.wait(t, i+1)
-		eventually(t, "the link to be given up", func() bool { return len(a.Stats().Links) == 0 })
+		waitFor(t, "the idle link to be closed", func() bool { return len(a.Stats().Links) == 0 })
 	}
 	if s := a.Stats(); len(s.Drops) != 0 || s.Opened != 3 || s.Failed != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-func TestTheEmulatedWANDelaysAndCutsWhatLeavesTheDataCentre(t *testing.T) {
+func TestEmulatedWANDelaysAndCutsMessagesToOtherDataCenters(t *testing.T) {
 	d := newDirectory()
 	e := emulator(t)
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) { c.WAN = e })
@@ -246,16 +252,16 @@ func TestTheEmulatedWANDelaysAndCutsWhatLeavesTheDataCentre(t *testing.T) {
 	a.Send(put(coordinatorA, middlemanB, 3))
 	b.wait(t, 1)
 	if took := time.Since(sent); took < 20*time.Millisecond {
-		t.Errorf("40 ms away, and there after %v", took)
+		t.Errorf("a message took %v; the one-way delay is 20 ms", took)
 	}
 	same(t, "far", b.seqs(), []uint64{3})
-	if s := a.Stats(); s.Dropped(DropCut) != 1 {
+	if s := a.Stats(); dropped(s, DropCut) != 1 {
 		t.Errorf("drops: %v", s.Drops)
 	}
 }
 
-func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
-	good := Config{Process: "a", Nodes: []topology.Node{coordinatorA}, Handler: newBox().handle, Resolve: newDirectory().resolve}
+func TestInvalidConfigurationIsRefused(t *testing.T) {
+	good := Config{Process: "a", Nodes: []topology.Node{coordinatorA}, Handler: newRecorder().handle, Resolve: newDirectory().resolve}
 	for name, spoil := range map[string]func(*Config){
 		"process": func(c *Config) { c.Process = "" },
 		"nodes":   func(c *Config) { c.Nodes = nil },
@@ -266,7 +272,7 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		c := good
 		spoil(&c)
 		if g, err := NewGRPC(c); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: the configuration was accepted", name)
 			g.Close()
 		}
 	}
@@ -280,7 +286,7 @@ func BenchmarkGRPC(b *testing.B) {
 		c.Handler = func(batch []causal.Message) { got <- len(batch) }
 	})
 	m := put(coordinatorA, middlemanB, 1)
-	m.Record.Value.Data = make([]byte, 128)
+	setValue(&m, make([]byte, 128))
 	b.Run("one at a time", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

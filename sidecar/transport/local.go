@@ -7,77 +7,78 @@ import (
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// Local joins the nodes of a deployment that runs in one process.
+// Local connects the nodes of a deployment that runs in one process.
 //
-// Inside a data centre, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when that does.
-// So the caller must hold no lock that a Handler takes, and must expect that its own Handler is called before Send
-// returns: a receiver that answers at once calls back. A node that sends several messages, and whose Handler may send to
-// the same receiver, must itself see to it that the second of the first lot goes out before what the call back adds.
-// A Handler is called by as many goroutines at a time as send to it.
+// Inside a data centre, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when it returns.
+// So the caller must not hold a lock that a Handler acquires, and its own Handler may be called before Send returns, because
+// the receiver may answer at once. If a node sends several messages and its Handler may send to the same receiver, the node
+// must ensure itself that the remaining messages are sent before those of the nested call. Concurrent senders call a Handler
+// concurrently.
 //
-// Between data centres with WAN emulation, one goroutine for each receiving data centre calls the Handlers there.
+// With WAN emulation, one goroutine per receiving data centre calls the Handlers for messages from other data centres.
 type Local struct {
 	counters
-	line *wan.Line[parcel] // nil: no emulation
+	line *wan.Line[wanItem] // nil without emulation
 
-	mu        sync.Mutex // for changes of endpoints
+	mu        sync.Mutex // serializes updates of endpoints
 	endpoints atomic.Pointer[map[topology.Node]*endpoint]
-	calls     calls
+	calls     *gate.Gate // of Handlers
 }
 
-// endpoint is one life of a node. A message goes to a life, not to a node: what was sent to the last one dies with it.
+// endpoint is one registration of a node. A message is for a registration, not for a node: it is lost if the node is
+// deregistered, even if the node is registered again before the message arrives.
 type endpoint struct {
-	handler Handler
-	dead    atomic.Bool
+	handler      Handler
+	deregistered atomic.Bool
 }
 
-// parcel is a message under way between data centres.
-type parcel struct {
+// wanItem is a message on the emulated WAN.
+type wanItem struct {
 	message causal.Message
 	to      *endpoint
 }
 
-// NewLocal returns a network without nodes. With an Emulator messages between data centres take their time, without one
-// (nil) none do.
+// NewLocal returns a network without nodes. If e is not nil, it delays the messages between data centres.
 func NewLocal(e *wan.Emulator) *Local {
-	l := &Local{calls: newCalls()}
+	l := &Local{calls: gate.New()}
 	l.endpoints.Store(&map[topology.Node]*endpoint{})
 	if e != nil {
-		l.line = wan.NewLine(e, l.arrive, l.lose)
+		l.line = wan.NewLine(e, l.deliverFromWAN, l.countLost)
 	}
 	return l
 }
 
-// Register starts a life of node n. It is an error if n is registered already.
+// Register adds node n. It returns an error if n is already registered.
 func (l *Local) Register(n topology.Node, h Handler) error {
-	return l.change(func(m map[topology.Node]*endpoint) error {
+	return l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
 		if m[n] != nil {
-			return fmt.Errorf("register %v: it is registered already; deregister it first", n)
+			return fmt.Errorf("register %v: already registered; deregister it first", n)
 		}
 		m[n] = &endpoint{handler: h}
 		return nil
 	})
 }
 
-// Deregister ends the life of node n, as a crash does: what is under way to it is lost, also if it is registered again.
-// Calls of its Handler that are running go on to their end.
+// Deregister removes node n, like a crash: messages on their way to it are lost, even if it is registered again. Running
+// calls of its Handler continue.
 func (l *Local) Deregister(n topology.Node) {
-	_ = l.change(func(m map[topology.Node]*endpoint) error {
+	_ = l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
 		if ep := m[n]; ep != nil {
-			ep.dead.Store(true)
+			ep.deregistered.Store(true)
 			delete(m, n)
 		}
 		return nil
 	})
 }
 
-// change replaces the table of endpoints, so that Send reads it without a lock.
-func (l *Local) change(f func(map[topology.Node]*endpoint) error) error {
+// updateEndpoints replaces the map of endpoints by a copy that f has modified, so that Send can read it without a lock.
+func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := maps.Clone(*l.endpoints.Load())
@@ -88,37 +89,37 @@ func (l *Local) change(f func(map[topology.Node]*endpoint) error) error {
 	return nil
 }
 
-// Send implements Network; see Local for what it does before it returns.
+// Send implements Network. Local describes what it does before it returns.
 func (l *Local) Send(m causal.Message) {
 	ep := (*l.endpoints.Load())[m.To]
 	switch {
 	case ep == nil:
-		l.drop(m.Kind, DropNoRoute)
+		l.countDropped(m.Kind, DropNoRoute)
 	case l.line != nil && m.From.DC != m.To.DC:
 		size := wire.EstimateSize(&m)
-		v := l.line.Send(m.From.DC, m.To.DC, size, parcel{m, ep})
-		if v == wan.Queued {
-			l.send(m.Kind)
-			l.cross(&m, size)
+		result := l.line.Send(m.From.DC, m.To.DC, size, wanItem{m, ep})
+		if result == wan.Queued {
+			l.countSent(m.Kind)
+			l.countWAN(&m, size)
 		}
-		l.verdict(m.Kind, v)
+		l.countWANResult(m.Kind, result)
 	default:
-		if !l.enter(ep) {
-			l.drop(m.Kind, DropClosed)
+		if !l.enterHandler(ep) {
+			l.countDropped(m.Kind, DropClosed)
 			return
 		}
-		defer l.calls.leave()
-		l.send(m.Kind)
-		l.receive(m.Kind)
-		single(ep.handler, &m)
+		defer l.calls.Leave()
+		l.countSent(m.Kind)
+		l.countReceived(m.Kind)
+		callWithOne(ep.handler, &m)
 	}
 }
 
-// enter reports whether the Handler of a life of a node may be called; then calls.leave must follow.
-func (l *Local) enter(ep *endpoint) bool { return !ep.dead.Load() && l.calls.enter() }
+// enterHandler reports whether the Handler of an endpoint may be called. If so, calls.Leave must follow.
+func (l *Local) enterHandler(ep *endpoint) bool { return !ep.deregistered.Load() && l.calls.Enter() }
 
-// arrive hands over what the emulated WAN delivers: neighbours for the same node in one batch.
-func (l *Local) arrive(items []parcel) {
+// deliverFromWAN passes items from the emulated WAN to their Handlers: consecutive ones for the same node in one batch.
+func (l *Local) deliverFromWAN(items []wanItem) {
 	batch := batches.Get().(*[]causal.Message)
 	for len(items) > 0 {
 		to, n := items[0].to, 0
@@ -126,39 +127,39 @@ func (l *Local) arrive(items []parcel) {
 			*batch = append(*batch, items[n].message)
 			n++
 		}
-		l.hand(to, *batch)
+		l.deliverBatch(to, *batch)
 		clear(*batch)
 		*batch, items = (*batch)[:0], items[n:]
 	}
 	batches.Put(batch)
 }
 
-func (l *Local) hand(to *endpoint, batch []causal.Message) {
-	if !l.enter(to) {
+func (l *Local) deliverBatch(to *endpoint, batch []causal.Message) {
+	if !l.enterHandler(to) {
 		for i := range batch {
-			l.drop(batch[i].Kind, DropClosed)
+			l.countDropped(batch[i].Kind, DropClosed)
 		}
 		return
 	}
-	defer l.calls.leave()
+	defer l.calls.Leave()
 	for i := range batch {
-		l.receive(batch[i].Kind)
+		l.countReceived(batch[i].Kind)
 	}
 	to.handler(batch)
 }
 
-func (l *Local) lose(items []parcel) {
+func (l *Local) countLost(items []wanItem) {
 	for i := range items {
-		l.drop(items[i].message.Kind, DropCut)
+		l.countDropped(items[i].message.Kind, DropCut)
 	}
 }
 
-// Stats returns what the network has done so far.
+// Stats returns the counters of the network.
 func (l *Local) Stats() Stats { return l.snapshot() }
 
 // Close implements Network.
 func (l *Local) Close() error {
-	l.calls.end()
+	l.calls.Close()
 	if l.line != nil {
 		l.line.Close()
 	}

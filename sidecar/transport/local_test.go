@@ -21,7 +21,7 @@ var (
 	sidecarA     = topology.Node{Part: topology.Sidecar, DC: 0, Index: 77}
 )
 
-// emulator is two data centres 40 ms apart, there and back.
+// emulator returns the WAN of two data centres with a round trip of 40 ms.
 func emulator(t testing.TB) *wan.Emulator {
 	t.Helper()
 	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 1}}
@@ -37,20 +37,20 @@ func emulator(t testing.TB) *wan.Emulator {
 }
 
 func put(from, to topology.Node, seq uint64) causal.Message {
-	return causal.Message{Kind: causal.KindPut, From: from, To: to, Seq: seq, Key: "k"}
+	return causal.Put{Seq: seq, Key: "k"}.Message(from, to)
 }
 
-// box is a Handler that remembers what came.
-type box struct {
+// recorder has a Handler that records messages.
+type recorder struct {
 	mu      sync.Mutex
 	got     []causal.Message
 	batches int
-	changed chan struct{} // has room for one token
+	changed chan struct{} // holds a token after new messages
 }
 
-func newBox() *box { return &box{changed: make(chan struct{}, 1)} }
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (b *box) handle(batch []causal.Message) {
+func (b *recorder) handle(batch []causal.Message) {
 	b.mu.Lock()
 	b.got = append(b.got, batch...)
 	b.batches++
@@ -61,22 +61,22 @@ func (b *box) handle(batch []causal.Message) {
 	}
 }
 
-func (b *box) all() []causal.Message {
+func (b *recorder) all() []causal.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]causal.Message(nil), b.got...)
 }
 
-func (b *box) seqs() (seqs []uint64) {
+func (b *recorder) seqs() (seqs []uint64) {
 	for _, m := range b.all() {
-		seqs = append(seqs, m.Seq)
+		seqs = append(seqs, m.Put().Seq)
 	}
 	return seqs
 }
 
 func same[T any](t testing.TB, what string, got, want T, options ...cmp.Option) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, options...); diff != "" {
+	if diff := cmp.Diff(want, got, append(options, cmp.AllowUnexported(causal.Message{}))...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
@@ -88,46 +88,46 @@ func register(t testing.TB, l *Local, n topology.Node, h Handler) {
 	}
 }
 
-func TestInsideADataCentreAMessageIsHandledBeforeSendReturns(t *testing.T) {
+func TestMessageWithinADataCenterIsHandledBeforeSendReturns(t *testing.T) {
 	l := NewLocal(emulator(t))
 	defer l.Close()
-	b := newBox()
+	b := newRecorder()
 	register(t, l, middlemanA, b.handle)
 	m := put(coordinatorA, middlemanA, 1)
-	m.Deps = []causal.Dep{{Slot: 3}}
+	m = causal.Put{Key: "k", Deps: []causal.Dep{{Slot: 3}}}.Message(m.From, m.To)
 	l.Send(m)
 	same(t, "handled", b.all(), []causal.Message{m})
 }
 
-func TestWithoutEmulationAllMessagesAreHandledBeforeSendReturns(t *testing.T) {
+func TestWithoutEmulationMessagesAreHandledBeforeSendReturns(t *testing.T) {
 	l := NewLocal(nil)
 	defer l.Close()
-	b := newBox()
+	b := newRecorder()
 	register(t, l, middlemanB, b.handle)
 	l.Send(put(coordinatorA, middlemanB, 1))
 	same(t, "handled", b.seqs(), []uint64{1})
 }
 
-func TestAHandlerMaySendBackBeforeTheFirstSendReturns(t *testing.T) {
+func TestHandlerMaySendBackBeforeSendReturns(t *testing.T) {
 	l := NewLocal(nil)
 	defer l.Close()
-	b := newBox()
+	b := newRecorder()
 	register(t, l, coordinatorA, b.handle)
 	register(t, l, middlemanA, func(batch []causal.Message) {
 		for _, m := range batch {
-			l.Send(put(m.To, m.From, m.Seq+1))
-			l.Send(put(m.To, m.From, m.Seq+2))
+			l.Send(put(m.To, m.From, m.Put().Seq+1))
+			l.Send(put(m.To, m.From, m.Put().Seq+2))
 		}
 	})
 	l.Send(put(coordinatorA, middlemanA, 1))
 	same(t, "answers", b.seqs(), []uint64{2, 3})
 }
 
-func TestBetweenDataCentresMessagesTakeTheirTimeAndKeepTheirOrder(t *testing.T) {
+func TestEmulatedWANDelaysMessagesAndKeepsTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLocal(emulator(t))
 		defer l.Close()
-		b, other := newBox(), newBox()
+		b, other := newRecorder(), newRecorder()
 		register(t, l, middlemanB, b.handle)
 		register(t, l, topology.Node{Part: topology.Cache, DC: 1}, other.handle)
 		var want []uint64
@@ -150,11 +150,11 @@ func TestBetweenDataCentresMessagesTakeTheirTimeAndKeepTheirOrder(t *testing.T) 
 	})
 }
 
-func TestWhatWasSentBeforeACrashIsLostEvenIfTheNodeIsBackBefore(t *testing.T) {
+func TestMessagesSentBeforeACrashAreLostEvenIfTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLocal(emulator(t))
 		defer l.Close()
-		b, again := newBox(), newBox()
+		b, again := newRecorder(), newRecorder()
 		register(t, l, middlemanB, b.handle)
 		l.Send(put(coordinatorA, middlemanB, 1))
 		time.Sleep(5 * time.Millisecond)
@@ -172,12 +172,12 @@ func TestWhatWasSentBeforeACrashIsLostEvenIfTheNodeIsBackBefore(t *testing.T) {
 	})
 }
 
-func TestACutIsCountedWhetherItCameBeforeOrAfterSending(t *testing.T) {
+func TestMessagesLostInACutAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulator(t)
 		l := NewLocal(e)
 		defer l.Close()
-		b := newBox()
+		b := newRecorder()
 		register(t, l, middlemanB, b.handle)
 		l.Send(put(coordinatorA, middlemanB, 1))
 		_ = e.Cut(0, 1)
@@ -185,28 +185,28 @@ func TestACutIsCountedWhetherItCameBeforeOrAfterSending(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		s := l.Stats()
-		if len(b.seqs()) != 0 || s.Dropped(DropCut) != 2 {
+		if len(b.seqs()) != 0 || dropped(s, DropCut) != 2 {
 			t.Errorf("%d handled, %+v", len(b.seqs()), s.Drops)
 		}
 	})
 }
 
-func TestANodeIsRegisteredOnce(t *testing.T) {
+func TestNodeCanBeRegisteredOnlyOnce(t *testing.T) {
 	l := NewLocal(nil)
 	defer l.Close()
-	register(t, l, middlemanA, newBox().handle)
-	if l.Register(middlemanA, newBox().handle) == nil {
-		t.Error("a second registration was taken")
+	register(t, l, middlemanA, newRecorder().handle)
+	if l.Register(middlemanA, newRecorder().handle) == nil {
+		t.Error("a second registration was accepted")
 	}
 	l.Deregister(middlemanA)
 	l.Deregister(middlemanA)
-	register(t, l, middlemanA, newBox().handle)
+	register(t, l, middlemanA, newRecorder().handle)
 }
 
-func TestCloseWaitsForRunningHandlersAndLetsNoneBegin(t *testing.T) {
+func TestCloseWaitsForHandlersAndStartsNone(t *testing.T) {
 	l := NewLocal(nil)
 	begun, finish := make(chan struct{}), make(chan struct{})
-	b := newBox()
+	b := newRecorder()
 	register(t, l, coordinatorA, b.handle)
 	register(t, l, middlemanA, func([]causal.Message) {
 		close(begun)
@@ -218,7 +218,7 @@ func TestCloseWaitsForRunningHandlersAndLetsNoneBegin(t *testing.T) {
 	<-begun
 	over := make(chan struct{})
 	ended.Go(func() { l.Close(); close(over) })
-	for !l.calls.ended.Load() {
+	for !l.calls.IsClosed() {
 		runtime.Gosched()
 	}
 	select {
@@ -233,9 +233,9 @@ func TestCloseWaitsForRunningHandlersAndLetsNoneBegin(t *testing.T) {
 	same(t, "after Close", b.seqs(), nil)
 }
 
-func TestManyMaySendAtOnceWhileNodesComeAndGo(t *testing.T) {
+func TestConcurrentSendsWhileNodesComeAndGo(t *testing.T) {
 	l := NewLocal(emulator(t))
-	b := newBox()
+	b := newRecorder()
 	register(t, l, middlemanA, b.handle)
 	var wg sync.WaitGroup
 	for i := range uint64(4) {
@@ -248,7 +248,7 @@ func TestManyMaySendAtOnceWhileNodesComeAndGo(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				n := topology.Node{Part: topology.Middleman, DC: 1, Index: i % 2}
-				_ = l.Register(n, newBox().handle)
+				_ = l.Register(n, newRecorder().handle)
 				l.Deregister(n)
 			}
 		})
@@ -259,8 +259,8 @@ func TestManyMaySendAtOnceWhileNodesComeAndGo(t *testing.T) {
 	}
 	last := map[topology.Node]uint64{}
 	for _, m := range b.all() {
-		if m.Seq != last[m.From] {
-			t.Fatalf("%v: %d where %d was due", m.From, m.Seq, last[m.From])
+		if m.Put().Seq != last[m.From] {
+			t.Fatalf("%v: message %d was handled instead of %d", m.From, m.Put().Seq, last[m.From])
 		}
 		last[m.From]++
 	}

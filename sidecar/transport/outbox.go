@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// frameBytes is when a frame is full. A single message may be greater.
+	// frameBytes is the size from which a frame is full. A single message may be larger.
 	frameBytes = 256 << 10
-	// frameMessages bounds what one frame makes the receiver allocate.
+	// frameMessages bounds the messages of a frame, and so what the receiver allocates for it.
 	frameMessages = 4096
 )
 
-// frame is a batch of messages on its way out, already encoded.
+// frame is an encoded batch of messages to send.
 type frame struct {
 	batch wire.Batch
-	kinds []causal.Kind // of its messages, to count them when it is known what becomes of them
+	kinds []causal.Kind // of its messages, to count them as sent or dropped
 }
 
-func (f *frame) full() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }
+func (f *frame) isFull() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }
 
-// outbox is the queue of one link. Messages are encoded when they are put in, so it holds exact sizes and no pointers,
-// and the work is done by the senders side by side. The link takes whole frames: while it is idle a message goes out
-// alone and at once, and while it is busy messages gather in the next frame.
+// outbox is the queue of one link. It encodes messages as they are pushed, so it knows exact sizes, holds no pointers, and
+// encodes on the goroutines of the senders. The link takes whole frames: while it is idle, a message is sent alone and at
+// once; while it is busy, messages accumulate in the next frame.
 type outbox struct {
-	count *counters
-	limit int           // bytes
-	wake  chan struct{} // has room for one token
-	used  atomic.Int64  // when something last went in or came back, in nanoseconds of time.Now
+	count    *counters
+	limit    int           // bytes
+	wake     chan struct{} // holds a token if there may be something to take
+	lastUsed atomic.Int64  // when the link last sent or received, in nanoseconds since the epoch
 
 	mu     sync.Mutex
 	state  outboxState
-	frames []*frame // the oldest first; the last one is being filled
+	frames []*frame // oldest first; the last one is being filled
 	bytes  int
 }
 
@@ -44,8 +44,8 @@ type outboxState uint8
 
 const (
 	outboxOpen   outboxState = iota
-	outboxBroken             // the link is down: messages are dropped, as they would come too late to be of use
-	outboxShut               // nothing goes in any more; what is in it may still be taken
+	outboxBroken             // the link is down; messages are dropped, because they would arrive too late
+	outboxClosed             // nothing goes in any more; what is in it may still be taken
 )
 
 func newOutbox(count *counters, limit int) *outbox {
@@ -54,25 +54,27 @@ func newOutbox(count *counters, limit int) *outbox {
 	return o
 }
 
-func (o *outbox) touch() { o.used.Store(time.Now().UnixNano()) }
+func (o *outbox) touch() { o.lastUsed.Store(time.Now().UnixNano()) }
 
-// idle reports whether nothing went in or came back for d.
-func (o *outbox) idle(d time.Duration) bool { return time.Now().UnixNano()-o.used.Load() > int64(d) }
+// idleFor reports whether the link has neither sent nor received for d.
+func (o *outbox) idleFor(d time.Duration) bool {
+	return time.Now().UnixNano()-o.lastUsed.Load() > int64(d)
+}
 
-// push queues m, or says why not.
-func (o *outbox) push(m *causal.Message) Reason {
+// push queues m, or returns why it is dropped.
+func (o *outbox) push(m *causal.Message) DropReason {
 	o.touch()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.state == outboxBroken:
 		return DropBroken
-	case o.state == outboxShut:
+	case o.state == outboxClosed:
 		return DropClosed
 	case o.bytes > 0 && o.bytes+wire.EstimateSize(m) > o.limit:
 		return DropOverflow
 	}
-	if len(o.frames) == 0 || o.frames[len(o.frames)-1].full() {
+	if len(o.frames) == 0 || o.frames[len(o.frames)-1].isFull() {
 		o.frames = append(o.frames, newFrame())
 	}
 	f := o.frames[len(o.frames)-1]
@@ -81,7 +83,7 @@ func (o *outbox) push(m *causal.Message) Reason {
 	f.kinds = append(f.kinds, m.Kind)
 	o.bytes += len(f.batch.Buf) - before
 	o.signal()
-	return dropNone
+	return notDropped
 }
 
 func (o *outbox) signal() {
@@ -91,7 +93,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// take returns the oldest frame, nil if there is none; more is false when there will be none any more.
+// take returns the oldest frame, or nil if there is none. more is false if none will follow.
 func (o *outbox) take() (f *frame, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,27 +106,28 @@ func (o *outbox) take() (f *frame, more bool) {
 	return f, true
 }
 
-// fail drops what is queued and, until reopen, what is pushed.
-func (o *outbox) fail() {
+// markBroken drops the queue and, until reopen, everything that is pushed.
+func (o *outbox) markBroken() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state == outboxOpen {
 		o.state = outboxBroken
 	}
 	for _, f := range o.frames {
-		o.lose(f)
+		o.countLost(f)
 	}
 	clear(o.frames)
 	o.frames, o.bytes = o.frames[:0], 0
 }
 
-// lose counts a frame that does not go out.
-func (o *outbox) lose(f *frame) {
+// countLost counts the messages of a frame as dropped.
+func (o *outbox) countLost(f *frame) {
 	for _, k := range f.kinds {
-		o.count.drop(k, DropBroken)
+		o.count.countDropped(k, DropBroken)
 	}
 }
 
+// reopen ends the effect of markBroken.
 func (o *outbox) reopen() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,15 +136,15 @@ func (o *outbox) reopen() {
 	}
 }
 
-// shut lets nothing in any more.
-func (o *outbox) shut() {
+// close makes the outbox refuse messages. What is queued can still be taken.
+func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state = outboxShut
+	o.state = outboxClosed
 	o.signal()
 }
 
-func (o *outbox) queued() int {
+func (o *outbox) queuedBytes() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes

@@ -7,7 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-func boxed(t *testing.T, o *outbox) (all []causal.Message, frames int) {
+// drain takes all frames, and returns their messages and number.
+func drain(t *testing.T, o *outbox) (all []causal.Message, frames int) {
 	t.Helper()
 	for {
 		f, _ := o.take()
@@ -25,79 +26,79 @@ func boxed(t *testing.T, o *outbox) (all []causal.Message, frames int) {
 	}
 }
 
-func TestAnOutboxKeepsOrderThroughFramesOfBoundedSize(t *testing.T) {
+func TestOutboxKeepsOrderInFramesOfBoundedSize(t *testing.T) {
 	o := newOutbox(&counters{}, 64<<20)
 	const n = 10000
 	for i := range uint64(n) {
 		m := put(coordinatorA, middlemanB, i)
 		if i%100 == 0 {
-			m.Record.Value.Data = make([]byte, 100<<10)
+			setValue(&m, make([]byte, 100<<10))
 		}
-		if why := o.push(&m); why != dropNone {
+		if why := o.push(&m); why != notDropped {
 			t.Fatal(why)
 		}
 	}
-	all, frames := boxed(t, o)
-	if frames < 30 || len(all) != n || o.queued() != 0 {
-		t.Errorf("%d messages in %d frames, %d bytes left", len(all), frames, o.queued())
+	all, frames := drain(t, o)
+	if frames < 30 || len(all) != n || o.queuedBytes() != 0 {
+		t.Errorf("%d messages in %d frames, %d bytes left", len(all), frames, o.queuedBytes())
 	}
 	for i, m := range all {
-		if m.Seq != uint64(i) || m.From != coordinatorA || m.To != middlemanB {
-			t.Fatalf("message %d from %v to %v is number %d", m.Seq, m.From, m.To, i)
+		if m.Put().Seq != uint64(i) || m.From != coordinatorA || m.To != middlemanB {
+			t.Fatalf("message %d from %v to %v is number %d", m.Put().Seq, m.From, m.To, i)
 		}
 	}
 }
 
-func TestAnOutboxTakesAGreatMessageOnlyWhenItIsEmptyEnough(t *testing.T) {
+func TestEmptyOutboxAcceptsAMessageOverItsLimit(t *testing.T) {
 	o := newOutbox(&counters{}, 1000)
 	small, great := put(coordinatorA, middlemanB, 1), put(coordinatorA, middlemanB, 2)
-	great.Record.Value.Data = make([]byte, 5000)
-	same(t, "into an empty one", o.push(&great), dropNone)
+	setValue(&great, make([]byte, 5000))
+	same(t, "into an empty one", o.push(&great), notDropped)
 	same(t, "behind a great one", o.push(&small), DropOverflow)
-	boxed(t, o)
-	same(t, "a small one", o.push(&small), dropNone)
+	drain(t, o)
+	same(t, "a small one", o.push(&small), notDropped)
 	same(t, "behind a small one", o.push(&great), DropOverflow)
 }
 
-func TestABrokenOutboxCountsWhatItLoses(t *testing.T) {
+func TestBrokenOutboxCountsDroppedMessages(t *testing.T) {
 	c := &counters{}
 	o := newOutbox(c, 1<<20)
 	m := put(coordinatorA, middlemanB, 1)
 	o.push(&m)
 	o.push(&m)
-	o.fail()
+	o.markBroken()
 	same(t, "while broken", o.push(&m), DropBroken)
 	same(t, "lost", c.snapshot().Drops, []DropStats{{causal.KindPut, DropBroken, 2}})
 	o.reopen()
-	same(t, "open again", o.push(&m), dropNone)
-	if all, _ := boxed(t, o); len(all) != 1 {
+	same(t, "open again", o.push(&m), notDropped)
+	if all, _ := drain(t, o); len(all) != 1 {
 		t.Errorf("%d messages", len(all))
 	}
 }
 
-func TestAShutOutboxGivesWhatItHasAndStaysShut(t *testing.T) {
+func TestClosedOutboxYieldsItsFramesAndStaysClosed(t *testing.T) {
 	o := newOutbox(&counters{}, 1<<20)
 	m := put(coordinatorA, middlemanB, 1)
 	o.push(&m)
-	o.shut()
+	o.close()
 	o.reopen()
 	same(t, "push", o.push(&m), DropClosed)
 	if f, more := o.take(); f == nil || !more {
-		t.Error("what was in it is gone")
+		t.Error("the queued message is missing")
 	}
 	if f, more := o.take(); f != nil || more {
-		t.Error("it does not say that it is empty for good")
+		t.Error("a closed empty outbox promises more")
 	}
 }
 
-func TestReasonsAndKindsOfALaterVersionHaveAName(t *testing.T) {
+func TestUnknownReasonsAndKindsAreCounted(t *testing.T) {
 	c := &counters{}
-	c.drop(200, DropCut)
+	c.countDropped(200, DropCut)
 	same(t, "drops", c.snapshot().Drops, []DropStats{{maxKinds - 1, DropCut, 1}})
-	for r := dropNone; r < reasonEnd; r++ {
+	for r := notDropped; r < numReasons; r++ {
 		if r.String() == "" || r.String() == "unknown" {
 			t.Errorf("reason %d has no name", r)
 		}
 	}
-	same(t, "beyond", reasonEnd.String(), "unknown")
+	same(t, "beyond", numReasons.String(), "unknown")
 }

@@ -20,17 +20,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of a test. It is reached only when something is broken.
+// patience bounds every wait of a test. A test that passes does not reach it.
 const patience = 30 * time.Second
 
-// quick are timings that make a test of failures short.
+// quick returns timings for short tests of failures.
 func quick() timings {
 	t := defaultTimings
 	t.backoff, t.maxBackoff = time.Millisecond, 20*time.Millisecond
 	return t
 }
 
-// directory is where the processes of a test find each other.
+// directory maps nodes to the addresses of the processes of a test.
 type directory struct {
 	mu    sync.Mutex
 	addrs map[topology.Node]string
@@ -57,7 +57,7 @@ func (d *directory) resolve(n topology.Node) (string, bool) {
 	return addr, ok
 }
 
-// logBook keeps what a process logs.
+// logBook records the log of a process.
 type logBook struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -75,20 +75,20 @@ func (l *logBook) String() string {
 	return l.text.String()
 }
 
-// process is a GRPC network with its inbox and, if it listens, its address.
-type process struct {
+// testProcess is a GRPC network with its inbox and, if it listens, its address.
+type testProcess struct {
 	*GRPC
-	*box
+	*recorder
 	addr string
 	log  *logBook
 }
 
 type change func(*Config, *timings)
 
-// start makes a process that runs nodes and, unless it is only a sidecar, listens and is in the directory.
-func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *process {
+// start starts a process that runs nodes. Unless it is a sidecar, it listens and is added to the directory.
+func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *testProcess {
 	t.Helper()
-	p := &process{box: newBox(), log: &logBook{}}
+	p := &testProcess{recorder: newRecorder(), log: &logBook{}}
 	tm := quick()
 	c := Config{
 		Process: nodes[0].String(), Nodes: nodes, Handler: p.handle, Resolve: d.resolve,
@@ -109,7 +109,7 @@ func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change)
 	return p
 }
 
-func (p *process) listen(t testing.TB, addr string) {
+func (p *testProcess) listen(t testing.TB, addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -126,8 +126,8 @@ func (p *process) listen(t testing.TB, addr string) {
 	})
 }
 
-// eventually waits until cond holds.
-func eventually(t testing.TB, what string, cond func() bool) {
+// waitFor waits until cond holds.
+func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -136,15 +136,15 @@ func eventually(t testing.TB, what string, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out after %s waiting for %s", patience, what)
 		}
 	}
 }
 
-// wait waits until n messages have come.
-func (p *process) wait(t testing.TB, n int) []causal.Message {
+// wait waits until n messages have arrived.
+func (p *testProcess) wait(t testing.TB, n int) []causal.Message {
 	t.Helper()
-	eventually(t, "messages to come", func() bool {
+	waitFor(t, "messages to arrive", func() bool {
 		p.mu().Lock()
 		defer p.mu().Unlock()
 		return len(p.got) >= n
@@ -152,9 +152,9 @@ func (p *process) wait(t testing.TB, n int) []causal.Message {
 	return p.all()
 }
 
-func (p *process) mu() *sync.Mutex { return &p.box.mu }
+func (p *testProcess) mu() *sync.Mutex { return &p.recorder.mu }
 
-// link is a raw stream to a process, for what a GRPC would not do.
+// link opens a raw stream to a process, for tests of behavior that GRPC does not show.
 func link(t testing.TB, addr string) grpc.ClientStream {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -179,4 +179,14 @@ func frameOf(ms ...causal.Message) *frame {
 		f.kinds = append(f.kinds, ms[i].Kind)
 	}
 	return f
+}
+
+// dropped returns the number of messages of all kinds that were dropped for a reason.
+func dropped(s Stats, r DropReason) (n uint64) {
+	for _, d := range s.Drops {
+		if d.Reason == r {
+			n += d.Count
+		}
+	}
+	return n
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// A process may come back elsewhere, as pods do, and its name leads to where it was, or nowhere, for as long as name servers
-// remember: half a minute in many clusters. Nobody answers there, not even to refuse. So the wait for an answer is short, the name is
-// asked again for each attempt, and a process that is connected to this one is looked for where it calls from: it calls as soon as it
-// is back.
+// A process may restart at another IP address, as pods do. Until DNS caches expire, half a minute in many clusters, its name
+// resolves to the old address or to nothing, and no host may answer at the old address, not even to refuse. So the timeout
+// per address is short and each attempt resolves the name again. Besides, a process connects to its peers as soon as it has
+// restarted, so the dialer also tries the address that the process has connected from.
 
-// errAnotherLife ends a link whose process has come back as another one.
-var errAnotherLife = errors.New("the process has called from another life")
+// errPeerRestarted ends a link when a later incarnation of its process has connected.
+var errPeerRestarted = errors.New("the process has restarted and connected again")
 
-// heard tells the dialers of a process that it has called.
-func (g *GRPC) heard(peer *wire.Hello) {
+// wakeDialers notifies the dialers of a process that it has connected to this one.
+func (g *GRPC) wakeDialers(peer *wire.Hello) {
 	for _, n := range peer.Nodes {
 		addr, ok := g.config.Resolve(n)
 		if !ok {
@@ -31,71 +31,72 @@ func (g *GRPC) heard(peer *wire.Hello) {
 		d := g.dialed[addr]
 		g.mu.RUnlock()
 		if d != nil {
-			d.hear(peer)
+			d.peerConnected(peer)
 		}
 	}
 }
 
-// hear lets the dialer try at once, unless it is linked to this life of its process.
-func (d *dialer) hear(peer *wire.Hello) {
+// peerConnected makes the dialer try at once, unless it has a link to this incarnation of the process.
+func (d *dialer) peerConnected(peer *wire.Hello) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.up && d.peer.Incarnation == peer.Incarnation {
 		return
 	}
 	if d.up {
-		d.cut(errAnotherLife)
+		d.cancelStream(errPeerRestarted)
 	}
 	select {
-	case d.called <- struct{}{}:
+	case d.incoming <- struct{}{}:
 	default:
 	}
 }
 
-// callback returns where the process calls from, at its own port; empty if it is not connected to this one.
-func (d *dialer) callback() string {
+// incomingAddr returns the IP address that the process has connected from, with the port that it listens on; empty if it
+// has not connected to this process.
+func (d *dialer) incomingAddr() string {
 	_, port, err := net.SplitHostPort(d.addr)
 	if err != nil {
-		return "" // the attempt will say so
+		return "" // dialing will return the error
 	}
 	d.g.mu.RLock()
 	defer d.g.mu.RUnlock()
-	for n, a := range d.g.behind {
+	for n, a := range d.g.acceptedFrom {
 		if addr, ok := d.g.config.Resolve(n); !ok || addr != d.addr {
 			continue
 		}
-		if host, _, err := net.SplitHostPort(a.from); err == nil {
+		if host, _, err := net.SplitHostPort(a.remoteAddr); err == nil {
 			return net.JoinHostPort(host, port)
 		}
 	}
 	return ""
 }
 
-// connect opens a connection to the process: to where it calls from, and else to its address.
+// connect opens a connection to the process: to the address that it has connected from, if any, or else to addr.
 func (d *dialer) connect(ctx context.Context, addr string) (net.Conn, error) {
 	for {
 		select {
-		case <-d.called: // it is looked at now
+		case <-d.incoming: // incomingAddr takes it into account
 		default:
 		}
-		if at := d.callback(); at != "" {
-			bounded, cancel := context.WithTimeout(ctx, d.g.timing.callback)
+		if at := d.incomingAddr(); at != "" {
+			bounded, cancel := context.WithTimeout(ctx, d.g.timing.incoming)
 			conn, err := d.g.config.dialTCP(bounded, at)
 			cancel()
 			if err == nil {
 				return conn, nil
 			}
 		}
-		if conn, err := d.connectUnlessCalled(ctx, addr); conn != nil || !errors.Is(err, errCalled) {
+		if conn, err := d.dialUnlessPeerConnects(ctx, addr); conn != nil || !errors.Is(err, errPeerConnected) {
 			return conn, err
 		}
 	}
 }
 
-var errCalled = errors.New("the process has called")
+var errPeerConnected = errors.New("the process has connected")
 
-// connectUnlessCalled stops trying when the process calls.
-func (d *dialer) connectUnlessCalled(ctx context.Context, addr string) (net.Conn, error) {
+// dialUnlessPeerConnects dials addr, but returns errPeerConnected if the process connects to this one meanwhile.
+func (d *dialer) dialUnlessPeerConnects(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan struct{})
@@ -103,22 +104,22 @@ func (d *dialer) connectUnlessCalled(ctx context.Context, addr string) (net.Conn
 	go func() {
 		defer close(watched)
 		select {
-		case <-d.called:
-			cancel(errCalled)
+		case <-d.incoming:
+			cancel(errPeerConnected)
 		case <-ended:
 		}
 	}()
 	conn, err := d.g.config.dialTCP(ctx, addr)
 	close(ended)
 	<-watched
-	if err != nil && errors.Is(context.Cause(ctx), errCalled) {
-		return nil, errCalled
+	if err != nil && errors.Is(context.Cause(ctx), errPeerConnected) {
+		return nil, errPeerConnected
 	}
 	return conn, err
 }
 
-// dialTCP tries the addresses of a name one after the other, each for so long.
-func dialTCP(each time.Duration) func(context.Context, string) (net.Conn, error) {
+// dialTCP returns a function that tries the addresses of a name one after the other, with a timeout for each.
+func dialTCP(timeout time.Duration) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -130,7 +131,7 @@ func dialTCP(each time.Duration) func(context.Context, string) (net.Conn, error)
 		}
 		var errs []error
 		for _, ip := range found {
-			dialer := net.Dialer{Timeout: each}
+			dialer := net.Dialer{Timeout: timeout}
 			conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
 			if err == nil {
 				return conn, nil
@@ -141,15 +142,15 @@ func dialTCP(each time.Duration) func(context.Context, string) (net.Conn, error)
 	}
 }
 
-// recognize says why a process that has answered at the address is not the one that is meant: an address that is out of date may
-// belong to another one by now, which would throw away all that it is sent.
-func (d *dialer) recognize(peer *wire.Hello) error {
-	here := func(n topology.Node) bool {
+// verifyPeer returns an error if the process at the address runs none of the nodes that this address is for: an outdated
+// address may belong to another process by now, which would drop all messages.
+func (d *dialer) verifyPeer(peer *wire.Hello) error {
+	resolvesHere := func(n topology.Node) bool {
 		addr, ok := d.g.config.Resolve(n)
 		return ok && addr == d.addr
 	}
-	if slices.ContainsFunc(peer.Nodes, here) {
+	if slices.ContainsFunc(peer.Nodes, resolvesHere) {
 		return nil
 	}
-	return fmt.Errorf("link to %s: %q answers there, which is not who has that address here; a name may be out of date", d.addr, peer.Process)
+	return fmt.Errorf("link to %s: process %q answers, which has another address; the name may be outdated in DNS", d.addr, peer.Process)
 }

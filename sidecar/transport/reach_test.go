@@ -13,14 +13,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// names leads addresses elsewhere: to another address, or with "" to where nobody answers.
+// names redirects addresses: to another address or, with "", to one where no host answers.
 type names struct {
 	to    atomic.Pointer[map[string]string]
-	asked chan string // has room; what was asked for
+	dials chan string // the dialed addresses; buffered
 }
 
 func newNames() *names {
-	n := &names{asked: make(chan string, 1000)}
+	n := &names{dials: make(chan string, 1000)}
 	n.lead(nil)
 	return n
 }
@@ -28,9 +28,9 @@ func newNames() *names {
 func (n *names) lead(to map[string]string) { n.to.Store(&to) }
 
 func (n *names) use(c *Config, t *timings) {
-	t.hello = 2 * patience // nothing here is to be found by being given up
+	t.hello = 2 * patience // no test may pass because a dial timed out
 	c.dialTCP = func(ctx context.Context, addr string) (net.Conn, error) {
-		n.asked <- addr
+		n.dials <- addr
 		if to, ok := (*n.to.Load())[addr]; ok {
 			addr = to
 		}
@@ -42,23 +42,23 @@ func (n *names) use(c *Config, t *timings) {
 	}
 }
 
-// await waits until an address was asked for.
+// await waits until an address is dialed.
 func (n *names) await(t *testing.T, addr string) {
 	t.Helper()
 	limit := time.After(patience)
 	for {
 		select {
-		case is := <-n.asked:
+		case is := <-n.dials:
 			if is == addr {
 				return
 			}
 		case <-limit:
-			t.Fatalf("nobody asks for %s", addr)
+			t.Fatalf("nobody dials %s", addr)
 		}
 	}
 }
 
-// portOf an address.
+// portOf returns the port of an address.
 func portOf(t *testing.T, addr string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
@@ -68,7 +68,7 @@ func portOf(t *testing.T, addr string) string {
 	return port
 }
 
-func TestAProcessWhoseNameIsOutOfDateIsReachedWhereItCallsFrom(t *testing.T) {
+func TestProcessWithOutdatedNameIsReachedAtItsIncomingAddress(t *testing.T) {
 	d, n := newDirectory(), newNames()
 	a, b := start(t, d, []topology.Node{coordinatorA}, n.use), start(t, d, []topology.Node{middlemanB})
 	name := "b.example:" + portOf(t, b.addr)
@@ -78,26 +78,26 @@ func TestAProcessWhoseNameIsOutOfDateIsReachedWhereItCallsFrom(t *testing.T) {
 	n.await(t, name)
 	b.Send(put(middlemanB, coordinatorA, 2))
 	b.wait(t, 1)
-	same(t, "what waited for the link", b.seqs(), []uint64{1})
+	same(t, "messages that waited for the link", b.seqs(), []uint64{1})
 }
 
-func TestAProcessThatCallsIsNotMadeToWaitForTheNextAttempt(t *testing.T) {
+func TestIncomingConnectionEndsTheBackoff(t *testing.T) {
 	d, n := newDirectory(), newNames()
 	a := start(t, d, []topology.Node{coordinatorA}, n.use, func(_ *Config, tm *timings) { tm.backoff, tm.maxBackoff = 4*patience, 4*patience })
 	b := start(t, d, []topology.Node{middlemanB})
 	name := "b.example:" + portOf(t, b.addr)
-	n.lead(map[string]string{name: "127.0.0.1:1"}) // which refuses
+	n.lead(map[string]string{name: "127.0.0.1:1"}) // refuses connections
 	d.set(name, middlemanB)
 	a.Send(put(coordinatorA, middlemanB, 1))
-	eventually(t, "the attempt to fail", func() bool { return a.Stats().Failed == 1 })
+	waitFor(t, "the attempt to fail", func() bool { return a.Stats().Failed == 1 })
 	b.Send(put(middlemanB, coordinatorA, 2))
-	eventually(t, "the process to be reached", func() bool {
+	waitFor(t, "the process to be reached", func() bool {
 		a.Send(put(coordinatorA, middlemanB, 3))
 		return len(b.all()) > 0
 	})
 }
 
-func TestAProcessThatIsConnectedAlreadyIsFoundWithoutItsName(t *testing.T) {
+func TestConnectedProcessIsReachedWithoutItsName(t *testing.T) {
 	d, n := newDirectory(), newNames()
 	a, b := start(t, d, []topology.Node{coordinatorA}, n.use), start(t, d, []topology.Node{middlemanB})
 	name := "b.example:" + portOf(t, b.addr)
@@ -110,7 +110,7 @@ func TestAProcessThatIsConnectedAlreadyIsFoundWithoutItsName(t *testing.T) {
 	same(t, "handled", b.seqs(), []uint64{2})
 }
 
-func TestAnotherLifeThatCallsEndsTheLinkToTheOneBefore(t *testing.T) {
+func TestConnectionFromARestartedProcessEndsTheOldLink(t *testing.T) {
 	d, n := newDirectory(), newNames()
 	a, before := start(t, d, []topology.Node{coordinatorA}, n.use), start(t, d, []topology.Node{middlemanB})
 	const name = "b.example:1"
@@ -118,42 +118,42 @@ func TestAnotherLifeThatCallsEndsTheLinkToTheOneBefore(t *testing.T) {
 	d.set(name, middlemanB)
 	a.Send(put(coordinatorA, middlemanB, 1))
 	before.wait(t, 1)
-	after := start(t, d, []topology.Node{middlemanB}) // the one before hangs, as after a power cut: it never ends its links
+	after := start(t, d, []topology.Node{middlemanB}) // before never closes its links, as after a power failure
 	d.set(name, middlemanB)
 	n.lead(map[string]string{name: after.addr, "127.0.0.1:1": after.addr})
 	after.Send(put(middlemanB, coordinatorA, 2))
-	eventually(t, "the later life to be reached", func() bool {
+	waitFor(t, "the new incarnation to be reached", func() bool {
 		a.Send(put(coordinatorA, middlemanB, 3))
 		return len(after.all()) > 0
 	})
-	if !strings.Contains(a.log.String(), "has called from another life") {
-		t.Errorf("the log does not say why the link has ended:\n%s", a.log)
+	if !strings.Contains(a.log.String(), "has restarted and connected again") {
+		t.Errorf("the log does not say why the link ended:\n%s", a.log)
 	}
 }
 
-func TestAnAddressThatAnotherProcessHasNowIsNotUsed(t *testing.T) {
+func TestAddressOfAnotherProcessIsNotUsed(t *testing.T) {
 	d, n := newDirectory(), newNames()
 	a, b := start(t, d, []topology.Node{coordinatorA}, n.use), start(t, d, []topology.Node{middlemanB})
 	meant := start(t, d, []topology.Node{middlemanA})
 	const name = "meant.example:1"
 	n.lead(map[string]string{name: b.addr})
 	d.set(name, middlemanA)
-	eventually(t, "the other process to be recognized", func() bool {
+	waitFor(t, "the wrong process to be detected", func() bool {
 		a.Send(put(coordinatorA, middlemanA, 1))
-		return strings.Contains(a.log.String(), "which is not who has that address here")
+		return strings.Contains(a.log.String(), "which has another address")
 	})
 	n.lead(map[string]string{name: meant.addr})
-	eventually(t, "the process that is meant to be reached", func() bool {
+	waitFor(t, "the right process to be reached", func() bool {
 		a.Send(put(coordinatorA, middlemanA, 2))
 		return len(meant.all()) > 0
 	})
-	if s := b.Stats(); s.Dropped(DropMisrouted) > 0 || len(b.all()) > 0 {
-		t.Errorf("the other one was sent %v; drops: %v", b.seqs(), s.Drops)
+	if s := b.Stats(); dropped(s, DropMisrouted) > 0 || len(b.all()) > 0 {
+		t.Errorf("the wrong process received %v; drops: %v", b.seqs(), s.Drops)
 	}
 }
 
-// deaf is an address where nobody answers: its queue of connections is full, and nobody takes one.
-func deaf(t *testing.T) string {
+// unresponsive returns an address that does not answer: its backlog is full, and nobody accepts connections.
+func unresponsive(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -175,19 +175,19 @@ func deaf(t *testing.T) string {
 		}
 		t.Cleanup(func() { conn.Close() })
 	}
-	t.Skip("this kernel takes connections that nobody accepts")
+	t.Skip("this kernel completes connections beyond the backlog")
 	return ""
 }
 
-func TestAnAddressWhereNobodyAnswersIsGivenUpSoon(t *testing.T) {
+func TestUnresponsiveAddressTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := dialTCP(50*time.Millisecond)(ctx, deaf(t))
+	conn, err := dialTCP(50*time.Millisecond)(ctx, unresponsive(t))
 	if err == nil {
 		conn.Close()
-		t.Fatal("somebody answers")
+		t.Fatal("the address answers")
 	}
 	if ctx.Err() != nil {
-		t.Errorf("it was given up only because the test did: %v", err)
+		t.Errorf("dialing ended only with the context: %v", err)
 	}
 }

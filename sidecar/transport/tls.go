@@ -13,27 +13,28 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TLSFiles turns on mutual TLS. The files are read again for every new connection, so a rotation needs no restart:
-// connections that are open stay, new ones use what the files hold then. While the files do not fit together, as in the
-// middle of a rotation, the last ones that did stay in use.
+// TLSFiles enables mutual TLS. The files are read again for every new connection, so rotating them needs no restart: open
+// connections stay, and new ones use the current files. While the files do not match each other, as in the middle of a
+// rotation, the last matching ones stay in use.
 type TLSFiles struct {
-	// Cert and Key are of this process, in PEM. The certificate must be good for client and server authentication.
+	// Cert and Key are the certificate and key of this process, in PEM. The certificate must be valid for both client and
+	// server authentication.
 	Cert, Key string
-	// CA holds the certificates, in PEM, that those of the peers must descend from.
+	// CA contains the authorities that the certificates of peers must chain to, in PEM.
 	CA string
-	// ServerName is what the certificates of dialed peers must be for; empty is the host that is dialed.
+	// ServerName is the name that the certificates of dialed peers must be valid for. Empty is the dialed host.
 	ServerName string
 }
 
-// keyring holds the keys as they were last read.
+// keyring holds the keys that were last read.
 type keyring struct {
 	files TLSFiles
 	log   *slog.Logger
 
-	mu    sync.Mutex
-	read  [sha256.Size]byte // of the files as they were last read, fit or not
-	cert  *tls.Certificate
-	peers *x509.CertPool
+	mu          sync.Mutex
+	digest      [sha256.Size]byte // of the files that were last read, valid or not
+	cert        *tls.Certificate
+	authorities *x509.CertPool
 }
 
 func newKeyring(files TLSFiles, log *slog.Logger) (*keyring, error) {
@@ -44,7 +45,7 @@ func newKeyring(files TLSFiles, log *slog.Logger) (*keyring, error) {
 	return k, nil
 }
 
-// reload takes over the files if they have changed, and reports whether they have.
+// reload reads the files if they have changed, and reports whether they have.
 func (k *keyring) reload() (changed bool, err error) {
 	var content [3][]byte
 	sum := sha256.New()
@@ -55,10 +56,10 @@ func (k *keyring) reload() (changed bool, err error) {
 		fmt.Fprintf(sum, "%d ", len(content[i]))
 		sum.Write(content[i])
 	}
-	if digest := sum.Sum(nil); bytes.Equal(digest, k.read[:]) {
+	if digest := sum.Sum(nil); bytes.Equal(digest, k.digest[:]) {
 		return false, nil
 	} else {
-		copy(k.read[:], digest)
+		copy(k.digest[:], digest)
 	}
 	cert, err := tls.X509KeyPair(content[0], content[1])
 	if err != nil {
@@ -66,47 +67,47 @@ func (k *keyring) reload() (changed bool, err error) {
 	}
 	peers := x509.NewCertPool()
 	if !peers.AppendCertsFromPEM(content[2]) {
-		return true, fmt.Errorf("TLS authorities %s: no certificate in PEM is in it", k.files.CA)
+		return true, fmt.Errorf("TLS authorities %s: the file contains no certificate in PEM", k.files.CA)
 	}
-	k.cert, k.peers = &cert, peers
+	k.cert, k.authorities = &cert, peers
 	return true, nil
 }
 
-// current returns the keys for a new connection.
-func (k *keyring) current() (*tls.Certificate, *x509.CertPool) {
+// load returns the certificate and the authorities for a new connection.
+func (k *keyring) load() (*tls.Certificate, *x509.CertPool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch changed, err := k.reload(); {
 	case err != nil:
-		k.log.Warn("keeping the last TLS keys", "error", err)
+		k.log.Warn("cannot load the TLS files, keeping the previous ones", "error", err)
 	case changed:
-		k.log.Info("using new TLS keys", "certificate", k.files.Cert)
+		k.log.Info("loaded new TLS files", "certificate", k.files.Cert)
 	}
-	return k.cert, k.peers
+	return k.cert, k.authorities
 }
 
-// server returns credentials that ask the keyring at every handshake.
-func (k *keyring) server() credentials.TransportCredentials {
+// serverCredentials returns credentials that load the keys at every handshake.
+func (k *keyring) serverCredentials() credentials.TransportCredentials {
 	return credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			cert, peers := k.current()
+			cert, peers := k.load()
 			return &tls.Config{
 				MinVersion:   tls.VersionTLS13,
 				NextProtos:   []string{"h2"},
 				Certificates: []tls.Certificate{*cert},
 				ClientAuth:   tls.RequireAndVerifyClientCert,
 				ClientCAs:    peers,
-				// A resumed session would skip what a rotation has changed.
+				// A resumed session would not check against the rotated files.
 				SessionTicketsDisabled: true,
 			}, nil
 		},
 	})
 }
 
-// client returns credentials for one connection.
-func (k *keyring) client() credentials.TransportCredentials {
-	cert, peers := k.current()
+// clientCredentials returns credentials for one connection, with the current keys.
+func (k *keyring) clientCredentials() credentials.TransportCredentials {
+	cert, peers := k.load()
 	return credentials.NewTLS(&tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{*cert},

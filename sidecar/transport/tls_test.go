@@ -100,7 +100,7 @@ func (k *keys) trust(t *testing.T, authorities ...*authority) {
 
 func withTLS(k *keys) change { return func(c *Config, _ *timings) { c.TLS = &k.TLSFiles } }
 
-func TestOnlyHoldersOfACertificateGetIn(t *testing.T) {
+func TestOnlyTrustedCertificatesAreAccepted(t *testing.T) {
 	ca, stranger := newAuthority(t, "ours"), newAuthority(t, "a stranger's")
 	d := newDirectory()
 	b := start(t, d, []topology.Node{middlemanB}, withTLS(newKeys(t, ca)))
@@ -114,9 +114,9 @@ func TestOnlyHoldersOfACertificateGetIn(t *testing.T) {
 	} {
 		a := start(t, d, []topology.Node{coordinatorA}, changes...)
 		a.Send(put(coordinatorA, middlemanB, 1))
-		eventually(t, name+" to be refused", func() bool {
+		waitFor(t, name+" to be refused", func() bool {
 			s := a.Stats()
-			return s.Failed > 1 && s.Dropped(DropBroken) == 1 && s.Opened == 0
+			return s.Failed > 1 && dropped(s, DropBroken) == 1 && s.Opened == 0
 		})
 		a.Close()
 	}
@@ -129,7 +129,7 @@ func TestOnlyHoldersOfACertificateGetIn(t *testing.T) {
 	}
 }
 
-func TestKeysAreRotatedWithoutLosingALink(t *testing.T) {
+func TestKeyRotationKeepsLinks(t *testing.T) {
 	before, after := newAuthority(t, "old"), newAuthority(t, "new")
 	d := newDirectory()
 	ka, kb := newKeys(t, before), newKeys(t, before)
@@ -138,7 +138,7 @@ func TestKeysAreRotatedWithoutLosingALink(t *testing.T) {
 	a.Send(put(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 
-	// The order of every careful rotation: trust both, renew, and then trust only the new one.
+	// The order of a safe rotation: trust both authorities, renew the certificates, then trust only the new authority.
 	for _, k := range []*keys{ka, kb} {
 		k.trust(t, before, after)
 	}
@@ -150,7 +150,7 @@ func TestKeysAreRotatedWithoutLosingALink(t *testing.T) {
 	}
 	a.Send(put(coordinatorA, middlemanB, 1))
 	b.wait(t, 2)
-	b.Send(put(middlemanB, coordinatorA, 2)) // a new connection, with the new keys on both sides
+	b.Send(put(middlemanB, coordinatorA, 2)) // a new connection, with new keys on both sides
 	a.wait(t, 1)
 	newcomer := start(t, d, []topology.Node{middlemanA}, withTLS(newKeys(t, after)))
 	newcomer.Send(put(middlemanA, middlemanB, 2))
@@ -159,13 +159,13 @@ func TestKeysAreRotatedWithoutLosingALink(t *testing.T) {
 
 	late := start(t, d, []topology.Node{sidecarA}, withTLS(newKeys(t, before, after)))
 	late.Send(put(sidecarA, middlemanB, 9))
-	eventually(t, "a certificate of the old authority to be refused", func() bool { return late.Stats().Failed > 1 })
+	waitFor(t, "a certificate of the old authority to be refused", func() bool { return late.Stats().Failed > 1 })
 	if s := a.Stats(); s.Failed != 0 || len(s.Drops) != 0 {
-		t.Errorf("the rotation cost a link: %+v", s)
+		t.Errorf("the rotation broke a link: %+v", s)
 	}
 }
 
-func TestFilesThatDoNotFitTogetherLeaveTheLastKeysInUse(t *testing.T) {
+func TestMismatchedFilesLeaveThePreviousKeysInUse(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	d := newDirectory()
 	ka, kb := newKeys(t, ca), newKeys(t, ca)
@@ -178,7 +178,7 @@ func TestFilesThatDoNotFitTogetherLeaveTheLastKeysInUse(t *testing.T) {
 	for i, spoil := range []func(){
 		func() { write(t, kb.Key, []byte("half a key")) },
 		func() { write(t, kb.Key, good); write(t, kb.CA, nil) },
-		func() { os.Remove(kb.Cert) },
+		func() { _ = os.Remove(kb.Cert) },
 	} {
 		spoil()
 		a.Send(put(coordinatorA, middlemanB, uint64(i)))
@@ -186,7 +186,7 @@ func TestFilesThatDoNotFitTogetherLeaveTheLastKeysInUse(t *testing.T) {
 		a.Close()
 		a = start(t, d, []topology.Node{coordinatorA}, withTLS(ka))
 	}
-	if n := strings.Count(b.log.String(), "keeping the last TLS keys"); n < 3 {
-		t.Errorf("the trouble was reported %d times:\n%s", n, b.log)
+	if n := strings.Count(b.log.String(), "keeping the previous ones"); n < 3 {
+		t.Errorf("the invalid files were reported %d times:\n%s", n, b.log)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// ledger is what the callers of a log know of it, across crashes. It is the other side of the contract.
+// ledger records what the callers of a log were promised, across crashes.
 type ledger struct {
 	mu sync.Mutex
-	// acked is the id of the record that has an index, as acknowledged by Append or shown by Replay.
+	// acked maps an index to the id of its record, as acknowledged by Append or returned by Replay.
 	acked map[uint64]uint64
-	// tried are the ids that were given to Append.
+	// tried has the ids that were passed to Append.
 	tried map[uint64]bool
-	// last is the greatest index in acked; needed is the smallest index that was not given up by TruncateBefore.
+	// last is the greatest index in acked, needed the smallest index that TruncateBefore was not allowed to remove.
 	last, needed uint64
 }
 
@@ -39,7 +39,7 @@ func (g *ledger) acknowledge(t testing.TB, last uint64, ids []uint64) {
 	for i, id := range ids {
 		index := last - uint64(len(ids)-1-i)
 		if old, ok := g.acked[index]; ok {
-			t.Errorf("index %d was given to %d and now to %d", index, old, id)
+			t.Errorf("index %d was assigned to %d and now to %d", index, old, id)
 		}
 		g.acked[index] = id
 		g.last = max(g.last, index)
@@ -60,25 +60,25 @@ func (g *ledger) clone() *ledger {
 	return c
 }
 
-// recovered holds a log that was opened after a crash against the ledger, and notes what it shows.
-func (g *ledger) recovered(t testing.TB, l *Log, what string) {
+// checkRecovered compares a log that was opened after a crash with the ledger, and records what it replays.
+func (g *ledger) checkRecovered(t testing.TB, l *Log, what string) {
 	t.Helper()
-	if l.FirstIndex() > g.needed {
-		t.Fatalf("%s: the log begins with record %d, record %d was not given up", what, l.FirstIndex(), g.needed)
+	if firstIndex(l) > g.needed {
+		t.Fatalf("%s: the log begins with record %d, and record %d was not truncated", what, firstIndex(l), g.needed)
 	}
-	index := l.FirstIndex()
+	index := firstIndex(l)
 	for _, id := range replayed(t, l) {
 		if want, ok := g.acked[index]; ok && want != id {
-			t.Fatalf("%s: record %d is %d, acknowledged was %d", what, index, id, want)
+			t.Fatalf("%s: record %d is %d, and %d was acknowledged", what, index, id, want)
 		}
 		if !g.tried[id] {
-			t.Fatalf("%s: record %d is %d, which nobody wrote", what, index, id)
+			t.Fatalf("%s: record %d is %d, which was never appended", what, index, id)
 		}
 		g.acked[index] = id
 		index++
 	}
 	if l.LastIndex() < g.last {
-		t.Fatalf("%s: the log ends with record %d, record %d was acknowledged", what, l.LastIndex(), g.last)
+		t.Fatalf("%s: the log ends with record %d, and record %d was acknowledged", what, l.LastIndex(), g.last)
 	}
 	g.last = l.LastIndex()
 }
@@ -91,8 +91,8 @@ func openOn(fs vfs.FS) (*Log, error) {
 	return Open(testDir, opts)
 }
 
-// verifyCrash opens what a crash left, twice: recovery crashes itself at a random step, and then once more right after
-// it showed its records, with nothing kept that was not synced.
+// verifyCrash opens the disk that a crash left, and checks the log against the ledger. Two further crashes are tried: one
+// at a random step of the recovery, and one right after the replay in which all unsynced data is lost.
 func verifyCrash(t testing.TB, disk *vfs.MemFS, g *ledger, r *rand.Rand, what string) {
 	t.Helper()
 	g = g.clone()
@@ -112,15 +112,15 @@ func verifyCrash(t testing.TB, disk *vfs.MemFS, g *ledger, r *rand.Rand, what st
 		if err != nil {
 			t.Fatalf("%s: open after a crash during recovery: %v", what, err)
 		}
-		g.clone().recovered(t, again, what+", crashed during recovery")
+		g.clone().checkRecovered(t, again, what+", crashed during recovery")
 		mustClose(t, again)
 	}
-	g.recovered(t, l, what)
+	g.checkRecovered(t, l, what)
 	after, err := openOn(disk.CrashClone(vfs.CrashCloneCfg{}))
 	if err != nil {
 		t.Fatalf("%s: open after a crash after replay: %v", what, err)
 	}
-	g.recovered(t, after, what+", crashed after replay")
+	g.checkRecovered(t, after, what+", crashed after replay")
 	mustClose(t, l)
 
 	id := uint64(1<<40) + r.Uint64N(1<<30)
@@ -133,12 +133,12 @@ func verifyCrash(t testing.TB, disk *vfs.MemFS, g *ledger, r *rand.Rand, what st
 	mustClose(t, after)
 }
 
-// crashOf keeps nothing, all, or a random part of what was not synced.
+// crashOf returns a crash that keeps nothing, all, or a random part of the unsynced data.
 func crashOf(r *rand.Rand) vfs.CrashCloneCfg {
 	return vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 100, 20, 50, 80}[r.IntN(5)], RNG: r}
 }
 
-// randomAppend appends up to eight records, some of several disk blocks. Ids begin with next.
+// randomAppend appends up to eight records, some of several disk blocks, with the ids from next on.
 func randomAppend(t testing.TB, l *Log, g *ledger, r *rand.Rand, next uint64) (after uint64) {
 	var ids []uint64
 	var payloads [][]byte
@@ -167,7 +167,7 @@ func truncateSome(t testing.TB, l *Log, g *ledger, r *rand.Rand) {
 	}
 }
 
-func TestNothingAcknowledgedIsLostByACrashAtAnyStep(t *testing.T) {
+func TestCrashAtAnyStepLosesNoAcknowledgedRecord(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func TestNothingAcknowledgedIsLostByACrashAtAnyStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.recovered(t, l, "reopened")
+				g.checkRecovered(t, l, "reopened")
 				for range 25 {
 					next = randomAppend(t, l, g, r, next)
 					if r.IntN(8) == 0 {
@@ -202,14 +202,14 @@ func TestNothingAcknowledgedIsLostByACrashAtAnyStep(t *testing.T) {
 	}
 }
 
-func TestCrashesInARowKeepEveryIndexForOneRecord(t *testing.T) {
+func TestRepeatedCrashesNeverReassignAnIndex(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		disk := vfs.NewCrashableMem()
 		g := newLedger()
 		next := uint64(1)
 		for life := range 12 {
-			// The machine dies at a random step: the disk is copied as it is then, with what was known then.
+			// The machine crashes at a random step: copy the disk and the ledger at that moment.
 			var left *vfs.MemFS
 			var known *ledger
 			countdown := 1 + r.IntN(60)
@@ -224,7 +224,7 @@ func TestCrashesInARowKeepEveryIndexForOneRecord(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d, life %d: %v", seed, life, err)
 			}
-			g.recovered(t, l, fmt.Sprintf("seed %d, life %d", seed, life))
+			g.checkRecovered(t, l, fmt.Sprintf("seed %d, life %d", seed, life))
 			for left == nil {
 				next = randomAppend(t, l, g, r, next)
 				if r.IntN(10) == 0 {
@@ -237,11 +237,11 @@ func TestCrashesInARowKeepEveryIndexForOneRecord(t *testing.T) {
 	}
 }
 
-func TestNothingAcknowledgedIsLostByACrashUnderConcurrentAppends(t *testing.T) {
+func TestCrashDuringConcurrentAppendsLosesNoAcknowledgedRecord(t *testing.T) {
 	for seed := range uint64(25) {
 		disk := vfs.NewCrashableMem()
 		g := newLedger()
-		var mu sync.Mutex // held while the disk is copied, with the random source
+		var mu sync.Mutex // guards the copying of the disk, and r
 		r := rand.New(rand.NewPCG(seed, 4))
 		type crash struct {
 			disk  *vfs.MemFS
@@ -252,7 +252,7 @@ func TestNothingAcknowledgedIsLostByACrashUnderConcurrentAppends(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(crashes) < 40 && r.IntN(4) == 0 {
-				known := g.clone() // before the disk: it may hold more than is known, not less
+				known := g.clone() // before the disk, which may hold more than is known, but not less
 				crashes = append(crashes, crash{disk.CrashClone(crashOf(r)), known})
 			}
 			return nil
@@ -276,7 +276,7 @@ func TestNothingAcknowledgedIsLostByACrashUnderConcurrentAppends(t *testing.T) {
 		}
 		wg.Wait()
 		mustClose(t, l)
-		// What was tried by the end includes what was tried by the crash.
+		// The ids tried by the end include those tried before the crash.
 		for i, c := range crashes {
 			c.known.tried = g.clone().tried
 			verifyCrash(t, c.disk, c.known, r, fmt.Sprintf("seed %d, crash %d", seed, i))
@@ -285,7 +285,7 @@ func TestNothingAcknowledgedIsLostByACrashUnderConcurrentAppends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.recovered(t, l, "at the end")
+		g.checkRecovered(t, l, "at the end")
 		mustClose(t, l)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// put replaces the segment that begins with first.
-func put(t testing.TB, fs vfs.FS, first uint64, data []byte) {
+// replaceSegment replaces the segment whose first index is first.
+func replaceSegment(t testing.TB, fs vfs.FS, first uint64, data []byte) {
 	t.Helper()
 	f, err := fs.Create(fs.PathJoin(testDir, segmentName(first)), diskCategory)
 	if err != nil {
@@ -36,8 +36,8 @@ func contentOf(t testing.TB, fs vfs.FS, first uint64) []byte {
 	return data
 }
 
-// written is a file system with a closed log of the records 1 to last, one write each, with payloads of size bytes.
-func written(t testing.TB, last uint64, size int) *vfs.MemFS {
+// newDisk returns a file system with a closed log of the records 1 to last, one write each, with payloads of size bytes.
+func newDisk(t testing.TB, last uint64, size int) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewMem()
 	l := mustOpen(t, testDir, smallOptions(fs))
@@ -46,29 +46,29 @@ func written(t testing.TB, last uint64, size int) *vfs.MemFS {
 	return fs
 }
 
-// wantCorrupt opens the log and wants it refused with that segment and offset.
+// wantCorrupt checks that opening the log fails with a CorruptError for the given segment and offset, and changes nothing.
 func wantCorrupt(t testing.TB, fs vfs.FS, first uint64, offset int64, what string) {
 	t.Helper()
 	before := fmt.Sprint(fs)
 	_, err := Open(testDir, smallOptions(fs))
 	var c *CorruptError
 	if !errors.As(err, &c) {
-		t.Fatalf("%s: open gave %v, want a refusal", what, err)
+		t.Fatalf("%s: open returned %v, want a CorruptError", what, err)
 	}
 	if want := fs.PathJoin(testDir, segmentName(first)); c.Segment != want || c.Offset != offset {
-		t.Fatalf("%s: refused for %s at byte %d, want %s at byte %d", what, c.Segment, c.Offset, want, offset)
+		t.Fatalf("%s: damage reported in %s at byte %d, want %s at byte %d", what, c.Segment, c.Offset, want, offset)
 	}
 	text := err.Error()
 	if !strings.Contains(text, c.Segment) || !strings.Contains(text, fmt.Sprintf("at byte %d:", offset)) ||
 		!strings.Contains(text, "Keep a copy of the directory") {
-		t.Fatalf("%s: the text does not say where and what to do: %s", what, text)
+		t.Fatalf("%s: the error does not say where the damage is and what to do: %s", what, text)
 	}
 	if after := fmt.Sprint(fs); after != before {
-		t.Fatalf("%s: the refused log was changed from\n%s\nto\n%s", what, before, after)
+		t.Fatalf("%s: the failed open changed the log from\n%s\nto\n%s", what, before, after)
 	}
 }
 
-// wantCut opens the log, wants the records 1 to last and that the next one is appended after them.
+// wantCut checks that opening the log cuts off the tail after the records 1 to last, and that appends continue there.
 func wantCut(t testing.TB, fs vfs.FS, last uint64, what string) {
 	t.Helper()
 	var logged bytes.Buffer
@@ -89,13 +89,13 @@ func wantCut(t testing.TB, fs vfs.FS, last uint64, what string) {
 	wantIDs(t, replayed(t, l), sequence(1, last+1))
 	mustClose(t, l)
 	if logged.Len() != 0 {
-		t.Fatalf("%s: something was cut twice: %s", what, logged.String())
+		t.Fatalf("%s: the second open cut something off: %s", what, logged.String())
 	}
 }
 
-func TestATornTailIsCutAtEveryByteOfTheLastRecord(t *testing.T) {
+func TestOpenCutsOffATornTailAtEveryByteOfTheLastRecord(t *testing.T) {
 	const last, size = 23, 100
-	pristine := written(t, last, size)
+	pristine := newDisk(t, last, size)
 	firsts := segmentsOf(t, pristine)
 	tail := firsts[len(firsts)-1]
 	data := contentOf(t, pristine, tail)
@@ -103,34 +103,34 @@ func TestATornTailIsCutAtEveryByteOfTheLastRecord(t *testing.T) {
 	garbage := payloadOf(99, len(data))
 	for cut := start + 1; cut < len(data); cut++ {
 		what := fmt.Sprintf("cut at byte %d", cut)
-		fs := written(t, last, size)
-		put(t, fs, tail, data[:cut])
+		fs := newDisk(t, last, size)
+		replaceSegment(t, fs, tail, data[:cut])
 		wantCut(t, fs, last-1, what)
 
-		fs = written(t, last, size)
-		put(t, fs, tail, append(bytes.Clone(data[:cut]), make([]byte, len(data)-cut+4096)...))
+		fs = newDisk(t, last, size)
+		replaceSegment(t, fs, tail, append(bytes.Clone(data[:cut]), make([]byte, len(data)-cut+4096)...))
 		if cut < len(data)-1 || data[cut] != 0 {
 			wantCut(t, fs, last-1, what+", then zeros")
 		}
 
-		fs = written(t, last, size)
-		put(t, fs, tail, append(bytes.Clone(data[:cut]), garbage[:len(data)-cut]...))
+		fs = newDisk(t, last, size)
+		replaceSegment(t, fs, tail, append(bytes.Clone(data[:cut]), garbage[:len(data)-cut]...))
 		if !bytes.Equal(data[cut:], garbage[:len(data)-cut]) {
 			wantCut(t, fs, last-1, what+", then garbage")
 		}
 	}
-	fs := written(t, last, size)
-	put(t, fs, tail, append(bytes.Clone(data), make([]byte, 100)...))
-	wantCut(t, fs, last, "whole, then zeros")
+	fs := newDisk(t, last, size)
+	replaceSegment(t, fs, tail, append(bytes.Clone(data), make([]byte, 100)...))
+	wantCut(t, fs, last, "intact, then zeros")
 }
 
-func TestADamagedByteOfAnyRecordButTheLastIsRefused(t *testing.T) {
+func TestOpenDetectsADamagedByteInEveryRecordButTheLast(t *testing.T) {
 	const last, size = 17, 60
-	fs := written(t, last, size)
+	fs := newDisk(t, last, size)
 	width := int(recordSize(payloadOf(1, size)))
 	firsts := segmentsOf(t, fs)
 	if len(firsts) < 2 {
-		t.Fatal("the test wants several segments")
+		t.Fatal("want several segments for this test to mean anything")
 	}
 	for _, first := range firsts {
 		data := contentOf(t, fs, first)
@@ -145,53 +145,53 @@ func TestADamagedByteOfAnyRecordButTheLastIsRefused(t *testing.T) {
 				}
 				bad := bytes.Clone(data)
 				bad[at] ^= mask
-				put(t, fs, first, bad)
+				replaceSegment(t, fs, first, bad)
 				wantCorrupt(t, fs, first, int64(segmentHeaderSize+record*width), fmt.Sprintf("byte %d of segment %d ^ %#x", at, first, mask))
 			}
 		}
-		put(t, fs, first, data)
+		replaceSegment(t, fs, first, data)
 	}
 	l := mustOpen(t, testDir, smallOptions(fs))
 	wantIDs(t, replayed(t, l), sequence(1, last))
 	mustClose(t, l)
 }
 
-func TestADamagedByteOfAnySegmentHeaderIsRefused(t *testing.T) {
-	fs := written(t, 17, 60)
+func TestOpenDetectsADamagedByteInEverySegmentHeader(t *testing.T) {
+	fs := newDisk(t, 17, 60)
 	for _, first := range segmentsOf(t, fs) {
 		data := contentOf(t, fs, first)
 		for at := range segmentHeaderSize {
 			bad := bytes.Clone(data)
 			bad[at] ^= 0x40
-			put(t, fs, first, bad)
+			replaceSegment(t, fs, first, bad)
 			wantCorrupt(t, fs, first, 0, fmt.Sprintf("byte %d of the header of segment %d", at, first))
 		}
 		for size := range segmentHeaderSize {
-			put(t, fs, first, data[:size])
+			replaceSegment(t, fs, first, data[:size])
 			wantCorrupt(t, fs, first, 0, fmt.Sprintf("header of segment %d cut to %d bytes", first, size))
 		}
-		put(t, fs, first, data)
+		replaceSegment(t, fs, first, data)
 	}
 }
 
-func TestAnEarlierSegmentThatEndsShortIsRefused(t *testing.T) {
-	fs := written(t, 17, 60)
+func TestOpenDetectsATruncatedEarlierSegment(t *testing.T) {
+	fs := newDisk(t, 17, 60)
 	first := segmentsOf(t, fs)[0]
 	width := int(recordSize(payloadOf(1, 60)))
 	data := contentOf(t, fs, first)
 	for size := segmentHeaderSize; size < len(data); size++ {
-		put(t, fs, first, data[:size])
+		replaceSegment(t, fs, first, data[:size])
 		wantCorrupt(t, fs, first, int64(size-(size-segmentHeaderSize)%width), fmt.Sprintf("cut to %d bytes", size))
 	}
-	put(t, fs, first, append(bytes.Clone(data), 0))
-	wantCorrupt(t, fs, first, int64(len(data)), "a zero byte behind")
+	replaceSegment(t, fs, first, append(bytes.Clone(data), 0))
+	wantCorrupt(t, fs, first, int64(len(data)), "an extra zero byte at the end")
 }
 
-func TestAMissingSegmentInTheMiddleIsRefused(t *testing.T) {
-	pristine := written(t, 60, 60)
+func TestOpenDetectsAMissingSegment(t *testing.T) {
+	pristine := newDisk(t, 60, 60)
 	firsts := segmentsOf(t, pristine)
 	for i := 1; i < len(firsts)-1; i++ {
-		fs := written(t, 60, 60)
+		fs := newDisk(t, 60, 60)
 		if err := fs.Remove(fs.PathJoin(testDir, segmentName(firsts[i]))); err != nil {
 			t.Fatal(err)
 		}
@@ -200,15 +200,15 @@ func TestAMissingSegmentInTheMiddleIsRefused(t *testing.T) {
 	}
 }
 
-func TestASegmentInTheWrongPlaceIsRefused(t *testing.T) {
-	fs := written(t, 60, 60)
+func TestOpenDetectsASegmentUnderAWrongName(t *testing.T) {
+	fs := newDisk(t, 60, 60)
 	firsts := segmentsOf(t, fs)
-	put(t, fs, firsts[1], contentOf(t, fs, firsts[2]))
+	replaceSegment(t, fs, firsts[1], contentOf(t, fs, firsts[2]))
 	wantCorrupt(t, fs, firsts[1], 0, "the third segment under the name of the second")
 }
 
-func TestFilesWithOtherNamesAreLeftAloneUnlessTheyLookLikeSegments(t *testing.T) {
-	fs := written(t, 5, 60)
+func TestOpenIgnoresForeignFilesUnlessTheyLookLikeSegments(t *testing.T) {
+	fs := newDisk(t, 5, 60)
 	for _, name := range []string{"lost+found", "README", segmentName(7) + stagedSuffix} {
 		f, err := fs.Create(fs.PathJoin(testDir, name), diskCategory)
 		if err != nil {
@@ -222,13 +222,13 @@ func TestFilesWithOtherNamesAreLeftAloneUnlessTheyLookLikeSegments(t *testing.T)
 	wantIDs(t, replayed(t, l), sequence(1, 5))
 	mustClose(t, l)
 	if _, err := fs.Stat(fs.PathJoin(testDir, "README")); err != nil {
-		t.Errorf("a foreign file is gone: %v", err)
+		t.Errorf("a foreign file was removed: %v", err)
 	}
 	if _, err := fs.Stat(fs.PathJoin(testDir, segmentName(7)+stagedSuffix)); err == nil {
-		t.Error("an unfinished segment is still there")
+		t.Error("the incomplete segment was not removed")
 	}
 	for _, name := range []string{"1.log", "00000000000000000000.log", "00000000000000000001-copy.log", "99999999999999999999.log"} {
-		fs := written(t, 5, 60)
+		fs := newDisk(t, 5, 60)
 		if _, err := fs.Create(fs.PathJoin(testDir, name), diskCategory); err != nil {
 			t.Fatal(err)
 		}
@@ -238,15 +238,24 @@ func TestFilesWithOtherNamesAreLeftAloneUnlessTheyLookLikeSegments(t *testing.T)
 	}
 }
 
-func TestAFormatOfALaterReleaseIsRefusedAsSuch(t *testing.T) {
-	fs := written(t, 5, 60)
+func TestOpenNamesTheFormatOfALogItDoesNotRead(t *testing.T) {
+	fs := newDisk(t, 5, 60)
 	data := contentOf(t, fs, 1)
 	data[8]++
 	data = append(appendChecksummed(data[:segmentHeaderSize]), data[segmentHeaderSize:]...)
-	put(t, fs, 1, data)
+	replaceSegment(t, fs, 1, data)
+	before := fmt.Sprint(fs)
 	_, err := Open(testDir, smallOptions(fs))
 	if c := new(CorruptError); err == nil || errors.As(err, &c) || !strings.Contains(err.Error(), "format version 2") {
 		t.Fatalf("open: %v", err)
+	}
+	f := new(FormatError)
+	if !errors.As(err, &f) || f.Found != 2 || f.Supported != formatVersion || f.Segment != fs.PathJoin(testDir, segmentName(1)) ||
+		!strings.Contains(err.Error(), "reads format version 1") || !strings.Contains(err.Error(), "Run the release that wrote it") {
+		t.Fatalf("open: %v, want the segment, both versions and what to do", err)
+	}
+	if after := fmt.Sprint(fs); after != before {
+		t.Fatalf("the failed open changed the log from\n%s\nto\n%s", before, after)
 	}
 }
 
@@ -257,7 +266,7 @@ func appendChecksummed(header []byte) []byte {
 	return h
 }
 
-func TestALaterPartOfATornWriteDoesNotPassForCorruption(t *testing.T) {
+func TestOpenTreatsALaterPartOfATornWriteAsTorn(t *testing.T) {
 	fs := vfs.NewMem()
 	opts := Options{FS: fs, SegmentBytes: 1 << 16}
 	l := mustOpen(t, testDir, opts)
@@ -272,13 +281,13 @@ func TestALaterPartOfATornWriteDoesNotPassForCorruption(t *testing.T) {
 	for lost := range 4 {
 		torn := bytes.Clone(data)
 		clear(torn[synced+lost*width:][:width])
-		put(t, fs, 1, torn)
+		replaceSegment(t, fs, 1, torn)
 		l := mustOpen(t, testDir, opts)
 		wantIDs(t, replayed(t, l), sequence(1, 3+uint64(lost)))
 		mustClose(t, l)
 	}
-	// The same hole with a later write behind it is one that a crash cannot make.
-	put(t, fs, 1, data)
+	// With a later write after it, a crash cannot have left the same hole.
+	replaceSegment(t, fs, 1, data)
 	l = mustOpen(t, testDir, opts)
 	mustAppend(t, l, 8, 8, 50)
 	mustClose(t, l)
@@ -287,14 +296,14 @@ func TestALaterPartOfATornWriteDoesNotPassForCorruption(t *testing.T) {
 		at := synced + lost*width
 		bad := bytes.Clone(data)
 		clear(bad[at:][:width])
-		put(t, fs, 1, bad)
+		replaceSegment(t, fs, 1, bad)
 		wantCorrupt(t, fs, 1, int64(at), fmt.Sprintf("record %d cleared", 4+lost))
 	}
 }
 
-func TestACopyOfALogInsideATornPayloadDoesNotPassForRecords(t *testing.T) {
-	// The client's copy has the indices that would prove corruption, but of a log with another salt.
-	other := contentOf(t, written(t, 9, 60), 1)
+func TestOpenIgnoresACopyOfALogInsideATornPayload(t *testing.T) {
+	// The indices in the client's copy would prove corruption, but the copy has another salt.
+	other := contentOf(t, newDisk(t, 9, 60), 1)
 	fs := vfs.NewMem()
 	opts := Options{FS: fs, SegmentBytes: 1 << 16}
 	l := mustOpen(t, testDir, opts)
@@ -304,18 +313,18 @@ func TestACopyOfALogInsideATornPayloadDoesNotPassForRecords(t *testing.T) {
 	mustClose(t, l)
 	data := contentOf(t, fs, 1)
 	data[len(data)-1] ^= 1
-	put(t, fs, 1, data)
+	replaceSegment(t, fs, 1, data)
 	l = mustOpen(t, testDir, opts)
 	defer mustClose(t, l)
 	wantIDs(t, replayed(t, l), nil)
 }
 
-func TestRandomDamageGivesARefusalOrAPrefixButNeverGarbage(t *testing.T) {
+func TestRandomDamageIsDetectedOrLeavesAPrefix(t *testing.T) {
 	const last = 40
 	refused, cut := 0, 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		fs := written(t, last, r.IntN(120))
+		fs := newDisk(t, last, r.IntN(120))
 		firsts := segmentsOf(t, fs)
 		first := firsts[r.IntN(len(firsts))]
 		data := contentOf(t, fs, first)
@@ -338,7 +347,7 @@ func TestRandomDamageGivesARefusalOrAPrefixButNeverGarbage(t *testing.T) {
 				data = []byte{0}
 			}
 		}
-		put(t, fs, first, data)
+		replaceSegment(t, fs, first, data)
 		l, err := Open(testDir, smallOptions(fs))
 		if c := new(CorruptError); errors.As(err, &c) {
 			refused++
@@ -349,13 +358,13 @@ func TestRandomDamageGivesARefusalOrAPrefixButNeverGarbage(t *testing.T) {
 		}
 		ids := replayed(t, l)
 		if first != firsts[len(firsts)-1] && len(ids) != last {
-			t.Fatalf("seed %d: an earlier segment was damaged and %d of %d records came back", seed, len(ids), last)
+			t.Fatalf("seed %d: an earlier segment was damaged, and %d of %d records were replayed", seed, len(ids), last)
 		}
 		wantIDs(t, ids, sequence(1, uint64(len(ids))))
 		mustClose(t, l)
 		cut++
 	}
 	if refused == 0 || cut == 0 {
-		t.Fatalf("%d refused, %d cut: the damage has no variety", refused, cut)
+		t.Fatalf("%d refused, %d cut off; the test needs both", refused, cut)
 	}
 }

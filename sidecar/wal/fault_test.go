@@ -7,12 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// failingDisk injects one error, at the n-th operation that changes the disk, and counts what is done after it.
+// failingDisk injects one error, at the n-th operation that changes the disk, and records the operations after it.
 type failingDisk struct {
 	mu     sync.Mutex
 	n      int
@@ -40,7 +41,7 @@ func (d *failingDisk) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-func TestAfterAFailedOperationTheLogRefusesFurtherAppendsAndLosesNothing(t *testing.T) {
+func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 	kinds := map[errorfs.OpKind]int{}
 	for n := 0; ; n++ {
 		r := rand.New(rand.NewPCG(uint64(n), 5))
@@ -56,14 +57,14 @@ func TestAfterAFailedOperationTheLogRefusesFurtherAppendsAndLosesNothing(t *test
 		fault := &failingDisk{n: n}
 		l, err = openOn(errorfs.Wrap(disk, fault))
 		if err == nil {
-			g.recovered(t, l, "before the fault")
-			next = runUntilFault(t, l, g, r, next, fault)
+			g.checkRecovered(t, l, "before the fault")
+			runUntilFault(t, l, g, r, next, fault)
 			done := len(fault.after)
 			if fault.fired && fault.failed.Kind != errorfs.OpRemove {
 				wantSticky(t, l)
 			}
 			if len(fault.after) != done {
-				t.Fatalf("fault %d: a failed log went on with %v", n, fault.after[done:])
+				t.Fatalf("fault %d: the failed log continued with %v", n, fault.after[done:])
 			}
 			if err := l.Close(); err != nil && !errors.Is(err, errorfs.ErrInjected) {
 				t.Fatal(err)
@@ -87,7 +88,7 @@ func TestAfterAFailedOperationTheLogRefusesFurtherAppendsAndLosesNothing(t *test
 	}
 }
 
-// runUntilFault appends and truncates until the disk has failed or enough was done.
+// runUntilFault appends and truncates until the disk fails, or 40 times.
 func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, fault *failingDisk) uint64 {
 	t.Helper()
 	for range 40 {
@@ -115,9 +116,9 @@ func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, f
 		if fault.failed.Kind != errorfs.OpRemove {
 			return next
 		}
-		// A file that could not be removed is still there, and the log as good as before.
+		// The file that could not be removed is still there, and the log remains usable.
 		if err := l.TruncateBefore(g.needed); err != nil {
-			t.Fatalf("truncate again: %v", err)
+			t.Fatalf("second truncate: %v", err)
 		}
 	}
 	return next
@@ -128,63 +129,62 @@ func wantSticky(t *testing.T, l *Log) {
 	for range 2 {
 		_, err := l.Append([][]byte{{1}})
 		if !errors.Is(err, errorfs.ErrInjected) || !strings.Contains(err.Error(), "restart the process") {
-			t.Fatalf("append to a failed log: %v", err)
+			t.Fatalf("append to the failed log: %v", err)
 		}
 		if err := l.TruncateBefore(l.LastIndex()); !errors.Is(err, errorfs.ErrInjected) {
-			t.Fatalf("truncate a failed log: %v", err)
+			t.Fatalf("truncate of the failed log: %v", err)
 		}
 		if err := l.Replay(func(uint64, []byte) error { return nil }); !errors.Is(err, errorfs.ErrInjected) {
-			t.Fatalf("replay a failed log: %v", err)
+			t.Fatalf("replay of the failed log: %v", err)
 		}
 	}
 }
 
-func TestAFailedSyncFailsEveryoneWhoWaits(t *testing.T) {
-	var arm, armed = make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	broken := false
-	l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSync && broken {
-			once.Do(func() { close(armed); <-arm })
-			return errorfs.ErrInjected
+func TestFailedSyncFailsAllWaitingAppends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		syncing, fail := make(chan struct{}), make(chan struct{})
+		broken := false
+		l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSync && broken {
+				close(syncing) // a second sync would panic here
+				<-fail
+				return errorfs.ErrInjected
+			}
+			return nil
+		}))))
+		mustAppend(t, l, 1, 3, 20)
+		broken = true
+		results := make(chan error, 11)
+		add := func() {
+			_, err := l.Append([][]byte{payloadOf(9, 20)})
+			results <- err
 		}
-		return nil
-	}))))
-	mustAppend(t, l, 1, 3, 20)
-	broken = true
-	results := make(chan error)
-	add := func() {
-		_, err := l.Append([][]byte{payloadOf(9, 20)})
-		results <- err
-	}
-	go add()
-	<-armed // the first one is in its sync
-	for range 10 {
 		go add()
-	}
-	waitFor(t, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.queue) == 10
-	})
-	close(arm)
-	for range 11 {
-		if err := <-results; !errors.Is(err, errorfs.ErrInjected) {
-			t.Errorf("append: %v", err)
+		<-syncing
+		for range 10 {
+			go add()
 		}
-	}
-	if l.LastIndex() != 3 {
-		t.Errorf("last index %d, want 3", l.LastIndex())
-	}
-	l.mu.Lock()
-	if l.queued != 0 || l.leading || len(l.queue) != 0 {
-		t.Errorf("left behind: %d bytes, %d callers, leading %v", l.queued, len(l.queue), l.leading)
-	}
-	l.mu.Unlock()
-	mustClose(t, l)
+		synctest.Wait() // all ten wait for their turn
+		if len(results) != 0 {
+			t.Errorf("%d appends returned before the sync", len(results))
+		}
+		close(fail)
+		for range 11 {
+			if err := <-results; !errors.Is(err, errorfs.ErrInjected) {
+				t.Errorf("append: %v", err)
+			}
+		}
+		if l.LastIndex() != 3 {
+			t.Errorf("last index %d, want 3", l.LastIndex())
+		}
+		if l.busy {
+			t.Error("the reservation was not released")
+		}
+		mustClose(t, l)
+	})
 }
 
-// shortFS writes half of what it is given once the disk is full, and says so.
+// shortFS writes only half of the data once the disk is full, and returns an error.
 type shortFS struct {
 	vfs.FS
 	full bool
@@ -210,7 +210,7 @@ func (f *shortFile) Write(p []byte) (int, error) {
 	return n, errors.Join(err, errNoSpace)
 }
 
-func TestAWriteThatEndsHalfWayIsCutOffAtTheNextOpen(t *testing.T) {
+func TestPartialWriteIsCutOffByTheNextOpen(t *testing.T) {
 	for size := range 200 {
 		fs := &shortFS{FS: vfs.NewMem()}
 		l := mustOpen(t, testDir, smallOptions(fs))
@@ -228,7 +228,7 @@ func TestAWriteThatEndsHalfWayIsCutOffAtTheNextOpen(t *testing.T) {
 		ids := replayed(t, l)
 		wantIDs(t, ids, sequence(1, uint64(len(ids))))
 		if len(ids) < 3 || len(ids) > 4 {
-			t.Fatalf("%d records came back", len(ids))
+			t.Fatalf("%d records were replayed", len(ids))
 		}
 		mustAppend(t, l, uint64(len(ids))+1, 9, 40)
 		mustClose(t, l)

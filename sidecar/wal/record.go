@@ -6,25 +6,29 @@ import (
 	"hash/crc32"
 )
 
-// A segment is a header and records, without gaps. Numbers are little-endian, checksums CRC-32C.
+// A segment is a header followed by records, without gaps. Integers are little-endian, checksums are CRC-32C.
 //
 //	header:  magic [8] | version u32 | checksum u32 | first index u64 | salt u64
 //	record:  length u32 | ordinal u32 | index u64 | payload checksum u32 | checksum u32 | payload
 //
-// The checksum of a header is over its other fields; that of a record is over the salt of its segment and the fields
-// before it, so it covers the payload too. The ordinal is the number of records before this one in the same write.
+// The checksum of a segment header covers the other header fields. The checksum of a record covers the salt of its segment
+// and the preceding fields, one of which is the checksum of the payload. The ordinal is the number of records before this
+// one in the same write.
 //
-// Why a record says which write it belongs to: a crash may leave of an unsynced write any part, also a later part without an
-// earlier one, so intact records behind a damaged one prove nothing by themselves. But a write begins only after
-// the one before it was synced. So a record whose write began behind the damaged one proves that the damaged one had
-// been durable. This is how recovery tells a disk that lost data from a crash.
+// Why a record identifies the write it belongs to: a crash may leave any part of an unsynced write, even a later part
+// without an earlier one, so an intact record after a damaged one proves nothing by itself. But a write starts only after
+// the previous one was synced. So a record whose write started after the damaged record proves that the damaged record
+// was durable. This is how recovery tells a disk that lost data from a crash.
 //
-// Why the salt and a checksum of the fields alone: payloads are written by clients and may hold anything, a copy of a log
-// included. Inside a damaged write they must not pass for records, nor make the search for records slow.
+// Why a salt, and a checksum of the fields alone: payloads come from clients and may contain anything, even a copy of a
+// log. Within a damaged write they must not pass for records, nor make the search for records slow.
 const (
 	segmentHeaderSize = 32
 	recordHeaderSize  = 24
-	formatVersion     = 1
+
+	// formatVersion is the version of this format. It changes with the format of segments and with that of the records'
+	// payloads: a log is read by the version that wrote it.
+	formatVersion = 1
 )
 
 var (
@@ -49,20 +53,19 @@ func segmentChecksum(h []byte) uint32 {
 	return crc32.Update(crc32.Checksum(h[:12], castagnoli), castagnoli, h[16:segmentHeaderSize])
 }
 
-// parseSegmentHeader returns what the checksums of the segment's records start from. A segment always has a whole header,
-// because it gets its name after its header is durable.
+// parseSegmentHeader returns the initial value of the record checksums of a segment. A segment always has a complete
+// header, because it gets its name after its header is durable.
 func parseSegmentHeader(data []byte, path string, first uint64) (salt uint32, err error) {
 	problem := ""
 	switch {
 	case len(data) < segmentHeaderSize:
-		problem = fmt.Sprintf("it has %d bytes, less than the header of %d that every segment has", len(data), segmentHeaderSize)
+		problem = fmt.Sprintf("it has %d bytes, less than a segment header of %d", len(data), segmentHeaderSize)
 	case [8]byte(data) != magic:
-		problem = "it does not begin as a segment does"
+		problem = "it does not begin with a segment header"
 	case binary.LittleEndian.Uint32(data[12:]) != segmentChecksum(data):
 		problem = "its header fails its checksum"
 	case binary.LittleEndian.Uint32(data[8:]) != formatVersion:
-		return 0, fmt.Errorf("segment %s has format version %d and this program reads version %d: run the release that wrote it "+
-			"until the log is drained", path, binary.LittleEndian.Uint32(data[8:]), formatVersion)
+		return 0, &FormatError{Segment: path, Found: binary.LittleEndian.Uint32(data[8:]), Supported: formatVersion}
 	case binary.LittleEndian.Uint64(data[16:]) != first:
 		problem = fmt.Sprintf("it begins with record %d, its name says %d", binary.LittleEndian.Uint64(data[16:]), first)
 	}
@@ -72,7 +75,7 @@ func parseSegmentHeader(data []byte, path string, first uint64) (salt uint32, er
 	return crc32.Checksum(data[24:segmentHeaderSize], castagnoli), nil
 }
 
-// recordSize is what a payload takes in a segment, in bytes.
+// recordSize returns the size of a record with this payload in a segment, in bytes.
 func recordSize(payload []byte) int64 { return recordHeaderSize + int64(len(payload)) }
 
 // appendRecord appends a record to dst.
@@ -86,7 +89,7 @@ func appendRecord(dst []byte, salt uint32, index uint64, ordinal uint32, payload
 	return append(dst, payload...)
 }
 
-// recordHeader is a record without its payload.
+// recordHeader is the decoded header of a record.
 type recordHeader struct {
 	length     int
 	ordinal    uint32
@@ -94,10 +97,10 @@ type recordHeader struct {
 	payloadCRC uint32
 }
 
-// writeFirst is the index of the first record of the write that the record belongs to.
+// writeFirst returns the index of the first record of the write that the record belongs to.
 func (h recordHeader) writeFirst() uint64 { return h.index - uint64(h.ordinal) }
 
-// parseRecordHeader reads the header at the beginning of data. It is not ok if it is incomplete or fails its checksum.
+// parseRecordHeader decodes the header at the beginning of data. ok is false if it is incomplete or its checksum is wrong.
 func parseRecordHeader(data []byte, salt uint32) (h recordHeader, ok bool) {
 	if len(data) < recordHeaderSize {
 		return recordHeader{}, false
@@ -114,34 +117,34 @@ func parseRecordHeader(data []byte, salt uint32) (h recordHeader, ok bool) {
 	return h, uint64(h.ordinal) < h.index
 }
 
-// damage is the first record of a segment that is not as it was written.
+// damage describes the first record of a segment that is not as it was written.
 type damage struct {
 	offset int64
 	index  uint64
-	// torn says that a crash during the last write explains it. It has a meaning only in the last segment.
+	// torn says that a crash during the last write may have caused it. It is meaningful only in the last segment.
 	torn    bool
 	problem string
 }
 
-// scanRecords calls fn for the records of a segment whose header is intact. It returns where they end, and the index
-// of the next record. The payload given to fn lies in data.
+// scanRecords calls fn for each record of a segment whose header is intact. It returns the offset at which the intact
+// records end, and the index of the record after them. The payload passed to fn is a part of data.
 func scanRecords(data []byte, salt uint32, first uint64, fn func(index uint64, payload []byte) error) (end int64, next uint64, bad *damage, err error) {
 	off, index := segmentHeaderSize, first
 	for off < len(data) {
 		h, ok := parseRecordHeader(data[off:], salt)
 		switch {
 		case !ok:
-			return int64(off), index, explain(data, off, salt, index, "fails its checksum"), nil
+			return int64(off), index, classifyDamage(data, off, salt, index, "fails its checksum"), nil
 		case h.index != index:
-			// A crash leaves bytes out, it does not put intact ones in a wrong place.
+			// A crash loses bytes. It does not move intact ones.
 			return int64(off), index, &damage{offset: int64(off), index: index,
-				problem: fmt.Sprintf("record %d stands where record %d belongs", h.index, index)}, nil
+				problem: fmt.Sprintf("record %d is in the place of record %d", h.index, index)}, nil
 		case h.length > len(data)-off-recordHeaderSize:
-			return int64(off), index, explain(data, off, salt, index, "is incomplete"), nil
+			return int64(off), index, classifyDamage(data, off, salt, index, "is incomplete"), nil
 		}
 		payload := data[off+recordHeaderSize:][:h.length:h.length]
 		if crc32.Checksum(payload, castagnoli) != h.payloadCRC {
-			return int64(off), index, explain(data, off, salt, index, "fails its checksum"), nil
+			return int64(off), index, classifyDamage(data, off, salt, index, "fails its checksum"), nil
 		}
 		if fn != nil {
 			if err := fn(index, payload); err != nil {
@@ -154,13 +157,13 @@ func scanRecords(data []byte, salt uint32, first uint64, fn func(index uint64, p
 	return int64(off), index, nil, nil
 }
 
-// explain decides whether a crash can have left the record at off as it is: not if a later write began.
-func explain(data []byte, off int, salt uint32, index uint64, problem string) *damage {
+// classifyDamage decides whether a crash can have left the record at off as it is: it cannot if a later write started.
+func classifyDamage(data []byte, off int, salt uint32, index uint64, problem string) *damage {
 	d := &damage{offset: int64(off), index: index, torn: true, problem: fmt.Sprintf("record %d %s", index, problem)}
-	mostIndex := index + uint64((len(data)-off)/recordHeaderSize)
+	maxIndex := index + uint64((len(data)-off)/recordHeaderSize)
 	for p := off + 1; p+recordHeaderSize <= len(data); p++ {
-		// Nearly every position ends here, before a checksum.
-		if i := binary.LittleEndian.Uint64(data[p+8:]); i <= index || i > mostIndex {
+		// Nearly every position is ruled out here, without computing a checksum.
+		if i := binary.LittleEndian.Uint64(data[p+8:]); i <= index || i > maxIndex {
 			continue
 		}
 		if h, ok := parseRecordHeader(data[p:], salt); ok && h.writeFirst() > index {

@@ -2,31 +2,46 @@ package wal
 
 import "fmt"
 
-// CorruptError says that the disk lost or changed what it had synced, or that a segment was removed or replaced.
+// CorruptError says that the disk lost or changed synced data, or that a segment was removed or replaced.
 type CorruptError struct {
 	// Segment is the path of the file.
 	Segment string
-	// Offset is where the damage begins in it, in bytes.
+	// Offset is where the damage begins, in bytes.
 	Offset int64
-	// Problem says what is wrong there.
+	// Problem describes the damage.
 	Problem string
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("segment %s is damaged at byte %d: %s. Acknowledged writes may be missing, so the log is not opened. "+
-		"Keep a copy of the directory, check the disk, and put back an undamaged copy of the segments; if there is none, "+
-		"let the chain successor propagate its copy and start with an empty directory, which gives up the writes that only "+
-		"this log held", e.Segment, e.Offset, e.Problem)
+	return fmt.Sprintf("segment %s is damaged at byte %d: %s. Acknowledged writes may be missing, so the log was not opened. "+
+		"Keep a copy of the directory, check the disk, and put back the segments as they were when the coordinator stopped, "+
+		"from a mirror or from a volume snapshot taken since. Do not start the coordinator on an empty directory or on an older copy: "+
+		"no other part holds the writes that had not reached every ring, and versions would be assigned twice "+
+		"(docs/operations.md, Data and backup)", e.Segment, e.Offset, e.Problem)
 }
 
-// restore verifies the segments, cuts off a torn tail, and makes the last segment ready for appending.
-func (l *Log) restore() error {
+// FormatError says that a segment has a format that this version of the program does not read.
+type FormatError struct {
+	// Segment is the path of the file.
+	Segment string
+	// Found is the format version of the file, Supported the only one that this program reads and writes.
+	Found, Supported uint32
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("segment %s has format version %d, and this program reads format version %d only. Run the release that wrote it, "+
+		"and take the coordinator out of its data centre with that release, which drains the log "+
+		"(docs/operations.md, Changing coordinators); then start this release on an empty directory", e.Segment, e.Found, e.Supported)
+}
+
+// recoverSegments verifies the segments, cuts off a torn tail, and prepares the last segment for appends.
+func (l *Log) recoverSegments() error {
 	firsts, err := l.listSegments()
 	if err != nil {
 		return err
 	}
 	if len(firsts) == 0 {
-		return l.begin(1)
+		return l.startSegment(1)
 	}
 	var data []byte
 	for i, first := range firsts {
@@ -40,7 +55,7 @@ func (l *Log) restore() error {
 		}
 		end, next, bad, _ := scanRecords(data, salt, first, nil)
 		if i == len(firsts)-1 {
-			return l.restoreLast(first, data, salt, end, next, bad)
+			return l.recoverLast(first, data, salt, end, next, bad)
 		}
 		if bad == nil && next != firsts[i+1] {
 			bad = &damage{offset: end, problem: fmt.Sprintf("it ends before record %d, and the next segment begins with record %d",
@@ -55,22 +70,22 @@ func (l *Log) restore() error {
 	return nil
 }
 
-// restoreLast makes the last segment, whose intact records end at end, the active one.
+// recoverLast makes the last segment, whose intact records end at end, the active one.
 //
-// The intact part is written again, also when nothing is to be cut off. What was read may be in the page cache only: of a
-// process that was killed before its sync, or, after a sync that failed, in pages that the kernel takes for clean and no
-// sync writes any more. Records that Replay shows must not be gone after the next crash, for their index
-// would then name another record.
-func (l *Log) restoreLast(first uint64, data []byte, salt uint32, end int64, next uint64, bad *damage) error {
+// The intact part is written again even if nothing is cut off. The data just read may be in the page cache only: because
+// the process was killed before its sync, or because a sync failed, after which the kernel considers the pages clean
+// and no later sync writes them. A record that Replay returns must not disappear in the next crash, for its index would
+// then be assigned to another record.
+func (l *Log) recoverLast(first uint64, data []byte, salt uint32, end int64, next uint64, bad *damage) error {
 	path := l.segmentPath(first)
 	if bad != nil {
 		if !bad.torn {
 			return &CorruptError{Segment: path, Offset: bad.offset, Problem: bad.problem}
 		}
-		l.opts.Logger.Warn("write buffer log ends with an unfinished write, which was never acknowledged; cutting it off",
+		l.opts.Logger.Warn("write buffer log ends with an incomplete write, which was never acknowledged; cutting it off",
 			"segment", path, "offset", end, "bytes", int64(len(data))-end, "problem", bad.problem, "lastIndex", next-1)
 	}
-	f, err := l.install(first, data[:end])
+	f, err := l.installSegment(first, data[:end])
 	if err != nil {
 		return err
 	}
@@ -78,45 +93,36 @@ func (l *Log) restoreLast(first uint64, data []byte, salt uint32, end int64, nex
 	l.segments = append(l.segments, segment{first: first, size: end})
 	l.bytes += end
 	l.last = next - 1
-	// Segments may have become smaller since: the active one is never truncated, so it must not hold most of the space.
+	// The segment size may have been reduced since. The active segment is never truncated, so it must not hold most of
+	// the space.
 	if end > l.opts.SegmentBytes {
-		return l.begin(next)
+		return l.startSegment(next)
 	}
 	return nil
 }
 
-// Replay calls fn for every retained record in order; that may include records below the index of the last
-// TruncateBefore, which gives back whole segments only. The payload is valid until fn returns. Replay ends with the first
-// error of fn, and returns it as it is. It may be called again until the first Append. fn must not use the log.
+// Replay calls fn for every retained record in order. That may include records below the index of the last
+// TruncateBefore, which removes whole segments only. The payload is valid until fn returns. Replay stops at the first
+// error of fn and returns it unwrapped. It may be called several times before the first Append. fn must not use the log.
 func (l *Log) Replay(fn func(index uint64, payload []byte) error) error {
-	l.mu.Lock()
-	for l.truncating {
-		l.idle.Wait()
-	}
-	err := l.usable()
-	if err == nil && l.appended {
-		err = ErrReplay
-	}
-	if err != nil {
-		l.mu.Unlock()
+	if err := l.reserve(); err != nil {
 		return err
 	}
+	defer l.release()
+	if l.appended {
+		return ErrReplay
+	}
+	l.mu.Lock()
 	l.replaying = true
-	segments := l.segments
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.replaying = false
-		l.idle.Broadcast()
-		l.mu.Unlock()
-	}()
 
 	var data []byte
-	for _, s := range segments {
+	for _, s := range l.segments {
+		var err error
 		if data, err = l.readSegment(s.first, data); err != nil {
 			return fmt.Errorf("replay write buffer log: %w", err)
 		}
-		// Open has verified it all, so anything wrong now is a disk that gives different answers.
+		// Open has verified every record, so a failure now means that the disk returns different data each time.
 		salt, err := parseSegmentHeader(data, l.segmentPath(s.first), s.first)
 		if err != nil {
 			return err

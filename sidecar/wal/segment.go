@@ -13,21 +13,21 @@ import (
 
 const (
 	segmentSuffix = ".log"
-	// stagedSuffix marks a segment that is being written and not yet part of the log.
+	// stagedSuffix marks a segment that is still being written and not part of the log yet.
 	stagedSuffix = ".tmp"
 
 	diskCategory vfs.DiskWriteCategory = "write-buffer"
 )
 
-// segmentName is the first index with 20 digits, so that names sort as indices do.
+// segmentName is the index of the first record in 20 digits, so that names sort in the order of the records.
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
 func (l *Log) segmentPath(first uint64) string {
 	return l.opts.FS.PathJoin(l.dir, segmentName(first))
 }
 
-// listSegments returns the first indices of the segments in order, and removes what a crash left half written. Files
-// with other names, such as lost+found, are left alone.
+// listSegments returns the first index of each segment in order, and removes segments that a crash left half written. It
+// ignores files with other names, such as lost+found.
 func (l *Log) listSegments() ([]uint64, error) {
 	names, err := l.opts.FS.List(l.dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *Log) listSegments() ([]uint64, error) {
 		}
 		first, err := strconv.ParseUint(digits, 10, 64)
 		if err != nil || first == 0 || name != segmentName(first) {
-			return nil, fmt.Errorf("file %s is not named as a segment is (the index of its first record with 20 digits): "+
+			return nil, fmt.Errorf("file %s is no segment: a segment is named by the index of its first record in 20 digits; "+
 				"move it out of the directory", l.opts.FS.PathJoin(l.dir, name))
 		}
 		firsts = append(firsts, first)
@@ -56,9 +56,9 @@ func (l *Log) listSegments() ([]uint64, error) {
 	return firsts, nil
 }
 
-// install makes content the segment that begins with record first, durably, and leaves it open for appending. The name
-// appears only once the content is on the disk: a crash never leaves a segment without its header.
-func (l *Log) install(first uint64, content []byte) (vfs.File, error) {
+// installSegment durably makes content the segment that begins with record first, and leaves it open for appends. The
+// file gets its name once the content is on the disk, so a crash never leaves a segment without its header.
+func (l *Log) installSegment(first uint64, content []byte) (vfs.File, error) {
 	fs, path := l.opts.FS, l.segmentPath(first)
 	f, err := fs.Create(path+stagedSuffix, diskCategory)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Log) install(first uint64, content []byte) (vfs.File, error) {
 	} else if err = f.Sync(); err != nil {
 		err = fmt.Errorf("sync segment %s: %w", path, err)
 	} else if err = fs.Rename(path+stagedSuffix, path); err != nil {
-		err = fmt.Errorf("name segment %s: %w", path, err)
+		err = fmt.Errorf("rename segment %s: %w", path, err)
 	} else {
 		err = syncDir(fs, l.dir)
 	}
@@ -79,17 +79,17 @@ func (l *Log) install(first uint64, content []byte) (vfs.File, error) {
 	return f, nil
 }
 
-// newSegmentHeader draws the salt of a segment and returns its header.
+// newSegmentHeader returns the header of a new segment, with a random salt.
 func (l *Log) newSegmentHeader(first uint64) ([]byte, error) {
 	var salt [8]byte
 	if _, err := io.ReadFull(l.opts.Rand, salt[:]); err != nil {
-		return nil, fmt.Errorf("draw the salt of segment %s: %w", segmentName(first), err)
+		return nil, fmt.Errorf("generate the salt of segment %s: %w", segmentName(first), err)
 	}
 	return appendSegmentHeader(make([]byte, 0, segmentHeaderSize), first, salt), nil
 }
 
-// begin makes an empty segment for record first and on, and the active one.
-func (l *Log) begin(first uint64) error {
+// startSegment creates an empty segment for the records from first on, and makes it the active one.
+func (l *Log) startSegment(first uint64) error {
 	header, err := l.newSegmentHeader(first)
 	if err != nil {
 		return err
@@ -102,10 +102,10 @@ func (l *Log) begin(first uint64) error {
 		old := l.active
 		l.active = nil
 		if err := old.Close(); err != nil {
-			return fmt.Errorf("close the segment before %s: %w", segmentName(first), err)
+			return fmt.Errorf("close the predecessor of segment %s: %w", segmentName(first), err)
 		}
 	}
-	f, err := l.install(first, header)
+	f, err := l.installSegment(first, header)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (l *Log) begin(first uint64) error {
 	return nil
 }
 
-// readSegment reads a whole segment into buf, which it may replace.
+// readSegment reads a whole segment into buf, which it grows if necessary.
 func (l *Log) readSegment(first uint64, buf []byte) ([]byte, error) {
 	path := l.segmentPath(first)
 	f, err := l.opts.FS.Open(path)
@@ -140,7 +140,7 @@ func (l *Log) readSegment(first uint64, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// syncDir makes the names in dir durable.
+// syncDir makes the directory entries of dir durable.
 func syncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// makeDir makes dir and what is missing above it, durably: a log is lost with the name of its directory.
+// makeDir durably creates dir and its missing parents: a log whose directory entry is lost is lost itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for d := dir; ; {
@@ -167,7 +167,7 @@ func makeDir(fs vfs.FS, dir string) error {
 		d = parent
 	}
 	if err := fs.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+		return fmt.Errorf("create directory: %w", err)
 	}
 	for _, parent := range parents {
 		if err := syncDir(fs, parent); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-func TestTruncationGivesBackWholeSegmentsBelowTheIndexOnly(t *testing.T) {
+func TestTruncateRemovesOnlyWholeSegmentsBelowTheIndex(t *testing.T) {
 	for index := range uint64(62) {
 		fs := vfs.NewMem()
 		l := mustOpen(t, testDir, smallOptions(fs))
@@ -25,17 +25,17 @@ func TestTruncationGivesBackWholeSegmentsBelowTheIndexOnly(t *testing.T) {
 				want = f
 			}
 		}
-		if l.FirstIndex() != want {
-			t.Fatalf("truncated before %d: first index %d, want %d of segments %v", index, l.FirstIndex(), want, firsts)
+		if firstIndex(l) != want {
+			t.Fatalf("truncated before %d: first index %d, want %d of segments %v", index, firstIndex(l), want, firsts)
 		}
 		if want > 1 && l.Bytes() >= before {
-			t.Fatalf("truncated before %d: no bytes were given back", index)
+			t.Fatalf("truncated before %d: no bytes were freed", index)
 		}
 		size := l.Bytes()
 		mustClose(t, l)
 		l = mustOpen(t, testDir, smallOptions(fs))
 		if l.Bytes() != size {
-			t.Fatalf("%d bytes before reopening, %d after", size, l.Bytes())
+			t.Fatalf("%d bytes before reopening, %d after it", size, l.Bytes())
 		}
 		wantIDs(t, replayed(t, l), sequence(want, 60))
 		mustAppend(t, l, 61, 61, 100)
@@ -43,7 +43,7 @@ func TestTruncationGivesBackWholeSegmentsBelowTheIndexOnly(t *testing.T) {
 	}
 }
 
-func TestTruncatingEverythingKeepsTheNextIndex(t *testing.T) {
+func TestTruncateOfEverythingKeepsTheNextIndex(t *testing.T) {
 	fs := vfs.NewMem()
 	next := uint64(1)
 	for range 20 {
@@ -55,13 +55,13 @@ func TestTruncatingEverythingKeepsTheNextIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l.Bytes() > 1<<10 {
-			t.Fatalf("%d bytes are left of a segment size of %d", l.Bytes(), 1<<10)
+			t.Fatalf("%d bytes are left, with a segment size of %d", l.Bytes(), 1<<10)
 		}
 		mustClose(t, l)
 	}
 }
 
-func TestTruncationWithNothingToGiveBackDoesNotTouchTheDisk(t *testing.T) {
+func TestTruncateWithNothingToRemoveDoesNotTouchTheDisk(t *testing.T) {
 	ops := 0
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error { ops++; return nil }))
 	l := mustOpen(t, testDir, smallOptions(fs))
@@ -78,7 +78,7 @@ func TestTruncationWithNothingToGiveBackDoesNotTouchTheDisk(t *testing.T) {
 	}
 }
 
-func TestEachRemovalIsDurableBeforeTheNextOne(t *testing.T) {
+func TestTruncateMakesEachRemovalDurableBeforeTheNext(t *testing.T) {
 	var order []string
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch {
@@ -97,7 +97,7 @@ func TestEachRemovalIsDurableBeforeTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(order) < 10 {
-		t.Fatalf("%d steps; the test wants several segments to go", len(order))
+		t.Fatalf("%d steps, want at least 10 for this test to mean anything", len(order))
 	}
 	for i, step := range order {
 		if want := []string{"remove", "sync"}[i%2]; step != want {
@@ -106,7 +106,7 @@ func TestEachRemovalIsDurableBeforeTheNextOne(t *testing.T) {
 	}
 }
 
-func TestAFullLogRefusesAndHasRoomAgainAfterTruncation(t *testing.T) {
+func TestFullLogRefusesAppendsUntilItIsTruncated(t *testing.T) {
 	opts := Options{FS: vfs.NewMem(), SegmentBytes: 1 << 10, MaxBytes: 2 << 10}
 	l := mustOpen(t, testDir, opts)
 	next := uint64(1)
@@ -122,12 +122,12 @@ func TestAFullLogRefusesAndHasRoomAgainAfterTruncation(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		if headers := int64(len(segmentsOf(t, opts.FS))) * segmentHeaderSize; l.Bytes()-headers > opts.MaxBytes {
-			t.Fatalf("round %d: %d bytes, %d of them headers; the bound is %d", round, l.Bytes(), headers, opts.MaxBytes)
+			t.Fatalf("round %d: %d bytes, %d of them headers; the limit is %d", round, l.Bytes(), headers, opts.MaxBytes)
 		}
 		if err := l.TruncateBefore(next); err != nil {
 			t.Fatal(err)
 		}
-		// The largest append there is must fit now.
+		// The largest possible append must fit now.
 		if _, err := l.Append([][]byte{payloadOf(next, 1<<10-segmentHeaderSize-recordHeaderSize)}); err != nil {
 			t.Fatalf("round %d, after truncation: %v", round, err)
 		}
@@ -142,19 +142,19 @@ func TestAFullLogRefusesAndHasRoomAgainAfterTruncation(t *testing.T) {
 	}
 }
 
-func TestAnAppendLargerThanASegmentIsRefused(t *testing.T) {
+func TestAppendLargerThanASegmentIsRefused(t *testing.T) {
 	l := mustOpen(t, testDir, smallOptions(vfs.NewMem()))
 	defer mustClose(t, l)
 	big := make([]byte, 1<<10-segmentHeaderSize-recordHeaderSize+1)
 	if _, err := l.Append([][]byte{big}); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "raise the segment size") {
-		t.Fatalf("one byte too many: %v", err)
+		t.Fatalf("one byte too large: %v", err)
 	}
 	if last, err := l.Append([][]byte{big[1:]}); err != nil || last != 1 {
-		t.Fatalf("just fitting: %d, %v", last, err)
+		t.Fatalf("largest append that fits: %d, %v", last, err)
 	}
 }
 
-func TestSmallerSegmentsAndBoundTakeEffectOnAnExistingLog(t *testing.T) {
+func TestReducedLimitsApplyToAnExistingLog(t *testing.T) {
 	fs := vfs.NewMem()
 	l := mustOpen(t, testDir, Options{FS: fs, SegmentBytes: 1 << 20})
 	mustAppend(t, l, 1, 100, 200)
@@ -163,13 +163,13 @@ func TestSmallerSegmentsAndBoundTakeEffectOnAnExistingLog(t *testing.T) {
 	defer mustClose(t, l)
 	wantIDs(t, replayed(t, l), sequence(1, 100))
 	if _, err := l.Append([][]byte{{1}}); !errors.Is(err, ErrFull) {
-		t.Fatalf("append above the new bound: %v", err)
+		t.Fatalf("append above the new limit: %v", err)
 	}
 	if err := l.TruncateBefore(101); err != nil {
 		t.Fatal(err)
 	}
-	if l.FirstIndex() != 101 || l.LastIndex() != 100 {
-		t.Fatalf("first %d last %d, want an empty log before 101", l.FirstIndex(), l.LastIndex())
+	if firstIndex(l) != 101 || l.LastIndex() != 100 {
+		t.Fatalf("first %d last %d, want an empty log whose next index is 101", firstIndex(l), l.LastIndex())
 	}
 	mustAppend(t, l, 101, 103, 200)
 }

@@ -1,12 +1,15 @@
-// Package wal is the durable write buffer of a coordinator (PROTOCOL §4): an append-only log of opaque records, in
-// segment files of one directory. A record that Append has acknowledged is there after any crash of the process or the
-// machine, under the same index; nothing accepted is dropped, and what does not fit is refused.
+// Package wal implements the durable write buffer of a coordinator (PROTOCOL §4): an append-only log of opaque records in
+// the segment files of one directory. A record that Append has acknowledged survives any crash of the process or the
+// machine under the same index. No acknowledged record is dropped, and an append that does not fit is refused.
 //
-// The failure model: the process or the machine may stop at any step; what was not yet synced may then be on the disk in
-// part, in any order, or not at all. A write or sync that fails makes the log refuse everything further, because after it
-// nobody knows what the disk holds. A disk that loses or changes what it had synced is found out at Open, which refuses
-// rather than give a log with a hole. The one loss that cannot be told from a crash is damage to the last group of
-// records ever written, or the loss of whole segments from the end: there only the chain (PROTOCOL §8) helps.
+// The log does not group appends: its one writer, the coordinator's, collects everything that was accepted during a sync
+// and passes it to the next Append.
+//
+// Failure model: the process or the machine may stop at any step. Bytes that were not synced may then be on the disk in
+// part, in any order, or not at all. After a failed write or sync the log refuses all further calls, because the contents
+// of the disk are unknown. Open detects a disk that lost or changed synced data, and fails rather than open a log
+// with a hole. Two losses look like a crash and go undetected: damage to the last write, and the loss of whole
+// segments from the end. Only a copy on another machine would help there, and this release keeps none (PROTOCOL §8).
 package wal
 
 import (
@@ -27,33 +30,33 @@ const (
 	DefaultMaxBytes     = 1 << 30
 )
 
-// maxSegmentBytes bounds a segment, because recovery holds one in memory.
+// maxSegmentBytes limits the size of a segment, because recovery reads a whole segment into memory.
 const maxSegmentBytes = 1 << 30
 
 var (
-	// ErrFull is returned by Append when the record would take the log past Options.MaxBytes. TruncateBefore makes room.
+	// ErrFull is returned by Append when the records would take the log past Options.MaxBytes. TruncateBefore frees space.
 	ErrFull = errors.New("write buffer full")
-	// ErrTooLarge is returned by Append for records that no segment can hold together.
+	// ErrTooLarge is returned by Append for records that do not fit into one segment together.
 	ErrTooLarge = errors.New("records too large for the write buffer log")
 	// ErrClosed is returned by every method after Close.
 	ErrClosed = errors.New("write buffer log is closed")
-	// ErrReplay is returned by Replay after the first Append, and by Append and TruncateBefore while Replay runs.
-	ErrReplay = errors.New("write buffer log is replayed once, before the first append")
+	// ErrReplay is returned by Replay after the first Append, and by all methods that use the segments while Replay runs.
+	ErrReplay = errors.New("write buffer log can be replayed only before the first append, and not be used during the replay")
 )
 
-// Options say where and how large a log is. The zero value has the defaults.
+// Options configure a log. The zero value selects the defaults.
 type Options struct {
-	// FS holds the directory; vfs.Default if nil.
+	// FS is the file system. Default vfs.Default.
 	FS vfs.FS
-	// SegmentBytes is the size at which a new file is begun, and the most that one Append may take. Space is given back
-	// in units of it.
+	// SegmentBytes is the maximum size of a segment file, and so of one Append. Space is freed one segment at a time.
+	// Default DefaultSegmentBytes.
 	SegmentBytes int64
-	// MaxBytes bounds the size of all segments. It is at least two segments, so that a log whose records may all be
-	// truncated always has room again. Headers of segments, 32 bytes each, may come on top.
+	// MaxBytes limits the total size of the segments. It is at least two segments, so that a log whose records may all be
+	// truncated has room again. Segment headers, 32 bytes each, may come on top. Default DefaultMaxBytes.
 	MaxBytes int64
-	// Logger is told what recovery cut off and what went wrong; nothing if nil.
+	// Logger receives what recovery cuts off, and errors. Default: nothing is logged.
 	Logger *slog.Logger
-	// Rand gives each segment its salt; crypto/rand if nil.
+	// Rand is the source of the segments' salts. Default crypto/rand.
 	Rand io.Reader
 }
 
@@ -74,17 +77,17 @@ func (o Options) withDefaults() (Options, error) {
 		o.Rand = rand.Reader
 	}
 	if o.SegmentBytes <= segmentHeaderSize+recordHeaderSize || o.SegmentBytes > maxSegmentBytes {
-		return o, fmt.Errorf("segment size of %d bytes: give between %d and %d",
+		return o, fmt.Errorf("segment size of %d bytes: give a value between %d and %d",
 			o.SegmentBytes, segmentHeaderSize+recordHeaderSize+1, maxSegmentBytes)
 	}
 	if o.MaxBytes < 2*o.SegmentBytes {
-		return o, fmt.Errorf("write buffer bound of %d bytes: give at least two segments, %d bytes",
+		return o, fmt.Errorf("write buffer limit of %d bytes: give at least two segments, %d bytes",
 			o.MaxBytes, 2*o.SegmentBytes)
 	}
 	return o, nil
 }
 
-// segment is one file of the log. Its records end where the next segment begins.
+// segment is one file of the log. Its last record is the one before the first of the next segment.
 type segment struct {
 	first uint64
 	size  int64
@@ -97,40 +100,42 @@ type Log struct {
 	lock io.Closer
 
 	mu sync.Mutex
-	// idle is signalled when leading, truncating or replaying becomes false.
+	// idle is signaled when busy becomes false.
 	idle sync.Cond
+	// busy is set while one call holds the reservation: it uses the segment files, and the others wait. All fields from
+	// segments to failed are written by the holder only, with mu held, so the holder may read them without mu.
+	busy bool
+	// replaying is set while the holder is Replay. Other calls then fail instead of waiting, because they may come from
+	// Replay's own callback.
+	replaying bool
 
-	// segments is never empty. Its last is the active one, which only the leader writes.
+	// segments is never empty. The last one is the active segment.
 	segments []segment
-	// bytes is the size of all segments.
+	// bytes is the total size of the segments.
 	bytes int64
-	// last is the index of the last durable record, 0 for none ever.
+	// last is the index of the last durable record, 0 if there never was one.
 	last uint64
-	// queue holds the appends that no group has taken yet; while leading, the first one's caller commits the next group.
-	queue []*appender
-	// queued is what the appends that are not durable yet will take, in bytes.
-	queued int64
-
-	leading, truncating, replaying bool
-	appended, closed               bool
-	// failed is the first error of a write or sync; the log accepts nothing after it.
+	// appended is set by the first Append; Replay is refused from then on.
+	appended bool
+	// failed is the first error of a write or sync; the log is unusable after it.
 	failed error
+	closed bool
 
-	// The rest belongs to the leader.
+	// The rest is used by the holder of the reservation only.
 	active vfs.File
-	salt   uint32 // what checksums in the active segment start from
-	group  []*appender
+	salt   uint32 // the initial value of the record checksums in the active segment
 	buf    []byte
 }
 
-// Open opens the log in dir, or makes an empty one. It verifies every record. A tail that a crash left incomplete is cut
-// off, which cannot be an acknowledged record; any other damage is a *CorruptError. One Log at a time has a directory.
+// Open opens the log in dir, or creates an empty one. It verifies every record. A tail that a crash left incomplete is cut
+// off: it cannot contain an acknowledged record. Any other damage is a *CorruptError, and a log of another format a
+// *FormatError. A directory can be open only once at a time.
 func Open(dir string, opts Options) (*Log, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open write buffer log %s: %w", dir, err)
 	}
-	// The lock knows a directory by its name, so it must have one name.
+	// The lock is identified by its path, so two spellings of the path must not pass for two directories.
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("open write buffer log: %w", err)
 	}
@@ -144,7 +149,7 @@ func Open(dir string, opts Options) (*Log, error) {
 		return nil, fmt.Errorf("open write buffer log %s: lock %s: %w; a directory serves one coordinator at a time: "+
 			"stop the process that has it open, or give this one a directory of its own", dir, lockName, err)
 	}
-	if err := l.restore(); err != nil {
+	if err := l.recoverSegments(); err != nil {
 		if l.active != nil {
 			err = errors.Join(err, l.active.Close())
 		}
@@ -153,29 +158,22 @@ func Open(dir string, opts Options) (*Log, error) {
 	return l, nil
 }
 
-// FirstIndex returns the index of the first retained record; with none, the index that the next one will get.
-func (l *Log) FirstIndex() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.segments[0].first
-}
-
-// LastIndex returns the index of the last durable record, 0 if there was never one. It is FirstIndex-1 if none is retained.
+// LastIndex returns the index of the last durable record, truncated or not, and 0 if there never was one.
 func (l *Log) LastIndex() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// Bytes returns the size of all segments, in bytes.
+// Bytes returns the total size of the segments, in bytes.
 func (l *Log) Bytes() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytes
 }
 
-// Close waits for the appends and truncations that have begun, and releases the directory. It must not be called from
-// within Replay. A second Close does nothing.
+// Close waits for the call that is using the segments, if any, and releases the directory; calls that were waiting for
+// their turn get ErrClosed. It must not be called from the callback of Replay. A second Close does nothing.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -183,7 +181,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	for l.leading || l.truncating || l.replaying {
+	for l.busy {
 		l.idle.Wait()
 	}
 	l.mu.Unlock()
@@ -197,24 +195,46 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// usable says whether the log still accepts anything. Called with mu held.
-func (l *Log) usable() error {
+// reserve waits for this call's turn to use the segment files. If it returns nil, release must follow.
+func (l *Log) reserve() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.busy && !l.replaying && !l.closed {
+		l.idle.Wait()
+	}
+	if err := l.checkUsable(); err != nil {
+		return err
+	}
+	l.busy = true
+	return nil
+}
+
+func (l *Log) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy, l.replaying = false, false
+	l.idle.Broadcast()
+}
+
+// checkUsable returns the reason why the log takes no calls, if there is one. Called with mu held.
+func (l *Log) checkUsable() error {
 	switch {
 	case l.closed:
 		return ErrClosed
 	case l.failed != nil:
-		return fmt.Errorf("write buffer log %s accepts nothing after an error of its disk; check the disk and restart "+
-			"the process, which recovers what is durable: %w", l.dir, l.failed)
+		return fmt.Errorf("write buffer log %s is unusable after a disk error; check the disk and restart the process, "+
+			"which recovers everything that is durable: %w", l.dir, l.failed)
 	case l.replaying:
 		return ErrReplay
 	}
 	return nil
 }
 
-// fail makes err sticky. Called with mu held.
-func (l *Log) fail(err error) {
+// fail makes the log unusable, and returns the first error that did, which explains most. Called with mu held.
+func (l *Log) fail(err error) error {
 	if l.failed == nil {
 		l.failed = err
-		l.opts.Logger.Error("write buffer log failed and accepts nothing further", "dir", l.dir, "err", err)
+		l.opts.Logger.Error("write buffer log failed and is unusable until the process restarts", "dir", l.dir, "err", err)
 	}
+	return l.failed
 }

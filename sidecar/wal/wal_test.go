@@ -17,7 +17,7 @@ import (
 
 const testDir = "/data/wal"
 
-// payloadOf is a payload that says which one it is: every byte follows from id, so a changed one is found out.
+// payloadOf returns a payload that identifies itself: every byte is derived from id and the size, so a change is detected.
 func payloadOf(id uint64, size int) []byte {
 	p := make([]byte, max(size, 16))
 	binary.LittleEndian.PutUint64(p, id)
@@ -29,7 +29,7 @@ func payloadOf(id uint64, size int) []byte {
 	return p
 }
 
-// idOf returns which payload p is, and whether it is exactly as payloadOf made it.
+// idOf returns the id of payload p, and whether p is exactly what payloadOf returned for it.
 func idOf(p []byte) (id uint64, ok bool) {
 	if len(p) < 16 {
 		return 0, false
@@ -38,7 +38,7 @@ func idOf(p []byte) (id uint64, ok bool) {
 	return id, bytes.Equal(p, payloadOf(id, len(p)))
 }
 
-// smallOptions make segments of a few records.
+// smallOptions select segments of a few records.
 func smallOptions(fs vfs.FS) Options {
 	return Options{FS: fs, SegmentBytes: 1 << 10, MaxBytes: 1 << 20}
 }
@@ -59,7 +59,7 @@ func mustClose(t testing.TB, l *Log) {
 	}
 }
 
-// mustAppend appends the payloads with the ids from first to last, one call each; the index is to be the id.
+// mustAppend appends the payloads with the ids from first to last, one call each, and checks that the index equals the id.
 func mustAppend(t testing.TB, l *Log, first, last uint64, size int) {
 	t.Helper()
 	for id := first; id <= last; id++ {
@@ -73,12 +73,19 @@ func mustAppend(t testing.TB, l *Log, first, last uint64, size int) {
 	}
 }
 
-// replayed returns the ids of the retained records, after checking that they are whole and their indices consecutive
-// from FirstIndex to LastIndex.
+// firstIndex returns the index of the first retained record, or of the next one if there is none.
+func firstIndex(l *Log) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.segments[0].first
+}
+
+// replayed returns the ids of the retained records, after checking that they are intact and that their indices are
+// consecutive from the first to LastIndex.
 func replayed(t testing.TB, l *Log) []uint64 {
 	t.Helper()
 	var ids []uint64
-	next := l.FirstIndex()
+	next := firstIndex(l)
 	err := l.Replay(func(index uint64, payload []byte) error {
 		if index != next {
 			t.Fatalf("replay gave record %d, want %d", index, next)
@@ -86,7 +93,7 @@ func replayed(t testing.TB, l *Log) []uint64 {
 		next++
 		id, ok := idOf(payload)
 		if !ok {
-			t.Fatalf("replay gave record %d with a payload that nobody wrote: %q", index, payload)
+			t.Fatalf("replay gave record %d with a payload that was never written: %q", index, payload)
 		}
 		ids = append(ids, id)
 		return nil
@@ -115,17 +122,17 @@ func wantIDs(t testing.TB, got, want []uint64) {
 	}
 }
 
-func TestANewLogIsEmptyAndBeginsWithIndexOne(t *testing.T) {
+func TestNewLogIsEmptyAndStartsAtIndexOne(t *testing.T) {
 	l := mustOpen(t, testDir, smallOptions(vfs.NewMem()))
 	defer mustClose(t, l)
-	if l.FirstIndex() != 1 || l.LastIndex() != 0 {
-		t.Fatalf("first %d last %d, want 1 and 0", l.FirstIndex(), l.LastIndex())
+	if firstIndex(l) != 1 || l.LastIndex() != 0 {
+		t.Fatalf("first %d last %d, want 1 and 0", firstIndex(l), l.LastIndex())
 	}
 	wantIDs(t, replayed(t, l), nil)
 	mustAppend(t, l, 1, 1, 20)
 }
 
-func TestRecordsComeBackInOrderAcrossManySegmentsAndReopens(t *testing.T) {
+func TestReplayReturnsRecordsInOrderAcrossSegmentsAndReopens(t *testing.T) {
 	fs := vfs.NewMem()
 	for round := range uint64(5) {
 		l := mustOpen(t, testDir, smallOptions(fs))
@@ -135,11 +142,11 @@ func TestRecordsComeBackInOrderAcrossManySegmentsAndReopens(t *testing.T) {
 		mustClose(t, l)
 	}
 	if n := len(segmentsOf(t, fs)); n < 10 {
-		t.Fatalf("%d segments; the test wants many", n)
+		t.Fatalf("%d segments, want at least 10 for this test to mean anything", n)
 	}
 }
 
-func TestTheRealFileSystemHoldsALog(t *testing.T) {
+func TestLogWorksOnTheRealFileSystem(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "several", "levels", "deep")
 	opts := Options{SegmentBytes: 4 << 10}
 	l := mustOpen(t, dir, opts)
@@ -147,7 +154,7 @@ func TestTheRealFileSystemHoldsALog(t *testing.T) {
 	if err := l.TruncateBefore(50); err != nil {
 		t.Fatal(err)
 	}
-	first, size := l.FirstIndex(), l.Bytes()
+	first, size := firstIndex(l), l.Bytes()
 	mustClose(t, l)
 	var onDisk int64
 	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -162,17 +169,17 @@ func TestTheRealFileSystemHoldsALog(t *testing.T) {
 		onDisk += info.Size()
 	}
 	if onDisk != size {
-		t.Fatalf("Bytes is %d, the files have %d", size, onDisk)
+		t.Fatalf("Bytes is %d, the files have %d bytes", size, onDisk)
 	}
 	l = mustOpen(t, dir, opts)
 	defer mustClose(t, l)
-	if l.FirstIndex() != first || l.Bytes() != size {
-		t.Fatalf("reopened: first %d bytes %d, were %d and %d", l.FirstIndex(), l.Bytes(), first, size)
+	if firstIndex(l) != first || l.Bytes() != size {
+		t.Fatalf("after reopening: first index %d and %d bytes, want %d and %d", firstIndex(l), l.Bytes(), first, size)
 	}
 	wantIDs(t, replayed(t, l), sequence(first, 100))
 }
 
-func TestRecordsOfOneAppendAreConsecutiveAndMayBeEmpty(t *testing.T) {
+func TestAppendAssignsConsecutiveIndicesAndAllowsEmptyPayloads(t *testing.T) {
 	fs := vfs.NewMem()
 	l := mustOpen(t, testDir, smallOptions(fs))
 	last, err := l.Append([][]byte{{}, []byte("a"), nil, []byte("bc")})
@@ -194,7 +201,7 @@ func TestRecordsOfOneAppendAreConsecutiveAndMayBeEmpty(t *testing.T) {
 	}
 }
 
-func TestReplayReturnsTheErrorOfItsCallbackAndMayBeCalledAgain(t *testing.T) {
+func TestReplayReturnsTheCallbackErrorAndCanBeRepeated(t *testing.T) {
 	fs := vfs.NewMem()
 	l := mustOpen(t, testDir, smallOptions(fs))
 	mustAppend(t, l, 1, 30, 100)
@@ -209,13 +216,13 @@ func TestReplayReturnsTheErrorOfItsCallbackAndMayBeCalledAgain(t *testing.T) {
 		}
 		return nil
 	})
-	if err != stop || seen != 17 {
+	if !errors.Is(err, stop) || seen != 17 {
 		t.Fatalf("error %v after record %d", err, seen)
 	}
 	wantIDs(t, replayed(t, l), sequence(1, 30))
 }
 
-func TestReplayIsRefusedAfterAnAppendAndAppendsDuringReplay(t *testing.T) {
+func TestReplayFailsAfterAnAppendAndAppendsFailDuringReplay(t *testing.T) {
 	fs := vfs.NewMem()
 	l := mustOpen(t, testDir, smallOptions(fs))
 	mustAppend(t, l, 1, 3, 20)
@@ -240,7 +247,7 @@ func TestReplayIsRefusedAfterAnAppendAndAppendsDuringReplay(t *testing.T) {
 	mustAppend(t, l, 4, 4, 20)
 }
 
-func TestAClosedLogRefusesEverythingAndASecondCloseIsFine(t *testing.T) {
+func TestClosedLogRefusesAllCallsButClose(t *testing.T) {
 	l := mustOpen(t, testDir, smallOptions(vfs.NewMem()))
 	mustClose(t, l)
 	mustClose(t, l)
@@ -255,7 +262,7 @@ func TestAClosedLogRefusesEverythingAndASecondCloseIsFine(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsOpenOnce(t *testing.T) {
+func TestDirectoryCannotBeOpenedTwice(t *testing.T) {
 	for name, fs := range map[string]vfs.FS{"memory": vfs.NewMem(), "disk": vfs.Default} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "wal")
@@ -271,7 +278,7 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 	}
 }
 
-func TestAFailedOpenReleasesTheLock(t *testing.T) {
+func TestFailedOpenReleasesTheLock(t *testing.T) {
 	fs := vfs.NewMem()
 	if _, err := Open(testDir, Options{FS: fs, Rand: strings.NewReader("")}); !errors.Is(err, io.EOF) {
 		t.Fatalf("open without randomness: %v", err)
@@ -279,19 +286,19 @@ func TestAFailedOpenReleasesTheLock(t *testing.T) {
 	mustClose(t, mustOpen(t, testDir, Options{FS: fs}))
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestOpenRefusesInvalidOptions(t *testing.T) {
 	for _, o := range []Options{
 		{SegmentBytes: 10}, {SegmentBytes: -1}, {SegmentBytes: 2 << 30},
 		{SegmentBytes: 1 << 20, MaxBytes: 1 << 20}, {MaxBytes: 1 << 20}, {MaxBytes: -1},
 	} {
 		o.FS = vfs.NewMem()
 		if _, err := Open(testDir, o); err == nil || !strings.Contains(err.Error(), "give") {
-			t.Errorf("segments of %d, bound of %d: %v", o.SegmentBytes, o.MaxBytes, err)
+			t.Errorf("segments of %d bytes, limit of %d: %v", o.SegmentBytes, o.MaxBytes, err)
 		}
 	}
 }
 
-// segmentsOf returns the first indices of the segments in testDir, in order.
+// segmentsOf returns the first index of each segment in testDir, in order.
 func segmentsOf(t testing.TB, fs vfs.FS) []uint64 {
 	t.Helper()
 	firsts, err := (&Log{opts: Options{FS: fs}, dir: testDir}).listSegments()

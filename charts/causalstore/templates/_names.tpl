@@ -18,7 +18,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{- /* Cluster-wide, so it says which release it is of. */ -}}
+{{- /* The object is cluster-wide, so its name includes the release. */ -}}
 {{- define "causalstore.webhook" -}}
 {{ .Release.Namespace }}-{{ include "causalstore.name" . }}
 {{- end -}}

@@ -14,8 +14,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// carriedOut returns what is there once a plan was carried out.
-func carriedOut(in plan.Observed, p plan.Plan) plan.Observed {
+// executed returns what is observed after a plan was carried out.
+func executed(in plan.Observed, p plan.Plan) plan.Observed {
 	in.Record, in.StatefulSets = &p.Record, nil
 	in.Store = in.Store.DeepCopy()
 	in.Store.Status.Topology.Epoch = p.Record.Epoch
@@ -27,7 +27,7 @@ func carriedOut(in plan.Observed, p plan.Plan) plan.Observed {
 	return in
 }
 
-// templates are what decides whether pods restart.
+// templates returns the pod templates, a change of which restarts pods.
 func templates(t *testing.T, p plan.Plan) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -43,13 +43,13 @@ func templates(t *testing.T, p plan.Plan) map[string]string {
 	return all
 }
 
-// changed names the StatefulSets whose pods a change restarts.
-func changed(t *testing.T, change func(*plan.Observed)) []string {
+// restartedBy names the StatefulSets whose pods a change restarts.
+func restartedBy(t *testing.T, change func(*plan.Observed)) []string {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
 	before := planned(t, in)
-	in = carriedOut(in, before)
-	run(&in)
+	in = executed(in, before)
+	runPods(&in)
 	change(&in)
 	was, is := templates(t, before), templates(t, planned(t, in))
 	names := []string{}
@@ -67,7 +67,7 @@ var (
 	everything   = append(append([]string{}, coordinators...), shards...)
 )
 
-func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
+func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 	spec := func(f func(*v1alpha1.CausalStoreSpec)) func(*plan.Observed) {
 		return func(in *plan.Observed) { f(&in.Store.Spec) }
 	}
@@ -104,7 +104,7 @@ func TestAChangeRestartsThosePodsOnlyThatItIsAbout(t *testing.T) {
 			everything},
 	} {
 		t.Run(c.about, func(t *testing.T) {
-			if d := cmp.Diff(append([]string{}, c.want...), changed(t, c.change)); d != "" {
+			if d := cmp.Diff(append([]string{}, c.want...), restartedBy(t, c.change)); d != "" {
 				t.Errorf("restarted (-want +got):\n%s", d)
 			}
 		})
@@ -115,9 +115,9 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 	for _, file := range []struct{ name, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		in := observed(t, file.name, file.region)
 		before := planned(t, in)
-		in = carriedOut(in, before)
+		in = executed(in, before)
 		in.Image = "causalstore:newer"
-		// What an older version has built differs from what this one builds, in ways that nobody knows yet.
+		// An older version has built other templates than this one.
 		for i := range in.StatefulSets {
 			s := &in.StatefulSets[i]
 			s.Spec.Template.Spec.TerminationGracePeriodSeconds = nil
@@ -137,11 +137,11 @@ func TestAnUpgradeOfTheOperatorRestartsNothing(t *testing.T) {
 	}
 }
 
-// TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre: before the number of coordinators could change it was among what pods
-// depend on. The digest is one that such an operator has written for regions.yaml.
-func TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre(t *testing.T) {
+// Before the number of coordinators could change, it was one of the inputs of their pods. The digest is one that such
+// an operator has written for regions.yaml.
+func TestPodsOfOperatorsThatCountedCoordinatorsDoNotRestart(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, planned(t, in))
+	in = executed(in, planned(t, in))
 	cc := &in.StatefulSets[0]
 	cc.Annotations["causalstore.io/inputs"], cc.Spec.Template.Annotations["causalstore.io/inputs"] = "947b2069f4e9a8eb", "947b2069f4e9a8eb"
 	b, err := json.Marshal(cc.Spec.Template)
@@ -149,7 +149,7 @@ func TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	cc.Annotations["causalstore.io/template"] = string(b)
-	run(&in)
+	runPods(&in)
 	old := string(b)
 	for _, n := range []int32{2, 3} {
 		in.Store.Spec.DataCenters[0].Coordinators.Replicas = n
@@ -157,21 +157,21 @@ func TestPodsOfOperatorsThatCountedCoordinatorsStayAsTheyAre(t *testing.T) {
 		if d := cmp.Diff(old, templates(t, p)[cc.Name]); d != "" {
 			t.Errorf("with %d coordinators pods would restart (-old +new operator):\n%s", n, d)
 		}
-		in = carriedOut(in, p)
-		run(&in)
+		in = executed(in, p)
+		runPods(&in)
 	}
 	if n := *in.StatefulSets[0].Spec.Replicas; n != 3 {
 		t.Errorf("there are %d replicas, want 3", n)
 	}
 }
 
-func TestWhatSomebodyElseChangesInAPodTemplateIsPutBack(t *testing.T) {
+func TestAForeignChangeOfAPodTemplateIsReverted(t *testing.T) {
 	in := observed(t, "one.yaml", "local")
 	before := planned(t, in)
-	in = carriedOut(in, before)
+	in = executed(in, before)
 	in.StatefulSets[0].Spec.Template.Spec.Containers[0].Image = "evil"
 	if d := cmp.Diff(templates(t, before), templates(t, planned(t, in))); d != "" {
-		t.Errorf("the change stays (-planned +now):\n%s", d)
+		t.Errorf("the change was not reverted (-planned +now):\n%s", d)
 	}
 }
 
@@ -179,22 +179,22 @@ func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
 	first := planned(t, in)
 	if first.Record.Epoch != 1 {
-		t.Fatalf("a new store begins with epoch %d, want 1", first.Record.Epoch)
+		t.Fatalf("a new store starts with epoch %d, want 1", first.Record.Epoch)
 	}
-	in = carriedOut(in, first)
+	in = executed(in, first)
 	in.Store.Spec.Image = "other"
 	if e := planned(t, in).Record.Epoch; e != 1 {
-		t.Errorf("another image makes it epoch %d, want 1: the layout is the same", e)
+		t.Errorf("with another image the epoch is %d, want 1: the layout is the same", e)
 	}
 	in.Store.Spec.DataCenters[1].Caches.Replicas = 2
 	second := planned(t, in)
-	if second.Record.Epoch != 2 || second.Record.Since != 1 {
-		t.Errorf("another number of caches makes it epoch %d, want 2, and restarts pods of before %d, want 1", second.Record.Epoch, second.Record.Since)
+	if second.Record.Epoch != 2 || second.Record.RestartEpoch != 1 {
+		t.Errorf("with another number of caches the epoch is %d, want 2, and the restart epoch %d, want 1", second.Record.Epoch, second.Record.RestartEpoch)
 	}
-	in = carriedOut(in, second)
+	in = executed(in, second)
 	in.Record = nil
 	if e := planned(t, in).Record.Epoch; e != 3 {
-		t.Errorf("without its record, a store that has had epoch 2 gets %d, want 3: the layout may be another", e)
+		t.Errorf("without its record, a store that has had epoch 2 gets %d, want 3: the layout may differ", e)
 	}
 }
 
@@ -209,18 +209,18 @@ func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	}
 	old := named[*corev1.ConfigMap](t, p, plan.RecordName("orders"))
 	old.Data["epoch"], old.Data["since"] = "4", ""
-	if got, err := plan.ReadRecord(old); err != nil || got.Since != 4 {
-		t.Errorf("a record of before shards could change: %+v (%v), want since 4, and no restarts", got, err)
+	if got, err := plan.ReadRecord(old); err != nil || got.RestartEpoch != 4 {
+		t.Errorf("a record from before shards could change: %+v (%v), want restart epoch 4, and no restarts", got, err)
 	}
 	delete(old.Data, "served.json")
-	if got, err := plan.ReadRecord(old); err != nil || got.Serving("us-east-1") != 2 {
-		t.Errorf("a record of before coordinators could change: %+v (%v), want that both of them have served", got, err)
+	if got, err := plan.ReadRecord(old); err != nil || got.ServedCoordinators("us-east-1") != 2 {
+		t.Errorf("a record from before coordinators could change: %+v (%v), want that both have served", got, err)
 	}
 	old.Data["served.json"] = "some"
 	if _, err := plan.ReadRecord(old); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("a record with nonsense in it: %v", err)
+		t.Errorf("a damaged record: %v", err)
 	}
-	last, err := got.Last()
+	last, err := got.LastSpec()
 	if err != nil || last.DataCenters[0].Name != "us-east-1" {
 		t.Errorf("the last spec is %+v (%v)", last, err)
 	}
@@ -234,16 +234,16 @@ func claim(name, size string) corev1.PersistentVolumeClaim {
 
 func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, planned(t, in))
+	in = executed(in, planned(t, in))
 	in.Claims = []corev1.PersistentVolumeClaim{claim("data-orders-us-east-1-shard-0-0", "10Gi"),
 		claim("data-orders-us-east-1-shard-1-0", "20Gi"),
 		claim("data-orders-us-east-1-cc-0", "5Gi"), claim("data-orders-us-east-1-cc-x", "1Gi")}
-	if p := planned(t, in); len(p.Grow) > 0 || len(p.Recreate) > 0 {
-		t.Fatalf("nothing was asked for, and %v grow, %v are recreated", p.Grow, p.Recreate)
+	if p := planned(t, in); len(p.GrowClaims) > 0 || len(p.Recreate) > 0 {
+		t.Fatalf("the spec has not changed, but %v grow and %v are recreated", p.GrowClaims, p.Recreate)
 	}
 	in.Store.Spec.Storage.Volume.Size = "20Gi"
 	p := planned(t, in)
-	if d := cmp.Diff([]plan.Growth{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.Grow); d != "" {
+	if d := cmp.Diff([]plan.ClaimSize{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.GrowClaims); d != "" {
 		t.Errorf("claims that grow (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(shards, p.Recreate); d != "" {

@@ -11,14 +11,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/sidecar/process"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// TestThePartsTakeTheConfigurationThatIsPlanned: each file is read by the package that reads it in a pod, for each part that
-// gets it, with the secrets at their place.
-func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
+// Package process reads each file as in a pod, for each part that gets it, with the secrets in place.
+func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 	for _, c := range []struct{ file, region, config string }{
 		{"one.yaml", "local", "try-here"}, {"regions.yaml", "us-east", "orders-us-east-1"}} {
 		p := planned(t, observed(t, c.file, c.region))
@@ -41,7 +41,7 @@ func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.file, part, err)
 			} else if part != topology.Sidecar && set.Config.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
-				t.Errorf("%s, %s: it would listen at %q; the pods' port is %d", c.file, part, set.Config.Listen.GRPC,
+				t.Errorf("%s, %s: it would listen at %q; the port of the pods is %d", c.file, part, set.Config.Listen.GRPC,
 					plan.PortParts)
 			}
 		}
@@ -49,14 +49,13 @@ func TestThePartsTakeTheConfigurationThatIsPlanned(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if front.Config.Session.Scope != "Connection" {
-			t.Errorf("the front has scope %s; its clients are strangers to each other", front.Config.Session.Scope)
+			t.Errorf("the front has scope %s; its clients must not share a session", front.Config.Session.Scope)
 		}
 	}
 }
 
-// TestEveryPartIsCalledByAHostNameThatItsServiceGives: addresses of this region are those of pods of the StatefulSets, under
-// the Service that they name.
-func TestEveryPartIsCalledByAHostNameThatItsServiceGives(t *testing.T) {
+// The addresses of this region are those of the pods of the StatefulSets, below the Service that they name.
+func TestAddressesAreHostNamesThatTheServicesPublish(t *testing.T) {
 	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	var names []string
 	for _, o := range p.Apply {
@@ -66,18 +65,18 @@ func TestEveryPartIsCalledByAHostNameThatItsServiceGives(t *testing.T) {
 			}
 		}
 	}
-	c, err := process.Parse([]byte(named[*corev1.ConfigMap](t, p, "orders-us-east-1").Data["causalstore.yaml"]))
+	c, err := contract.ParseConfig([]byte(named[*corev1.ConfigMap](t, p, "orders-us-east-1").Data["causalstore.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}
 	here := c.Addresses["us-east-1"]
-	called := slices.Concat(here.Coordinators, here.Caches, here.Middlemen)
-	slices.Sort(called)
+	addresses := slices.Concat(here.Coordinators, here.Caches, here.Middlemen)
+	slices.Sort(addresses)
 	slices.Sort(names)
-	if !slices.Equal(called, names) {
-		t.Errorf("parts are called by\n%q\nand their names are\n%q", called, names)
+	if !slices.Equal(addresses, names) {
+		t.Errorf("the addresses of the parts are\n%q\nand the names of the pods are\n%q", addresses, names)
 	}
 	if got, want := c.Addresses["eu-west-1"].Middlemen[0], "orders-eu-west-1-shard-0-0.edge.eu-west-1.example.com:15443"; got != want {
-		t.Errorf("a part of another region is called by %s, want %s: a name of its own in front of the edge", got, want)
+		t.Errorf("the address of a part of another region is %s, want %s: a name in front of the edge", got, want)
 	}
 }

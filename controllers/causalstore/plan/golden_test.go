@@ -19,7 +19,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// observed is a store that is new in a region.
+// observed returns the input of a plan for a new store.
 func observed(t *testing.T, file, region string) plan.Observed {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", file))
@@ -46,8 +46,8 @@ func planned(t *testing.T, in plan.Observed) plan.Plan {
 	return p
 }
 
-// TestAPlanIsWhatItWas compares all objects with those of a file; -rewrite makes it anew.
-func TestAPlanIsWhatItWas(t *testing.T) {
+// With -rewrite the golden files are written instead.
+func TestPlansMatchTheGoldenFiles(t *testing.T) {
 	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
@@ -65,13 +65,13 @@ func TestAPlanIsWhatItWas(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), out.String()); d != "" {
-				t.Errorf("the plan has changed (-was +is); is that meant? Then -rewrite:\n%s", d)
+				t.Errorf("the plan differs from the golden file (-want +got); run with -rewrite if this is intended:\n%s", d)
 			}
 		})
 	}
 }
 
-// write shows an object as it is applied, but for the copy of its pod template.
+// write writes an object as it is applied, without the annotation with the copy of its pod template.
 func write(t *testing.T, out *bytes.Buffer, o client.Object) {
 	t.Helper()
 	u, err := plan.Manifest(o, scheme.Scheme)
@@ -86,7 +86,7 @@ func write(t *testing.T, out *bytes.Buffer, o client.Object) {
 	fmt.Fprintf(out, "---\n%s", b)
 }
 
-// named returns the object of a plan with a name.
+// named returns the object of that name in a plan.
 func named[T client.Object](t *testing.T, p plan.Plan, name string) T {
 	t.Helper()
 	for _, o := range p.Apply {

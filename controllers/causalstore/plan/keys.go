@@ -10,46 +10,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys are the secrets of a store in one region. Each is random, and made once.
+// Keys are the secrets of a store in one region. Each is random and generated once.
 type Keys struct {
 	// Token authenticates session tokens. It must be the same in all regions: see docs/kubernetes.md.
 	Token string
-	// Storage is the password of the storage's only user.
+	// Storage is the password of the only user of the storage.
 	Storage string
 }
 
-// KeyToken is the file of the key of session tokens, which sidecars get.
+// KeyToken is the file with the key of session tokens, which sidecars get.
 const KeyToken = "token-key"
 
 const (
 	keyStorage = "storage-password"
 	keyUsers   = "users.acl"
-	// keyBytes is how many random bytes a key has.
+	// keyBytes is the number of random bytes in a key.
 	keyBytes = 32
 )
 
-// storageUser is the user of the storage that the middleman is.
+// storageUser is the user that a middleman authenticates to its storage as.
 const storageUser = "causalstore"
 
-// storageRights are what a middleman needs of a Redis.
+// storageRights are the rights that a middleman needs in Redis, as ACL rules.
 const storageRights = "~* &* +@read +@write +@transaction +@connection +info +config|get +wait"
 
-// NewKeys makes keys.
+// NewKeys generates keys.
 func NewKeys(random io.Reader) (Keys, error) {
-	make := func() (string, error) {
+	generate := func() (string, error) {
 		b := [keyBytes]byte{}
 		_, err := io.ReadFull(random, b[:])
 		return hex.EncodeToString(b[:]), err
 	}
-	token, err := make()
-	storage, err2 := make()
+	token, err := generate()
+	storage, err2 := generate()
 	if err = errors.Join(err, err2); err != nil {
-		return Keys{}, fmt.Errorf("make keys: %w", err)
+		return Keys{}, fmt.Errorf("generate keys: %w", err)
 	}
 	return Keys{token, storage}, nil
 }
 
-// ReadKeys reads what keys has written. Keys that are missing are taken from fresh.
+// ReadKeys reads what keys has written. Missing keys are taken from fresh.
 func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
 	k := Keys{string(s.Data[KeyToken]), string(s.Data[keyStorage])}
 	if k.Token == "" {
@@ -61,9 +61,9 @@ func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
 	return k
 }
 
-// keys: the storage is told who may do what by a file of its own kind, with a digest of the password. The default user cannot log
-// in, and yet has all rights: a Redis that reads its log back at a start does so as that user, and passes over every transaction
-// that it has no right to.
+// keys holds the keys, and the ACL file of Redis with a digest of the password. The default user cannot log in, but has
+// all rights: Redis replays its append-only file at a start as that user, and skips every transaction that the user has
+// no right to.
 func (b *builder) keys() *corev1.Secret {
 	k := b.in.Keys
 	digest := sha256.Sum256([]byte(k.Storage))

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Manifest returns an object as it is applied: with its kind, and without what only the cluster can say. An empty field in it
-// would be a claim to that field.
+// Manifest returns an object as it is applied: with its kind, and without status and empty fields. With server-side
+// apply an empty field would claim the ownership of that field.
 func Manifest(o client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
 	gvk, err := apiutil.GVKForObject(o, scheme)
 	if err != nil {
@@ -20,14 +20,14 @@ func Manifest(o client.Object, scheme *runtime.Scheme) (*unstructured.Unstructur
 	if err != nil {
 		return nil, fmt.Errorf("convert %s %s: %w", gvk.Kind, o.GetName(), err)
 	}
-	strip(fields)
+	removeEmpty(fields)
 	u := &unstructured.Unstructured{Object: fields}
 	u.SetGroupVersionKind(gvk)
 	return u, nil
 }
 
-// strip removes every status and every null, at any depth: StatefulSets have claims within.
-func strip(in any) {
+// removeEmpty removes every status and every null at any depth: StatefulSets contain claims.
+func removeEmpty(in any) {
 	switch in := in.(type) {
 	case map[string]any:
 		for k, v := range in {
@@ -35,11 +35,11 @@ func strip(in any) {
 				delete(in, k)
 				continue
 			}
-			strip(v)
+			removeEmpty(v)
 		}
 	case []any:
 		for _, v := range in {
-			strip(v)
+			removeEmpty(v)
 		}
 	}
 }

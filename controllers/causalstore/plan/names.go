@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// Labels of what belongs to a store.
+// Labels of the objects of a store.
 const (
 	LabelName       = "app.kubernetes.io/name"
 	LabelInstance   = "app.kubernetes.io/instance"
@@ -20,22 +20,22 @@ const (
 // ManagedBy is the value of LabelManagedBy, and the field manager of server-side apply.
 const ManagedBy = "causalstore-operator"
 
-// The components.
+// Values of LabelComponent.
 const (
 	ComponentCoordinator = "coordinator"
 	ComponentCache       = "cache"
 	ComponentShard       = "shard"
 )
 
-// AnnotationRestart on a store makes all of its pods restart when its value changes, and takes over how this version of the
-// operator builds pods.
+// AnnotationRestart on a store restarts all of its pods when its value changes. They are then built as this version of
+// the operator builds pods.
 const AnnotationRestart = "causalstore.io/restart"
 
-// AnnotationEpoch on a pod is the epoch of the topology that it was last told of. Kubelets bring a pod its configuration when
-// anything of the pod changes, and else only once in a minute or two.
+// AnnotationEpoch on a pod is the last epoch of the topology that it was notified of. Kubelets update the files of a
+// ConfigMap when anything of the pod changes, and otherwise only every minute or two.
 const AnnotationEpoch = "causalstore.io/epoch"
 
-// Labels returns the labels of everything that belongs to a store. They select it, too.
+// Labels returns the labels of every object of a store. They also select these objects.
 func Labels(store string) map[string]string {
 	return map[string]string{LabelName: "causalstore", LabelInstance: store, LabelManagedBy: ManagedBy}
 }
@@ -43,30 +43,30 @@ func Labels(store string) map[string]string {
 func (b *builder) labels() map[string]string { return Labels(b.store.Name) }
 
 func (b *builder) dcLabels(dc *v1alpha1.DataCenter) map[string]string {
-	return with(b.labels(), LabelDataCenter, dc.Name)
+	return withLabel(b.labels(), LabelDataCenter, dc.Name)
 }
 
 func (b *builder) partLabels(dc *v1alpha1.DataCenter, component string) map[string]string {
-	return with(b.dcLabels(dc), LabelComponent, component)
+	return withLabel(b.dcLabels(dc), LabelComponent, component)
 }
 
-func with(labels map[string]string, key, value string) map[string]string {
+func withLabel(labels map[string]string, key, value string) map[string]string {
 	labels = maps.Clone(labels)
 	labels[key] = value
 	return labels
 }
 
-// RecordName and KeysName are the names of what is kept when a store is deleted and its volumes are not.
+// RecordName and KeysName are the names of the objects that are kept with the volumes of a deleted store.
 func RecordName(store string) string { return store + "-record" }
 func KeysName(store string) string   { return store + "-keys" }
 
-// DataCenterName is the name of a data centre's Service for clients, and of its ConfigMap.
+// DataCenterName is the name of a data center's Service for clients, and of its ConfigMap.
 func DataCenterName(store, dc string) string { return store + "-" + dc }
 
-// The names of the StatefulSets. The longest has 52 characters, so that those of its pods fit into a label.
+// The names of the StatefulSets. The longest has 52 characters, so that the names of its pods fit into a label.
 func coordinatorsName(store, dc string) string { return DataCenterName(store, dc) + "-cc" }
 func cachesName(store, dc string) string       { return DataCenterName(store, dc) + "-cache" }
-func shardName(store, dc string, i int32) string {
+func shardName(store, dc string, i int) string {
 	return fmt.Sprintf("%s-shard-%d", DataCenterName(store, dc), i)
 }
 func partsName(store, dc string) string { return DataCenterName(store, dc) + "-parts" }

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// annotationInputs is a digest of what of the spec the pods were built from.
+	// annotationInputs is a digest of the part of the spec that the pods were built from.
 	annotationInputs = "causalstore.io/inputs"
-	// annotationTemplate keeps the pod template as it was built, so that another version of the operator can apply the same
-	// again.
+	// annotationTemplate keeps the pod template as it was built, so that another version of the operator can apply the
+	// same one.
 	annotationTemplate = "causalstore.io/template"
 )
 
-// digest of anything that has an encoding.
+// digest returns a short digest of anything that can be encoded.
 func digest(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // inputs are made of words and numbers
+		panic(err) // unreachable: inputs are strings and numbers
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }
 
-// pin lets a new version of the operator restart nothing: while the inputs are the same, pods stay as they were built. It is
-// the template that was built that is kept, not the one that is there, which somebody else may have changed.
-func (b *builder) pin(s *appsv1.StatefulSet) error {
-	if was := find(b.in.StatefulSets, s.Name); was != nil && was.Annotations[annotationInputs] == s.Annotations[annotationInputs] {
+// pinTemplate keeps the pod template while the inputs are the same, so that a new version of the operator restarts
+// nothing. It keeps the template that was built, not the present one, which somebody else may have changed.
+func (b *builder) pinTemplate(s *appsv1.StatefulSet) error {
+	if was := findStatefulSet(b.in.StatefulSets, s.Name); was != nil && was.Annotations[annotationInputs] == s.Annotations[annotationInputs] {
 		if text := was.Annotations[annotationTemplate]; text != "" {
 			var t corev1.PodTemplateSpec
 			if err := json.Unmarshal([]byte(text), &t); err != nil {
@@ -46,14 +46,5 @@ func (b *builder) pin(s *appsv1.StatefulSet) error {
 		return fmt.Errorf("StatefulSet %s: %w", s.Name, err)
 	}
 	s.Annotations[annotationTemplate] = string(text)
-	return nil
-}
-
-func find(all []appsv1.StatefulSet, name string) *appsv1.StatefulSet {
-	for i := range all {
-		if all[i].Name == name {
-			return &all[i]
-		}
-	}
 	return nil
 }

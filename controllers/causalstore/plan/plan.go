@@ -1,7 +1,7 @@
-// Package plan decides what there should be of a store in one cluster, from its spec and from what is there. It is pure: no
-// clock, no randomness, no client. Gathering what is there, and making it so, is package causalstore's.
+// Package plan decides which objects a store has in one cluster and what to do next, from its spec and from what was
+// observed. It is pure: no clock, no randomness, no client. Package causalstore observes, and carries the plan out.
 //
-// It speaks of the data centres of one region only, and never needs to know how another region fares.
+// A plan concerns the data centers of one region only, and needs no knowledge of the state of other regions.
 package plan
 
 import (
@@ -16,56 +16,59 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Observed is what there is.
+// Observed is the input of a plan: the store, and what exists of it in this cluster.
 type Observed struct {
 	Store *v1alpha1.CausalStore
-	// Region whose data centres are run here.
+	// Region is the region of the data centers that this operator runs.
 	Region string
-	// Image of this operator, for stores that name none.
+	// Image is the image of this operator, for stores that name none.
 	Image string
-	// Record is what this operator has noted about the store; a new store has none.
+	// Record is what the operator has recorded about the store; a new store has none.
 	Record *Record
-	// Keys are the secrets of the store: those that exist, or fresh ones.
+	// Keys are the secrets of the store: the existing ones, or new ones.
 	Keys Keys
 
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
 	Claims       []corev1.PersistentVolumeClaim
-	// Moves are what parts say about a change that the record has, by the names of their pods: see Involved.
-	Moves map[string]Move
+	// Reports are what parts report on a change that the record has, by the names of their pods: see InvolvedPods.
+	Reports map[string]Report
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
-	// SameZone is what this cluster calls the preference for what is in the same zone; empty is the word that all know.
+	// SameZone is the traffic distribution by which this cluster prefers endpoints in the same zone. If it is empty,
+	// PreferClose is used, which all supported versions of Kubernetes know.
 	SameZone string
 
-	// Measured are the coordinators that were asked, by the names of their pods.
+	// Measured are the coordinators that have answered, by the names of their pods.
 	Measured map[string]Measure
-	// Undrained says since when the log of a coordinator has not been seen drained, by the name of its pod.
-	Undrained map[string]time.Time
-	Now       time.Time
+	// UndrainedSince is the time since which the log of a coordinator has not been seen drained, by the name of its
+	// pod.
+	UndrainedSince map[string]time.Time
+	Now            time.Time
 }
 
 // Plan is what to do.
 type Plan struct {
-	// Record is what to note before anything else is done.
+	// Record is to be written before anything else is done.
 	Record Record
-	// Apply are the objects that there should be, in the order in which they are best made. All others of the store go.
+	// Apply are the objects that the store should have, in the order in which to apply them. All others of the store
+	// are to be deleted.
 	Apply []client.Object
-	// Recreate are StatefulSets to delete, without their pods, before they are applied.
+	// Recreate names StatefulSets to delete without their pods before they are applied.
 	Recreate []string
-	// Drop are claims of shards and coordinators that have left: nothing is in them any more.
-	Drop []string
-	// Grow are claims whose volumes should have more bytes.
-	Grow []Growth
-	// Restart are pods to delete, so that they come back as their StatefulSet has them now.
+	// DeleteClaims names claims of shards and coordinators that have left, whose data is no longer needed.
+	DeleteClaims []string
+	// GrowClaims are claims whose volumes should have more bytes.
+	GrowClaims []ClaimSize
+	// Restart are pods to delete, so that their StatefulSet creates them from its present template.
 	Restart []Restart
-	// Rollout says how many pods are not as their StatefulSet has them.
+	// Rollout is the progress of the restarts.
 	Rollout Rollout
-	// Reshape says how far a change of shards is, Regroup the same of coordinators.
-	Reshape Reshape
-	Regroup Regroup
-	// Tell are pods to be marked with Record.Epoch, so that they get their configuration soon.
-	Tell []string
+	// Resharding and Scaling are the progress of changes of the numbers of shards and coordinators.
+	Resharding Resharding
+	Scaling    CoordinatorScaling
+	// Notify names pods to be marked with Record.Epoch, so that their kubelets bring them the new configuration soon.
+	Notify []string
 }
 
 // builder builds the objects of a store.
@@ -74,19 +77,19 @@ type builder struct {
 	store  *v1alpha1.CausalStore
 	spec   *v1alpha1.CausalStoreSpec
 	record Record
-	// layout is what record.Layout says, with the epoch.
-	layout  topology.File
-	reshape Reshape
-	regroup Regroup
+	// layout is that of the record, with the epoch.
+	layout     topology.File
+	resharding Resharding
+	scaling    CoordinatorScaling
 }
 
-// Make plans. The spec must be valid.
+// Make returns the plan for what was observed. The spec must be valid.
 func Make(in Observed) (Plan, error) {
 	b := &builder{in: in, store: in.Store, spec: &in.Store.Spec}
-	if err := b.next(in); err != nil {
+	if err := b.advanceRecord(); err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Record: b.record, Reshape: b.reshape, Regroup: b.regroup}
+	p := Plan{Record: b.record, Resharding: b.resharding, Scaling: b.scaling}
 	p.Apply = append(p.Apply, b.recordMap(), b.serviceAccount(), b.keys(), b.storeService())
 	p.Apply = append(p.Apply, b.networkPolicies()...)
 	for i := range b.spec.DataCenters {
@@ -98,16 +101,16 @@ func Make(in Observed) (Plan, error) {
 			p.Apply = append(p.Apply, objects...)
 		}
 	}
-	p.Recreate, p.Grow = volumes(p.Apply, in)
+	p.Recreate, p.GrowClaims = planGrowth(p.Apply, in)
 	if in.Store.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
-		p.Drop = leftovers(p.Apply, in)
+		p.DeleteClaims = abandonedClaims(p.Apply, in)
 	}
-	p.Restart, p.Rollout = restarts(in, &b.layout, b.reshape.Here)
-	p.Tell = b.tell()
+	p.Restart, p.Rollout = planRestarts(in, &b.layout, b.resharding.Local)
+	p.Notify = b.podsToNotify()
 	return p, nil
 }
 
-// dataCenter returns the objects of one data centre.
+// dataCenter returns the objects of one data center.
 func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	config, err := b.configMap(dc)
 	if err != nil {
@@ -115,15 +118,16 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	}
 	objects := []client.Object{config, b.dataCenterService(dc), b.partsService(dc)}
 	objects = append(objects, b.disruptionBudgets(dc)...)
-	sets := []*appsv1.StatefulSet{b.coordinators(dc)}
+	sets := []*appsv1.StatefulSet{b.coordinatorSet(dc)}
 	if dc.Caches.Replicas > 0 {
-		sets = append(sets, b.caches(dc))
+		sets = append(sets, b.cacheSet(dc))
 	}
-	for i := range b.middlemen(dc) {
-		sets = append(sets, b.shard(dc, i))
+	counts := b.counts(dc)
+	for i := range counts.RunningMiddlemen() {
+		sets = append(sets, b.shardSet(dc, i))
 	}
 	for _, s := range sets {
-		if err := b.pin(s); err != nil {
+		if err := b.pinTemplate(s); err != nil {
 			return nil, err
 		}
 		objects = append(objects, s)
@@ -131,19 +135,19 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	return objects, nil
 }
 
-// middlemen is how many a data centre has now.
-func (b *builder) middlemen(dc *v1alpha1.DataCenter) int32 {
-	return middlemen(findDataCenter(&b.layout, dc.Name))
+// counts returns how many parts a data center has by the layout.
+func (b *builder) counts(dc *v1alpha1.DataCenter) topology.DataCenter {
+	return findDataCenter(&b.layout, dc.Name).Counts()
 }
 
-// meta is the metadata of an object that goes with the store.
+// meta returns the metadata of an object that is deleted with the store.
 func (b *builder) meta(name string, labels map[string]string) metav1.ObjectMeta {
 	m := b.keptMeta(name, labels)
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.store, v1alpha1.GroupVersion.WithKind("CausalStore"))}
 	return m
 }
 
-// keptMeta is the metadata of an object that outlives the store, if the deletion policy says so.
+// keptMeta returns the metadata of an object that outlives the store if the deletion policy is Retain.
 func (b *builder) keptMeta(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: b.store.Namespace, Labels: labels}
 }

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 )
 
-// nobody is the user of all containers. The images must not need another.
+// nobody is the user id of all containers. Images must not need another one.
 const nobody = 65532
 
-// set describes a StatefulSet.
-type set struct {
+// workload describes a StatefulSet.
+type workload struct {
 	name, component string
 	labels          map[string]string
 	replicas        int32
@@ -25,15 +26,15 @@ type set struct {
 	volume          *v1alpha1.Volume
 	containers      []corev1.Container
 	volumes         []corev1.Volume
-	// grace is how long the pod may take to end, in seconds.
+	// grace is how long the pod may take to stop, in seconds.
 	grace int64
-	// inputs are what of the spec the pods depend on.
+	// inputs are the part of the spec that the pods depend on.
 	inputs any
 }
 
-// statefulSet builds a StatefulSet whose pods are deleted by the operator when they are to change, one zone after the other:
-// Kubernetes itself would go by number, and so through all zones at once.
-func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s set) *appsv1.StatefulSet {
+// statefulSet builds a StatefulSet with the update strategy OnDelete: the operator restarts its pods zone by zone,
+// while Kubernetes would go by index, and so through all zones.
+func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.StatefulSet {
 	selector := map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: s.component}
 	if shard, ok := s.labels[LabelShard]; ok {
 		selector[LabelShard] = shard
@@ -47,7 +48,8 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s set) *appsv1.StatefulSe
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: ptr(int32(3)),
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
 			Template: b.podTemplate(dc, s),
 		},
 	}
@@ -64,13 +66,14 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s set) *appsv1.StatefulSe
 	return out
 }
 
-func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s set) corev1.PodTemplateSpec {
+func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTemplateSpec {
 	spec := corev1.PodSpec{
 		ServiceAccountName: b.store.Name, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
 		TerminationGracePeriodSeconds: &s.grace, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
-			FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
+			SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Affinity:                  b.affinity(s.zones),
 		TopologySpreadConstraints: b.spread(dc, s.component),
 		Containers:                s.containers,
@@ -91,14 +94,14 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s set) corev1.PodTemplate
 	}
 }
 
-// affinity keeps pods in their zones, whatever happens: a coordinator in the zone of a shard would be lost with it.
+// affinity keeps pods in their zones unconditionally: a coordinator in the zone of a shard would be lost with it.
 func (b *builder) affinity(zones []string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: b.spec.ZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: zones}}}}}}}
 }
 
-// spread puts the pods of a component on different zones and hosts as far as there are any.
+// spread spreads the pods of a component over zones and hosts as far as possible.
 func (b *builder) spread(dc *v1alpha1.DataCenter, component string) []corev1.TopologySpreadConstraint {
 	var all []corev1.TopologySpreadConstraint
 	for _, key := range []string{b.spec.ZoneLabel, corev1.LabelHostname} {
@@ -109,7 +112,7 @@ func (b *builder) spread(dc *v1alpha1.DataCenter, component string) []corev1.Top
 	return all
 }
 
-// image of the parts.
+// image returns the image of the parts.
 func (b *builder) image() string {
 	if b.spec.Image != "" {
 		return b.spec.Image
@@ -117,19 +120,20 @@ func (b *builder) image() string {
 	return b.record.Image
 }
 
-// container is one part. Its program is the image's entry point.
-func (b *builder) container(name string, args []string, http int32, r corev1.ResourceRequirements, mounts ...corev1.VolumeMount) corev1.Container {
+// container builds the container of one part, whose program is the entry point of the image.
+func (b *builder) container(name string, args []string, http int32, r corev1.ResourceRequirements,
+	mounts ...corev1.VolumeMount) corev1.Container {
 	probe := func(path string, period, failures int32) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-			Port: intstr.FromInt32(http)}},
+		return &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(http)}},
 			PeriodSeconds: period, TimeoutSeconds: 6, FailureThreshold: failures}
 	}
 	return corev1.Container{
 		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: memoryLimit(r),
-		SecurityContext: containerSecurity(), ReadinessProbe: probe("/readyz", 2, 2), LivenessProbe: probe("/healthz", 10, 6),
+		SecurityContext: containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
 		Ports: []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}, {Name: "keys",
-			MountPath: keysDir, ReadOnly: true}}, mounts...),
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true},
+			{Name: "keys", MountPath: keysDir, ReadOnly: true}}, mounts...),
 	}
 }
 
@@ -140,13 +144,13 @@ func httpPort(port int32) string {
 	return "http"
 }
 
-// podIndex is the number of a pod in its StatefulSet, for arguments.
+// podIndex is an environment variable with the number of the pod in its StatefulSet, for use in arguments.
 func podIndex() corev1.EnvVar {
 	return corev1.EnvVar{Name: "POD_INDEX", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 		FieldPath: fmt.Sprintf("metadata.labels['%s']", appsv1.PodIndexLabel)}}}
 }
 
-// memoryLimit tells the Go runtime to stay below what the kernel allows.
+// memoryLimit makes the Go runtime stay below the memory limit of the container.
 func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 	limit, ok := r.Limits[corev1.ResourceMemory]
 	if !ok {
@@ -155,13 +159,13 @@ func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)}}
 }
 
-// containerSecurity is what PodSecurity's level "restricted" asks for, and a root folder that cannot be written.
+// containerSecurity satisfies the level "restricted" of the Pod Security Standards, with a read-only root file system.
 func containerSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 }
 
-// resources are those given, or the default.
+// resources returns the given resources, or the default.
 func resources(given corev1.ResourceRequirements, cpu, memory, memoryLimit string) corev1.ResourceRequirements {
 	if len(given.Requests) > 0 || len(given.Limits) > 0 {
 		return given

@@ -2,125 +2,102 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Restart is a pod to delete. If another pod has its name by then, that one stays.
+// Restart is a pod to delete. A new pod of that name is kept.
 type Restart struct {
 	Pod string
 	UID types.UID
 }
 
-// Rollout is how far a change is.
+// Rollout is the progress of a change that needs pods to restart.
 type Rollout struct {
-	// Outdated pods are to be restarted.
+	// Outdated is how many pods have to restart.
 	Outdated int
-	// Waiting says what the next restart waits for.
-	Waiting string
-	// Late are logs that restarts wait for no longer.
-	Late []string
+	// Next decides whether the next of them restarts now; it is zero if there is none.
+	Next Decision
+	// LateLogs describe the logs that restarts no longer wait for.
+	LateLogs []string
 }
 
-// restarts returns the pods to restart now: one, of one data centre, once all others of the store serve and the logs of the
-// coordinators have drained. Pods go zone by zone, back before front, so that what a bad image breaks is one pod in one zone. A pod
-// that is outdated and does not serve goes first, since nothing is lost by it: that is how a bad image is replaced. While slots
-// move here no other goes: the copies that it has handed out would begin anew. A coordinator that leaves does not serve, so nothing
-// waits for it; it restarts only if it cannot be asked, which another image may mend.
-func restarts(in Observed, f *topology.File, moving bool) ([]Restart, Rollout) {
-	var outdated, unready []*corev1.Pod
-	settled := true
-	for i := range in.Pods {
-		p := &in.Pods[i]
-		s := setOf(in.StatefulSets, p)
-		if s == nil || p.DeletionTimestamp != nil {
-			settled = settled && s == nil
-			continue
-		}
-		if s.Status.ObservedGeneration != s.Generation || s.Status.UpdateRevision == "" {
-			return nil, Rollout{Waiting: fmt.Sprintf("StatefulSet %s was changed and has not been looked at yet", s.Name)}
-		}
-		if !Ready(p) && !unwanted(in, f, p) {
-			unready = append(unready, p)
-		}
-		if Outdated(s, p) && (!leaves(f, p) || in.Moves[p.Name].Failed != "") {
-			outdated = append(outdated, p)
-		}
+// rolloutPods are the pods that matter to a rollout.
+type rolloutPods struct {
+	outdated, unready []*corev1.Pod
+	terminating       bool
+}
+
+// planRestarts returns the pods to restart now: one, of one data center, once all others of the store serve and the
+// logs of the coordinators have drained. Pods restart zone by zone, shards before the front, so that a bad image breaks
+// one pod in one zone. An outdated pod that does not serve restarts first, because nothing is lost by it: this is how a
+// bad image is replaced. While slots move in this region only such a pod restarts, because the copies that a middleman
+// has handed out would have to start again. Nothing waits for a coordinator that leaves, because it does not serve; it
+// restarts only if it is unreachable, which another image may repair.
+func planRestarts(in Observed, f *topology.File, resharding bool) ([]Restart, Rollout) {
+	pods, observed := classifyPods(in, f)
+	if !observed.Allowed {
+		return nil, Rollout{Next: observed}
 	}
-	r := Rollout{Outdated: len(outdated)}
-	if len(outdated) == 0 {
+	r := Rollout{Outdated: len(pods.outdated)}
+	if len(pods.outdated) == 0 {
 		return nil, r
 	}
 	order := rolloutOrder(in)
-	slices.SortStableFunc(outdated, func(a, b *corev1.Pod) int {
+	next := slices.MinFunc(pods.outdated, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
-	next := outdated[0]
-	missing := missingPods(in)
-	undrained, late := logs(in)
-	r.Late = late
+	drained, late := checkLogs(in)
+	r.Next, r.LateLogs = decideRestart(in, next, pods, drained, resharding), late
+	if !r.Next.Allowed {
+		return nil, r
+	}
+	return []Restart{{next.Name, next.UID}}, r
+}
+
+// classifyPods sorts the pods for a rollout. It denies if the StatefulSet controller has not seen a change yet: which
+// pods are outdated is unknown until then.
+func classifyPods(in Observed, f *topology.File) (pods rolloutPods, observed Decision) {
+	for i := range in.Pods {
+		p := &in.Pods[i]
+		s := owningStatefulSet(in.StatefulSets, p)
+		if s == nil || p.DeletionTimestamp != nil {
+			pods.terminating = pods.terminating || s != nil
+			continue
+		}
+		if s.Status.ObservedGeneration != s.Generation || s.Status.UpdateRevision == "" {
+			return pods, deny(ReasonStatefulSetNotObserved, "the controller of StatefulSet %s has not observed its last change yet", s.Name)
+		}
+		if !Ready(p) && !isSurplus(in, f, p) {
+			pods.unready = append(pods.unready, p)
+		}
+		if outdated(s, p) && (!isLeaving(f, p) || in.Reports[p.Name].Err != nil) {
+			pods.outdated = append(pods.outdated, p)
+		}
+	}
+	return pods, allow()
+}
+
+// decideRestart decides whether a pod restarts now.
+func decideRestart(in Observed, next *corev1.Pod, pods rolloutPods, drained Decision, resharding bool) Decision {
+	present := checkPodCounts(in)
 	switch {
-	case Ready(next) && moving:
-		r.Waiting = "slots move"
-	case Ready(next) && len(unready) > 0:
-		r.Waiting = fmt.Sprintf("pod %s is not ready", unready[0].Name)
-	case !settled || missing != "":
-		r.Waiting = cmp.Or(missing, "a pod is ending")
-	case Ready(next) && undrained != "":
-		r.Waiting = undrained
-	default:
-		return []Restart{{next.Name, next.UID}}, r
+	case Ready(next) && resharding:
+		return deny(ReasonResharding, "resharding is in progress")
+	case Ready(next) && len(pods.unready) > 0:
+		return deny(ReasonPodNotReady, "pod %s is not ready", pods.unready[0].Name)
+	case !present.Allowed:
+		return present
+	case pods.terminating:
+		return deny(ReasonPodTerminating, "a pod is terminating")
+	case Ready(next):
+		return drained
 	}
-	return nil, r
-}
-
-// missingPods names a StatefulSet that has not got all of its pods.
-func missingPods(in Observed) string {
-	for i := range in.StatefulSets {
-		s, have := &in.StatefulSets[i], int32(0)
-		for j := range in.Pods {
-			if setOf(in.StatefulSets, &in.Pods[j]) == s {
-				have++
-			}
-		}
-		if s.Spec.Replicas != nil && have < *s.Spec.Replicas {
-			return fmt.Sprintf("StatefulSet %s has %d of %d pods", s.Name, have, *s.Spec.Replicas)
-		}
-	}
-	return ""
-}
-
-func setOf(all []appsv1.StatefulSet, p *corev1.Pod) *appsv1.StatefulSet {
-	for _, o := range p.OwnerReferences {
-		if o.Kind == "StatefulSet" && o.Controller != nil && *o.Controller {
-			return find(all, o.Name)
-		}
-	}
-	return nil
-}
-
-// Outdated says whether a pod was made from another template than its StatefulSet has now.
-func Outdated(s *appsv1.StatefulSet, p *corev1.Pod) bool {
-	return p.Labels[appsv1.StatefulSetRevisionLabel] != s.Status.UpdateRevision
-}
-
-// UpToDate says whether a pod is as its StatefulSet, one of those given, has it now.
-func UpToDate(all []appsv1.StatefulSet, p *corev1.Pod) bool {
-	s := setOf(all, p)
-	return s != nil && !Outdated(s, p)
-}
-
-// Ready says whether a pod serves.
-func Ready(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return allow()
 }
 
 func readiness(p *corev1.Pod) int {
@@ -130,7 +107,8 @@ func readiness(p *corev1.Pod) int {
 	return 0
 }
 
-// rolloutOrder numbers pods by data centre, part and zone. A pod that has no node yet counts to the first zone of its part.
+// rolloutOrder numbers pods by data center, component and zone. A pod that has no node yet counts to the first zone of
+// its component.
 func rolloutOrder(in Observed) func(*corev1.Pod) int {
 	return func(p *corev1.Pod) int {
 		for i, dc := range in.Store.Spec.DataCenters {

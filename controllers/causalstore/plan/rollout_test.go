@@ -16,21 +16,21 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// rollout is a store whose pods all serve, and are all of an old revision.
-func rollout(t *testing.T) *plan.Observed {
+// outdatedStore returns a store whose pods are all ready, and all have an old revision.
+func outdatedStore(t *testing.T) *plan.Observed {
 	t.Helper()
 	in := observed(t, "regions.yaml", "us-east")
-	in = carriedOut(in, planned(t, in))
+	in = executed(in, planned(t, in))
 	in.ZoneOf = map[string]string{"node-a": "a", "node-b": "b", "node-c": "c"}
-	run(&in)
+	runPods(&in)
 	for i := range in.Pods {
-		become(&in, in.Pods[i].Name, "old", true)
+		setPod(&in, in.Pods[i].Name, "old", true)
 	}
 	return &in
 }
 
-// run gives each StatefulSet its pods; new ones are up to date, and serve. Others go.
-func run(in *plan.Observed) {
+// runPods gives each StatefulSet its pods and removes all others. New pods are up to date and ready.
+func runPods(in *plan.Observed) {
 	before := in.Pods
 	in.Pods = nil
 	for i := range in.StatefulSets {
@@ -54,13 +54,13 @@ func run(in *plan.Observed) {
 				p.Spec.NodeName = "node-a"
 			}
 			in.Pods = append(in.Pods, p)
-			become(in, p.Name, "new", true)
+			setPod(in, p.Name, "new", true)
 		}
 	}
 }
 
-// become gives a pod a revision, and says whether it serves.
-func become(in *plan.Observed, name, revision string, ready bool) {
+// setPod sets the revision of a pod, and whether it is ready.
+func setPod(in *plan.Observed, name, revision string, ready bool) {
 	for i := range in.Pods {
 		p := &in.Pods[i]
 		if p.Name != name {
@@ -74,13 +74,13 @@ func become(in *plan.Observed, name, revision string, ready bool) {
 	}
 }
 
-// next says which pod is restarted, or what is waited for.
-func next(t *testing.T, in *plan.Observed) string {
+// nextRestart returns the pod that restarts, or what it waits for.
+func nextRestart(t *testing.T, in *plan.Observed) string {
 	t.Helper()
 	p := planned(t, *in)
 	switch len(p.Restart) {
 	case 0:
-		return p.Rollout.Waiting
+		return p.Rollout.Next.Message
 	case 1:
 		return p.Restart[0].Pod
 	}
@@ -88,20 +88,20 @@ func next(t *testing.T, in *plan.Observed) string {
 	return ""
 }
 
-func TestAChangeGoesThroughTheBackZonesOneByOneAndThenTheFront(t *testing.T) {
-	in := rollout(t)
+func TestARolloutRestartsZoneByZoneShardsBeforeFront(t *testing.T) {
+	in := outdatedStore(t)
 	var order []string
 	for {
-		name := next(t, in)
+		name := nextRestart(t, in)
 		if name == "" {
 			break
 		}
 		order = append(order, name)
-		become(in, name, "new", false)
-		if got, want := next(t, in), fmt.Sprintf("pod %s is not ready", name); got != want && len(order) < len(in.Pods) {
-			t.Fatalf("while %s comes back: %q, want %q", name, got, want)
+		setPod(in, name, "new", false)
+		if got, want := nextRestart(t, in), fmt.Sprintf("pod %s is not ready", name); got != want && len(order) < len(in.Pods) {
+			t.Fatalf("while %s restarts: %q, want %q", name, got, want)
 		}
-		become(in, name, "new", true)
+		setPod(in, name, "new", true)
 	}
 	want := "orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1"
 	if got := strings.Join(order, " "); got != want {
@@ -109,96 +109,96 @@ func TestAChangeGoesThroughTheBackZonesOneByOneAndThenTheFront(t *testing.T) {
 	}
 }
 
-func TestAPodThatDoesNotServeAnywayIsReplacedFirst(t *testing.T) {
-	in := rollout(t)
-	become(in, "orders-us-east-1-cc-1", "old", false)
-	if got := next(t, in); got != "orders-us-east-1-cc-1" {
-		t.Errorf("next is %q, want the one that does not serve", got)
+func TestAnUnreadyPodRestartsFirst(t *testing.T) {
+	in := outdatedStore(t)
+	setPod(in, "orders-us-east-1-cc-1", "old", false)
+	if got := nextRestart(t, in); got != "orders-us-east-1-cc-1" {
+		t.Errorf("next is %q, want the pod that is not ready", got)
 	}
 }
 
-func TestNothingRestartsWhileAPodIsMissingOrEnding(t *testing.T) {
-	in := rollout(t)
+func TestNothingRestartsWhileAPodIsMissingOrTerminating(t *testing.T) {
+	in := outdatedStore(t)
 	now := metav1.Now()
 	in.Pods[0].DeletionTimestamp = &now
-	if got := next(t, in); got != "a pod is ending" {
-		t.Errorf("while a pod ends: %q", got)
+	if got := nextRestart(t, in); got != "a pod is terminating" {
+		t.Errorf("while a pod terminates: %q", got)
 	}
-	in = rollout(t)
+	in = outdatedStore(t)
 	in.Pods = in.Pods[1:]
-	if got := next(t, in); !strings.Contains(got, "has 1 of 2 pods") {
+	if got := nextRestart(t, in); !strings.Contains(got, "has 1 of 2 pods") {
 		t.Errorf("while a pod is missing: %q", got)
 	}
 }
 
-func TestNothingRestartsBeforeKubernetesHasSeenTheChange(t *testing.T) {
-	in := rollout(t)
+func TestNothingRestartsBeforeKubernetesHasObservedTheChange(t *testing.T) {
+	in := outdatedStore(t)
 	in.StatefulSets[1].Generation++
-	if got := next(t, in); !strings.Contains(got, "has not been looked at yet") {
+	if got := nextRestart(t, in); !strings.Contains(got, "has not observed its last change yet") {
 		t.Errorf("next is %q", got)
 	}
 }
 
-// measured lets a coordinator say how far its log is, and the operator have seen it undrained for some time.
-func measured(in *plan.Observed, coordinator string, m plan.Measure, undrained time.Duration) {
+// setMeasure sets the measure of a coordinator, and how long its log has not been seen drained.
+func setMeasure(in *plan.Observed, coordinator string, m plan.Measure, undrained time.Duration) {
 	if in.Measured == nil {
-		in.Measured, in.Undrained = map[string]plan.Measure{}, map[string]time.Time{}
+		in.Measured, in.UndrainedSince = map[string]plan.Measure{}, map[string]time.Time{}
 	}
 	in.Now = time.Unix(1_000_000, 0)
 	in.Measured[coordinator] = m
-	delete(in.Undrained, coordinator)
+	delete(in.UndrainedSince, coordinator)
 	if !m.Drained() {
-		in.Undrained[coordinator] = in.Now.Add(-undrained)
+		in.UndrainedSince[coordinator] = in.Now.Add(-undrained)
 	}
 }
 
 func TestARestartWaitsForTheLogsOfAllCoordinators(t *testing.T) {
 	const one, two = "orders-us-east-1-cc-0", "orders-us-east-1-cc-1"
-	in := rollout(t)
-	measured(in, one, plan.Measure{}, 0)
-	measured(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Minute,
+	in := outdatedStore(t)
+	setMeasure(in, one, plan.Measure{}, 0)
+	setMeasure(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Minute,
 		RingLag: map[string]time.Duration{"near": 0, "far": time.Minute}}, time.Second)
-	if got, want := next(t, in), two+" has 7 writes that are not in every ring (far)"; got != want {
+	if got, want := nextRestart(t, in), two+" has 7 writes that are not in every ring (far)"; got != want {
 		t.Errorf("next is %q, want %q", got, want)
 	}
-	measured(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Second}, 0)
-	if got := next(t, in); got != "orders-us-east-1-shard-1-0" {
-		t.Errorf("next is %q, although what is incomplete is only on its way", got)
+	setMeasure(in, two, plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Second}, 0)
+	if got := nextRestart(t, in); got != "orders-us-east-1-shard-1-0" {
+		t.Errorf("next is %q, although the incomplete writes are only in flight", got)
 	}
-	measured(in, two, plan.Measure{Incomplete: 1}, 0) // it has just started, and has a log to bring to the rings
-	if got := next(t, in); !strings.Contains(got, two) || !strings.Contains(got, "1 writes") {
-		t.Errorf("next is %q, although a log is being brought to the rings", got)
+	setMeasure(in, two, plan.Measure{Incomplete: 1}, 0) // it has just started, and replays its log
+	if got := nextRestart(t, in); !strings.Contains(got, two) || !strings.Contains(got, "1 writes") {
+		t.Errorf("next is %q, although a log is being replayed", got)
 	}
 	delete(in.Measured, two)
-	if got, want := next(t, in), two+" has not said how far its log is"; got != want {
+	if got, want := nextRestart(t, in), two+" has not reported how many writes are not in every ring"; got != want {
 		t.Errorf("next is %q, want %q", got, want)
 	}
 }
 
-func TestALogThatDoesNotDrainIsWaitedForOnlySoLong(t *testing.T) {
+func TestARestartWaitsForALogForALimitedTime(t *testing.T) {
 	const two = "orders-us-east-1-cc-1"
-	in := rollout(t)
+	in := outdatedStore(t)
 	stuck := plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Hour, RingLag: map[string]time.Duration{"far": time.Hour}}
-	measured(in, two, stuck, time.Hour)
+	setMeasure(in, two, stuck, time.Hour)
 	p := planned(t, *in)
 	if len(p.Restart) != 1 || p.Restart[0].Pod != "orders-us-east-1-shard-1-0" {
-		t.Errorf("restarted %v, waiting for %q", p.Restart, p.Rollout.Waiting)
+		t.Errorf("restarted %v, waiting for %q", p.Restart, p.Rollout.Next.Message)
 	}
-	if d := cmp.Diff([]string{two + " has 7 writes that are not in every ring (far)"}, p.Rollout.Late); d != "" {
+	if d := cmp.Diff([]string{two + " has 7 writes that are not in every ring (far)"}, p.Rollout.LateLogs); d != "" {
 		t.Errorf("logs that are late (-want +got):\n%s", d)
 	}
-	// Another one is still waited for.
-	measured(in, "orders-us-east-1-cc-0", stuck, time.Second)
-	if got := next(t, in); !strings.Contains(got, "orders-us-east-1-cc-0 has 7 writes") {
+	// The log of another coordinator is still waited for.
+	setMeasure(in, "orders-us-east-1-cc-0", stuck, time.Second)
+	if got := nextRestart(t, in); !strings.Contains(got, "orders-us-east-1-cc-0 has 7 writes") {
 		t.Errorf("next is %q", got)
 	}
 }
 
-func TestAPodThatDoesNotServeIsReplacedWhateverTheLogs(t *testing.T) {
-	in := rollout(t)
-	measured(in, "orders-us-east-1-cc-0", plan.Measure{Incomplete: 1}, time.Second)
-	become(in, "orders-us-east-1-cc-1", "old", false)
-	if got := next(t, in); got != "orders-us-east-1-cc-1" {
-		t.Errorf("next is %q, want the one that does not serve", got)
+func TestAnUnreadyPodRestartsWhateverTheLogs(t *testing.T) {
+	in := outdatedStore(t)
+	setMeasure(in, "orders-us-east-1-cc-0", plan.Measure{Incomplete: 1}, time.Second)
+	setPod(in, "orders-us-east-1-cc-1", "old", false)
+	if got := nextRestart(t, in); got != "orders-us-east-1-cc-1" {
+		t.Errorf("next is %q, want the pod that is not ready", got)
 	}
 }

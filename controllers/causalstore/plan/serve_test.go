@@ -17,9 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
-// TestThePlannedContainersServeARedisClient runs every container of a plan, with its arguments and its mounted files, as a
-// process would: only host names, ports and folders are replaced by some of this machine. A Redis client at the front then
-// writes and reads.
+// The test runs the program of every planned container with its arguments and its mounted files; only host names, ports
+// and folders are replaced by some of this machine. A Redis client then writes and reads through the front.
 func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	p := planned(t, observed(t, "one.yaml", "local"))
 	dir := t.TempDir()
@@ -46,7 +45,7 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	running := 0
 	ended := make(chan error, 8)
 	for _, s := range sets {
-		// Each pod has a folder /data of its own, so each has a copy of the configuration here.
+		// Each pod has its own folder /data, so each has its own copy of the configuration.
 		own := strings.NewReplacer(filepath.Join(dir, "config"), filepath.Join(dir, s.Name, "config"))
 		for name, text := range named[*corev1.ConfigMap](t, p, "try-here").Data {
 			text = strings.ReplaceAll(here.Replace(text), "/data", filepath.Join(dir, s.Name, "data"))
@@ -72,7 +71,7 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	if v, err := client.Get(ctx, "k").Result(); err != nil || v != "v" {
 		t.Errorf("GET k: %q (%v)", v, err)
 	}
-	// A coordinator that is stopped waits for its writes to be in every ring, and all are stopped at once here.
+	// A coordinator that stops waits until its writes are in every ring, and all parts stop at once here.
 	if n, err := client.Do(ctx, "CAUSAL", "WAIT", "all", "20000").Int(); err != nil || n != 1 {
 		t.Errorf("the write is not in every ring: %d (%v)", n, err)
 	}

@@ -18,16 +18,16 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 )
 
-// TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned runs the program of the planned container with its arguments, and opens
-// it as a middleman does: with the planned password, and with all that a middleman checks.
-func TestAMiddlemanCanUseAStockRedisThatIsStartedAsPlanned(t *testing.T) {
+// The test runs the program of the planned container with its arguments, and opens it as a middleman does: with the
+// planned password and all checks.
+func TestAMiddlemanCanUseThePlannedRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed; apt-get install redis-server")
 	}
 	p := planned(t, observed(t, "regions.yaml", "us-east"))
 	server := named[*appsv1.StatefulSet](t, p, "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
 	keys := named[*corev1.Secret](t, p, plan.KeysName("orders"))
-	dir, err := os.MkdirTemp("", "redis-") // short: the path of a socket has about a hundred bytes
+	dir, err := os.MkdirTemp("", "redis-") // short: the path of a socket is limited to about a hundred bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func startRedis(t *testing.T, dir, program string, args []string) (stop func()) 
 	return stop
 }
 
-// await calls f until it does not fail.
+// await calls f until it succeeds.
 func await[T any](t *testing.T, f func() (T, error)) T {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {

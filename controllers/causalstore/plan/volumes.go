@@ -11,38 +11,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Growth is a claim that is to have more bytes.
-type Growth struct {
+// ClaimSize is a claim and the size that it should have.
+type ClaimSize struct {
 	Claim string
 	Size  resource.Quantity
 }
 
-// volumes compares what the StatefulSets ask for with what there is. A StatefulSet's own claim templates cannot be changed, so
-// it is made anew around its pods; the claims that there are grow by themselves.
-func volumes(apply []client.Object, in Observed) (recreate []string, grow []Growth) {
+// planGrowth compares the sizes that the planned StatefulSets ask for with the present ones. The claim templates of a
+// StatefulSet are immutable, so it is recreated around its pods; existing claims grow in place.
+func planGrowth(apply []client.Object, in Observed) (recreate []string, grow []ClaimSize) {
 	for _, o := range apply {
 		want, ok := o.(*appsv1.StatefulSet)
 		if !ok || len(want.Spec.VolumeClaimTemplates) == 0 {
 			continue
 		}
-		size := request(want.Spec.VolumeClaimTemplates[0])
-		if is := find(in.StatefulSets, want.Name); is != nil && len(is.Spec.VolumeClaimTemplates) > 0 {
-			if was := request(is.Spec.VolumeClaimTemplates[0]); size.Cmp(was) > 0 {
+		size := storageRequest(want.Spec.VolumeClaimTemplates[0])
+		if is := findStatefulSet(in.StatefulSets, want.Name); is != nil && len(is.Spec.VolumeClaimTemplates) > 0 {
+			if was := storageRequest(is.Spec.VolumeClaimTemplates[0]); size.Cmp(was) > 0 {
 				recreate = append(recreate, want.Name)
 			}
 		}
 		for _, c := range in.Claims {
-			if was := request(c); claimOf(c.Name, want.Name) && size.Cmp(was) > 0 {
-				grow = append(grow, Growth{c.Name, size})
+			if was := storageRequest(c); isClaimOf(c.Name, want.Name) && size.Cmp(was) > 0 {
+				grow = append(grow, ClaimSize{c.Name, size})
 			}
 		}
 	}
 	return recreate, grow
 }
 
-// leftovers are the claims of shards and coordinators that have left: their StatefulSets are there, and are not planned any more, or
-// with fewer replicas. Without a record nobody knows whether they have left.
-func leftovers(apply []client.Object, in Observed) (drop []string) {
+// abandonedClaims returns the claims of shards and coordinators that have left: those of StatefulSets that are planned
+// no longer, or with fewer replicas. Without a record it is unknown whether they have left.
+func abandonedClaims(apply []client.Object, in Observed) (claims []string) {
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
 		replicas := int32(0)
@@ -55,23 +55,23 @@ func leftovers(apply []client.Object, in Observed) (drop []string) {
 			continue
 		}
 		for n := replicas; n < *s.Spec.Replicas; n++ {
-			gone := func(c corev1.PersistentVolumeClaim) bool {
+			abandoned := func(c corev1.PersistentVolumeClaim) bool {
 				return c.Name == fmt.Sprintf("data-%s-%d", s.Name, n) && c.DeletionTimestamp == nil
 			}
-			if j := slices.IndexFunc(in.Claims, gone); j >= 0 {
-				drop = append(drop, in.Claims[j].Name)
+			if j := slices.IndexFunc(in.Claims, abandoned); j >= 0 {
+				claims = append(claims, in.Claims[j].Name)
 			}
 		}
 	}
-	return drop
+	return claims
 }
 
-func request(c corev1.PersistentVolumeClaim) resource.Quantity {
+func storageRequest(c corev1.PersistentVolumeClaim) resource.Quantity {
 	return c.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
-// claimOf: claims are called TEMPLATE-SET-NUMBER.
-func claimOf(claim, set string) bool {
+// isClaimOf reports whether a claim is one of a StatefulSet. Such claims are called TEMPLATE-SET-NUMBER.
+func isClaimOf(claim, set string) bool {
 	number, ok := strings.CutPrefix(claim, "data-"+set+"-")
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// topologyValid: the spec can be carried out, and every zone has nodes.
+// topologyValid holds if the spec can be applied, and every zone has nodes.
 func topologyValid(v *view) verdict {
 	switch {
 	case len(v.Refused) > 0:
@@ -23,7 +23,7 @@ func topologyValid(v *view) verdict {
 		return no(v1alpha1.ReasonTopologyChanged, "%s", strings.Join(v.Forbidden, "; "))
 	}
 	if empty := v.zonesWithoutNodes(); len(empty) > 0 {
-		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with %s; label nodes, or correct the zones",
+		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones",
 			v.Store.Spec.ZoneLabel, strings.Join(empty, ", "))
 	}
 	return yes(v1alpha1.ReasonTopologyAccepted, "topology epoch %d", max(v.Epoch, v.Store.Status.Topology.Epoch))
@@ -48,145 +48,156 @@ func (v *view) zonesWithoutNodes() []string {
 	return slices.Sorted(maps.Keys(empty))
 }
 
+// storageReady holds if all shards of this region that hold data serve.
 func storageReady(v *view) verdict {
-	var lacking []string
+	var missing []string
 	for _, dc := range v.dataCenters {
-		if c := v.holding[dc.Name]; c.Ready < c.Desired {
-			lacking = append(lacking, fmt.Sprintf("%s: %d of %d", dc.Name, c.Ready, c.Desired))
+		if c := v.dataShards[dc.Name]; c.Ready < c.Desired {
+			missing = append(missing, fmt.Sprintf("%s: %d of %d", dc.Name, c.Ready, c.Desired))
 		}
 	}
-	if len(lacking) > 0 {
-		return no(v1alpha1.ReasonShardsNotReady, "shards that serve, in %s", strings.Join(lacking, "; "))
+	if len(missing) > 0 {
+		return no(v1alpha1.ReasonShardsNotReady, "shards that are ready: %s", strings.Join(missing, "; "))
 	}
-	return yes(v1alpha1.ReasonShardsServe, "all shards here serve")
+	return yes(v1alpha1.ReasonShardsServe, "all shards in this region serve")
 }
 
-// peersConnected: a ring that acknowledges what is written here can be reached, whatever lies between.
+// peersConnected holds if every ring acknowledges the writes of this region, which shows that it can be reached.
 func peersConnected(v *view) verdict {
 	switch {
 	case len(v.Store.Spec.Rings) == 1:
-		return yes(v1alpha1.ReasonOneRing, "there is no other ring")
+		return yes(v1alpha1.ReasonOneRing, "there is only one ring")
 	case !v.measured:
-		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator here has said yet how far the rings are")
+		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator in this region has reported yet how far the rings are behind")
 	case len(v.behind) > 0:
 		return no(v1alpha1.ReasonPeersBehind,
-			"rings that do not acknowledge: %s; look at their data centres, and at the way to them", strings.Join(v.behind, ", "))
+			"rings that do not acknowledge writes: %s; check their data centres and the network to them", strings.Join(v.behind, ", "))
 	}
-	return yes(v1alpha1.ReasonPeersAcknowledge, "every ring acknowledges what is written here")
+	return yes(v1alpha1.ReasonPeersAcknowledge, "every ring acknowledges the writes of this region")
 }
 
+// injectionReady holds if this operator injects sidecars.
 func injectionReady(v *view) verdict {
 	if !v.Webhook {
-		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected; pods use the Service %s", v.Store.Name)
+		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected; clients use the Service %s", v.Store.Name)
 	}
 	return yes(v1alpha1.ReasonWebhookServing, "sidecars are injected into new pods of labelled namespaces")
 }
 
 func paused(v *view) verdict {
 	if v.Store.Spec.Paused {
-		return yes(v1alpha1.ReasonPaused, "nothing is changed while spec.paused is true")
+		return yes(v1alpha1.ReasonPaused, "the operator changes nothing while spec.paused is true")
 	}
-	return no(v1alpha1.ReasonNotPaused, "changes are carried out")
+	return no(v1alpha1.ReasonNotPaused, "the operator applies changes")
 }
 
-// created says whether the store has been ready once.
+// created reports whether the store has been ready once.
 func (v *view) created() bool {
 	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
 	return p != nil && p.Reason != v1alpha1.ReasonCreating && p.Reason != v1alpha1.ReasonSpecRefused
 }
 
-// rolling says whether pods restart for a change: some are to, or the last one comes back.
-func (v *view) rolling() bool {
+// rollingOut reports whether pods restart for a change: some have to, or the last one is not ready yet.
+func (v *view) rollingOut() bool {
 	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
 	was := p != nil && (p.Reason == v1alpha1.ReasonRollingOut || p.Reason == v1alpha1.ReasonLogNotDrained)
 	return v.Rollout.Outdated > 0 || was && len(v.lost) > 0
 }
 
-// rollingPatience is how long a pod may take to come back from a restart until it counts as lost.
-const rollingPatience = 5 * time.Minute
+// maxRestartTime is how long a pod may take to restart until it counts as lost.
+const maxRestartTime = 5 * time.Minute
 
-// lostPatience says whether parts have been missing for longer than a restart takes.
-func (v *view) lostPatience() bool {
+// missingTooLong reports whether parts have been missing for longer than a restart takes.
+func (v *view) missingTooLong() bool {
 	r := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionReady)
-	return r != nil && r.Status != metav1.ConditionTrue && v.Now.Sub(r.LastTransitionTime.Time) > rollingPatience
+	return r != nil && r.Status != metav1.ConditionTrue && v.Now.Sub(r.LastTransitionTime.Time) > maxRestartTime
 }
 
+// progressing holds while something is on its way to what the spec asks for.
 func progressing(v *view) verdict {
-	changing := v.Regroup.String()
-	also := ""
-	if changing != "" {
-		also = "; " + changing
+	scaling := ""
+	if v.Scaling.Pending() {
+		scaling = "; " + v.Scaling.String()
 	}
 	switch {
 	case v.Store.DeletionTimestamp != nil:
-		return yes(v1alpha1.ReasonDeleting, "volumes are dealt with as deletionPolicy %s says", v.Store.Spec.DeletionPolicy)
+		return yes(v1alpha1.ReasonDeleting, "the volumes are handled by deletionPolicy %s", v.Store.Spec.DeletionPolicy)
 	case !v.created() && len(v.Refused) > 0:
-		return no(v1alpha1.ReasonSpecRefused, "the spec is not carried out; see TopologyValid")
-	case v.here > 0 && !v.created() && len(v.missing) > 0:
-		return yes(v1alpha1.ReasonCreating, "ready are %s%s", strings.Join(v.missing, "; "), also)
-	case len(v.Reshape.Changes) > 0:
-		return yes(v1alpha1.ReasonMovingSlots, "%s%s%s", v.Reshape, also, restartsThen(v.Rollout))
+		return no(v1alpha1.ReasonSpecRefused, "the spec is not applied; see TopologyValid")
+	case v.local > 0 && !v.created() && len(v.missing) > 0:
+		return yes(v1alpha1.ReasonCreating, "%s%s", describe(v.missing), scaling)
+	case len(v.Resharding.Changes) > 0:
+		return yes(v1alpha1.ReasonMovingSlots, "%s%s%s", v.Resharding, scaling, laterRestarts(v.Rollout))
 	case len(v.Growing) > 0:
-		return yes(v1alpha1.ReasonGrowing, "volumes that grow: %s%s", strings.Join(v.Growing, ", "), also)
-	case v.Rollout.Outdated > 0 && len(v.Rollout.Late) > 0:
-		return yes(v1alpha1.ReasonLogNotDrained, "%d pods are to be restarted%s; not waiting any longer for logs: %s. What is in a log "+
-			"goes on when its coordinator is back%s", v.Rollout.Outdated, waiting(v.Rollout), strings.Join(v.Rollout.Late, "; "), also)
+		return yes(v1alpha1.ReasonGrowing, "volumes are growing: %s%s", strings.Join(v.Growing, ", "), scaling)
+	case v.Rollout.Outdated > 0 && len(v.Rollout.LateLogs) > 0:
+		return yes(v1alpha1.ReasonLogNotDrained, "%s; no longer waiting for logs: %s. A coordinator replays its log when it restarts%s",
+			restarts(v.Rollout), strings.Join(v.Rollout.LateLogs, "; "), scaling)
 	case v.Rollout.Outdated > 0:
-		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s%s", v.Rollout.Outdated, waiting(v.Rollout), also)
-	case v.rolling():
-		return yes(v1alpha1.ReasonRollingOut, "the last pod comes back; ready are %s%s", strings.Join(v.lost, "; "), also)
-	case changing != "":
-		return yes(v1alpha1.ReasonCoordinators, "%s", changing)
-	case v.Rollout.Waiting != "":
-		return yes(v1alpha1.ReasonRollingOut, "%d pods are to be restarted%s", v.Rollout.Outdated, waiting(v.Rollout))
-	case len(v.Reshape.Wanted) > 0:
-		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Reshape)
+		return yes(v1alpha1.ReasonRollingOut, "%s%s", restarts(v.Rollout), scaling)
+	case v.rollingOut():
+		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s", describe(v.lost), scaling)
+	case v.Scaling.Pending():
+		return yes(v1alpha1.ReasonCoordinators, "%s", v.Scaling)
+	case v.Rollout.Next.Denied():
+		return yes(v1alpha1.ReasonRollingOut, "%s", restarts(v.Rollout))
+	case len(v.Resharding.Requested) > 0:
+		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Resharding)
 	}
-	return no(v1alpha1.ReasonUpToDate, "everything is as the spec has it")
+	return no(v1alpha1.ReasonUpToDate, "the store is as the spec says")
 }
 
-func restartsThen(r plan.Rollout) string {
+// restarts says which restarts remain, and what they wait for.
+func restarts(r plan.Rollout) string {
+	text := restartCount(r.Outdated)
+	if r.Next.Denied() {
+		text += "; waiting: " + r.Next.Message
+	}
+	return text
+}
+
+func laterRestarts(r plan.Rollout) string {
 	if r.Outdated == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d pods are to be restarted after that", r.Outdated)
+	return fmt.Sprintf("; %s after that", restartCount(r.Outdated))
 }
 
-func waiting(r plan.Rollout) string {
-	if r.Waiting == "" {
-		return ""
+func restartCount(n int) string {
+	if n == 1 {
+		return "1 pod has to restart"
 	}
-	return "; waiting, since " + r.Waiting
+	return fmt.Sprintf("%d pods have to restart", n)
 }
 
-// degraded: what was there once is missing. One part that restarts for a change does not count.
+// degraded holds if parts that have served are missing. One part that restarts for a change does not count.
 func degraded(v *view) verdict {
 	if !v.created() || len(v.lost) == 0 {
-		return no(v1alpha1.ReasonNotDegraded, "nothing that was there is missing")
+		return no(v1alpha1.ReasonNotDegraded, "no part is missing")
 	}
-	if v.rolling() && v.lostParts == 1 && !v.lostPatience() {
+	if v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
 	for _, r := range v.rings {
 		if r.Availability == v1alpha1.RingUnavailable {
-			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data: %s", r.Name, r.Message)
+			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s", r.Name, r.Message)
 		}
 	}
-	return yes(v1alpha1.ReasonPartsMissing, "ready are %s", strings.Join(v.lost, "; "))
+	return yes(v1alpha1.ReasonPartsMissing, "%s", describe(v.lost))
 }
 
-// ready: what the spec asks for here is there and serves. Other regions do not count; nor do sidecars, whose work the Service
-// does as well.
+// ready holds if everything that the spec asks for in this region exists and serves. Other regions do not count. Nor do
+// sidecars, because the Service does their work as well.
 func ready(v *view) verdict {
 	switch {
 	case len(v.Refused) > 0 && !v.created():
 		return no(v1alpha1.ReasonSpecRefused, "%s", strings.Join(v.Refused, "; "))
-	case v.here == 0:
-		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none with region %s, which this operator runs", v.Region)
+	case v.local == 0:
+		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs", v.Region)
 	case len(v.missing) > 0:
-		return no(v1alpha1.ReasonPartsNotReady, "ready are %s", strings.Join(v.missing, "; "))
+		return no(v1alpha1.ReasonPartsNotReady, "%s", describe(v.missing))
 	case v.Failed != nil:
 		return no(v1alpha1.ReasonApplyFailed, "%s", v.Failed)
 	}
-	return yes(v1alpha1.ReasonAllPartsReady, "all parts of %d data centres serve", v.here)
+	return yes(v1alpha1.ReasonAllPartsReady, "all parts of %d data centres serve", v.local)
 }

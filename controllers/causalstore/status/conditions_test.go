@@ -17,7 +17,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// one is a store of a data centre with a coordinator, a cache and a shard, in one ring of two; the other is elsewhere.
+// one is a store with a data center that has a coordinator, a cache and a shard, in one of two rings. The other ring is
+// in another region.
 func one() status.Observed {
 	s := &v1alpha1.CausalStore{}
 	s.Name, s.Namespace, s.Generation = "s", "ns", 7
@@ -41,7 +42,7 @@ func one() status.Observed {
 	return in
 }
 
-// fail lets a part not serve.
+// fail makes a part not ready.
 func fail(in *status.Observed, part string) {
 	for i := range in.Pods {
 		if in.Pods[i].Name == part {
@@ -50,15 +51,15 @@ func fail(in *status.Observed, part string) {
 	}
 }
 
-// reshaping lets the only shard become several.
-func reshaping(in *status.Observed, shards int32) {
+// reshard changes the only shard to several.
+func reshard(in *status.Observed, shards int32) {
 	in.Store.Spec.DataCenters[0].Shards = shards
 	in.Record = &plan.Record{Epoch: 2, Layout: `{"dataCenters":[{"name":"here","coordinators":1,"shards":2,"shardsBefore":1}]}`}
-	in.Reshape = plan.Reshape{Changes: []string{"here from 1 to 2"}, Lacking: []string{"s-here-shard-0-0 is copying"}, Here: true}
+	in.Resharding = plan.Resharding{Changes: []string{"here from 1 to 2"}, Blockers: blocked("s-here-shard-0-0 is copying"), Local: true}
 }
 
-// regrouping lets the only coordinator become two, or two become one again; either way the second does not serve.
-func regrouping(in *status.Observed, coordinators int32) {
+// scaleCoordinators changes the only coordinator to two, or two to one; either way the second does not serve.
+func scaleCoordinators(in *status.Observed, coordinators int32) {
 	in.Store.Spec.DataCenters[0].Coordinators.Replicas = coordinators
 	second := in.Pods[0].DeepCopy()
 	second.Name, second.Labels[appsv1.PodIndexLabel] = "second", "1"
@@ -66,19 +67,24 @@ func regrouping(in *status.Observed, coordinators int32) {
 	fail(in, "second")
 	in.Record = &plan.Record{Epoch: 2, Served: map[string]int{"here": 1},
 		Layout: `{"dataCenters":[{"name":"here","coordinators":2,"shards":1}]}`}
-	in.Regroup = plan.Regroup{Coming: []string{"second is joining: it has not been let in"}}
+	in.Scaling = plan.CoordinatorScaling{Joining: blocked("second is joining: it has not been admitted")}
 	if coordinators == 1 {
 		in.Record.Layout = `{"dataCenters":[{"name":"here","coordinators":1,"coordinatorsBefore":2,"shards":1}]}`
-		in.Regroup = plan.Regroup{Changes: []string{"here from 2 to 1"}, Lacking: []string{"second is leaving"}}
+		in.Scaling = plan.CoordinatorScaling{ScaleDowns: []string{"here from 2 to 1"}, Blockers: blocked("second is leaving")}
 	}
 	in.Measured = map[string]plan.Measure{"second": {Published: true, StabilityLag: time.Hour, Incomplete: 3,
 		RingLag: map[string]time.Duration{"theirs": time.Hour}}}
 }
 
-// wasReady gives the store a past.
+// blocked returns a decision that denies something.
+func blocked(message string) []plan.Decision {
+	return []plan.Decision{{Reason: plan.ReasonNotServing, Message: message}}
+}
+
+// wasReady gives the store the status of one that has been ready.
 func wasReady(in *status.Observed) { in.Store.Status = status.Of(one()) }
 
-func TestEachConditionSaysWhatIsSo(t *testing.T) {
+func TestEachConditionReportsTheState(t *testing.T) {
 	measured := func(lag time.Duration) func(*status.Observed) {
 		return func(in *status.Observed) {
 			in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: lag, Incomplete: 5,
@@ -103,72 +109,72 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 			v1alpha1.ReasonShardsNotReady, "False", "here: 0 of 1"},
 		{"a cache was lost", func(in *status.Observed) { wasReady(in); fail(in, "cache") }, v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonPartsMissing, "True", "0 of 1 caches"},
-		{"slots move", func(in *status.Observed) { wasReady(in); reshaping(in, 2); in.Rollout.Outdated = 3 },
+		{"slots move", func(in *status.Observed) { wasReady(in); reshard(in, 2); in.Rollout.Outdated = 3 },
 			v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True",
-			"here from 1 to 2; not through: s-here-shard-0-0 is copying; 3 pods are to be restarted after that"},
-		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+			"here from 1 to 2; waiting for: s-here-shard-0-0 is copying; 3 pods have to restart after that"},
+		{"a new shard is not ready yet", func(in *status.Observed) { wasReady(in); reshard(in, 2) },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
-		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+		{"a new shard is not ready yet", func(in *status.Observed) { wasReady(in); reshard(in, 2) },
 			v1alpha1.ConditionStorageReady, v1alpha1.ReasonShardsServe, "True", ""},
-		{"a shard that comes is not there yet", func(in *status.Observed) { wasReady(in); reshaping(in, 2) },
+		{"a new shard is not ready yet", func(in *status.Observed) { wasReady(in); reshard(in, 2) },
 			v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "1 of 2 shards"},
-		{"a shard that gives its slots away was lost", func(in *status.Observed) { wasReady(in); reshaping(in, 2); fail(in, "shard") },
+		{"a shard that gives slots away is lost", func(in *status.Observed) { wasReady(in); reshard(in, 2); fail(in, "shard") },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "ring mine"},
-		{"shards are to change", func(in *status.Observed) {
+		{"a change of shards waits", func(in *status.Observed) {
 			wasReady(in)
-			in.Reshape = plan.Reshape{Wanted: []string{"here to 2"}, Waiting: "a pod is ending"}
-		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True", "here to 2; waiting, since a pod is ending"},
-		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionProgressing,
-			v1alpha1.ReasonCoordinators, "True", "coordinators leave: here from 2 to 1; not through: second is leaving"},
-		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionReady,
+			in.Resharding = plan.Resharding{Requested: []string{"here to 2"}, Start: blocked("a pod is terminating")[0]}
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonMovingSlots, "True", "here to 2; waiting: a pod is terminating"},
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonCoordinators, "True", "coordinators are leaving: here from 2 to 1; waiting for: second is leaving"},
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) }, v1alpha1.ConditionReady,
 			v1alpha1.ReasonAllPartsReady, "True", ""},
-		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1) }, v1alpha1.ConditionDegraded,
+		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) }, v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonNotDegraded, "False", ""},
-		{"a coordinator leaves, and lags behind", func(in *status.Observed) { wasReady(in); regrouping(in, 1) },
+		{"a coordinator leaves, and lags behind", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) },
 			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown", ""},
-		{"a coordinator leaves, and the other was lost",
-			func(in *status.Observed) { wasReady(in); regrouping(in, 1); fail(in, plan.ComponentCoordinator) },
+		{"a coordinator leaves, and the other is lost",
+			func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1); fail(in, plan.ComponentCoordinator) },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "0 of 1 coordinators"},
-		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionProgressing,
-			v1alpha1.ReasonCoordinators, "True", "coordinators come: second is joining: it has not been let in"},
-		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionReady,
+		{"a coordinator joins", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 2) }, v1alpha1.ConditionProgressing,
+			v1alpha1.ReasonCoordinators, "True", "coordinators are joining: second is joining: it has not been admitted"},
+		{"a coordinator joins", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 2) }, v1alpha1.ConditionReady,
 			v1alpha1.ReasonPartsNotReady, "False", "1 of 2 coordinators"},
-		{"a coordinator comes", func(in *status.Observed) { wasReady(in); regrouping(in, 2) }, v1alpha1.ConditionDegraded,
+		{"a coordinator joins", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 2) }, v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonNotDegraded, "False", ""},
-		{"a coordinator that has come was lost",
-			func(in *status.Observed) { wasReady(in); regrouping(in, 2); in.Record.Served["here"] = 2 },
+		{"a coordinator that has joined is lost",
+			func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 2); in.Record.Served["here"] = 2 },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "1 of 2 coordinators"},
-		{"a coordinator comes to a store that is new", func(in *status.Observed) { regrouping(in, 2) },
-			v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "True", "1 of 2 coordinators; coordinators come: second is joining"},
-		{"pods restart while a coordinator leaves", func(in *status.Observed) { wasReady(in); regrouping(in, 1); in.Rollout.Outdated = 2 },
-			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods are to be restarted; coordinators leave"},
-		{"the last pod comes back while a coordinator leaves", func(in *status.Observed) {
+		{"a coordinator joins a new store", func(in *status.Observed) { scaleCoordinators(in, 2) },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "True", "1 of 2 coordinators; coordinators are joining: second is joining"},
+		{"pods restart while a coordinator leaves", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1); in.Rollout.Outdated = 2 },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods have to restart; coordinators are leaving"},
+		{"the last pod restarts while a coordinator leaves", func(in *status.Observed) {
 			wasReady(in)
-			regrouping(in, 1)
+			scaleCoordinators(in, 1)
 			in.Rollout.Outdated = 1
 			in.Store.Status = status.Of(*in)
 			in.Rollout.Outdated = 0
 			fail(in, "cache")
-		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "0 of 1 caches; coordinators leave"},
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "0 of 1 caches; coordinators are leaving"},
 		{"one part restarts for a change", func(in *status.Observed) { wasReady(in); fail(in, "cache"); in.Rollout.Outdated = 2 },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
-		{"a part does not come back from its restart", func(in *status.Observed) {
+		{"a part does not return from its restart", func(in *status.Observed) {
 			wasReady(in)
 			fail(in, "cache")
 			in.Rollout.Outdated = 2
 			in.Store.Status = status.Of(*in)
 			in.Now = in.Now.Add(time.Hour)
 		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "0 of 1 caches"},
-		{"a change goes through", func(in *status.Observed) {
+		{"pods restart for a change", func(in *status.Observed) {
 			wasReady(in)
-			in.Rollout = plan.Rollout{Outdated: 2, Waiting: "pod x is not ready"}
+			in.Rollout = plan.Rollout{Outdated: 2, Next: blocked("pod x is not ready")[0]}
 		},
-			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods are to be restarted; waiting, since pod x"},
-		{"a change does not wait for a log any longer", func(in *status.Observed) {
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut, "True", "2 pods have to restart; waiting: pod x"},
+		{"a change no longer waits for a log", func(in *status.Observed) {
 			wasReady(in)
-			in.Rollout = plan.Rollout{Outdated: 2, Late: []string{"cc-0 has 3 writes"}}
+			in.Rollout = plan.Rollout{Outdated: 2, LateLogs: []string{"cc-0 has 3 writes"}}
 		},
-			v1alpha1.ConditionProgressing, v1alpha1.ReasonLogNotDrained, "True", "2 pods are to be restarted; not waiting any longer for logs: cc-0 has 3 writes"},
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonLogNotDrained, "True", "2 pods have to restart; no longer waiting for logs: cc-0 has 3 writes"},
 		{"volumes grow", func(in *status.Observed) { wasReady(in); in.Growing = []string{"data-x"} }, v1alpha1.ConditionProgressing,
 			v1alpha1.ReasonGrowing, "True", "data-x"},
 		{"the spec is refused", func(in *status.Observed) { in.Refused = []string{"spec.x: no"} }, v1alpha1.ConditionTopologyValid,
@@ -214,7 +220,7 @@ func TestEachConditionSaysWhatIsSo(t *testing.T) {
 	}
 }
 
-func TestLagsAreShownAsFarAsTheyAreKnown(t *testing.T) {
+func TestLagsAreShownIfTheyAreKnown(t *testing.T) {
 	in := one()
 	if s := status.Of(in); s.Summary.VisibilityLag != "" || s.DataCenters[0].StabilityLagMs != nil || s.Rings[1].LagMs != nil {
 		t.Errorf("lags are shown, and nobody was asked: %+v", s)
@@ -228,7 +234,7 @@ func TestLagsAreShownAsFarAsTheyAreKnown(t *testing.T) {
 	}
 }
 
-func TestAConditionKeepsItsTimeWhileItStaysTheSame(t *testing.T) {
+func TestAConditionKeepsItsTransitionTimeWhileItsStatusStays(t *testing.T) {
 	in := one()
 	in.Store.Status = status.Of(in)
 	in.Now = in.Now.Add(time.Hour)

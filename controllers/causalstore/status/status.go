@@ -1,5 +1,5 @@
-// Package status says how a store is, from what was observed. It is pure. Each condition comes from one function that returns
-// (status, reason, message), so that condition, event and log say the same.
+// Package status builds the status of a store from what was observed. It is pure. One function decides each condition,
+// with status, reason and message, so that the condition, its event and its log line agree.
 package status
 
 import (
@@ -12,25 +12,26 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Observed is what a status is made of.
+// Observed is the input of a status.
 type Observed struct {
 	plan.Observed
-	// Refused are reasons not to carry out the spec; Forbidden are those that come from what was carried out before.
+	// Refused are reasons not to apply the spec; Forbidden are those that follow from the last spec that was applied.
 	Refused, Forbidden []string
-	// Failed is why the last attempt to carry it out did not succeed.
+	// Failed is why the last attempt to apply the spec did not succeed.
 	Failed error
-	// Epoch that the parts are given; 0 if it is not known.
-	Epoch   int64
-	Rollout plan.Rollout
-	Reshape plan.Reshape
-	Regroup plan.Regroup
-	// Growing claims do not have the size yet that they should have.
+	// Epoch of the topology that the parts are configured with; 0 if it is unknown.
+	Epoch int64
+	// Rollout, Resharding and Scaling are those of the last plan.
+	Rollout    plan.Rollout
+	Resharding plan.Resharding
+	Scaling    plan.CoordinatorScaling
+	// Growing names the claims that do not have their planned size yet.
 	Growing []string
-	// Webhook says whether sidecars are injected by this operator.
+	// Webhook says whether this operator injects sidecars.
 	Webhook bool
 }
 
-// verdict is what a condition says.
+// verdict is the content of a condition.
 type verdict struct {
 	status          metav1.ConditionStatus
 	reason, message string
@@ -55,9 +56,9 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		ObservedGeneration: in.Store.Generation, Conditions: append([]metav1.Condition{}, before.Conditions...),
 		Topology: v1alpha1.TopologyStatus{Epoch: max(in.Epoch, before.Topology.Epoch)},
 	}
-	v := look(in)
+	v := newView(in)
 	s.DataCenters, s.Rings, s.Summary = v.dataCenters, v.rings, v.summary()
-	if v.here > 0 {
+	if v.local > 0 {
 		s.Endpoint = fmt.Sprintf("%s.%s.svc:%d", in.Store.Name, in.Store.Namespace, plan.PortRedis)
 	}
 	for _, c := range []struct {

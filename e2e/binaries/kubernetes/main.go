@@ -1,5 +1,5 @@
-// Command hyperkube is etcd and all of Kubernetes in one binary: it is what it is called by. Tests and the test bed run it. It
-// is a Go module of its own, so that what Kubernetes needs stays out of the go.mod of what is delivered.
+// Command hyperkube is etcd and Kubernetes in one binary, which runs the program that its name says. Tests and the test bed use it. It
+// is a Go module of its own, so that Kubernetes stays out of the go.mod of the product.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 			names = append(names, n)
 		}
 		slices.Sort(names)
-		fmt.Fprintf(os.Stderr, "%s: call it by one of %s\n", name, names)
+		fmt.Fprintf(os.Stderr, "%s: call it by one of these names: %s\n", name, names)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command()))

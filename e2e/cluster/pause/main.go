@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command pause holds a pod's namespaces, and buries orphans where it is the first process of them all.
+// Command pause holds a pod's namespaces, and reaps orphans if it is the init process of the pod.
 package main
 
 import (
@@ -16,11 +16,11 @@ func main() {
 		if s != syscall.SIGCHLD {
 			return
 		}
-		bury()
+		reap()
 	}
 }
 
-func bury() {
+func reap() {
 	for {
 		var status syscall.WaitStatus
 		if pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil); pid <= 0 || err != nil {

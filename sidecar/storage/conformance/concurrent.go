@@ -12,10 +12,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// concurrent has several writers, each with keys of its own and one that all write, and readers of everything.
+// concurrent runs several writers, each with its own keys and one shared key, and readers of everything.
 func concurrent(t *testing.T, p Place) {
 	const writers, rounds = 8, 40
 	s := open(t, p)
+	s.apply(set("shared", record(0, "shared")))
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	var readers, writing sync.WaitGroup
@@ -30,17 +31,19 @@ func concurrent(t *testing.T, p Place) {
 		writing.Go(func() {
 			for i := range rounds {
 				key := strconv.Itoa(w)
-				err := s.Apply(s.ctx, []storage.Write{
+				writes := []storage.Write{
 					set(key, record(i, key)), set("shared", record(i, "shared")),
 					set("temporary "+key, record(i, "x")), remove("temporary " + key),
-				})
+				}
+				writes[0].KeyExists, writes[1].KeyExists, writes[3].KeyExists = i > 0, true, true
+				err := s.Apply(s.ctx, writes)
 				if err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
 				rec, found, err := s.Get(s.ctx, key)
 				if err != nil || !found || !same(rec, record(i, key)) {
-					t.Errorf("writer %d reads %v, %v, %v after writing round %d", w, rec, found, err, i)
+					t.Errorf("writer %d reads %v, %v, %v after its write of round %d", w, rec, found, err, i)
 				}
 			}
 		})
@@ -79,7 +82,7 @@ func readAll(ctx context.Context, t *testing.T, s storage.Store, writers int) {
 	}
 }
 
-// model applies a random operation list to the store and to a map, and compares them.
+// model applies random operations to the store and to a map, and compares the two.
 func model(t *testing.T, p Place) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -1,9 +1,10 @@
-// Package conformance is the contract of storage.Store as tests, run on every engine.
+// Package conformance tests the contract of storage.Store on any engine.
 package conformance
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,51 +16,51 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// Place is where one store lives.
+// Place is a location that holds the data of one store.
 type Place struct {
-	// Open opens the store there: empty the first time, and with what it held once the one before was closed.
+	// Open opens the store: empty the first time, and later with what the previous one held when it was closed.
 	Open func(t *testing.T) storage.Store
-	// PutRaw stores a value without an envelope, past the store that is open.
+	// PutRaw stores a value without an envelope, bypassing the open store.
 	PutRaw func(t *testing.T, key string, value []byte)
 }
 
-// Run runs the whole contract; each test gets a place of its own.
+// Run runs all tests of the contract; each gets its own place.
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, Place)
 	}{
-		{"AMissingKeyIsNotFound", missing},
-		{"KeysAndValuesAreBinary", binarySafe},
-		{"EmptyValueMissingKeyAndTombstoneDiffer", emptyMissingTombstone},
+		{"MissingKeysAreNotFound", missing},
+		{"KeysAndValuesAreBinarySafe", binarySafe},
+		{"EmptyValuesMissingKeysAndTombstonesDiffer", emptyMissingTombstone},
 		{"VersionsAndDeadlinesAreKept", versionsAndDeadlines},
-		{"AValueOf16MiBIsKept", bigValue},
-		{"ALaterWriteReplacesAnEarlierOne", overwrite},
-		{"ADeletedKeyIsGone", deletion},
-		{"WritesOfOneBatchApplyInOrder", batchOrder},
-		{"ABatchOfManyWritesIsApplied", bigBatch},
+		{"ValuesOf16MiBAreKept", bigValue},
+		{"LaterWritesReplaceEarlierOnes", overwrite},
+		{"DeletedKeysAreGone", deletion},
+		{"WritesOfABatchApplyInOrder", batchOrder},
+		{"LargeBatchesAreApplied", bigBatch},
 		{"GetManyAnswersKeyByKey", getMany},
-		{"WhatGetReturnedStaysAsItWas", ownedData},
-		{"MetadataIsApartFromKeys", metadata},
+		{"DataReturnedByGetDoesNotChange", ownedData},
+		{"MetadataIsSeparateFromKeys", metadata},
 		{"ScanVisitsEveryKey", scan},
 		{"ScanStopsAtTheFirstError", scanStops},
-		{"TheStoreCanBeUsedFromInsideAScan", scanReenters},
-		{"EverythingIsThereAfterReopening", reopening},
-		{"AnEndedContextDoesNothing", endedContext},
-		{"AClosedStoreSaysSo", closed},
+		{"ScanCallbacksMayUseTheStore", scanReenters},
+		{"ReopeningKeepsEverything", reopening},
+		{"CallsWithAnEndedContextDoNothing", endedContext},
+		{"CallsOfAClosedStoreReturnErrClosed", closed},
 		{"ForeignValuesAreReported", foreign},
-		{"AForeignValueCanBeOverwrittenAndDeleted", foreignReplaced},
-		{"ConcurrentCallsDoNotDisturbOneAnother", concurrent},
-		{"RandomOperationsAgreeWithAMap", model},
+		{"ForeignValuesCanBeOverwrittenAndDeleted", foreignReplaced},
+		{"ConcurrentCallsDoNotInterfere", concurrent},
+		{"RandomOperationsAgreeWithAModel", model},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newPlace(t)) })
 	}
 }
 
-// bound is how long one call may take before the test fails rather than hangs.
-const bound = 30 * time.Second
+// testTimeout bounds each test, so that it fails instead of hanging.
+const testTimeout = 30 * time.Second
 
-// tester calls a store and fails the test on any error.
+// tester wraps a store and fails the test on unexpected results.
 type tester struct {
 	*testing.T
 	storage.Store
@@ -68,7 +69,7 @@ type tester struct {
 
 func open(t *testing.T, p Place) tester {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	s := p.Open(t)
 	t.Cleanup(func() {
@@ -79,8 +80,22 @@ func open(t *testing.T, p Place) tester {
 	return tester{t, s, ctx}
 }
 
+// apply applies the writes, with KeyExists filled in from what the store holds.
 func (s tester) apply(writes ...storage.Write) {
 	s.Helper()
+	exists := make(map[string]bool)
+	for i := range writes {
+		w := &writes[i]
+		if _, known := exists[w.Key]; !known {
+			_, found, err := s.Get(s.ctx, w.Key)
+			if err != nil && !errors.Is(err, storage.ErrForeign) {
+				s.Fatalf("get %.40q before a write: %v", w.Key, err)
+			}
+			exists[w.Key] = found || err != nil
+		}
+		w.KeyExists = exists[w.Key]
+		exists[w.Key] = !w.Delete
+	}
 	if err := s.Apply(s.ctx, writes); err != nil {
 		s.Fatalf("apply: %v", err)
 	}
@@ -133,7 +148,7 @@ func same(a, b causal.Record) bool {
 		bytes.Equal(a.Value.Data, b.Value.Data)
 }
 
-// record returns a record with the data, and a version made of n.
+// record returns a record with the given data, and with a version derived from n.
 func record(n int, data string) causal.Record {
 	return causal.Record{
 		Version: causal.Version{HLC: causal.HLCAt(1_700_000_000_000 + int64(n)), Origin: 5},

@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// oddKeys are those that an engine could mistake for something of its own.
+// oddKeys are keys that an engine might confuse with its own data.
 var oddKeys = []string{
 	"", " ", "plain", "\x00", "\x00\x00", "\x00k", "\x00kk", "\x00m", "\x00meta", "\x00fence", "\x01", "\x02", "\x02a", "\xff", "\xff\xff",
 	"a\x00b", "line\r\nbreak", "*1\r\n$4\r\nPING\r\n", "ключ", "{tag}:1", "count", "meta", strings.Repeat("long", 5000),
@@ -66,7 +66,7 @@ func versionsAndDeadlines(t *testing.T, p Place) {
 			key := strconv.Itoa(i) + "/" + strconv.Itoa(j)
 			rec := causal.Record{Version: version, Value: causal.Value{Data: []byte("v"), ExpireAtMs: deadline}}
 			s.apply(set(key, rec))
-			// A deadline that has passed is the middle man's to judge: the store never drops anything by itself.
+			// Whether a deadline has passed is for the middleman to judge: the store never drops a record by itself.
 			s.wantRecord(key, rec)
 		}
 	}
@@ -75,9 +75,9 @@ func versionsAndDeadlines(t *testing.T, p Place) {
 func bigValue(t *testing.T, p Place) {
 	s := open(t, p)
 	rec := record(1, strings.Repeat("0123456789abcdef", 1<<20))
-	s.apply(set("big", rec), set("small", record(2, "next to it")))
+	s.apply(set("big", rec), set("small", record(2, "beside it")))
 	s.wantRecord("big", rec)
-	s.wantRecord("small", record(2, "next to it"))
+	s.wantRecord("small", record(2, "beside it"))
 }
 
 func overwrite(t *testing.T, p Place) {
@@ -87,7 +87,7 @@ func overwrite(t *testing.T, p Place) {
 		s.wantRecord("k", record(i, data))
 		s.wantLen(1)
 	}
-	// The store arbitrates nothing: a smaller version replaces a greater one if it is told so.
+	// The store does not compare versions: a smaller one replaces a greater one if the caller says so.
 	s.apply(set("k", record(-5, "older")))
 	s.wantRecord("k", record(-5, "older"))
 }
@@ -151,7 +151,7 @@ func getMany(t *testing.T, p Place) {
 		}
 	}
 	if none, err := s.GetMany(s.ctx, nil); err != nil || len(none) != 0 {
-		t.Errorf("of no keys: got %v, %v", none, err)
+		t.Errorf("get many without keys: got %v, %v", none, err)
 	}
 }
 
@@ -164,9 +164,9 @@ func ownedData(t *testing.T, p Place) {
 	}
 	data := []byte("after!")
 	s.apply(storage.Write{Key: "k", Record: causal.Record{Value: causal.Value{Data: data}}})
-	copy(data, "changed by the caller")
+	copy(data, "changed by its owner")
 	if !bytes.Equal(rec.Value.Data, []byte("before")) {
-		t.Errorf("what was read before a write became %q", rec.Value.Data)
+		t.Errorf("data read before a write changed to %q", rec.Value.Data)
 	}
 	s.wantRecord("k", causal.Record{Value: causal.Value{Data: []byte("after!")}})
 	rec, _, err = s.Get(s.ctx, "k")

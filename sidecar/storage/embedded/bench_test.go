@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +57,7 @@ func BenchmarkApply(b *testing.B) {
 	} {
 		b.Run(on.name, func(b *testing.B) {
 			s, keys := benchStore(b, on.opts, on.dir(b))
-			writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100))}}
+			writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100)), KeyExists: true}}
 			for i := range b.N {
 				writes[0].Key = keys[i%len(keys)]
 				if err := s.Apply(ctx, writes); err != nil {
@@ -66,12 +68,12 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyTogether shows that Applies that overlap share a sync.
+// BenchmarkApplyTogether measures overlapping Applies, which share a sync.
 func BenchmarkApplyTogether(b *testing.B) {
 	s, keys := benchStore(b, Options{}, b.TempDir())
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
-		writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100))}}
+		writes := []storage.Write{{Record: record(1, strings.Repeat("w", 100)), KeyExists: true}}
 		for i := 0; pb.Next(); i++ {
 			writes[0].Key = keys[i%len(keys)]
 			if err := s.Apply(ctx, writes); err != nil {
@@ -79,4 +81,36 @@ func BenchmarkApplyTogether(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkApplyGroup overwrites random keys of a store larger than its memtables, in groups as the middleman applies them.
+func BenchmarkApplyGroup(b *testing.B) {
+	const keys = 100_000
+	for _, size := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("writes=%d", size), func(b *testing.B) {
+			s := mustOpen(b, "store", Options{FS: vfs.NewMem()})
+			var fill []storage.Write
+			for i := range keys {
+				fill = append(fill, storage.Write{Key: fmt.Sprintf("user:%d", i), Record: record(i, strings.Repeat("v", 100))})
+				if len(fill) == 1000 {
+					if err := s.Apply(ctx, fill); err != nil {
+						b.Fatal(err)
+					}
+					fill = fill[:0]
+				}
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			writes := make([]storage.Write, size)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += size {
+				for i := range writes {
+					writes[i] = storage.Write{Key: fmt.Sprintf("user:%d", rng.IntN(keys)), Record: record(1, strings.Repeat("w", 100)), KeyExists: true}
+				}
+				if err := s.Apply(ctx, writes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-func TestAFailedSyncStopsTheStoreForGood(t *testing.T) {
+func TestFailedSyncStopsTheStore(t *testing.T) {
 	var broken atomic.Bool
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if broken.Load() && strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
@@ -34,12 +34,12 @@ func TestAFailedSyncStopsTheStoreForGood(t *testing.T) {
 	}
 	broken.Store(false)
 	if rec, _, err := s.Get(ctx, "k"); !errors.Is(err, errorfs.ErrInjected) || !strings.Contains(err.Error(), "restart") {
-		t.Errorf("get after a failed sync: got %+v, %v; want the disk's error and what to do", rec, err)
+		t.Errorf("get after a failed sync: got %+v, %v; want the disk error and what to do", rec, err)
 	}
 	if err := s.Ping(ctx); err == nil {
-		t.Error("ping says that a failed store serves")
+		t.Error("ping of a failed store returned no error")
 	}
 	if err := s.Close(); err == nil {
-		t.Error("close says that all is well")
+		t.Error("close of a failed store returned no error")
 	}
 }

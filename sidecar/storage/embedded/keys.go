@@ -6,29 +6,29 @@ import (
 	"sync"
 )
 
-// The first byte of a Pebble key tells what it is.
+// The first byte of a Pebble key is its kind.
 const (
-	prefixCount byte = 0 // alone: the number of data keys
-	prefixMeta  byte = 1 // then the name of a piece of metadata
-	prefixData  byte = 2 // then a key of the middle man
+	prefixCount byte = 0 // the number of data keys; nothing follows
+	prefixMeta  byte = 1 // followed by the name of a piece of metadata
+	prefixData  byte = 2 // followed by a key of the middleman
 )
 
 var countKey = []byte{prefixCount}
 
-// keyBuffers lends the bytes of Pebble keys, which Pebble never keeps.
+// keyBuffers has buffers for Pebble keys, which Pebble does not retain.
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &b }}
 
-// maxPooledKey keeps a few huge keys from staying in memory for ever.
+// maxPooledKey is the capacity above which a buffer is not reused, so that a few huge keys do not pin memory.
 const maxPooledKey = 4 << 10
 
-// lendKey returns the Pebble key of s; it must be given back.
-func lendKey(prefix byte, s string) *[]byte {
+// borrowKey returns a Pebble key in a buffer that must be passed to returnKey.
+func borrowKey(prefix byte, s string) *[]byte {
 	b := keyBuffers.Get().(*[]byte)
 	*b = append(append((*b)[:0], prefix), s...)
 	return b
 }
 
-func giveBack(b *[]byte) {
+func returnKey(b *[]byte) {
 	if cap(*b) <= maxPooledKey {
 		keyBuffers.Put(b)
 	}
@@ -37,7 +37,7 @@ func giveBack(b *[]byte) {
 func decodeCount(b []byte) (int64, error) {
 	n, size := binary.Uvarint(b)
 	if size != len(b) || int64(n) < 0 {
-		return 0, fmt.Errorf("the key count is %x, which is not one; the store was written by something else", b)
+		return 0, fmt.Errorf("the key count %x is malformed; the store was written by another program", b)
 	}
 	return int64(n), nil
 }

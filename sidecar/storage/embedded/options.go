@@ -12,27 +12,27 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The defaults suit a process that holds a dozen stores: about 20 MiB each when busy, less than 2 MiB when idle.
+// The defaults suit a process with a dozen stores: each takes about 20 MiB when busy and less than 2 MiB when idle.
 const (
 	DefaultCacheBytes    = 8 << 20
 	DefaultMemTableBytes = 4 << 20
 	defaultOpenFiles     = 256
 )
 
-// diskFormat is fixed here rather than "newest", because a store cannot be opened by an older library afterwards.
+// diskFormat is fixed rather than "newest", because a store cannot be opened with an older Pebble once it was upgraded.
 const diskFormat = pebble.FormatWALSyncChunks
 
-// Options of a store. The zero value is a good one.
+// Options configure a store. The zero value selects the defaults.
 type Options struct {
-	// FS is the file system; nil is the disk.
+	// FS is the file system. Default vfs.Default.
 	FS vfs.FS
-	// Cache is a block cache to share between stores; nil gives the store its own, of CacheBytes.
+	// Cache is a block cache that several stores share. Default: the store has its own, of CacheBytes.
 	Cache *pebble.Cache
-	// CacheBytes bounds the store's own block cache. Default DefaultCacheBytes.
+	// CacheBytes is the size of the store's own block cache. Default DefaultCacheBytes.
 	CacheBytes int64
-	// MemTableBytes is the size of a memtable; there may be two. Default DefaultMemTableBytes.
+	// MemTableBytes is the size of a memtable, of which there may be two. Default DefaultMemTableBytes.
 	MemTableBytes uint64
-	// Logger gets what Pebble says, at debug level; its errors at error level. Default slog.Default().
+	// Logger receives Pebble's messages at debug level and its errors at error level. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -60,15 +60,15 @@ func (o Options) pebble() *pebble.Options {
 			},
 		},
 	}
-	// Apply looks up whether each key exists, to count keys; the filter answers for most new keys without a read.
+	// The middleman reads a key before it writes it; the filter answers for most new keys without reading a table.
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return p
 }
 
-// explain turns the errors of opening that have a remedy into ones that say it.
-func explain(dir string, fs vfs.FS, err error) error {
+// explainOpenError adds the remedy to the errors of Open that have one.
+func explainOpenError(dir string, fs vfs.FS, err error) error {
 	if fs == nil {
 		fs = vfs.Default
 	}
@@ -76,15 +76,17 @@ func explain(dir string, fs vfs.FS, err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("open store in %s: %w; the directory must be writable by this process", dir, err)
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("open store in %s: %w; move the directory away, and the middle man fills a new one from its peers", dir, err)
-	case locked(dir, fs):
-		return fmt.Errorf("open store in %s: it is already open, here or in another process; each store needs a directory of its own: %w", dir, err)
+		return fmt.Errorf("open store in %s: %w; acknowledged writes may be missing, so the shard was not started. Keep the directory as it is, "+
+			"check the disk, and restore the directory as it was when the shard stopped, from a mirror or from a volume snapshot taken since. Do not start the shard on an "+
+			"empty directory or on an older copy: nothing refills it (docs/operations.md, Data and backup)", dir, err)
+	case isLocked(dir, fs):
+		return fmt.Errorf("open store in %s: it is already open, in this process or in another one; give each store its own directory: %w", dir, err)
 	}
 	return fmt.Errorf("open store in %s: %w", dir, err)
 }
 
-// locked reports whether somebody holds the lock of dir; Pebble's error does not tell in a way that can be tested.
-func locked(dir string, fs vfs.FS) bool {
+// isLocked reports whether the lock of dir is held. Pebble's error for this has no type that could be checked.
+func isLocked(dir string, fs vfs.FS) bool {
 	if _, err := fs.Stat(dir); err != nil {
 		return false
 	}
@@ -92,11 +94,11 @@ func locked(dir string, fs vfs.FS) bool {
 	if err != nil {
 		return true
 	}
-	_ = lock.Close() // it was only tried
+	_ = lock.Close() // it was only taken to see whether it was free
 	return false
 }
 
-// logger passes Pebble's log on to slog.
+// logger forwards Pebble's log to slog.
 type logger struct{ to *slog.Logger }
 
 func (l logger) Infof(format string, args ...any) {
@@ -107,7 +109,7 @@ func (l logger) Errorf(format string, args ...any) {
 	l.to.Error("pebble: " + fmt.Sprintf(format, args...))
 }
 
-// Fatalf ends the process: Pebble calls it when it can no longer tell what is on the disk, and must not go on.
+// Fatalf ends the process: Pebble calls it when the contents of the disk are unknown and it must not continue.
 func (l logger) Fatalf(format string, args ...any) {
 	message := "pebble: " + fmt.Sprintf(format, args...)
 	l.to.Error(message)

@@ -10,9 +10,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// Scan implements storage.Store. It visits the keys in byte order, each once, as they were when it began.
+// Scan implements storage.Store. It visits each key once, in byte order, as of the time at which it started.
 func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record) error) (err error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()

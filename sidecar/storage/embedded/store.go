@@ -1,7 +1,7 @@
-// Package embedded is a storage engine inside the process: Pebble, an LSM tree with a write-ahead log, in a directory.
+// Package embedded is a storage engine inside the process: Pebble, an LSM tree with a write-ahead log, in one directory.
 //
-// Apply is one Pebble batch: atomic, and synced to the disk before it returns. Applies that overlap share a sync.
-// Len is exact: the count of keys is written in the same batch as the keys.
+// Apply is one Pebble batch: atomic, and synced to the disk before it returns. Apply does not read: Len is the number of
+// keys according to Write.KeyExists, and is committed in the same batch as the keys.
 package embedded
 
 import (
@@ -14,32 +14,31 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/storage/internal/gate"
 )
 
 // Store implements storage.Store.
 type Store struct {
 	db    *pebble.DB
 	calls *gate.Gate
-	// failed is the first failed commit. What is visible may not be durable from then on, so the store refuses everything.
+	// failed is the error of the first commit that failed. Visible data may not be durable from then on, so the store
+	// refuses all calls.
 	failed atomic.Pointer[error]
 
-	commit sync.Mutex // orders looking up which keys exist, counting, and making the batch visible
-	// known, under commit, has the keys of the batch in hand and whether they exist after the writes so far.
-	known map[string]bool
-	count atomic.Int64 // changed under commit
+	counting sync.Mutex   // held from a change of count until the batch that holds it is visible
+	count    atomic.Int64 // written with counting held
 }
 
 var _ storage.Store = (*Store)(nil)
 
-// Open opens the store in dir, and makes it if there is none.
+// Open opens the store in dir, and creates it if there is none.
 func Open(dir string, opts Options) (*Store, error) {
 	db, err := pebble.Open(dir, opts.pebble())
 	if err != nil {
-		return nil, explain(dir, opts.FS, err)
+		return nil, explainOpenError(dir, opts.FS, err)
 	}
-	s := &Store{db: db, calls: gate.New(), known: make(map[string]bool)}
+	s := &Store{db: db, calls: gate.New()}
 	n, err := s.readCount()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
@@ -60,8 +59,8 @@ func (s *Store) readCount() (int64, error) {
 	return decodeCount(b)
 }
 
-// begin must precede every use of db, and be followed by calls.Leave if it returns nil.
-func (s *Store) begin(ctx context.Context) error {
+// enter must be called before db is used. If it returns nil, calls.Leave must follow.
+func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (s *Store) begin(ctx context.Context) error {
 
 // Get implements storage.Store.
 func (s *Store) Get(ctx context.Context, key string) (causal.Record, bool, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return causal.Record{}, false, err
 	}
 	defer s.calls.Leave()
@@ -93,10 +92,10 @@ func (s *Store) get(key string) (causal.Record, bool, error) {
 	return rec, err == nil, err
 }
 
-// read returns a copy of a value, because Pebble takes its own back.
+// read returns a copy of a value: Pebble reuses the memory of the original.
 func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
-	k := lendKey(prefix, name)
-	defer giveBack(k)
+	k := borrowKey(prefix, name)
+	defer returnKey(k)
 	b, closer, err := s.db.Get(*k)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
@@ -111,7 +110,7 @@ func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
 
 // GetMany implements storage.Store.
 func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.calls.Leave()
@@ -131,16 +130,16 @@ func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, e
 
 // Meta implements storage.Store.
 func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, false, err
 	}
 	defer s.calls.Leave()
 	return s.read(prefixMeta, name)
 }
 
-// Len implements storage.Store. It is exact.
+// Len implements storage.Store. It is exact if the KeyExists of every write was right.
 func (s *Store) Len(ctx context.Context) (int64, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.calls.Leave()
@@ -149,7 +148,7 @@ func (s *Store) Len(ctx context.Context) (int64, error) {
 
 // Ping implements storage.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	s.calls.Leave()

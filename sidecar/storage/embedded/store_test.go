@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 var ctx = context.Background()
 
 func TestMain(m *testing.M) {
-	// Pebble leaves one goroutine behind when it is refused the lock of a directory.
+	// Pebble leaks one goroutine when it fails to lock a directory.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"))
 }
 
@@ -57,13 +58,13 @@ func place(dir string, opts Options) conformance.Place {
 	}
 }
 
-func TestTheEngineKeepsTheContractOnDisk(t *testing.T) {
+func TestConformanceOnDisk(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Place {
 		return place(filepath.Join(t.TempDir(), "not", "there", "yet"), Options{})
 	})
 }
 
-func TestTheEngineKeepsTheContractInMemoryWithTinyTables(t *testing.T) {
+func TestConformanceInMemoryWithSmallMemTables(t *testing.T) {
 	cache := pebble.NewCache(1 << 20)
 	defer cache.Unref()
 	conformance.Run(t, func(t *testing.T) conformance.Place {
@@ -71,7 +72,7 @@ func TestTheEngineKeepsTheContractInMemoryWithTinyTables(t *testing.T) {
 	})
 }
 
-func TestAStoreThatIsOpenIsNotOpenedAgain(t *testing.T) {
+func TestStoreCannotBeOpenedTwice(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, dir, Options{})
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "already open") {
@@ -79,7 +80,7 @@ func TestAStoreThatIsOpenIsNotOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestOpeningAnExistingStoreIsFast(t *testing.T) {
+func TestOpenOfAnExistingStoreIsFast(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, Options{})
 	for i := range 200 {
@@ -108,7 +109,7 @@ func TestOpeningAnExistingStoreIsFast(t *testing.T) {
 	}
 }
 
-func TestPebbleLogsAtDebugLevelOnly(t *testing.T) {
+func TestPebbleMessagesAreLoggedAtDebugLevelOnly(t *testing.T) {
 	var out strings.Builder
 	s := mustOpen(t, "store", Options{FS: vfs.NewMem(), Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	if err := s.Apply(ctx, []storage.Write{{Key: "k", Record: record(1, "v")}}); err != nil {
@@ -119,5 +120,82 @@ func TestPebbleLogsAtDebugLevelOnly(t *testing.T) {
 	}
 	if out.Len() != 0 {
 		t.Errorf("logged at info level or above:\n%s", out.String())
+	}
+}
+
+func TestLenIsNeverNegativeWhenCallersAreWrong(t *testing.T) {
+	fs := vfs.NewMem()
+	s := mustOpen(t, "store", Options{FS: fs})
+	for i, w := range []storage.Write{
+		{Key: "a", Delete: true, KeyExists: true},
+		{Key: "a", Record: record(1, "v")},
+		{Key: "a", Delete: true, KeyExists: true},
+		{Key: "b", Delete: true, KeyExists: true},
+	} {
+		if err := s.Apply(ctx, []storage.Write{w}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Len(ctx); n < 0 || n > 1 || err != nil {
+			t.Errorf("after write %d: len %d, %v", i, n, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := mustOpen(t, "store", Options{FS: fs}).Len(ctx); n != 0 || err != nil {
+		t.Errorf("after reopening: len %d, %v", n, err)
+	}
+}
+
+func TestApplyReadsNothing(t *testing.T) {
+	s := mustOpen(t, "store", Options{FS: vfs.NewMem()})
+	writes := make([]storage.Write, 100)
+	for i := range writes {
+		writes[i] = storage.Write{Key: string(rune('a' + i)), Record: record(i, "v")}
+	}
+	if err := s.Apply(ctx, writes); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Flush(); err != nil { // so that a read has to look for the key in a table
+		t.Fatal(err)
+	}
+	tableReads := func() int64 {
+		m := s.db.Metrics()
+		return m.BlockCache.Hits + m.BlockCache.Misses + m.Filter.Hits + m.Filter.Misses
+	}
+	before := tableReads()
+	for i := range writes {
+		writes[i].KeyExists = true
+	}
+	if err := s.Apply(ctx, writes); err != nil {
+		t.Fatal(err)
+	}
+	if n := tableReads() - before; n != 0 {
+		t.Errorf("Apply read tables %d times", n)
+	}
+	if n, err := s.Len(ctx); n != int64(len(writes)) || err != nil {
+		t.Errorf("len %d, %v", n, err)
+	}
+}
+
+func TestErrorForADamagedStoreDoesNotAdviseToStartEmpty(t *testing.T) {
+	dir := t.TempDir()
+	if err := mustOpen(t, dir, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatal(manifests, err)
+	}
+	for _, name := range manifests {
+		if err := os.WriteFile(name, []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Open(dir, Options{Logger: slog.New(slog.DiscardHandler)})
+	for _, want := range []string{dir, "acknowledged writes may be missing", "Keep the directory", "nothing refills it"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v; want %q in it", err, want)
+		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// Apply implements storage.Store. It cannot be cut short once begun: ctx is looked at only before.
+// Apply implements storage.Store. ctx is checked only at the start: a write that has begun is completed.
 func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
@@ -21,20 +21,28 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
 		return nil
 	}
 	b := s.db.NewBatch()
+	var added int64
 	for i := range writes {
-		if err := appendWrite(b, &writes[i]); err != nil {
+		w := &writes[i]
+		if err := appendWrite(b, w); err != nil {
 			return errors.Join(fmt.Errorf("apply %d writes: %w", len(writes), err), b.Close())
 		}
+		switch {
+		case w.Delete && w.KeyExists:
+			added--
+		case !w.Delete && !w.KeyExists:
+			added++
+		}
 	}
-	if err := s.publish(b, writes); err != nil {
+	if err := s.commit(b, added); err != nil {
 		return fmt.Errorf("apply %d writes: %w", len(writes), err)
 	}
-	return s.sync(b, "apply")
+	return nil
 }
 
 // SetMeta implements storage.Store.
 func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
@@ -46,13 +54,13 @@ func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
 	if err := op.Finish(); err != nil {
 		return errors.Join(fmt.Errorf("set metadata %q: %w", name, err), b.Close())
 	}
-	if err := s.publish(b, nil); err != nil {
+	if err := s.commit(b, 0); err != nil {
 		return fmt.Errorf("set metadata %q: %w", name, err)
 	}
-	return s.sync(b, "set metadata")
+	return nil
 }
 
-// appendWrite encodes w straight into the memory of the batch.
+// appendWrite encodes w directly into the memory of the batch.
 func appendWrite(b *pebble.Batch, w *storage.Write) error {
 	if w.Delete {
 		op := b.DeleteDeferred(1 + len(w.Key))
@@ -68,84 +76,39 @@ func appendWrite(b *pebble.Batch, w *storage.Write) error {
 	return op.Finish()
 }
 
-// publish adds the new count of keys to the batch and makes it visible. It does not wait for the disk, so that
-// overlapping calls share a sync. On an error the batch is closed.
-func (s *Store) publish(b *pebble.Batch, writes []storage.Write) error {
-	s.commit.Lock()
-	defer s.commit.Unlock()
-	added, err := s.added(writes)
-	if err != nil {
-		return errors.Join(err, b.Close())
+// commit makes the batch visible and durable, and closes it. added is by how much it changes the number of keys.
+func (s *Store) commit(b *pebble.Batch, added int64) error {
+	if err := s.publish(b, added); err != nil {
+		return err
 	}
-	count := s.count.Load() + added
-	if added != 0 {
-		var buf [binary.MaxVarintLen64]byte
-		if err := b.Set(countKey, buf[:binary.PutUvarint(buf[:], uint64(count))], nil); err != nil {
-			return errors.Join(err, b.Close())
-		}
-	}
-	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return s.fail(err)
-	}
-	s.count.Store(count)
-	return nil
-}
-
-// added returns by how much the writes change the number of keys.
-func (s *Store) added(writes []storage.Write) (int64, error) {
-	var n int64
-	if len(writes) > 1 {
-		clear(s.known)
-	}
-	for i := range writes {
-		w := &writes[i]
-		var exists, known bool
-		if len(writes) > 1 {
-			exists, known = s.known[w.Key]
-		}
-		if !known {
-			var err error
-			if exists, err = s.exists(w.Key); err != nil {
-				return 0, err
-			}
-		}
-		switch {
-		case w.Delete && exists:
-			n--
-		case !w.Delete && !exists:
-			n++
-		}
-		if len(writes) > 1 {
-			s.known[w.Key] = !w.Delete
-		}
-	}
-	return n, nil
-}
-
-func (s *Store) exists(key string) (bool, error) {
-	k := lendKey(prefixData, key)
-	defer giveBack(k)
-	_, closer, err := s.db.Get(*k)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look up %q: %w", key, err)
-	}
-	return true, closer.Close()
-}
-
-// sync waits until the batch is on the disk.
-func (s *Store) sync(b *pebble.Batch, verb string) error {
 	if err := b.SyncWait(); err != nil {
-		return fmt.Errorf("%s: %w", verb, s.fail(err))
+		return s.fail(err)
 	}
 	return b.Close()
 }
 
-// fail makes the store refuse everything from now on.
+// publish makes the batch visible, with the new number of keys in it if that changes. It does not wait for the disk, so
+// the lock that orders changes of the number is not held during a sync.
+func (s *Store) publish(b *pebble.Batch, added int64) error {
+	if added != 0 {
+		s.counting.Lock()
+		defer s.counting.Unlock()
+		count := max(0, s.count.Load()+added)
+		var buf [binary.MaxVarintLen64]byte
+		if err := b.Set(countKey, buf[:binary.PutUvarint(buf[:], uint64(count))], nil); err != nil {
+			return errors.Join(err, b.Close())
+		}
+		s.count.Store(count) // if the commit fails, the store is never read again
+	}
+	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// fail makes the store refuse all further calls.
 func (s *Store) fail(err error) error {
-	err = fmt.Errorf("the disk failed, so the store stopped; restart it on a healthy one: %w", err)
+	err = fmt.Errorf("the disk failed, so the store stopped; check the disk and restart the process: %w", err)
 	s.failed.CompareAndSwap(nil, &err)
 	return err
 }

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func BenchmarkGet(b *testing.B) {
-	s := mustOpen(b, mustSpawn(b, b.TempDir()).Options())
+	s := mustOpen(b, optionsOf(mustStart(b, b.TempDir())))
 	ctx := testContext(b)
 	mustApply(b, s, set("k", strings.Repeat("v", 100)))
 	b.ReportAllocs()
@@ -22,7 +23,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	s := mustOpen(b, mustSpawn(b, b.TempDir()).Options())
+	s := mustOpen(b, optionsOf(mustStart(b, b.TempDir())))
 	ctx := testContext(b)
 	writes := set("k", strings.Repeat("v", 100))
 	b.ReportAllocs()
@@ -33,18 +34,20 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyTogether shows that Applies that overlap share a transaction, and so a sync.
-func BenchmarkApplyTogether(b *testing.B) {
-	s := mustOpen(b, mustSpawn(b, b.TempDir()).Options())
+// BenchmarkApplyGroup applies 64 writes at a time, which share a transaction and so a sync.
+func BenchmarkApplyGroup(b *testing.B) {
+	const size = 64
+	s := mustOpen(b, optionsOf(mustStart(b, b.TempDir())))
 	ctx := testContext(b)
+	writes := make([]storage.Write, size)
+	for i := range writes {
+		writes[i] = storage.Write{Key: fmt.Sprintf("k%d", i), Record: record(1, strings.Repeat("v", 100)), KeyExists: true}
+	}
 	b.ReportAllocs()
-	b.SetParallelism(32)
-	b.RunParallel(func(pb *testing.PB) {
-		writes := []storage.Write{{Key: "k", Record: record(1, strings.Repeat("v", 100))}}
-		for pb.Next() {
-			if err := s.Apply(ctx, writes); err != nil {
-				b.Error(err)
-			}
+	b.ResetTimer()
+	for n := 0; n < b.N; n += size {
+		if err := s.Apply(ctx, writes); err != nil {
+			b.Fatal(err)
 		}
-	})
+	}
 }

@@ -2,17 +2,17 @@ package redis
 
 import "strings"
 
-// In the server, a key is stored under its own name, so that the data can be looked at with any Redis client. Names that
-// begin with a zero byte are reserved; a key that does so itself is stored as "\x00k" and the key. So no key can be mistaken
-// for the store's own data, which is in two names:
+// A key is stored in the server under its own name, so that any Redis client can show the data. Names that begin with a
+// zero byte are reserved: a key that begins with one is stored under "\x00k" followed by the key. So no key collides with
+// the store's own data, which has two names:
 const (
-	fenceKey = "\x00fence" // a string: who may write, see writer
+	fenceKey = "\x00fence" // a string: the token of the writer, see writer
 	metaKey  = "\x00meta"  // a hash: the metadata by name
 
 	escape = "\x00k"
 )
 
-// nameOf returns the name under which a key is stored.
+// nameOf returns the name under which a key is stored in the server.
 func nameOf(key string) string {
 	if key != "" && key[0] == 0 {
 		return escape + key
@@ -20,7 +20,7 @@ func nameOf(key string) string {
 	return key
 }
 
-// keyOf is the inverse of nameOf, and false for names that no key has.
+// keyOf is the inverse of nameOf. It returns false for a name under which no key is stored.
 func keyOf(name string) (string, bool) {
 	if name == "" || name[0] != 0 {
 		return name, true

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// slowNetwork stands between a store and a server, and can hold back what clients send, also after they have gone away.
+// slowNetwork is a proxy between a store and a server. It can delay what clients send, even after they disconnected.
 type slowNetwork struct {
 	listener net.Listener
 	server   string
 
 	mu   sync.Mutex
-	held chan struct{} // closed when what is held back may go on; nil when nothing is
+	held chan struct{} // closed when delayed data may continue; nil if no data is delayed
 
 	carried sync.WaitGroup
 }
@@ -54,12 +54,12 @@ func (n *slowNetwork) accept() {
 			defer server.Close()
 			defer client.Close()
 			_, _ = io.Copy(client, server)
-			_, _ = io.Copy(io.Discard, server) // until the server has carried out everything and hangs up
+			_, _ = io.Copy(io.Discard, server) // until the server has run everything and disconnects
 		}()
 	}
 }
 
-// carry passes on what the client sends, and tells the server of the end only after all of it.
+// carry forwards what the client sends, and closes the connection to the server only after all of it.
 func (n *slowNetwork) carry(server *net.UnixConn, client net.Conn) {
 	defer n.carried.Done()
 	defer func() { _ = server.CloseWrite() }()
@@ -78,7 +78,7 @@ func (n *slowNetwork) carry(server *net.UnixConn, client net.Conn) {
 	}
 }
 
-// hold keeps back what clients send until pass is called; what was kept back by then goes on only after release.
+// hold delays what clients send from now until pass is called. What was delayed by then continues only after release.
 func (n *slowNetwork) hold() (release func()) {
 	held := make(chan struct{})
 	n.mu.Lock()
@@ -93,8 +93,8 @@ func (n *slowNetwork) pass() {
 	n.mu.Unlock()
 }
 
-func TestAWriteThatTheNetworkHeldBackNeverLandsOnANewerOne(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
+func TestDelayedWriteNeverOverwritesANewerOne(t *testing.T) {
+	p := mustStart(t, t.TempDir())
 	network := newSlowNetwork(t, p.Socket)
 	opts := Options{Socket: network.listener.Addr().String(), Timeout: 300 * time.Millisecond}
 	s := mustOpen(t, opts)
@@ -102,16 +102,16 @@ func TestAWriteThatTheNetworkHeldBackNeverLandsOnANewerOne(t *testing.T) {
 
 	release := network.hold()
 	if err := s.Apply(testContext(t), set("k", "older")); err == nil {
-		t.Fatal("an apply that never reached the server was acknowledged")
+		t.Fatal("an Apply that did not reach the server was acknowledged")
 	}
 	network.pass()
 	mustApply(t, s, set("k", "newer"))
 	release()
 
-	// The store's calls are over, so once its connections end too, all that was held back has reached the server.
+	// All calls have returned. Once the connections are closed as well, all delayed data has reached the server.
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	network.carried.Wait()
-	wantData(t, mustOpen(t, p.Options()), "k", "newer")
+	wantData(t, mustOpen(t, optionsOf(p)), "k", "newer")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// link is the connections to one incarnation of the server, told by its run_id. A server that restarts or fails over is
-// another incarnation: no connection of the link reaches it, and the store makes a new link.
+// link is the set of connections to one incarnation of the server, which its run_id identifies. A server that restarts or
+// fails over is another incarnation: no connection of the old link is used with it, and the store makes a new link.
 type link struct {
 	opts  Options
 	owner string
@@ -20,11 +20,11 @@ type link struct {
 	reads *goredis.Client
 
 	mu     sync.Mutex
-	writer *writer // nil after it broke
+	writer *writer // nil after its connection broke
 	closed bool
 }
 
-// connect makes a link to whatever server answers, after checking that it keeps what it acknowledges.
+// connect makes a link to the server that answers, after checking that it does not lose what it acknowledges.
 func connect(ctx context.Context, opts Options, owner string, c claim) (*link, error) {
 	w, err := dialWriter(ctx, opts)
 	if err != nil {
@@ -34,33 +34,33 @@ func connect(ctx context.Context, opts Options, owner string, c claim) (*link, e
 		w.close()
 		return nil, err
 	}
-	if err := w.take(ctx, owner, c); err != nil {
+	if err := w.acquireFence(ctx, owner, c); err != nil {
 		w.close()
-		return nil, fmt.Errorf("%s: take the right to write: %w", opts.server(), err)
+		return nil, fmt.Errorf("%s: acquire the fence: %w", opts.server(), err)
 	}
 	l := &link{opts: opts, owner: owner, runID: w.server.runID, writer: w}
 	readOpts := opts.client()
 	readOpts.PoolSize = opts.Connections
-	readOpts.MaxRetries = 1 // a connection that broke while idle
+	readOpts.MaxRetries = 1 // for connections that broke while idle
 	readOpts.OnConnect = l.checkConn
 	l.reads = goredis.NewClient(readOpts)
 	return l, nil
 }
 
 func checkSafety(opts Options, s server) error {
-	dangers := s.dangers()
-	if len(dangers) == 0 {
+	unsafe := s.unsafeSettings()
+	if len(unsafe) == 0 {
 		return nil
 	}
 	if opts.AllowUnsafe {
-		opts.Logger.Warn("storage: the server may lose acknowledged writes, and AllowUnsafe lets it", "server", opts.server(), "because", dangers)
+		opts.Logger.Warn("storage: the server may lose acknowledged writes; continuing because AllowUnsafe is set", "server", opts.server(), "settings", unsafe)
 		return nil
 	}
-	return fmt.Errorf("%s may lose acknowledged writes:\n  %s\nChange this, or set AllowUnsafe to use it nevertheless",
-		opts.server(), strings.Join(dangers, "\n  "))
+	return fmt.Errorf("%s may lose acknowledged writes:\n  %s\nChange these settings, or set AllowUnsafe to accept the loss",
+		opts.server(), strings.Join(unsafe, "\n  "))
 }
 
-// checkConn refuses a connection for reads that reaches another incarnation.
+// checkConn rejects a connection for reads that reaches another incarnation of the server.
 func (l *link) checkConn(ctx context.Context, conn *goredis.Conn) error {
 	text, err := conn.Info(ctx, "server").Result()
 	if err != nil {
@@ -69,17 +69,17 @@ func (l *link) checkConn(ctx context.Context, conn *goredis.Conn) error {
 	info := make(map[string]string)
 	parseInfo(text, info)
 	if info["run_id"] != l.runID {
-		return errOtherServer
+		return errServerChanged
 	}
 	return nil
 }
 
-// acquire returns the writer, after making a new one if the last broke.
-func (l *link) acquire(ctx context.Context) (*writer, error) {
+// acquireWriter returns the writer, or a new one if its connection broke.
+func (l *link) acquireWriter(ctx context.Context) (*writer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, errOtherServer
+		return nil, errServerChanged
 	}
 	if l.writer != nil {
 		return l.writer, nil
@@ -89,9 +89,9 @@ func (l *link) acquire(ctx context.Context) (*writer, error) {
 		return nil, err
 	}
 	if w.server.runID != l.runID {
-		err = errOtherServer
+		err = errServerChanged
 	} else if err = checkSafety(l.opts, w.server); err == nil {
-		err = w.take(ctx, l.owner, claimOwn)
+		err = w.acquireFence(ctx, l.owner, claimOwn)
 	}
 	if err != nil {
 		w.close()
@@ -101,8 +101,8 @@ func (l *link) acquire(ctx context.Context) (*writer, error) {
 	return w, nil
 }
 
-// drop gives up a writer that broke.
-func (l *link) drop(w *writer) {
+// discardWriter closes a writer whose connection broke.
+func (l *link) discardWriter(w *writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.writer == w {
@@ -111,7 +111,7 @@ func (l *link) drop(w *writer) {
 	}
 }
 
-// close ends all connections; requests under way fail.
+// close closes all connections. Running requests fail.
 func (l *link) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,21 +123,22 @@ func (l *link) close() error {
 	return l.reads.Close()
 }
 
-// renew replaces a link whose server is gone, or has lost its data, by one to the server that answers now.
-// It returns storage.ErrRestarted when there is a new link, whoever made it.
-func (s *Store) renew(ctx context.Context, old *link) error {
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
+// reconnect replaces the link old, whose server is gone or has lost its data, by one to the server that answers now. It
+// returns storage.ErrRestarted once there is a new link, whoever made it.
+func (s *Store) reconnect(ctx context.Context, old *link) error {
+	s.reconnecting.Lock()
+	defer s.reconnecting.Unlock()
 	if s.link.Load() != old {
 		return storage.ErrRestarted
 	}
-	fresh, err := connect(ctx, s.opts, s.owner, claimMissing)
+	next, err := connect(ctx, s.opts, s.owner, claimMissing)
 	if err != nil {
-		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and cannot be used now: %w", err))
+		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", err))
 	}
-	s.opts.Logger.Warn("storage: the server restarted, failed over or lost data", "server", s.opts.server(), "run_id", fresh.runID, "before", old.runID)
-	s.opts.OnRestart()
-	s.link.Store(fresh)
+	s.opts.Logger.Warn("storage: the server restarted, failed over or lost its data; continuing with what it holds now. "+
+		"If acknowledged writes are missing from it, nothing restores them: see docs/operations.md, Data and backup",
+		"server", s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
+	s.link.Store(next)
 	_ = old.close() // its server is gone
 	return storage.ErrRestarted
 }

@@ -12,34 +12,31 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Options say which server to use, and how.
+// Options configure a store. Addr or Socket is required.
 type Options struct {
-	// Addr is host:port; Socket is the path of a unix socket instead.
+	// Addr is host:port. Socket is the path of a unix socket, to be used instead.
 	Addr, Socket string
-	// Username and Password are of an ACL user; both may be empty. The user needs all keys, and
+	// Username and Password are those of an ACL user; both may be empty. The user needs access to all keys, and
 	// +@read +@write +@transaction +@connection +info +config|get +wait.
 	Username, Password string
 	TLS                *tls.Config
 	DB                 int
 
-	// AllowUnsafe takes a server whose settings may lose or evict what it acknowledged, with a warning. Causal
-	// consistency then ends with the first crash of the server.
+	// AllowUnsafe accepts, with a warning, a server whose settings allow it to lose or evict what it acknowledged. The
+	// first crash of such a server may then break causal consistency.
 	AllowUnsafe bool
 
-	// WaitReplicas is how many replicas must have each write before it counts as applied. Default 0.
+	// WaitReplicas is the number of replicas that must have received a write before it counts as applied. Default 0.
 	WaitReplicas int
-	// WaitTimeout bounds the wait for them. Default 1 s.
+	// WaitTimeout limits the wait for them. Default 1 s.
 	WaitTimeout time.Duration
 
-	// Timeout bounds one request to the server. Default 5 s; Apply makes at most two.
+	// Timeout limits one request to the server. Apply makes at most two. Default 5 s.
 	Timeout time.Duration
-	// Connections bounds the connections for reads; there is one more, for writes. Default 8.
+	// Connections is the maximum number of connections for reads. There is one more, for writes. Default 8.
 	Connections int
 
-	// OnRestart, if not nil, is called when the server is found to have restarted, failed over or lost data, before
-	// anything that it holds since then is returned. It must not call the store.
-	OnRestart func()
-	// Logger gets warnings. Default slog.Default().
+	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -62,9 +59,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Connections == 0 {
 		o.Connections = 8
 	}
-	if o.OnRestart == nil {
-		o.OnRestart = func() {}
-	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -79,7 +73,8 @@ func (o Options) server() string {
 	return "redis at " + o.Addr
 }
 
-// client returns what the clients for reads and for writes have in common. Retries are left to the store.
+// client returns the options that the clients for reads and for writes have in common. The driver does not retry: the
+// store does.
 func (o Options) client() *goredis.Options {
 	c := &goredis.Options{
 		Network:                  "tcp",
@@ -88,7 +83,7 @@ func (o Options) client() *goredis.Options {
 		Password:                 o.Password,
 		DB:                       o.DB,
 		TLSConfig:                o.TLS,
-		Protocol:                 2, // no push messages are used, so none need to be looked for
+		Protocol:                 2, // without push messages, which are not used
 		MaxRetries:               -1,
 		DialTimeout:              o.Timeout,
 		DialerRetries:            1,
@@ -106,12 +101,12 @@ func (o Options) client() *goredis.Options {
 	return c
 }
 
-// driverLog passes on what the driver logs, which is a repetition of the errors that it returns.
+// driverLog logs the driver's messages at debug level: they repeat the errors that it returns.
 type driverLog struct{}
 
 func (driverLog) Printf(ctx context.Context, format string, v ...any) {
 	slog.DebugContext(ctx, fmt.Sprintf(format, v...))
 }
 
-// The driver has one logger for the whole process; its own writes to standard error.
+// The driver has one logger for the whole process. The default one writes to standard error.
 func init() { goredis.SetLogger(driverLog{}) }

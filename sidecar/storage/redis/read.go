@@ -14,20 +14,20 @@ import (
 
 // Get implements storage.Store.
 func (s *Store) Get(ctx context.Context, key string) (causal.Record, bool, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return causal.Record{}, false, err
 	}
 	defer s.calls.Leave()
 	l := s.link.Load()
-	r, err := interpret(key, l.reads.Get(ctx, nameOf(key)))
-	if err := s.settle(ctx, l, "get", err); err != nil {
+	r, err := decodeReply(key, l.reads.Get(ctx, nameOf(key)))
+	if err := s.callError(ctx, l, "get", err); err != nil {
 		return causal.Record{}, false, err
 	}
 	return r.Record, r.Found, r.Err
 }
 
-// interpret reads the reply of a GET: what concerns the key alone is in the result.
-func interpret(key string, reply *goredis.StringCmd) (storage.Result, error) {
+// decodeReply decodes the reply of a GET. An error that concerns only the key is in the result.
+func decodeReply(key string, reply *goredis.StringCmd) (storage.Result, error) {
 	b, err := reply.Bytes()
 	switch {
 	case errors.Is(err, goredis.Nil):
@@ -41,15 +41,15 @@ func interpret(key string, reply *goredis.StringCmd) (storage.Result, error) {
 	return storage.Result{Record: rec, Found: err == nil, Err: err}, nil
 }
 
-// GetMany implements storage.Store. It is one pipeline of GETs: MGET would answer a key that is not a string as missing.
+// GetMany implements storage.Store. It is one pipeline of GETs, because MGET reports a key that is not a string as missing.
 func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.calls.Leave()
 	l := s.link.Load()
 	results, err := fetch(ctx, l, keys)
-	if err := s.settle(ctx, l, "get", err); err != nil {
+	if err := s.callError(ctx, l, "get", err); err != nil {
 		return nil, err
 	}
 	return results, nil
@@ -64,13 +64,13 @@ func fetch(ctx context.Context, l *link, keys []string) ([]storage.Result, error
 	for i, key := range keys {
 		replies[i] = pipe.Get(ctx, nameOf(key))
 	}
-	if err := notSent(pipe.Exec(ctx)); err != nil {
+	if err := pipelineError(pipe.Exec(ctx)); err != nil {
 		return nil, err
 	}
 	results := make([]storage.Result, len(keys))
 	for i, reply := range replies {
 		var err error
-		if results[i], err = interpret(keys[i], reply); err != nil {
+		if results[i], err = decodeReply(keys[i], reply); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func fetch(ctx context.Context, l *link, keys []string) ([]storage.Result, error
 
 // Meta implements storage.Store.
 func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, false, err
 	}
 	defer s.calls.Leave()
@@ -89,7 +89,7 @@ func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
 	if errors.Is(err, goredis.Nil) {
 		err = nil
 	}
-	if err := s.settle(ctx, l, "get metadata", err); err != nil {
+	if err := s.callError(ctx, l, "get metadata", err); err != nil {
 		return nil, false, err
 	}
 	return b, found, nil
@@ -97,7 +97,7 @@ func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
 
 // Len implements storage.Store.
 func (s *Store) Len(ctx context.Context) (int64, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer s.calls.Leave()
@@ -105,22 +105,22 @@ func (s *Store) Len(ctx context.Context) (int64, error) {
 	pipe := l.reads.TxPipeline()
 	all, own := pipe.DBSize(ctx), pipe.Exists(ctx, fenceKey, metaKey)
 	_, err := pipe.Exec(ctx)
-	if err := s.settle(ctx, l, "len", err); err != nil {
+	if err := s.callError(ctx, l, "len", err); err != nil {
 		return 0, err
 	}
 	return all.Val() - own.Val(), nil
 }
 
-// Ping implements storage.Store: it looks at the fence, so that a store that never writes also learns that another one has
-// taken over. It does not use up the report of a restart: the next call that reads or writes makes it.
+// Ping implements storage.Store. It reads the fence, so that a store that never writes also learns that another one has
+// taken over. It does not count as the report of a restart: the next call that reads or writes returns ErrRestarted, too.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
 	token, err := s.link.Load().reads.Get(ctx, fenceKey).Result()
 	switch {
-	case errors.Is(err, errOtherServer), errors.Is(err, goredis.Nil): // without a fence, the data has gone as well
+	case errors.Is(err, errServerChanged), errors.Is(err, goredis.Nil): // without the fence, the data is gone as well
 		return storage.ErrRestarted
 	case err != nil:
 		return fmt.Errorf("%s: ping: %w", s.opts.server(), err)

@@ -11,20 +11,21 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// restart kills the server and starts another one on the same data.
-func restart(t *testing.T, p *Process, dir string) *Process {
+// restart kills the server and starts another one with the same data.
+func restart(t *testing.T, p *redisserver.Server, dir string) *redisserver.Server {
 	t.Helper()
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	return mustSpawn(t, dir)
+	return mustStart(t, dir)
 }
 
-func TestARestartIsReportedOnceByWhicheverCallComesFirst(t *testing.T) {
+func TestRestartIsReportedOnceByTheFirstCall(t *testing.T) {
 	for name, call := range map[string]func(*testing.T, *Store) error{
 		"get": func(t *testing.T, s *Store) error { _, _, err := s.Get(testContext(t), "k"); return err },
 		"get many": func(t *testing.T, s *Store) error {
@@ -41,38 +42,36 @@ func TestARestartIsReportedOnceByWhicheverCallComesFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			p := mustSpawn(t, dir)
-			opts := p.Options()
-			var told atomic.Int32
-			opts.OnRestart = func() { told.Add(1) }
-			s := mustOpen(t, opts)
+			p := mustStart(t, dir)
+			s := mustOpen(t, optionsOf(p))
 			mustApply(t, s, set("k", "v"))
 			wantData(t, s, "k", "v")
-			before := s.RunID()
+			before := s.link.Load()
 			restart(t, p, dir)
-			if err := s.Ping(testContext(t)); !errors.Is(err, storage.ErrRestarted) || told.Load() != 0 {
-				t.Errorf("ping: got %v, told %d times", err, told.Load())
+			if err := s.Ping(testContext(t)); !errors.Is(err, storage.ErrRestarted) || s.link.Load() != before {
+				t.Errorf("ping: got %v; it must not reconnect, so that another call reports the restart", err)
 			}
 			if err := call(t, s); !errors.Is(err, storage.ErrRestarted) {
 				t.Errorf("first call after the restart: got %v", err)
 			}
+			after := s.link.Load()
 			if err := call(t, s); err != nil {
 				t.Errorf("second call after the restart: %v", err)
 			}
 			wantData(t, s, "k", "v")
 			mustApply(t, s, set("k", "w"))
 			wantData(t, s, "k", "w")
-			if told.Load() != 1 || s.RunID() == before {
-				t.Errorf("told %d times; run_id %s, before %s", told.Load(), s.RunID(), before)
+			if s.link.Load() != after || after.runID == before.runID {
+				t.Errorf("the store reconnected again, or to the same server: run_id %s, before %s", after.runID, before.runID)
 			}
 		})
 	}
 }
 
-func TestADeadServerIsAnErrorUntilItIsBack(t *testing.T) {
+func TestCallsFailUntilADeadServerIsBack(t *testing.T) {
 	dir := t.TempDir()
-	p := mustSpawn(t, dir)
-	s := mustOpen(t, p.Options())
+	p := mustStart(t, dir)
+	s := mustOpen(t, optionsOf(p))
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,17 +83,17 @@ func TestADeadServerIsAnErrorUntilItIsBack(t *testing.T) {
 			t.Errorf("get: got %v", err)
 		}
 	}
-	mustSpawn(t, dir)
+	mustStart(t, dir)
 	if err := s.Apply(testContext(t), set("k", "v")); !errors.Is(err, storage.ErrRestarted) {
 		t.Errorf("got %v, want ErrRestarted", err)
 	}
 	mustApply(t, s, set("k", "v"))
 }
 
-func TestAServerThatComesBackWithUnsafeSettingsIsRefused(t *testing.T) {
+func TestServerThatRestartsWithUnsafeSettingsIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	p := mustSpawn(t, dir)
-	s := mustOpen(t, p.Options())
+	p := mustStart(t, dir)
+	s := mustOpen(t, optionsOf(p))
 	p = restart(t, p, dir)
 	raw := rawClient(t, p)
 	do(t, raw, "CONFIG", "SET", "appendfsync", "everysec")
@@ -109,9 +108,9 @@ func TestAServerThatComesBackWithUnsafeSettingsIsRefused(t *testing.T) {
 	}
 }
 
-func TestADataLossWithoutARestartIsReported(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	s := mustOpen(t, p.Options())
+func TestDataLossWithoutARestartIsReported(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	s := mustOpen(t, optionsOf(p))
 	mustApply(t, s, set("k", "v"))
 	do(t, rawClient(t, p), "FLUSHALL")
 	if err := s.Apply(testContext(t), set("l", "v")); !errors.Is(err, storage.ErrRestarted) {
@@ -121,9 +120,9 @@ func TestADataLossWithoutARestartIsReported(t *testing.T) {
 	wantData(t, s, "l", "w")
 }
 
-func TestABrokenConnectionIsNoRestart(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	s, raw := mustOpen(t, p.Options()), rawClient(t, p)
+func TestBrokenConnectionIsNotReportedAsARestart(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	s, raw := mustOpen(t, optionsOf(p)), rawClient(t, p)
 	for i := range 5 {
 		do(t, raw, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		mustApply(t, s, set("k", strconv.Itoa(i)))
@@ -131,23 +130,23 @@ func TestABrokenConnectionIsNoRestart(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadBeforeARestartDoesNotCountAfterIt(t *testing.T) {
+func TestResultReadBeforeARestartIsDiscardedAfterIt(t *testing.T) {
 	dir := t.TempDir()
-	p := mustSpawn(t, dir)
-	s := mustOpen(t, p.Options())
+	p := mustStart(t, dir)
+	s := mustOpen(t, optionsOf(p))
 	before := s.link.Load()
 	restart(t, p, dir)
 	if _, err := s.Len(testContext(t)); !errors.Is(err, storage.ErrRestarted) {
 		t.Fatalf("got %v, want ErrRestarted", err)
 	}
-	if err := s.settle(testContext(t), before, "get", nil); !errors.Is(err, storage.ErrRestarted) {
-		t.Errorf("a slow answer from before the restart: got %v, want ErrRestarted", err)
+	if err := s.callError(testContext(t), before, "get", nil); !errors.Is(err, storage.ErrRestarted) {
+		t.Errorf("a late reply from before the restart: got %v, want ErrRestarted", err)
 	}
 }
 
-func TestAReconnectionChecksTheSettingsAgain(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	s, raw := mustOpen(t, p.Options()), rawClient(t, p)
+func TestReconnectionChecksTheSettingsAgain(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	s, raw := mustOpen(t, optionsOf(p)), rawClient(t, p)
 	do(t, raw, "CONFIG", "SET", "appendfsync", "everysec")
 	do(t, raw, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	if err := s.Apply(testContext(t), set("k", "v")); err == nil || !strings.Contains(err.Error(), "appendfsync") {
@@ -157,9 +156,9 @@ func TestAReconnectionChecksTheSettingsAgain(t *testing.T) {
 	mustApply(t, s, set("k", "v"))
 }
 
-func TestAPrimaryThatBecomesAReplicaIsAnErrorUntilItIsPromoted(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	s, raw := mustOpen(t, p.Options()), rawClient(t, p)
+func TestWritesFailWhileThePrimaryIsAReplica(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	s, raw := mustOpen(t, optionsOf(p)), rawClient(t, p)
 	do(t, raw, "REPLICAOF", "127.0.0.1", "1")
 	for _, want := range []string{"READONLY", "give the address of the primary"} {
 		if err := s.Apply(testContext(t), set("k", "v")); err == nil || !strings.Contains(err.Error(), want) {
@@ -171,9 +170,9 @@ func TestAPrimaryThatBecomesAReplicaIsAnErrorUntilItIsPromoted(t *testing.T) {
 	wantData(t, s, "k", "v")
 }
 
-func TestFullMemoryIsAnErrorAndNothingIsLost(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	s, raw := mustOpen(t, p.Options()), rawClient(t, p)
+func TestFullMemoryFailsWritesAndLosesNothing(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	s, raw := mustOpen(t, optionsOf(p)), rawClient(t, p)
 	mustApply(t, s, set("k", "v"))
 	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
 	if err := s.Apply(testContext(t), set("k", "w")); err == nil || !strings.Contains(err.Error(), "OOM") {
@@ -185,11 +184,11 @@ func TestFullMemoryIsAnErrorAndNothingIsLost(t *testing.T) {
 	wantData(t, s, "k", "w")
 }
 
-func TestASecondStoreTakesOverAndTheFirstIsFenced(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	first := mustOpen(t, p.Options())
+func TestSecondStoreTakesOverAndFencesTheFirst(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	first := mustOpen(t, optionsOf(p))
 	mustApply(t, first, set("k", "first"))
-	second := mustOpen(t, p.Options())
+	second := mustOpen(t, optionsOf(p))
 	mustApply(t, second, set("k", "second"))
 	for range 2 {
 		if err := first.Apply(testContext(t), set("k", "late")); !errors.Is(err, storage.ErrFenced) {
@@ -200,21 +199,21 @@ func TestASecondStoreTakesOverAndTheFirstIsFenced(t *testing.T) {
 		}
 	}
 	wantData(t, second, "k", "second")
-	mustApply(t, second, set("k", "still mine"))
-	wantData(t, second, "k", "still mine")
+	mustApply(t, second, set("k", "second again"))
+	wantData(t, second, "k", "second again")
 }
 
-// TestWhatApplyAcknowledgedSurvivesAKill kills the server at random moments while batches are applied.
-func TestWhatApplyAcknowledgedSurvivesAKill(t *testing.T) {
+// TestKillLosesNoAcknowledgedWriteAndTearsNoBatch kills the server at random moments while batches are applied.
+func TestKillLosesNoAcknowledgedWriteAndTearsNoBatch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	p := mustSpawn(t, dir)
-	s := mustOpen(t, p.Options())
-	sure := make(map[string]string) // what is acknowledged
+	p := mustStart(t, dir)
+	s := mustOpen(t, optionsOf(p))
+	acknowledged := make(map[string]string)
 	for round := range 6 {
-		maybe := make(map[string]string) // the batch whose outcome is unknown
+		unknown := make(map[string]string) // the batch whose outcome is unknown
 		stop := make(chan error, 1)
 		after := int32(rng.IntN(200))
 		var applied atomic.Int32
@@ -227,54 +226,54 @@ func TestWhatApplyAcknowledgedSurvivesAKill(t *testing.T) {
 		for i := 0; ; i++ {
 			var batch []storage.Write
 			value := fmt.Sprintf("%d.%d", round, i)
-			clear(maybe)
+			clear(unknown)
 			for range 1 + rng.IntN(4) {
 				key := strconv.Itoa(rng.IntN(30))
 				batch = append(batch, set(key, value)...)
-				maybe[key] = value
+				unknown[key] = value
 			}
 			if err := s.Apply(testContext(t), batch); err != nil {
 				break
 			}
 			applied.Add(1)
-			for key, value := range maybe {
-				sure[key] = value
+			for key, value := range unknown {
+				acknowledged[key] = value
 			}
 		}
 		if err := <-stop; err != nil {
 			t.Fatal(err)
 		}
-		p = mustSpawn(t, dir)
+		p = mustStart(t, dir)
 		if _, _, err := s.Get(testContext(t), "0"); !errors.Is(err, storage.ErrRestarted) {
 			t.Fatalf("got %v, want ErrRestarted", err)
 		}
 		torn := 0
-		for key := range maybe {
+		for key := range unknown {
 			rec, _, err := s.Get(testContext(t), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(rec.Value.Data) == maybe[key] {
+			if string(rec.Value.Data) == unknown[key] {
 				torn++
-				sure[key] = maybe[key]
+				acknowledged[key] = unknown[key]
 			}
 		}
-		if torn != 0 && torn != len(maybe) {
-			t.Errorf("round %d: %d of %d writes of one batch are there", round, torn, len(maybe))
+		if torn != 0 && torn != len(unknown) {
+			t.Errorf("round %d: the store has %d of the %d writes of one batch", round, torn, len(unknown))
 		}
-		for key, value := range sure {
+		for key, value := range acknowledged {
 			wantData(t, s, key, value)
 		}
 	}
 }
 
-func TestAPingTellsAStoreThatNeverWritesThatAnotherOneHasTakenOver(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
-	first := mustOpen(t, p.Options())
+func TestPingDetectsATakeoverInAStoreThatNeverWrites(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	first := mustOpen(t, optionsOf(p))
 	if err := first.Ping(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	second := mustOpen(t, p.Options())
+	second := mustOpen(t, optionsOf(p))
 	if err := first.Ping(testContext(t)); !errors.Is(err, storage.ErrFenced) {
 		t.Errorf("ping: got %v, want ErrFenced", err)
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// A scan asks for scanKeys names at a time, and for as many values at a time as make up about scanBytes.
+// A scan requests scanKeys names at a time, and as many values at a time as add up to about scanBytes.
 const (
 	scanKeys  = 256
 	scanBytes = 4 << 20
 )
 
-// Scan implements storage.Store. A restart of the server ends it with storage.ErrRestarted.
+// Scan implements storage.Store. If the server restarts, it returns storage.ErrRestarted.
 func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record) error) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
@@ -25,7 +25,7 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 	batch := 1
 	for cursor := uint64(0); ; {
 		names, next, err := l.reads.Scan(ctx, cursor, "", scanKeys).Result()
-		if err := s.settle(ctx, l, "scan", err); err != nil {
+		if err := s.callError(ctx, l, "scan", err); err != nil {
 			return err
 		}
 		keys = keys[:0]
@@ -53,10 +53,10 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 	}
 }
 
-// visit fetches the values of some keys, and returns the size of all of them together in bytes.
+// visit fetches the values of some keys and calls fn for each. It returns their total size in bytes.
 func (s *Store) visit(ctx context.Context, l *link, keys []string, fn func(string, causal.Record) error, skipped *storage.SkippedError) (int, error) {
 	results, err := fetch(ctx, l, keys)
-	if err := s.settle(ctx, l, "scan", err); err != nil {
+	if err := s.callError(ctx, l, "scan", err); err != nil {
 		return 0, err
 	}
 	size := 0

@@ -10,27 +10,27 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// minVersion is the oldest server that is known to be good.
+// minVersion is the oldest supported version of the server.
 var minVersion = [2]int{6, 2}
 
-// settingNames are those that decide whether the server keeps what it acknowledged.
+// settingNames are the settings that decide whether the server keeps what it acknowledged.
 var settingNames = []string{"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy"}
 
-// server is what a server says of itself.
+// server is what a server reports about itself.
 type server struct {
 	runID    string
 	info     map[string]string
 	settings map[string]string
-	// hidden is why the settings cannot be read.
-	hidden error
+	// settingsErr is the reason why the settings cannot be read, if there is one.
+	settingsErr error
 }
 
-// gather asks the server at the other end of c.
-func gather(ctx context.Context, c goredis.Cmdable) (server, error) {
+// inspect asks the server at the other end of c about itself.
+func inspect(ctx context.Context, c goredis.Cmdable) (server, error) {
 	s := server{info: make(map[string]string), settings: make(map[string]string)}
 	var infos []*goredis.StringCmd
 	var configs []*goredis.MapStringStringCmd
-	// Errors are looked at one by one: a user may be allowed some of these and not others.
+	// Errors are handled one by one: a user may be allowed some of these commands and not others.
 	sent, err := c.Pipelined(ctx, func(p goredis.Pipeliner) error {
 		for _, section := range []string{"server", "replication", "persistence"} {
 			infos = append(infos, p.Info(ctx, section))
@@ -40,7 +40,7 @@ func gather(ctx context.Context, c goredis.Cmdable) (server, error) {
 		}
 		return nil
 	})
-	if err := notSent(sent, err); err != nil {
+	if err := pipelineError(sent, err); err != nil {
 		return s, err
 	}
 	for _, info := range infos {
@@ -52,7 +52,7 @@ func gather(ctx context.Context, c goredis.Cmdable) (server, error) {
 	s.runID = s.info["run_id"]
 	for i, config := range configs {
 		if err := config.Err(); err != nil {
-			s.hidden = err
+			s.settingsErr = err
 			break
 		}
 		s.settings[settingNames[i]] = config.Val()[settingNames[i]]
@@ -60,9 +60,9 @@ func gather(ctx context.Context, c goredis.Cmdable) (server, error) {
 	return s, nil
 }
 
-// notSent returns the error of a pipeline that did not get as far as its commands: each of those has an error of its own then,
-// unless it was the server that refused the connection.
-func notSent(commands []goredis.Cmder, err error) error {
+// pipelineError returns the error of a pipeline as a whole, such as a broken or refused connection, and nil if only some of
+// its commands failed: these have their own errors.
+func pipelineError(commands []goredis.Cmder, err error) error {
 	var fromServer goredis.Error
 	if err == nil || !errors.As(err, &fromServer) {
 		return err
@@ -83,20 +83,20 @@ func parseInfo(text string, into map[string]string) {
 	}
 }
 
-// unusable says why the server cannot be used whatever is allowed.
-func (s server) unusable() error {
+// checkUsable returns the reason why the server cannot be used, whatever the options allow.
+func (s server) checkUsable() error {
 	version := s.info["redis_version"]
 	switch {
 	case s.runID == "":
-		return errors.New("it does not tell its run_id in INFO, so a restart could not be noticed; use a stock Redis")
+		return errors.New("its INFO has no run_id, so restarts could not be detected; use a stock Redis")
 	case !versionAtLeast(version, minVersion):
-		return fmt.Errorf("it is version %q; at least %d.%d is needed", version, minVersion[0], minVersion[1])
+		return fmt.Errorf("it is version %q; at least %d.%d is required", version, minVersion[0], minVersion[1])
 	case s.info["redis_mode"] == "cluster":
-		return errors.New("it runs in cluster mode; CausalStore shards by itself: start it with cluster-enabled no")
+		return errors.New("it runs in cluster mode, and CausalStore does its own sharding: start it with cluster-enabled no")
 	case s.info["role"] != "master":
 		return fmt.Errorf("it is a replica (role %q); give the address of the primary", s.info["role"])
 	case s.info["loading"] != "0":
-		return errors.New("it is loading its data; try again once it has")
+		return errors.New("it is still loading its data; try again later")
 	}
 	return nil
 }
@@ -109,24 +109,24 @@ func versionAtLeast(version string, least [2]int) bool {
 	return err1 == nil && err2 == nil && (major > least[0] || major == least[0] && minor >= least[1])
 }
 
-// dangers returns one line for each setting that lets the server lose or evict what it acknowledged (PROTOCOL §5: the store
-// below must not lose what it acknowledged), with the remedy.
-func (s server) dangers() []string {
-	if s.hidden != nil {
+// unsafeSettings returns one line for each setting that allows the server to lose or evict what it acknowledged, with the
+// remedy (PROTOCOL §5: the store must not lose what it acknowledged).
+func (s server) unsafeSettings() []string {
+	if s.settingsErr != nil {
 		return []string{fmt.Sprintf("its settings cannot be checked, because CONFIG GET was refused (%v): allow it with ACL SETUSER <user> +config|get, "+
-			"or, where the provider forbids it, check by hand that appendonly is yes, appendfsync always and maxmemory-policy noeviction", s.hidden)}
+			"or, if the provider forbids that, check by hand that appendonly is yes, appendfsync always and maxmemory-policy noeviction", s.settingsErr)}
 	}
-	var dangers []string
+	var unsafe []string
 	want := func(name, value, because string) {
 		if got := s.settings[name]; got != value {
-			dangers = append(dangers, fmt.Sprintf("%s is %q, so %s: CONFIG SET %s %s, and the same in redis.conf", name, got, because, name, value))
+			unsafe = append(unsafe, fmt.Sprintf("%s is %q, so %s: CONFIG SET %s %s, and the same in redis.conf", name, got, because, name, value))
 		}
 	}
 	want("appendonly", "yes", "a restart loses acknowledged writes")
 	want("appendfsync", "always", "a crash of the machine loses acknowledged writes")
 	want("no-appendfsync-on-rewrite", "no", "a crash while the log is rewritten loses acknowledged writes")
 	if s.settings["maxmemory"] != "0" {
-		want("maxmemory-policy", "noeviction", "full memory throws keys away")
+		want("maxmemory-policy", "noeviction", "keys are evicted when memory is full")
 	}
-	return dangers
+	return unsafe
 }

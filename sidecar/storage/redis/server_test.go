@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-func TestAServerThatMayLoseDataIsRefusedWithTheRemedy(t *testing.T) {
+func TestUnsafeServerIsRefusedWithTheRemedy(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change [][]any
@@ -28,18 +28,18 @@ func TestAServerThatMayLoseDataIsRefusedWithTheRemedy(t *testing.T) {
 		{"several", [][]any{{"CONFIG", "SET", "appendonly", "no"}, {"CONFIG", "SET", "appendfsync", "no"}}, []string{"appendonly", "appendfsync"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := mustSpawn(t, t.TempDir())
+			p := mustStart(t, t.TempDir())
 			raw := rawClient(t, p)
 			for _, args := range c.change {
 				do(t, raw, args...)
 			}
-			_, err := Open(testContext(t), p.Options())
+			_, err := Open(testContext(t), optionsOf(p))
 			for _, want := range append(c.want, p.Socket, "AllowUnsafe") {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v; want %q in it", err, want)
 				}
 			}
-			opts := p.Options()
+			opts := optionsOf(p)
 			opts.AllowUnsafe = true
 			s := mustOpen(t, opts)
 			mustApply(t, s, set("k", "v"))
@@ -48,22 +48,22 @@ func TestAServerThatMayLoseDataIsRefusedWithTheRemedy(t *testing.T) {
 	}
 }
 
-func TestAnEvictionPolicyWithoutAMemoryLimitDoesNoHarm(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
+func TestEvictionPolicyWithoutAMemoryLimitIsSafe(t *testing.T) {
+	p := mustStart(t, t.TempDir())
 	do(t, rawClient(t, p), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	mustOpen(t, p.Options())
+	mustOpen(t, optionsOf(p))
 }
 
-func TestAServerWhoseSettingsAreHiddenIsRefusedWithTheRemedy(t *testing.T) {
-	p := mustSpawn(t, t.TempDir())
+func TestServerWhoseSettingsCannotBeReadIsRefusedWithTheRemedy(t *testing.T) {
+	p := mustStart(t, t.TempDir())
 	raw := rawClient(t, p)
 	do(t, raw, "ACL", "SETUSER", "mm", "on", ">secret", "~*", "+@read", "+@write", "+@transaction", "+@connection", "+info", "+wait")
-	opts := p.Options()
+	opts := optionsOf(p)
 	opts.Username, opts.Password = "mm", "secret"
 	if _, err := Open(testContext(t), opts); err == nil || !strings.Contains(err.Error(), "ACL SETUSER <user> +config|get") {
 		t.Errorf("got %v", err)
 	}
-	// With it, the rights that Options asks for are enough for everything.
+	// With it, the permissions that Options lists are sufficient for everything.
 	do(t, raw, "ACL", "SETUSER", "mm", "+config|get")
 	s := mustOpen(t, opts)
 	mustApply(t, s, set("k", "v"))
@@ -85,7 +85,7 @@ func TestAServerWhoseSettingsAreHiddenIsRefusedWithTheRemedy(t *testing.T) {
 	}
 }
 
-func TestWhatAServerSaysDecidesWhetherItIsUsable(t *testing.T) {
+func TestCheckUsableRefusesUnsupportedServers(t *testing.T) {
 	good := map[string]string{"run_id": "x", "redis_version": "7.0.15", "redis_mode": "standalone", "role": "master", "loading": "0"}
 	for _, c := range []struct{ field, value, want string }{
 		{"redis_version", "6.2.0", ""},
@@ -104,31 +104,31 @@ func TestWhatAServerSaysDecidesWhetherItIsUsable(t *testing.T) {
 			info[field] = value
 		}
 		info[c.field] = c.value
-		err := server{runID: info["run_id"], info: info}.unusable()
+		err := server{runID: info["run_id"], info: info}.checkUsable()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %q: got %v, want %q", c.field, c.value, err, c.want)
 		}
 	}
 }
 
-func TestNonsenseInOptionsIsRefused(t *testing.T) {
+func TestOpenRefusesInvalidOptions(t *testing.T) {
 	for _, opts := range []Options{{}, {Addr: "a:1", Socket: "/s"}, {Addr: "a:1", DB: -1}, {Addr: "a:1", WaitReplicas: -1}} {
 		if _, err := Open(testContext(t), opts); err == nil {
-			t.Errorf("%+v was taken", opts)
+			t.Errorf("%+v was accepted", opts)
 		}
 	}
 }
 
-func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+func TestErrorForAMissingServerNamesIt(t *testing.T) {
 	if _, err := Open(testContext(t), Options{Socket: "/nonexistent/redis.sock"}); err == nil || !strings.Contains(err.Error(), "/nonexistent/redis.sock") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAWriteWaitsForReplicas(t *testing.T) {
-	primary, replica := mustSpawn(t, t.TempDir()), mustSpawn(t, t.TempDir())
+func TestWritesWaitForReplicas(t *testing.T) {
+	primary, replica := mustStart(t, t.TempDir()), mustStart(t, t.TempDir())
 	rawPrimary, rawReplica := rawClient(t, primary), rawClient(t, replica)
-	opts := primary.Options()
+	opts := optionsOf(primary)
 	opts.WaitReplicas, opts.WaitTimeout, opts.Logger = 1, 50*time.Millisecond, slog.New(slog.DiscardHandler)
 	if _, err := Open(testContext(t), opts); err == nil || !strings.Contains(err.Error(), "only 0 of the 1 replicas") {
 		t.Fatalf("without a replica: got %v", err)
@@ -137,13 +137,13 @@ func TestAWriteWaitsForReplicas(t *testing.T) {
 	do(t, rawPrimary, "CONFIG", "SET", "port", port)
 	do(t, rawReplica, "REPLICAOF", "127.0.0.1", port)
 	var s *Store
-	eventually(t, func() (err error) { s, err = Open(testContext(t), opts); return err })
+	retry(t, func() (err error) { s, err = Open(testContext(t), opts); return err })
 	defer s.Close()
-	eventually(t, func() error { return s.Apply(testContext(t), set("k", "v")) })
+	retry(t, func() error { return s.Apply(testContext(t), set("k", "v")) })
 	if data := do(t, rawReplica, "GET", "k").(string); !strings.HasSuffix(data, "v") {
 		t.Errorf("the replica has %q", data)
 	}
-	if _, err := Open(testContext(t), replica.Options()); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := Open(testContext(t), optionsOf(replica)); err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("opening the replica: got %v", err)
 	}
 	if err := replica.Kill(); err != nil {
@@ -153,7 +153,7 @@ func TestAWriteWaitsForReplicas(t *testing.T) {
 		t.Errorf("with the replica gone: got %v", err)
 	}
 	if errors.Is(s.Ping(testContext(t)), storage.ErrRestarted) {
-		t.Error("a missing replica was taken for a restart")
+		t.Error("a missing replica was reported as a restart")
 	}
 }
 

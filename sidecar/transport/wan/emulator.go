@@ -1,9 +1,9 @@
-// Package wan emulates the network between data centres on one machine: the declared latencies with jitter, congestion,
-// and cuts, all of which can be changed while it runs.
+// Package wan emulates the network between data centres on one machine: latencies with jitter, congestion and cuts, which
+// can change at run time.
 //
-// Between two nodes it behaves like one TCP connection: what was sent first arrives first, nothing is lost while the path
-// is open, and a cut breaks the connection: what was under way is lost, as is what is sent until the cut heals.
-// Inside one data centre it does nothing.
+// Between two nodes it behaves like a TCP connection: messages arrive in order, and none is lost while the path is open. A
+// cut breaks the connection: messages on their way are lost, and so are messages sent before the cut heals. There is no
+// emulation inside a data centre.
 package wan
 
 import (
@@ -16,36 +16,36 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// EveryDC stands for all the other data centres in Cut and Heal.
-const EveryDC topology.DC = math.MaxUint16
+// AllDCs stands for all other data centres in Cut and CutBoth.
+const AllDCs topology.DC = math.MaxUint16
 
 // Options of an Emulator.
 type Options struct {
-	// Jitter is how much longer than the one-way delay a message may take, as a fraction of that delay.
+	// Jitter is the maximum additional delay of a message, as a fraction of the one-way delay.
 	Jitter float64
-	// Seed makes the jitter repeatable.
+	// Seed makes the jitter reproducible.
 	Seed uint64
 }
 
-// Emulator is the state of the network between data centres. It may be shared by any number of lines, and all its
-// methods may be called at any time by anyone.
+// Emulator is the state of the network between data centres. Any number of Lines may share it. Its methods may be called
+// concurrently.
 type Emulator struct {
 	dcs     int
 	options Options
 	start   time.Time
-	pairs   []path // [from*dcs+to]
+	paths   []path // [from*dcs+to]
 
-	mu     sync.Mutex // guards changes of what the delays and states of the paths follow from
-	oneWay []time.Duration
-	extra  []time.Duration // by DC
+	mu         sync.Mutex      // serializes updates of paths
+	oneWay     []time.Duration // declared delay of each path
+	congestion []time.Duration // additional delay by DC
 }
 
 // path is one direction between two data centres.
 type path struct {
-	// state is even while the path is open and odd while it is cut; every cut and heal adds one, so that what was sent
-	// before a cut can be told from what was sent after it healed.
+	// state is even while the path is open and odd while it is cut. Every cut and heal increments it, which distinguishes
+	// messages sent before a cut from those sent after it healed.
 	state atomic.Uint64
-	delay atomic.Int64 // nanoseconds, with congestion and without jitter
+	delay atomic.Int64 // nanoseconds, including congestion, excluding jitter
 
 	messages, bytes, cut, overflow atomic.Uint64
 }
@@ -53,80 +53,63 @@ type path struct {
 // PathStats counts what was sent from one data centre to another since the start.
 type PathStats struct {
 	From, To topology.DC
-	Messages uint64 // taken, whether or not they arrived
-	Bytes    uint64 // of them, about
+	Messages uint64 // accepted, whether or not they arrived
+	Bytes    uint64 // approximate size of the accepted messages
 	Cut      uint64 // messages lost in cuts
-	Overflow uint64 // messages refused because too much was under way
+	Overflow uint64 // messages refused because the path was full
 	Delay    time.Duration
 	Open     bool
 }
 
-// New returns the network that t declares: each way takes half of the round-trip time.
+// New returns the network of t. Each direction takes half of the declared round-trip time.
 func New(t *topology.Topology, o Options) (*Emulator, error) {
 	if !(o.Jitter >= 0 && o.Jitter <= 10) {
-		return nil, fmt.Errorf("jitter %g: it is a fraction of the delay, between 0 and 10", o.Jitter)
+		return nil, fmt.Errorf("jitter %g: set a fraction of the delay between 0 and 10", o.Jitter)
 	}
 	n := len(t.DCs)
 	e := &Emulator{
 		dcs: n, options: o, start: time.Now(),
-		pairs: make([]path, n*n), oneWay: make([]time.Duration, n*n), extra: make([]time.Duration, n),
+		paths: make([]path, n*n), oneWay: make([]time.Duration, n*n), congestion: make([]time.Duration, n),
 	}
 	if len(t.RTT) != n {
 		return nil, fmt.Errorf("round-trip times: %d rows for %d data centres", len(t.RTT), n)
 	}
 	for a, row := range t.RTT {
 		if len(row) != n {
-			return nil, fmt.Errorf("round-trip times of %q: %d entries for %d data centres", t.DCs[a].Name, len(row), n)
+			return nil, fmt.Errorf("round-trip times of %q: %d columns for %d data centres", t.DCs[a].Name, len(row), n)
 		}
 		for b, ms := range row {
 			if !(ms >= 0 && ms <= 60_000) {
-				return nil, fmt.Errorf("round-trip time from %q to %q is %g ms; it must be between 0 and 60000", t.DCs[a].Name, t.DCs[b].Name, ms)
+				return nil, fmt.Errorf("round-trip time from %q to %q is %g ms; set it between 0 and 60000", t.DCs[a].Name, t.DCs[b].Name, ms)
 			}
 			e.oneWay[a*n+b] = time.Duration(ms / 2 * float64(time.Millisecond))
 		}
 	}
-	e.recompute()
+	e.updateDelays()
 	return e, nil
 }
 
-// recompute derives the delay of every path. The caller holds mu, or is the only one who knows e.
-func (e *Emulator) recompute() {
-	for i := range e.pairs {
+// updateDelays computes the delay of every path. The caller holds mu, unless e is not shared yet.
+func (e *Emulator) updateDelays() {
+	for i := range e.paths {
 		if from, to := i/e.dcs, i%e.dcs; from != to {
-			e.pairs[i].delay.Store(int64(e.oneWay[i] + e.extra[from] + e.extra[to]))
+			e.paths[i].delay.Store(int64(e.oneWay[i] + e.congestion[from] + e.congestion[to]))
 		}
 	}
 }
 
-// path returns the path between two different data centres, nil if there is none.
+// path returns the path between two different data centres, or nil if there is none.
 func (e *Emulator) path(from, to topology.DC) *path {
 	if int(from) >= e.dcs || int(to) >= e.dcs || from == to {
 		return nil
 	}
-	return &e.pairs[int(from)*e.dcs+int(to)]
+	return &e.paths[int(from)*e.dcs+int(to)]
 }
 
-// Delay returns how long a message takes now at least, without jitter; 0 inside a data centre.
-func (e *Emulator) Delay(from, to topology.DC) time.Duration {
-	if p := e.path(from, to); p != nil {
-		return time.Duration(p.delay.Load())
-	}
-	return 0
-}
+// Cut cuts the path from one data centre to another, and not the path back. Messages on their way are lost.
+func (e *Emulator) Cut(from, to topology.DC) error { return e.setCut(from, to, true) }
 
-// Open reports whether messages get from one data centre to the other.
-func (e *Emulator) Open(from, to topology.DC) bool {
-	p := e.path(from, to)
-	return p == nil || p.state.Load()%2 == 0
-}
-
-// Cut breaks the way from one data centre to another; the way back stays. What is under way is lost.
-func (e *Emulator) Cut(from, to topology.DC) error { return e.set(from, to, true) }
-
-// Heal mends the way from one data centre to another, whatever broke it. It starts empty.
-func (e *Emulator) Heal(from, to topology.DC) error { return e.set(from, to, false) }
-
-// CutBoth breaks both ways between two data centres.
+// CutBoth cuts both paths between two data centres.
 func (e *Emulator) CutBoth(a, b topology.DC) error {
 	if err := e.Cut(a, b); err != nil {
 		return err
@@ -134,78 +117,71 @@ func (e *Emulator) CutBoth(a, b topology.DC) error {
 	return e.Cut(b, a)
 }
 
-// HealBoth mends both ways between two data centres.
-func (e *Emulator) HealBoth(a, b topology.DC) error {
-	if err := e.Heal(a, b); err != nil {
-		return err
-	}
-	return e.Heal(b, a)
-}
-
-// HealAll mends every cut and ends every congestion.
+// HealAll ends all cuts and congestion.
 func (e *Emulator) HealAll() {
-	_ = e.Heal(EveryDC, EveryDC) // it has no data centre to be wrong about
+	_ = e.setCut(AllDCs, AllDCs, false) // fails only for an unknown data centre
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	clear(e.extra)
-	e.recompute()
+	clear(e.congestion)
+	e.updateDelays()
 }
 
-// Congest adds extra to every way out of and into a data centre; 0 ends the congestion.
-func (e *Emulator) Congest(dc topology.DC, extra time.Duration) error {
-	if err := e.known(dc); err != nil {
+// Congest adds a delay to every path from and to a data centre. 0 ends the congestion.
+func (e *Emulator) Congest(dc topology.DC, delay time.Duration) error {
+	if err := e.checkDC(dc); err != nil {
 		return err
 	}
-	if extra < 0 {
-		return fmt.Errorf("congestion of %v: a delay cannot be negative", extra)
+	if delay < 0 {
+		return fmt.Errorf("congestion of %v: set a delay of at least 0", delay)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.extra[dc] = extra
-	e.recompute()
+	e.congestion[dc] = delay
+	e.updateDelays()
 	return nil
 }
 
-func (e *Emulator) known(dc topology.DC) error {
+func (e *Emulator) checkDC(dc topology.DC) error {
 	if int(dc) >= e.dcs {
 		return fmt.Errorf("data centre %d is not in the topology, which has %d", dc, e.dcs)
 	}
 	return nil
 }
 
-func (e *Emulator) set(from, to topology.DC, cut bool) error {
+// setCut cuts or heals the paths from one data centre to another. A healed path starts empty.
+func (e *Emulator) setCut(from, to topology.DC, cut bool) error {
 	for _, dc := range []topology.DC{from, to} {
-		if dc != EveryDC {
-			if err := e.known(dc); err != nil {
+		if dc != AllDCs {
+			if err := e.checkDC(dc); err != nil {
 				return err
 			}
 		}
 	}
-	if from == to && from != EveryDC {
-		return fmt.Errorf("data centre %d to itself: only ways between data centres are emulated", from)
+	if from == to && from != AllDCs {
+		return fmt.Errorf("data centre %d to itself: only paths between data centres are emulated", from)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.pairs {
+	for i := range e.paths {
 		a, b := topology.DC(i/e.dcs), topology.DC(i%e.dcs)
-		if a == b || from != EveryDC && from != a || to != EveryDC && to != b {
+		if a == b || from != AllDCs && from != a || to != AllDCs && to != b {
 			continue
 		}
-		if p := &e.pairs[i]; p.state.Load()%2 == 1 != cut {
+		if p := &e.paths[i]; p.state.Load()%2 == 1 != cut {
 			p.state.Add(1)
 		}
 	}
 	return nil
 }
 
-// Stats returns the counts of every path, by from and to.
+// Stats returns the counters of every path, ordered by from and to.
 func (e *Emulator) Stats() []PathStats {
 	stats := make([]PathStats, 0, e.dcs*e.dcs)
-	for i := range e.pairs {
+	for i := range e.paths {
 		if i/e.dcs == i%e.dcs {
 			continue
 		}
-		p := &e.pairs[i]
+		p := &e.paths[i]
 		stats = append(stats, PathStats{
 			From: topology.DC(i / e.dcs), To: topology.DC(i % e.dcs),
 			Messages: p.messages.Load(), Bytes: p.bytes.Load(), Cut: p.cut.Load(), Overflow: p.overflow.Load(),
@@ -215,5 +191,5 @@ func (e *Emulator) Stats() []PathStats {
 	return stats
 }
 
-// now is nanoseconds on the monotonic clock since e was made.
+// now returns the nanoseconds since e was created, on the monotonic clock.
 func (e *Emulator) now() int64 { return int64(time.Since(e.start)) }

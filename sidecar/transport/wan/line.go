@@ -8,83 +8,83 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Verdict says what became of an item that was sent.
-type Verdict uint8
+// SendResult is the result of sending an item.
+type SendResult uint8
 
-// The verdicts.
+// The results.
 const (
-	Queued   Verdict = iota // it is under way
-	Cut                     // lost: the way is cut
-	Overflow                // refused: too much is under way
-	NoPath                  // refused: not between two data centres of the topology
-	Closed                  // refused: the line is closed
+	Queued   SendResult = iota // the item is on its way
+	Cut                        // lost: the path is cut
+	Overflow                   // refused: the path is full
+	NoPath                     // refused: from and to are not two data centres of the topology
+	Closed                     // refused: the line is closed
 )
 
 const (
-	// granule is the least time between two deliveries to one data centre: what is due within it goes together.
-	granule = 500 * time.Microsecond
-	// maxBatch is the most items in one delivery.
+	// minInterval is the minimum time between two deliveries to one data centre. Items due within it are delivered together.
+	minInterval = 500 * time.Microsecond
+	// maxBatch bounds the items of one delivery.
 	maxBatch = 1024
 )
 
-// Line carries the items of one network over an Emulator. One goroutine for each receiving data centre delivers, so one
-// that is busy does not hold up the others; there is no goroutine and no timer for a single item.
+// Line sends items over an Emulator. Each receiving data centre has one goroutine that delivers, so a slow one does not
+// delay the others. Items need no goroutine or timer of their own.
 type Line[T any] struct {
-	e       *Emulator
-	deliver func([]T)
-	lost    func([]T)
-	lanes   []lane[T] // by receiving data centre
-	done    chan struct{}
-	wg      sync.WaitGroup
-	once    sync.Once
+	e         *Emulator
+	deliver   func([]T)
+	onLost    func([]T)
+	receivers []receiver[T] // by data centre
+	done      chan struct{}
+	wg        sync.WaitGroup
+	once      sync.Once
 }
 
-// lane is everything under way to one data centre.
-type lane[T any] struct {
+// receiver holds the items on their way to one data centre.
+type receiver[T any] struct {
 	mu     sync.Mutex
 	pipes  []pipe[T] // by sending data centre
-	dead   []T       // what cuts have taken, to be reported as lost
-	wakeAt int64     // when the goroutine looks again
+	lost   []T       // items lost in cuts, not reported yet
+	wakeAt int64     // when the goroutine checks for due items again
 	closed bool
 	wake   chan struct{}
 }
 
-// NewLine returns a line over e. It calls deliver with what has arrived in one data centre, in order for each pair of
-// data centres, one call at a time for each receiving data centre; and lost with what a cut took while it was under way.
-// Neither may keep the slice or call Close.
-func NewLine[T any](e *Emulator, deliver, lost func(items []T)) *Line[T] {
-	l := &Line[T]{e: e, deliver: deliver, lost: lost, lanes: make([]lane[T], e.dcs), done: make(chan struct{})}
-	for to := range l.lanes {
-		a := &l.lanes[to]
-		a.wake, a.wakeAt = make(chan struct{}, 1), math.MaxInt64
+// NewLine returns a line over e. It calls deliver with items that have arrived in a data centre, in order for each pair of
+// data centres, and with one call at a time for each receiving data centre. It calls onLost with items that were lost in a
+// cut after Send had accepted them. Neither may retain the slice or call Close.
+func NewLine[T any](e *Emulator, deliver, onLost func(items []T)) *Line[T] {
+	l := &Line[T]{e: e, deliver: deliver, onLost: onLost, receivers: make([]receiver[T], e.dcs), done: make(chan struct{})}
+	for to := range l.receivers {
+		r := &l.receivers[to]
+		r.wake, r.wakeAt = make(chan struct{}, 1), math.MaxInt64
 		for from := range e.dcs {
-			a.pipes = append(a.pipes, newPipe[T](e, topology.DC(from), topology.DC(to)))
+			r.pipes = append(r.pipes, newPipe[T](e, topology.DC(from), topology.DC(to)))
 		}
-		l.wg.Go(func() { l.run(a) })
+		l.wg.Go(func() { l.run(r) })
 	}
 	return l
 }
 
-// Send puts an item of about size bytes on its way. It never blocks.
-func (l *Line[T]) Send(from, to topology.DC, size int, item T) Verdict {
+// Send sends an item of about size bytes. It never blocks.
+func (l *Line[T]) Send(from, to topology.DC, size int, item T) SendResult {
 	p := l.e.path(from, to)
 	if p == nil {
 		return NoPath
 	}
-	a := &l.lanes[to]
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	r := &l.receivers[to]
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	state := p.state.Load()
 	switch {
-	case a.closed:
+	case r.closed:
 		return Closed
 	case state%2 == 1:
 		p.cut.Add(1)
 		return Cut
 	}
-	pipe := &a.pipes[from]
-	if pipe.stale() {
-		a.bury(pipe)
+	pipe := &r.pipes[from]
+	if pipe.isStale() {
+		r.discardStale(pipe)
 	}
 	due, ok := pipe.push(l.e.now(), state, size, item, l.e.options.Jitter)
 	if !ok {
@@ -93,61 +93,61 @@ func (l *Line[T]) Send(from, to topology.DC, size int, item T) Verdict {
 	}
 	p.messages.Add(1)
 	p.bytes.Add(uint64(size))
-	if due < a.wakeAt {
-		a.signal(due)
+	if due < r.wakeAt {
+		r.wakeUpAt(due)
 	}
 	return Queued
 }
 
-// signal makes the goroutine look at the time at. The caller holds mu.
-func (a *lane[T]) signal(at int64) {
-	a.wakeAt = at
+// wakeUpAt makes the goroutine check for due items at the given time. The caller holds mu.
+func (r *receiver[T]) wakeUpAt(at int64) {
+	r.wakeAt = at
 	select {
-	case a.wake <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// bury moves what is in a stale pipe to the dead. The caller holds mu.
-func (a *lane[T]) bury(p *pipe[T]) {
-	n := len(a.dead)
-	a.dead = p.pop(math.MaxInt64, a.dead, math.MaxInt)
-	p.path.cut.Add(uint64(len(a.dead) - n))
-	a.signal(0)
+// discardStale moves the items of a stale pipe to lost. The caller holds mu.
+func (r *receiver[T]) discardStale(p *pipe[T]) {
+	n := len(r.lost)
+	r.lost = p.pop(math.MaxInt64, r.lost, math.MaxInt)
+	p.path.cut.Add(uint64(len(r.lost) - n))
+	r.wakeUpAt(0)
 }
 
-// take appends what is due at the time now to dst, and returns it with what was lost and when to look again.
-func (a *lane[T]) take(now int64, dst []T) (due, dead []T, next int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// take appends the items that are due at the time now to dst. It returns them, the lost items, and when to check again.
+func (r *receiver[T]) take(now int64, dst []T) (due, lost []T, next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	next = math.MaxInt64
-	for i := range a.pipes {
-		p := &a.pipes[i]
+	for i := range r.pipes {
+		p := &r.pipes[i]
 		if p.path == nil {
 			continue
 		}
-		if p.stale() {
-			a.bury(p)
+		if p.isStale() {
+			r.discardStale(p)
 		}
 		dst = p.pop(now, dst, maxBatch)
-		if at, ok := p.due(); ok {
+		if at, ok := p.nextDue(); ok {
 			next = min(next, at)
 		}
 	}
-	dead, a.dead = a.dead, nil
-	a.wakeAt = next
-	return dst, dead, next
+	lost, r.lost = r.lost, nil
+	r.wakeAt = next
+	return dst, lost, next
 }
 
-func (l *Line[T]) run(a *lane[T]) {
+func (l *Line[T]) run(r *receiver[T]) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []T
 	for {
 		now := l.e.now()
-		due, dead, next := a.take(now, batch[:0])
-		if len(dead) > 0 {
-			l.lost(dead)
+		due, lost, next := r.take(now, batch[:0])
+		if len(lost) > 0 {
+			l.onLost(lost)
 		}
 		if len(due) > 0 {
 			l.deliver(due)
@@ -155,30 +155,30 @@ func (l *Line[T]) run(a *lane[T]) {
 		}
 		batch = due
 		if next <= now {
-			continue // more was due than fits into one batch
+			continue // more items are due than fit into a batch
 		}
 		if next < math.MaxInt64 {
-			timer.Reset(max(granule, time.Duration(next-l.e.now())))
+			timer.Reset(max(minInterval, time.Duration(next-l.e.now())))
 		} else {
 			timer.Stop()
 		}
 		select {
 		case <-timer.C:
-		case <-a.wake:
+		case <-r.wake:
 		case <-l.done:
 			return
 		}
 	}
 }
 
-// Close stops the line; what is under way is lost. No call of deliver or lost is running when it returns.
+// Close stops the line. Items on their way are lost. When it returns, no call of deliver or onLost is running.
 func (l *Line[T]) Close() {
 	l.once.Do(func() { close(l.done) })
-	for i := range l.lanes {
-		a := &l.lanes[i]
-		a.mu.Lock()
-		a.closed = true
-		a.mu.Unlock()
+	for i := range l.receivers {
+		r := &l.receivers[i]
+		r.mu.Lock()
+		r.closed = true
+		r.mu.Unlock()
 	}
 	l.wg.Wait()
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The bounds of what may be under way on one path of a line; what is sent beyond them is refused.
+// The capacity of one path of a line. Items beyond it are refused.
 const (
 	maxItems = 1 << 17
 	maxBytes = 64 << 20
 )
 
-// jitterPeriod is how long one draw of the jitter holds. Queues in routers change over milliseconds, not from packet to
-// packet; and since nothing overtakes, drawing anew for each message would only give the greatest draw to them all.
+// jitterPeriod is how long a random jitter is used before the next is drawn. Queues in routers change over milliseconds, not
+// from packet to packet. And since items keep their order, a jitter per item would delay all of them by the largest one.
 const jitterPeriod = 10 * time.Millisecond
 
-// pipe holds what is under way on one path of one line, in the order of sending. It knows no clock and no lock.
+// pipe is the queue of one path of a line, in the order of sending. It uses no clock and no lock.
 type pipe[T any] struct {
 	path *path
-	// state is that of the path when what is in the pipe was sent: as soon as the path has another, that is all lost.
+	// state is the state of the path when the items were sent. Once the path has another state, all of them are lost.
 	state uint64
 	ring  []entry[T] // a ring buffer; its length is 0 or a power of two
 	head  int
 	count int
 	bytes int
-	last  int64 // when the last one sent is due; no later one is due earlier
+	last  int64 // when the last item is due; later ones are not due earlier
 
 	rng        *rand.Rand
 	jitter     float64
@@ -43,10 +43,10 @@ func newPipe[T any](e *Emulator, from, to topology.DC) pipe[T] {
 	return pipe[T]{path: e.path(from, to), rng: rand.New(rand.NewPCG(e.options.Seed, uint64(from)<<16|uint64(to)))}
 }
 
-// stale reports whether a cut has come upon what is in the pipe.
-func (p *pipe[T]) stale() bool { return p.count > 0 && p.path.state.Load() != p.state }
+// isStale reports whether a cut has lost the items of the pipe.
+func (p *pipe[T]) isStale() bool { return p.count > 0 && p.path.state.Load() != p.state }
 
-// push sends an item at the time now, unless the pipe is full, and returns when it is due. A stale pipe must be drained before.
+// push adds an item at the time now and returns when it is due, and false if the pipe is full. The pipe must not be stale.
 func (p *pipe[T]) push(now int64, state uint64, size int, item T, jitter float64) (due int64, ok bool) {
 	if p.count >= maxItems || p.bytes+size > maxBytes && p.count > 0 {
 		return 0, false
@@ -76,7 +76,7 @@ func (p *pipe[T]) grow() {
 	p.ring, p.head = ring, 0
 }
 
-// pop appends to dst what is due at the time now, at most limit items in dst, and forgets it.
+// pop moves the items that are due at the time now to dst, until dst has limit items.
 func (p *pipe[T]) pop(now int64, dst []T, limit int) []T {
 	for p.count > 0 && len(dst) < limit {
 		e := &p.ring[p.head]
@@ -90,13 +90,13 @@ func (p *pipe[T]) pop(now int64, dst []T, limit int) []T {
 		p.count--
 	}
 	if p.count == 0 && len(p.ring) > 1<<14 {
-		p.ring, p.head = nil, 0 // what a burst needed is given back after it
+		p.ring, p.head = nil, 0 // release the memory of a burst
 	}
 	return dst
 }
 
-// due returns when the first item is due, and false if there is none.
-func (p *pipe[T]) due() (int64, bool) {
+// nextDue returns when the first item is due, and false if the pipe is empty.
+func (p *pipe[T]) nextDue() (int64, bool) {
 	if p.count == 0 {
 		return 0, false
 	}

@@ -7,19 +7,18 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-var route = causal.Message{
-	From: topology.Node{Part: topology.Coordinator, DC: 1, Index: 0},
-	To:   topology.Node{Part: topology.Middleman, DC: 6, Index: 3},
-}
-
 func typical() map[string]causal.Message {
+	from, to := topology.Node{Part: topology.Coordinator, DC: 1, Index: 0}, topology.Node{Part: topology.Middleman, DC: 6, Index: 3}
 	v := causal.Version{HLC: causal.HLCAt(1_760_000_000_000) + 3, Origin: 12}
-	get, put, ack := route, route, route
-	get.Kind, get.ID, get.Key = causal.KindGet, 123456, "user:81273:cart"
-	put.Kind, put.Key, put.Record = causal.KindPutAfter, "user:81273:cart", causal.Record{Version: v, Value: causal.Value{Data: make([]byte, 128)}}
-	put.Deps = []causal.Dep{{Version: v, Slot: 77}, {Version: v, Slot: 78}}
-	ack.Kind, ack.Versions = causal.KindPutAck, []causal.Version{v, v, v, v, v, v, v, v}
-	return map[string]causal.Message{"get": get, "put-after": put, "put-ack": ack}
+	deps := causal.NewDepList(2)
+	deps.AddWrite(causal.Dep{Version: v, Slot: 77})
+	deps.AddWrite(causal.Dep{Version: v, Slot: 78})
+	return map[string]causal.Message{
+		"get": causal.Get{ID: 123456, Key: "user:81273:cart"}.Message(from, to),
+		"put-after": causal.PutAfter{Key: "user:81273:cart", Record: causal.Record{Version: v, Value: causal.Value{Data: make([]byte, 128)}},
+			Deps: deps}.Message(from, to),
+		"put-ack": causal.PutAck{Versions: []causal.Version{v, v, v, v, v, v, v, v}}.Message(from, to),
+	}
 }
 
 func BenchmarkAppend(b *testing.B) {
@@ -62,12 +61,12 @@ func BenchmarkBatchOf64(b *testing.B) {
 		buf := make([]byte, 0, 64<<10)
 		b.ReportAllocs()
 		for b.Loop() {
-			buf = AppendBatch(buf[:0], msgs)
+			buf = appendBatch(buf[:0], msgs)
 		}
 		b.ReportMetric(float64(len(buf))/64, "bytes/msg")
 	})
 	b.Run("decode", func(b *testing.B) {
-		buf := AppendBatch(nil, msgs)
+		buf := appendBatch(nil, msgs)
 		var got []causal.Message
 		var err error
 		b.ReportAllocs()

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cursor walks over the fields of one protobuf message. The first fault sticks and ends the walk.
+// cursor iterates over the fields of one protobuf message. The first error ends the iteration and is kept.
 type cursor struct {
 	what string // what is being read, for errors
 	b    []byte
@@ -15,7 +15,7 @@ type cursor struct {
 	err  error
 }
 
-// next moves to the next field; its value must then be taken by exactly one of the methods below.
+// next moves to the next field. Exactly one of the methods below must then consume its value.
 func (c *cursor) next() bool {
 	if c.err != nil || len(c.b) == 0 {
 		return false
@@ -36,16 +36,17 @@ func (c *cursor) fail(err error) {
 	c.b = nil
 }
 
-func (c *cursor) is(typ protowire.Type) bool {
+// hasType fails and returns false if the field does not have the given wire type.
+func (c *cursor) hasType(typ protowire.Type) bool {
 	if c.typ != typ {
-		c.fail(fmt.Errorf("wire type %d where %d belongs", c.typ, typ))
+		c.fail(fmt.Errorf("wire type is %d, want %d", c.typ, typ))
 		return false
 	}
 	return true
 }
 
-// took accounts for a value of n bytes, and reports whether there was one.
-func (c *cursor) took(n int) bool {
+// advance moves past a value of n bytes. It fails and returns false if n is a protowire error.
+func (c *cursor) advance(n int) bool {
 	if n < 0 {
 		c.fail(protowire.ParseError(n))
 		return false
@@ -54,50 +55,50 @@ func (c *cursor) took(n int) bool {
 	return true
 }
 
-// uint takes a varint that must not be above limit.
+// uint consumes a varint of at most limit.
 func (c *cursor) uint(limit uint64) uint64 {
-	if !c.is(protowire.VarintType) {
+	if !c.hasType(protowire.VarintType) {
 		return 0
 	}
 	v, n := protowire.ConsumeVarint(c.b)
-	if !c.took(n) {
+	if !c.advance(n) {
 		return 0
 	}
 	if v > limit {
-		c.fail(fmt.Errorf("%d is over the limit of %d", v, limit))
+		c.fail(fmt.Errorf("%d exceeds the limit of %d", v, limit))
 		return 0
 	}
 	return v
 }
 
 func (c *cursor) fixed() uint64 {
-	if !c.is(protowire.Fixed64Type) {
+	if !c.hasType(protowire.Fixed64Type) {
 		return 0
 	}
 	v, n := protowire.ConsumeFixed64(c.b)
-	if !c.took(n) {
+	if !c.advance(n) {
 		return 0
 	}
 	return v
 }
 
-// bytes takes a byte string, which aliases the input.
+// bytes consumes a byte string. The result aliases the input.
 func (c *cursor) bytes() []byte {
-	if !c.is(protowire.BytesType) {
+	if !c.hasType(protowire.BytesType) {
 		return nil
 	}
 	v, n := protowire.ConsumeBytes(c.b)
-	if !c.took(n) {
+	if !c.advance(n) {
 		return nil
 	}
 	return v
 }
 
-// fixedList takes a packed list of 8-byte elements, at most limit of them.
+// fixedList consumes a packed list of at most limit 8-byte elements.
 func (c *cursor) fixedList(limit int) []byte {
 	b := c.bytes()
 	if len(b)%8 != 0 {
-		c.fail(fmt.Errorf("a packed list of %d bytes; its elements have 8", len(b)))
+		c.fail(fmt.Errorf("a packed list of %d bytes; want a multiple of 8", len(b)))
 		return nil
 	}
 	if len(b)/8 > limit {
@@ -108,12 +109,12 @@ func (c *cursor) fixedList(limit int) []byte {
 }
 
 func (c *cursor) skip() {
-	c.took(protowire.ConsumeFieldValue(c.num, c.typ, c.b))
+	c.advance(protowire.ConsumeFieldValue(c.num, c.typ, c.b))
 }
 
-// run counts the elements of a repeated field that come one after another from here on, so that they are allocated at once.
-// It looks at lengths only. The count is at most half the remaining bytes.
-func (c *cursor) run() int {
+// countRun counts the consecutive elements of a repeated field from here on, so that they can be allocated at once. It reads
+// only their lengths. The count is at most half the number of the remaining bytes.
+func (c *cursor) countRun() int {
 	count := 0
 	for b := c.b; ; count++ {
 		v, n := protowire.ConsumeVarint(b)
@@ -129,14 +130,14 @@ func (c *cursor) run() int {
 	}
 }
 
-// grow makes room in a repeated field for the elements that follow, and refuses more than limit.
+// grow allocates room for the elements of a repeated field, and fails if there are more than limit.
 func grow[T any](c *cursor, list []T, limit int) []T {
 	if len(list) >= limit {
 		c.fail(fmt.Errorf("more than %d elements", limit))
 		return list
 	}
 	if list == nil {
-		return make([]T, 0, min(c.run(), limit))
+		return make([]T, 0, min(c.countRun(), limit))
 	}
 	return list
 }

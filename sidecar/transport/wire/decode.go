@@ -53,6 +53,7 @@ func DecodeBatch(b []byte, dst []causal.Message) ([]causal.Message, error) {
 }
 
 func decodeMessage(b []byte, m *causal.Message) error {
+	f := m.Fields()
 	c := cursor{what: "message", b: b}
 	for c.next() {
 		switch c.num {
@@ -63,65 +64,65 @@ func decodeMessage(b []byte, m *causal.Message) error {
 		case fTo:
 			m.To = c.route()
 		case fID:
-			m.ID = c.uint(math.MaxUint64)
+			f.ID = c.uint(math.MaxUint64)
 		case fSession:
-			m.Session = c.uint(math.MaxUint64)
+			f.Session = c.uint(math.MaxUint64)
 		case fSeq:
-			m.Seq = c.uint(math.MaxUint64)
+			f.Seq = c.uint(math.MaxUint64)
 		case fEpoch:
-			m.Epoch = c.uint(math.MaxUint64)
+			f.Epoch = c.uint(math.MaxUint64)
 		case fHLC:
-			m.HLC = causal.HLC(c.fixed())
+			f.HLC = causal.HLC(c.fixed())
 		case fKey:
-			m.Key = string(c.bytes())
+			f.Key = string(c.bytes())
 		case fRecord:
-			c.record(&m.Record)
+			c.record(&f.Record)
 		case fDeps:
-			m.Deps = grow(&c, m.Deps, MaxList)
-			m.Deps = append(m.Deps, c.dep())
+			f.Deps = grow(&c, f.Deps, MaxList)
+			f.Deps = append(f.Deps, c.dep())
 		case fVersions:
-			m.Versions = grow(&c, m.Versions, MaxList)
-			m.Versions = append(m.Versions, c.version())
+			f.Versions = grow(&c, f.Versions, MaxList)
+			f.Versions = append(f.Versions, c.version())
 		case fVectors:
-			m.Vectors = grow(&c, m.Vectors, MaxList)
-			m.Vectors = append(m.Vectors, c.vector())
+			f.Vectors = grow(&c, f.Vectors, MaxList)
+			f.Vectors = append(f.Vectors, c.vector())
 		case fLatencies:
-			m.Latencies = c.floats(m.Latencies)
+			f.Latencies = c.floats(f.Latencies)
 		case fMoved:
-			m.Moved = grow(&c, m.Moved, MaxList)
-			m.Moved = append(m.Moved, c.moved())
+			f.Moved = grow(&c, f.Moved, MaxList)
+			f.Moved = append(f.Moved, c.moved())
 		default:
-			c.small(m)
+			c.small(f)
 		}
 	}
 	return c.err
 }
 
 // small reads the scalar fields with a narrow range, and skips fields of a later version.
-func (c *cursor) small(m *causal.Message) {
+func (c *cursor) small(f *causal.Fields) {
 	switch c.num {
 	case fRing:
-		m.Ring = topology.RingID(c.uint(math.MaxUint8))
+		f.Ring = topology.RingID(c.uint(math.MaxUint8))
 	case fStatus:
-		m.Status = causal.Status(c.uint(math.MaxUint8))
+		f.Status = causal.Status(c.uint(math.MaxUint8))
 	case fErr:
-		m.Err = causal.ErrCode(c.uint(math.MaxUint8))
+		f.Err = causal.ErrCode(c.uint(math.MaxUint8))
 	case fClean:
-		m.Clean = c.bool()
+		f.Clean = c.bool()
 	case fHit:
-		m.Hit = c.bool()
+		f.Hit = c.bool()
 	case fVersionOnly:
-		m.VersionOnly = c.bool()
+		f.VersionOnly = c.bool()
 	case fOlder:
-		m.Older = c.bool()
+		f.Older = c.bool()
 	case fMap:
-		m.Map = topology.MapID(c.uint(math.MaxUint32))
+		f.Map = topology.MapID(c.uint(math.MaxUint32))
 	case fHash:
-		m.Hash = c.fixed()
+		f.Hash = c.fixed()
 	case fCut:
-		m.Cut = causal.HLC(c.fixed())
+		f.Cut = causal.HLC(c.fixed())
 	case fDuration:
-		m.Duration = protowire.DecodeZigZag(c.uint(math.MaxUint64))
+		f.Duration = protowire.DecodeZigZag(c.uint(math.MaxUint64))
 	default:
 		c.skip()
 	}

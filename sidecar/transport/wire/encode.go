@@ -15,19 +15,10 @@ func Append(dst []byte, m *causal.Message) []byte {
 	return appendMessage(dst, m, topology.Node{}, topology.Node{})
 }
 
-// AppendBatch appends a frame that holds msgs to dst and returns the extended buffer.
-func AppendBatch(dst []byte, msgs []causal.Message) []byte {
-	b := Batch{Buf: dst}
-	for i := range msgs {
-		b.Add(&msgs[i])
-	}
-	return b.Buf
-}
-
 // Batch builds a frame one message at a time, in Buf. The zero Batch is empty.
 type Batch struct {
 	Buf []byte
-	// from and to are those of the last message: most frames go from one node to one other, and name them once.
+	// from and to are those of the last message. Most frames are between two nodes and encode them once.
 	from, to topology.Node
 }
 
@@ -42,8 +33,8 @@ func (b *Batch) Add(m *causal.Message) {
 	b.from, b.to = m.From, m.To
 }
 
-// openBytes leaves room for the length of something of about guess bytes; closeBytes fills it in. A wrong guess costs a
-// move of the bytes, which is cheaper than computing every length beforehand.
+// openBytes reserves space for the length prefix of about guess bytes, and closeBytes fills it in. If the prefix has another
+// size, closeBytes moves the bytes, which is cheaper than computing every length beforehand.
 func openBytes(dst []byte, guess int) (_ []byte, start int) {
 	for range protowire.SizeVarint(uint64(guess)) {
 		dst = append(dst, 0)
@@ -63,6 +54,7 @@ func closeBytes(dst []byte, start, guess int) []byte {
 }
 
 func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte {
+	f := m.Fields()
 	dst = appendUint(dst, fKind, uint64(m.Kind))
 	if m.From != from {
 		dst = appendRoute(dst, fFrom, m.From)
@@ -70,47 +62,47 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	if m.To != to {
 		dst = appendRoute(dst, fTo, m.To)
 	}
-	dst = appendUint(dst, fID, m.ID)
-	dst = appendUint(dst, fSession, m.Session)
-	dst = appendUint(dst, fSeq, m.Seq)
-	dst = appendUint(dst, fEpoch, m.Epoch)
-	dst = appendFixed(dst, fHLC, uint64(m.HLC))
-	if m.Key != "" {
+	dst = appendUint(dst, fID, f.ID)
+	dst = appendUint(dst, fSession, f.Session)
+	dst = appendUint(dst, fSeq, f.Seq)
+	dst = appendUint(dst, fEpoch, f.Epoch)
+	dst = appendFixed(dst, fHLC, uint64(f.HLC))
+	if f.Key != "" {
 		dst = protowire.AppendTag(dst, fKey, protowire.BytesType)
-		dst = protowire.AppendString(dst, m.Key)
+		dst = protowire.AppendString(dst, f.Key)
 	}
-	dst = appendRecord(dst, fRecord, &m.Record)
-	for i := range m.Deps {
-		dst = appendDep(dst, &m.Deps[i])
+	dst = appendRecord(dst, fRecord, &f.Record)
+	for i := range f.Deps {
+		dst = appendDep(dst, &f.Deps[i])
 	}
-	for i := range m.Versions {
+	for i := range f.Versions {
 		dst = protowire.AppendTag(dst, fVersions, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(sizeVersion(m.Versions[i])))
-		dst = appendVersion(dst, m.Versions[i])
+		dst = protowire.AppendVarint(dst, uint64(sizeVersion(f.Versions[i])))
+		dst = appendVersion(dst, f.Versions[i])
 	}
-	dst = appendUint(dst, fRing, uint64(m.Ring))
-	dst = appendUint(dst, fStatus, uint64(m.Status))
-	dst = appendUint(dst, fErr, uint64(m.Err))
-	dst = appendBool(dst, fClean, m.Clean)
-	dst = appendBool(dst, fHit, m.Hit)
-	dst = appendBool(dst, fVersionOnly, m.VersionOnly)
-	dst = appendFixed(dst, fHash, m.Hash)
-	dst = appendFixed(dst, fCut, uint64(m.Cut))
-	dst = appendUint(dst, fDuration, protowire.EncodeZigZag(m.Duration))
-	for i := range m.Vectors {
-		dst = appendVector(dst, &m.Vectors[i])
+	dst = appendUint(dst, fRing, uint64(f.Ring))
+	dst = appendUint(dst, fStatus, uint64(f.Status))
+	dst = appendUint(dst, fErr, uint64(f.Err))
+	dst = appendBool(dst, fClean, f.Clean)
+	dst = appendBool(dst, fHit, f.Hit)
+	dst = appendBool(dst, fVersionOnly, f.VersionOnly)
+	dst = appendFixed(dst, fHash, f.Hash)
+	dst = appendFixed(dst, fCut, uint64(f.Cut))
+	dst = appendUint(dst, fDuration, protowire.EncodeZigZag(f.Duration))
+	for i := range f.Vectors {
+		dst = appendVector(dst, &f.Vectors[i])
 	}
-	if len(m.Latencies) > 0 {
+	if len(f.Latencies) > 0 {
 		dst = protowire.AppendTag(dst, fLatencies, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(8*len(m.Latencies)))
-		for _, l := range m.Latencies {
+		dst = protowire.AppendVarint(dst, uint64(8*len(f.Latencies)))
+		for _, l := range f.Latencies {
 			dst = protowire.AppendFixed64(dst, math.Float64bits(l))
 		}
 	}
-	dst = appendBool(dst, fOlder, m.Older)
-	dst = appendUint(dst, fMap, uint64(m.Map))
-	for i := range m.Moved {
-		dst = appendMoved(dst, &m.Moved[i])
+	dst = appendBool(dst, fOlder, f.Older)
+	dst = appendUint(dst, fMap, uint64(f.Map))
+	for i := range f.Moved {
+		dst = appendMoved(dst, &f.Moved[i])
 	}
 	return dst
 }

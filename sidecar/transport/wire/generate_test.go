@@ -36,10 +36,15 @@ func each(f func(path string, m causal.Message)) {
 			f(path, set(fillScalar))
 		}
 	}
-	walk(reflect.TypeFor[causal.Message](), "Message", func(leaf func(reflect.Value)) (m causal.Message) {
-		leaf(reflect.ValueOf(&m).Elem())
-		return m
-	})
+	for name, part := range map[string]func(*causal.Message) any{
+		"Kind": func(m *causal.Message) any { return &m.Kind }, "From": func(m *causal.Message) any { return &m.From },
+		"To": func(m *causal.Message) any { return &m.To }, "Fields": func(m *causal.Message) any { return m.Fields() },
+	} {
+		walk(reflect.TypeOf(part(&causal.Message{})).Elem(), name, func(leaf func(reflect.Value)) (m causal.Message) {
+			leaf(reflect.ValueOf(part(&m)).Elem())
+			return m
+		})
+	}
 }
 
 func fillScalar(v reflect.Value) {
@@ -62,7 +67,10 @@ func fillScalar(v reflect.Value) {
 
 // full returns a message in which every field is set.
 func full() (m causal.Message) {
-	fillAll(reflect.ValueOf(&m).Elem())
+	fillScalar(reflect.ValueOf(&m.Kind).Elem())
+	fillAll(reflect.ValueOf(&m.From).Elem())
+	fillAll(reflect.ValueOf(&m.To).Elem())
+	fillAll(reflect.ValueOf(m.Fields()).Elem())
 	return m
 }
 
@@ -119,8 +127,12 @@ func message() *rapid.Generator[causal.Message] {
 		}
 	})
 	return rapid.Custom(func(t *rapid.T) causal.Message {
-		return causal.Message{
-			Kind:        causal.Kind(rapid.Uint8().Draw(t, "kind")),
+		m := causal.Message{
+			Kind: causal.Kind(rapid.Uint8().Draw(t, "kind")),
+			From: node().Draw(t, "from"),
+			To:   node().Draw(t, "to"),
+		}
+		*m.Fields() = causal.Fields{
 			Status:      causal.Status(rapid.Uint8().Draw(t, "status")),
 			Err:         causal.ErrCode(rapid.Uint8().Draw(t, "err")),
 			Ring:        topology.RingID(rapid.Uint8().Draw(t, "ring")),
@@ -128,8 +140,6 @@ func message() *rapid.Generator[causal.Message] {
 			Hit:         rapid.Bool().Draw(t, "hit"),
 			VersionOnly: rapid.Bool().Draw(t, "version only"),
 			Older:       rapid.Bool().Draw(t, "older"),
-			From:        node().Draw(t, "from"),
-			To:          node().Draw(t, "to"),
 			ID:          rapid.Uint64().Draw(t, "id"),
 			Session:     rapid.Uint64().Draw(t, "session"),
 			Seq:         rapid.Uint64().Draw(t, "seq"),
@@ -149,5 +159,6 @@ func message() *rapid.Generator[causal.Message] {
 			Vectors:   list(t, "vectors", vector, 5),
 			Latencies: list(t, "latencies", rapid.Float64(), 10),
 		}
+		return m
 	})
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The protocol that this code speaks, and the oldest that it understands. A change that a reader may ignore is a new
-// field and needs no new number.
+// The version of the link protocol, and the oldest compatible one. A new field that readers may ignore needs no new version.
 const (
 	Protocol    = 1
 	MinProtocol = 1
@@ -21,7 +20,7 @@ const (
 // MaxNodes bounds the nodes of one process.
 const MaxNodes = 1 << 16
 
-// Hello is what a process says of itself when a link opens.
+// Hello describes a process. It is the first frame in each direction of a link.
 type Hello struct {
 	Protocol      uint32
 	MinProtocol   uint32
@@ -32,13 +31,13 @@ type Hello struct {
 	Nodes         []topology.Node
 }
 
-// ErrProtocol is wrapped by what Compatible returns.
+// ErrProtocol is wrapped by the errors of Compatible.
 var ErrProtocol = errors.New("the link protocols have no version in common")
 
-// Compatible reports why this code and the sender of h cannot understand each other.
+// Compatible returns an error if this process and the sender of h support no common protocol version.
 func (h *Hello) Compatible() error {
 	if h.Protocol < MinProtocol || h.MinProtocol > Protocol {
-		return fmt.Errorf("%w: process %q speaks %d down to %d, this one %d down to %d; upgrade the older of the two through a version that both understand",
+		return fmt.Errorf("%w: process %q speaks %d down to %d, this one %d down to %d; upgrade the older one through a version that supports both",
 			ErrProtocol, h.Process, h.Protocol, h.MinProtocol, Protocol, MinProtocol)
 	}
 	return nil
@@ -81,7 +80,7 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	return protowire.AppendBytes(dst, body)
 }
 
-// DecodeHello returns the hello of the frame in b, and an error if there is none.
+// DecodeHello returns the hello in the frame b, or an error if there is none.
 func DecodeHello(b []byte) (*Hello, error) {
 	c := cursor{what: "frame", b: b}
 	var h *Hello
@@ -97,7 +96,7 @@ func DecodeHello(b []byte) (*Hello, error) {
 		return nil, c.err
 	}
 	if h == nil {
-		return nil, fmt.Errorf("the first frame of a link is no hello: the other end is not a CausalStore process, or a broken one")
+		return nil, fmt.Errorf("the first frame of the link contains no hello: the peer is not a CausalStore process")
 	}
 	return h, nil
 }
@@ -113,7 +112,7 @@ func (c *cursor) hello(h *Hello) {
 		case fHelloProcess:
 			name := in.bytes()
 			if !utf8.Valid(name) || len(name) > 256 {
-				in.fail(fmt.Errorf("a process name is at most 256 bytes of UTF-8"))
+				in.fail(fmt.Errorf("a process name must be valid UTF-8 of at most 256 bytes"))
 			}
 			h.Process = string(name)
 		case fHelloIncarnation:

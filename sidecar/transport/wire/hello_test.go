@@ -25,7 +25,7 @@ func TestAHelloSurvives(t *testing.T) {
 }
 
 func TestAFrameOfMessagesIsNoHello(t *testing.T) {
-	if _, err := DecodeHello(AppendBatch(nil, []causal.Message{full()})); err == nil || !strings.Contains(err.Error(), "no hello") {
+	if _, err := DecodeHello(appendBatch(nil, []causal.Message{full()})); err == nil || !strings.Contains(err.Error(), "no hello") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -82,7 +82,7 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	file := schema(t)
 	frame := dynamicpb.NewMessage(file.Messages().ByName("Frame"))
 	want := full()
-	if err := proto.Unmarshal(AppendBatch(nil, []causal.Message{want}), frame); err != nil {
+	if err := proto.Unmarshal(appendBatch(nil, []causal.Message{want}), frame); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, frame, "frame", "hello")
@@ -91,19 +91,19 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	get := func(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
 		return m.Get(m.Descriptor().Fields().ByName(name))
 	}
-	if got := get(m, "duration").Int(); got != want.Duration {
+	if got := get(m, "duration").Int(); got != want.Fields().Duration {
 		t.Errorf("duration %d", got)
 	}
-	if got := get(m, "hlc").Uint(); got != uint64(want.HLC) {
+	if got := get(m, "hlc").Uint(); got != uint64(want.Fields().HLC) {
 		t.Errorf("hlc %d", got)
 	}
 	if got := get(m, "to").List(); got.Len() != 3 || got.Get(0).Uint() != uint64(want.To.Part) || got.Get(1).Uint() != uint64(want.To.DC) || got.Get(2).Uint() != want.To.Index {
 		t.Errorf("to %v", got)
 	}
-	if got := get(get(m, "record").Message(), "expire_at_ms").Int(); got != want.Record.Value.ExpireAtMs {
+	if got := get(get(m, "record").Message(), "expire_at_ms").Int(); got != want.Fields().Record.Value.ExpireAtMs {
 		t.Errorf("expire_at_ms %d", got)
 	}
-	if got := get(m, "latencies").List().Get(1).Float(); got != want.Latencies[1] {
+	if got := get(m, "latencies").List().Get(1).Float(); got != want.Fields().Latencies[1] {
 		t.Errorf("latencies[1] %f", got)
 	}
 

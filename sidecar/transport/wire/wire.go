@@ -1,4 +1,4 @@
-// Package wire turns messages of the protocol into bytes and back.
+// Package wire encodes and decodes the messages of the protocol.
 //
 // The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, so generated code would
 // only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an error;
@@ -84,37 +84,40 @@ const (
 	fFrameMessages = 2
 )
 
-// EstimateSize returns about how many bytes m takes when encoded, cheaply.
+// EstimateSize returns the approximate encoded size of m in bytes. It is cheap.
 func EstimateSize(m *causal.Message) int {
-	n := 40 + len(m.Key) + len(m.Record.Value.Data) + 16*len(m.Deps) + 14*len(m.Versions) + 8*len(m.Latencies)
-	for i := range m.Vectors {
-		n += 16 + 8*len(m.Vectors[i].RV)
+	f := m.Fields()
+	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies)
+	for i := range f.Vectors {
+		n += 16 + 8*len(f.Vectors[i].RV)
 	}
-	for i := range m.Moved {
-		n += 40 + len(m.Moved[i].Key) + len(m.Moved[i].Record.Value.Data)
+	for i := range f.Moved {
+		n += 40 + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
 	}
 	return n
 }
 
-// Check reports why a reader would refuse m. A sender that asks first never spoils the frame for the other messages in it.
+// Check returns an error if a reader would refuse m. Senders call it first, because one such message makes the reader refuse
+// the whole frame.
 func Check(m *causal.Message) error {
+	f := m.Fields()
 	switch {
 	case EstimateSize(m)+256 > MaxMessage:
-		return fmt.Errorf("%s of about %d bytes is over the limit of %d", m.Kind, EstimateSize(m), MaxMessage)
-	case len(m.Deps) > MaxList || len(m.Versions) > MaxList || len(m.Vectors) > MaxList || len(m.Moved) > MaxList:
-		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(m.Deps), len(m.Versions),
-			len(m.Vectors), len(m.Moved), MaxList)
-	case len(m.Latencies) > MaxDCs:
-		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(m.Latencies), MaxDCs)
+		return fmt.Errorf("%s of about %d bytes exceeds the limit of %d", m.Kind, EstimateSize(m), MaxMessage)
+	case len(f.Deps) > MaxList || len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
+		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(f.Deps), len(f.Versions),
+			len(f.Vectors), len(f.Moved), MaxList)
+	case len(f.Latencies) > MaxDCs:
+		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(f.Latencies), MaxDCs)
 	}
-	for i := range m.Deps {
-		if m.Deps[i].Slot >= topology.Slots {
-			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, m.Deps[i].Slot, topology.Slots-1)
+	for i := range f.Deps {
+		if f.Deps[i].Slot >= topology.Slots {
+			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, f.Deps[i].Slot, topology.Slots-1)
 		}
 	}
-	for i := range m.Vectors {
-		if len(m.Vectors[i].RV) > topology.MaxRings {
-			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(m.Vectors[i].RV), topology.MaxRings)
+	for i := range f.Vectors {
+		if len(f.Vectors[i].RV) > topology.MaxRings {
+			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(f.Vectors[i].RV), topology.MaxRings)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestEveryFieldOfAMessageSurvivesOnItsOwn(t *testing.T) {
 		if err := Decode(Append(nil, &want), &got); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, exported); diff != "" {
 			t.Errorf("%s is not carried (-sent +received):\n%s", path, diff)
 		}
 	})
@@ -41,10 +41,18 @@ func TestAnyMessageSurvives(t *testing.T) {
 		if err := Decode(b[len(prefix):], &got); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" || !bytes.HasPrefix(b, prefix) {
+		if diff := cmp.Diff(want, got, exported); diff != "" || !bytes.HasPrefix(b, prefix) {
 			t.Fatalf("(-sent +received):\n%s", diff)
 		}
 	})
+}
+
+// exported lets cmp see the fields of messages.
+var exported = cmp.AllowUnexported(causal.Message{})
+
+func withFields(f causal.Fields) (m causal.Message) {
+	*m.Fields() = f
+	return m
 }
 
 func TestABatchSurvivesWithItsRoutesInOrder(t *testing.T) {
@@ -55,12 +63,12 @@ func TestABatchSurvivesWithItsRoutesInOrder(t *testing.T) {
 				want[i+1].From, want[i+1].To = want[i].From, want[i].To
 			}
 		}
-		kept := causal.Message{ID: 99}
-		got, err := DecodeBatch(AppendBatch(nil, want), []causal.Message{kept})
+		kept := withFields(causal.Fields{ID: 99})
+		got, err := DecodeBatch(appendBatch(nil, want), []causal.Message{kept})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(append([]causal.Message{kept}, want...), got); diff != "" {
+		if diff := cmp.Diff(append([]causal.Message{kept}, want...), got, exported); diff != "" {
 			t.Fatalf("(-sent +received):\n%s", diff)
 		}
 	})
@@ -74,7 +82,7 @@ func TestTheZeroMessageTakesNoBytes(t *testing.T) {
 
 func TestAFrameNamesItsRouteOnce(t *testing.T) {
 	m := causal.Message{Kind: causal.KindStable, From: topology.Node{Part: topology.Coordinator, DC: 3, Index: 1}, To: topology.Node{Part: topology.Middleman, DC: 5, Index: 2}}
-	one, three := len(AppendBatch(nil, []causal.Message{m})), len(AppendBatch(nil, []causal.Message{m, m, m}))
+	one, three := len(appendBatch(nil, []causal.Message{m})), len(appendBatch(nil, []causal.Message{m, m, m}))
 	if three-one >= 2*one/2 {
 		t.Errorf("one message takes %d bytes, three take %d", one, three)
 	}
@@ -82,12 +90,12 @@ func TestAFrameNamesItsRouteOnce(t *testing.T) {
 
 func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
 	for _, n := range []int{0, 40, 80, 90, 120, 127, 128, 16250, 16300, 16340, 16383, 16384, 2 << 20} {
-		want := []causal.Message{{Key: strings.Repeat("k", n), HLC: 1}, {ID: 7}}
-		got, err := DecodeBatch(AppendBatch(nil, want), nil)
+		want := []causal.Message{withFields(causal.Fields{Key: strings.Repeat("k", n), HLC: 1}), withFields(causal.Fields{ID: 7})}
+		got, err := DecodeBatch(appendBatch(nil, want), nil)
 		if err != nil {
 			t.Fatalf("key of %d: %v", n, err)
 		}
-		if !cmp.Equal(want, got) {
+		if !cmp.Equal(want, got, exported) {
 			t.Fatalf("key of %d came back otherwise", n)
 		}
 	}
@@ -105,7 +113,7 @@ func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
 
 func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
 	want := full()
-	b := AppendBatch(nil, []causal.Message{want})
+	b := appendBatch(nil, []causal.Message{want})
 	got, err := DecodeBatch(b, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +121,7 @@ func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
 	for i := range b {
 		b[i] = 0xEE
 	}
-	if diff := cmp.Diff(want, got[0]); diff != "" {
+	if diff := cmp.Diff(want, got[0], exported); diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -154,13 +162,13 @@ func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]causal.Message{want}, got); diff != "" {
+	if diff := cmp.Diff([]causal.Message{want}, got, exported); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
 func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
-	b := AppendBatch(nil, []causal.Message{full(), {ID: 1}})
+	b := appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})})
 	for n := range b {
 		if msgs, err := DecodeBatch(b[:n], nil); err == nil && len(msgs) == 2 {
 			t.Fatalf("cut after %d of %d bytes, yet both messages were read", n, len(b))
@@ -178,11 +186,11 @@ func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
 func TestWhatCannotBeIsRefused(t *testing.T) {
 	tag := protowire.AppendTag
 	cases := map[string][]byte{
-		"wire type 0 where 1":  protowire.AppendVarint(tag(nil, fHLC, protowire.VarintType), 1),
-		"wire type 2 where 0":  protowire.AppendBytes(tag(nil, fID, protowire.BytesType), nil),
-		"over the limit of 25": protowire.AppendVarint(tag(nil, fKind, protowire.VarintType), 256),
-		"node with part 300":   protowire.AppendBytes(tag(nil, fFrom, protowire.BytesType), protowire.AppendVarint(nil, 300)),
-		"packed list of 9":     protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 9)),
+		"wire type is 0, want 1":  protowire.AppendVarint(tag(nil, fHLC, protowire.VarintType), 1),
+		"wire type is 2, want 0":  protowire.AppendBytes(tag(nil, fID, protowire.BytesType), nil),
+		"exceeds the limit of 25": protowire.AppendVarint(tag(nil, fKind, protowire.VarintType), 256),
+		"node with part 300":      protowire.AppendBytes(tag(nil, fFrom, protowire.BytesType), protowire.AppendVarint(nil, 300)),
+		"packed list of 9":        protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 9)),
 		"limit of 4095": protowire.AppendBytes(tag(nil, fDeps, protowire.BytesType),
 			protowire.AppendVarint(tag(nil, fDepSlot, protowire.VarintType), topology.Slots)),
 		"65 elements": protowire.AppendBytes(tag(nil, fVectors, protowire.BytesType),
@@ -203,7 +211,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 }
 
 func TestCheckRefusesWhatAReaderWould(t *testing.T) {
-	for name, m := range map[string]causal.Message{
+	for name, f := range map[string]causal.Fields{
 		"value":     {Record: causal.Record{Value: causal.Value{Data: make([]byte, MaxMessage)}}},
 		"deps":      {Deps: make([]causal.Dep, MaxList+1)},
 		"versions":  {Versions: make([]causal.Version, MaxList+1)},
@@ -211,7 +219,7 @@ func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 		"rings":     {Vectors: []causal.VectorEntry{{RV: make([]causal.HLC, topology.MaxRings+1)}}},
 		"latencies": {Latencies: make([]float64, MaxDCs+1)},
 	} {
-		if Check(&m) == nil {
+		if m := withFields(f); Check(&m) == nil {
 			t.Errorf("%s: not refused", name)
 		}
 	}
@@ -228,14 +236,14 @@ func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 
 func TestTheGreatestValueFits(t *testing.T) {
 	m := full()
-	m.Record.Value.Data = make([]byte, 16<<20)
+	m.Fields().Record.Value.Data = make([]byte, 16<<20)
 	if err := Check(&m); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func FuzzDecodeBatch(f *testing.F) {
-	f.Add(AppendBatch(nil, []causal.Message{full(), {ID: 1}}))
+	f.Add(appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})}))
 	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = DecodeHello(b)
@@ -243,13 +251,22 @@ func FuzzDecodeBatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := AppendBatch(nil, msgs)
+		again := appendBatch(nil, msgs)
 		msgs2, err := DecodeBatch(again, nil)
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
-		if !bytes.Equal(again, AppendBatch(nil, msgs2)) {
+		if !bytes.Equal(again, appendBatch(nil, msgs2)) {
 			t.Fatal("a frame changed on its second way")
 		}
 	})
+}
+
+// appendBatch appends a frame that holds msgs to dst and returns the extended buffer.
+func appendBatch(dst []byte, msgs []causal.Message) []byte {
+	b := Batch{Buf: dst}
+	for i := range msgs {
+		b.Add(&msgs[i])
+	}
+	return b.Buf
 }

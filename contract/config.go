@@ -1,0 +1,170 @@
+// Package contract states what the operator and the running parts must agree on: the configuration file that the
+// operator writes and the parts read, the readiness report that the parts serve and the operator reads, and which
+// changes of the topology running parts apply without a restart. Both sides import it; it imports nothing of this
+// module but the topology.
+//
+// Parts and operator may be of different versions while an upgrade is under way. A field that one side does not know is
+// refused in the configuration file and ignored in the readiness report, so a new field of the file needs parts that
+// know it first.
+package contract
+
+import (
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config is the configuration file of a part. Several processes may share one file and be told apart by flags; a part
+// ignores the fields that it does not use. Relative paths are relative to the working directory.
+type Config struct {
+	// DataCenter and Index identify this process in the topology. Sidecars have no index.
+	DataCenter string `json:"dataCenter,omitempty"`
+	Index      int    `json:"index,omitempty"`
+	// Topology describes the deployment. TopologyFile is the path of a file that does, to be given instead.
+	Topology     *topology.File `json:"topology,omitempty"`
+	TopologyFile string         `json:"topologyFile,omitempty"`
+	// Addresses are the addresses of the parts of each data center. They may change while the process runs.
+	Addresses map[string]Addresses `json:"addresses,omitempty"`
+	Listen    Listen               `json:"listen,omitzero"`
+	// Storage holds the data of a middleman.
+	Storage Storage `json:"storage,omitzero"`
+	// DataDir is the folder of a coordinator's write buffer log.
+	DataDir string  `json:"dataDir,omitempty"`
+	Limits  Limits  `json:"limits,omitzero"`
+	Session Session `json:"session,omitzero"`
+	// Binding decides whether a session may read from several rings.
+	Binding Binding `json:"binding,omitempty"`
+	// Cache says whether sidecars use the caches of their data center. Default true.
+	Cache *bool `json:"cache,omitempty"`
+	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars.
+	TokenKeyFile string `json:"tokenKeyFile,omitempty"`
+	// Auth is the user that Redis clients of a sidecar must authenticate as. Without it, every client is accepted.
+	Auth *Auth `json:"auth,omitempty"`
+	// TLS enables mutual TLS between the parts.
+	TLS *TLS `json:"tls,omitempty"`
+	Log Log  `json:"log,omitzero"`
+}
+
+// ParseConfig reads a configuration in YAML or JSON. It refuses unknown fields, which are most likely misspelled.
+func ParseConfig(b []byte) (*Config, error) {
+	var c Config
+	if err := yaml.UnmarshalStrict(b, &c); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// Addresses are the addresses (host:port) of the parts of one data center, in the order of their indices.
+type Addresses struct {
+	Coordinators []string `json:"coordinators,omitempty"`
+	Middlemen    []string `json:"middlemen,omitempty"`
+	Caches       []string `json:"caches,omitempty"`
+}
+
+// Listen holds the addresses to listen on, as host:port. An empty host means all addresses of the machine.
+type Listen struct {
+	// GRPC is for the other parts. Default: the port of the own entry in Addresses. Sidecars do not listen, they dial.
+	GRPC string `json:"grpc,omitempty"`
+	// Redis is for the clients of a sidecar. Default 127.0.0.1:6379.
+	Redis string `json:"redis,omitempty"`
+	// HTTP serves /healthz, /readyz and /metrics. Default :7480.
+	HTTP string `json:"http,omitempty"`
+}
+
+// Storage selects the engine that holds the data of a shard.
+type Storage struct {
+	Engine   Engine          `json:"engine,omitempty"`
+	Embedded EmbeddedStorage `json:"embedded,omitzero"`
+	Redis    RedisStorage    `json:"redis,omitzero"`
+}
+
+// EmbeddedStorage keeps the data in a folder of the middleman.
+type EmbeddedStorage struct {
+	Dir string `json:"dir,omitempty"`
+	// CacheBytes bounds the block cache in memory.
+	CacheBytes Bytes `json:"cacheBytes,omitempty"`
+}
+
+// RedisStorage keeps the data in a stock Redis server.
+type RedisStorage struct {
+	// Address is host:port; Socket is the path of a unix socket instead.
+	Address  string `json:"address,omitempty"`
+	Socket   string `json:"socket,omitempty"`
+	Username string `json:"username,omitempty"`
+	// Password, or PasswordFile, which holds it.
+	Password     string `json:"password,omitempty"`
+	PasswordFile string `json:"passwordFile,omitempty"`
+	Database     int    `json:"database,omitempty"`
+	// TLS secures the connections to the server. Cert and Key are optional.
+	TLS *TLS `json:"tls,omitempty"`
+	// WaitReplicas is how many replicas must have each write before it counts as written.
+	WaitReplicas int `json:"waitReplicas,omitempty"`
+	// AllowUnsafe accepts a server whose settings may lose acknowledged writes. A crash of such a server breaks causal
+	// consistency.
+	AllowUnsafe bool `json:"allowUnsafe,omitempty"`
+}
+
+// Limits bound memory and disk.
+type Limits struct {
+	// WriteBufferBytes bounds the writes of a coordinator that are not in every ring yet. Beyond it, writes are
+	// refused. Default 256Mi.
+	WriteBufferBytes Bytes `json:"writeBufferBytes,omitempty"`
+	// LogBytes bounds the log of a coordinator on disk. Default 1Gi.
+	LogBytes Bytes `json:"logBytes,omitempty"`
+	// CacheBytes bounds a cache. Default 256Mi.
+	CacheBytes Bytes `json:"cacheBytes,omitempty"`
+	// OwnBytes bounds the values of incomplete own writes that a session keeps in memory. Default 16Mi.
+	OwnBytes Bytes `json:"ownBytes,omitempty"`
+	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
+	HistoryBytes Bytes `json:"historyBytes,omitempty"`
+	// QueueBytes bounds the messages that wait to be sent to one process. Default 32Mi.
+	QueueBytes Bytes       `json:"queueBytes,omitempty"`
+	Redis      RedisLimits `json:"redis,omitzero"`
+}
+
+// RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
+type RedisLimits struct {
+	KeyBytes      Bytes    `json:"keyBytes,omitempty"`
+	ValueBytes    Bytes    `json:"valueBytes,omitempty"`
+	Arguments     int      `json:"arguments,omitempty"`
+	CommandBytes  Bytes    `json:"commandBytes,omitempty"`
+	InlineBytes   Bytes    `json:"inlineBytes,omitempty"`
+	PipelineBytes Bytes    `json:"pipelineBytes,omitempty"`
+	Clients       int      `json:"clients,omitempty"`
+	WriteTimeout  Duration `json:"writeTimeout,omitempty"`
+}
+
+// Session configures the sessions of a sidecar.
+type Session struct {
+	Scope Scope `json:"scope,omitempty"`
+	Reads Reads `json:"reads,omitempty"`
+	// ReadTimeout and WriteTimeout bound one operation. Default 5s.
+	ReadTimeout  Duration `json:"readTimeout,omitempty"`
+	WriteTimeout Duration `json:"writeTimeout,omitempty"`
+}
+
+// Auth is the user that Redis clients authenticate as.
+type Auth struct {
+	// Username defaults to "default".
+	Username string `json:"username,omitempty"`
+	// Password, or PasswordFile, which holds it.
+	Password     string `json:"password,omitempty"`
+	PasswordFile string `json:"passwordFile,omitempty"`
+}
+
+// TLS names PEM files. They are read for every new connection, so that a rotation needs no restart.
+type TLS struct {
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+	CA   string `json:"ca,omitempty"`
+	// ServerName is the name that the certificates of dialed peers must have. Default: the host that is dialed.
+	ServerName string `json:"serverName,omitempty"`
+}
+
+// Log configures the log. The level may change while the process runs.
+type Log struct {
+	// Level is debug, info (the default), warn or error.
+	Level string `json:"level,omitempty"`
+	// Format is LogText or LogJSON.
+	Format string `json:"format,omitempty"`
+}

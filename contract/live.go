@@ -1,0 +1,20 @@
+package contract
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// AppliesLive reports whether parts that run with the topology old switch to next without a restart. They do if the two
+// differ in nothing but the epoch and the numbers of coordinators, shards and caches: a change of data centers, rings
+// or round-trip times needs a restart.
+func AppliesLive(old, next *topology.Topology) bool {
+	same := func(x, y topology.DataCenter) bool {
+		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
+		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
+		return x == y
+	}
+	return slices.EqualFunc(old.DCs, next.DCs, same) && reflect.DeepEqual(old.Rings, next.Rings) && reflect.DeepEqual(old.RTT, next.RTT)
+}

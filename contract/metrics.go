@@ -1,0 +1,12 @@
+package contract
+
+// Metrics of coordinators that the operator reads.
+const (
+	// MetricIncompleteWrites is the number of accepted writes that are not in every ring yet.
+	MetricIncompleteWrites = "causalstore_coordinator_incomplete_writes"
+	// MetricStabilityLag is how long writes take to be in every ring, in seconds. It is absent until it is known.
+	MetricStabilityLag = "causalstore_coordinator_stability_lag_seconds"
+	// MetricRingLag is how far a ring, given by the label LabelToRing, is behind a coordinator, in seconds.
+	MetricRingLag = "causalstore_coordinator_ring_lag_seconds"
+	LabelToRing   = "to_ring"
+)

@@ -1,0 +1,83 @@
+package contract
+
+// Paths that every part serves over HTTP.
+const (
+	// PathHealth answers 200 while the part is alive.
+	PathHealth = "/healthz"
+	// PathReady answers with a Readiness: 200 if the part is ready, else 503.
+	PathReady = "/readyz"
+	// PathMetrics serves metrics in the Prometheus text format.
+	PathMetrics = "/metrics"
+)
+
+// Phase is a stage in the life of a part's process.
+type Phase string
+
+// The phases of a process.
+const (
+	PhaseStarting Phase = "starting"
+	PhaseRunning  Phase = "running"
+	PhaseStopping Phase = "stopping"
+)
+
+// ReshardingState is what a middleman does for a change of the number of shards (PROTOCOL, Changes of shards).
+type ReshardingState string
+
+// The states of a middleman while shards change.
+const (
+	// ReshardingNone: the shards of its ring do not change.
+	ReshardingNone ReshardingState = "none"
+	// ReshardingCopying: it copies the slots that it takes over; the old owners still serve them.
+	ReshardingCopying ReshardingState = "copying"
+	// ReshardingMoving: its copies are complete, and slots switch to their new owners.
+	ReshardingMoving ReshardingState = "moving"
+	// ReshardingCleaning: it serves by the new map, and deletes what it has given away.
+	ReshardingCleaning ReshardingState = "cleaning"
+	// ReshardingDone: nothing is left to do. This is the last state of a middleman that stays.
+	ReshardingDone ReshardingState = "done"
+	// ReshardingGone: it has given all slots away and its storage is empty. This is the last state of a middleman that
+	// leaves.
+	ReshardingGone ReshardingState = "gone"
+)
+
+// Membership says whether a coordinator takes part in the writing of its data center (PROTOCOL, Changes of
+// coordinators).
+type Membership string
+
+// The stages of a coordinator.
+const (
+	// MembershipJoining: the first coordinator of the data center has not admitted it yet.
+	MembershipJoining Membership = "joining"
+	MembershipServing Membership = "serving"
+	// MembershipLeaving: it accepts no writes, and completes those that it has accepted.
+	MembershipLeaving Membership = "leaving"
+	// MembershipLeft: it has no incomplete writes, and the first coordinator knows.
+	MembershipLeft Membership = "left"
+)
+
+// Readiness is the answer to PathReady.
+type Readiness struct {
+	Ready      bool   `json:"ready"`
+	Phase      Phase  `json:"phase"`
+	Part       string `json:"part"`
+	DataCenter string `json:"dataCenter"`
+	Index      int    `json:"index"`
+	// Epoch is that of the topology that the part uses.
+	Epoch uint64 `json:"topologyEpoch"`
+	// Reason says, for people, why the part is not ready.
+	Reason string `json:"reason,omitempty"`
+	// Shards is set by middlemen.
+	Shards ReshardingState `json:"shards,omitempty"`
+	// Membership is set by coordinators.
+	Membership Membership `json:"membership,omitempty"`
+	// CoordinatorsInUse is set by the first coordinator of a data center. It lists, by index, the coordinators that the
+	// first one has admitted and that have not left, itself included. A coordinator that is neither in this list nor in
+	// the topology that the first one uses has no incomplete writes, and cannot be admitted again.
+	CoordinatorsInUse []int `json:"coordinatorsInUse,omitempty"`
+	// RingsBefore names the rings for which a coordinator still uses the slot map from before a change of shards.
+	RingsBefore []string `json:"ringsBefore,omitempty"`
+	// RestartNeeded names the fields of the configuration file whose changes take effect after a restart.
+	RestartNeeded []string `json:"restartNeeded,omitempty"`
+	// ConfigProblem says why the present configuration file is not used.
+	ConfigProblem string `json:"configProblem,omitempty"`
+}

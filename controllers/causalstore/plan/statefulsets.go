@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// How long parts may take to stop, in seconds. A coordinator uses the time to complete the writes that it has accepted.
+const (
+	coordinatorGraceSeconds = 60
+	coordinatorDrainSeconds = 45
+	graceSeconds            = 30
+)
+
+// inputs are the part of a spec that the pods of one component depend on. A change of anything else restarts none of
+// them.
+type inputs struct {
+	// RestartEpoch represents everything in the layout that running parts do not apply live.
+	RestartEpoch int64                  `json:"epoch"`
+	Restart      string                 `json:"restart,omitempty"`
+	Image        string                 `json:"image"`
+	PullSecrets  []v1alpha1.PullSecret  `json:"pullSecrets,omitempty"`
+	ZoneLabel    string                 `json:"zoneLabel"`
+	Binding      v1alpha1.Binding       `json:"binding"`
+	Zones        []string               `json:"zones"`
+	NodeSelector map[string]string      `json:"nodeSelector,omitempty"`
+	Tolerations  []corev1.Toleration    `json:"tolerations,omitempty"`
+	Reads        v1alpha1.Reads         `json:"reads,omitempty"`
+	Coordinators *v1alpha1.Coordinators `json:"coordinators,omitempty"`
+	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
+	Storage      *v1alpha1.Storage      `json:"storage,omitempty"`
+}
+
+func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
+	return inputs{RestartEpoch: b.record.RestartEpoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
+		PullSecrets: b.spec.ImagePullSecrets, ZoneLabel: b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones,
+		NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
+}
+
+// coordinatorSet builds the coordinators. Each pod also has a front for clients without a sidecar.
+func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Frontend)
+	in.Reads = b.spec.Session.Reads
+	b.setCoordinatorInputs(&in, dc)
+	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)",
+		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
+		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
+	cc.Env = append(cc.Env, podIndex())
+	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	front := b.container("front", []string{topology.Sidecar.String(), "--config=" + configDir + "/" + frontFile,
+		fmt.Sprintf("--listen-redis=:%d", PortRedis)},
+		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
+	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
+	counts := b.counts(dc)
+	return b.statefulSet(dc, workload{
+		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
+		replicas: int32(counts.RunningCoordinators()), zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume,
+		containers: []corev1.Container{cc, front}, grace: coordinatorGraceSeconds, inputs: in,
+	})
+}
+
+// setCoordinatorInputs adds the part of the spec of coordinators that pods depend on, which is all but their number.
+// Versions of the operator from before that number could change included it, so pods that were built for any number are
+// up to date.
+func (b *builder) setCoordinatorInputs(in *inputs, dc *v1alpha1.DataCenter) {
+	like := dc.Coordinators
+	in.Coordinators = &like
+	was := findStatefulSet(b.in.StatefulSets, coordinatorsName(b.store.Name, dc.Name))
+	for like.Replicas = topology.MaxCoordinators; like.Replicas > 0; like.Replicas-- {
+		if was != nil && was.Annotations[annotationInputs] == digest(in) {
+			return
+		}
+	}
+}
+
+func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Frontend)
+	like := dc.Caches
+	like.Replicas = 0 // a change of the number restarts none of them
+	in.Caches = &like
+	memory := string(dc.Caches.Memory)
+	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)"}, PortHTTP,
+		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
+	c.Env = append(c.Env, podIndex())
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	return b.statefulSet(dc, workload{
+		name: cachesName(b.store.Name, dc.Name), component: ComponentCache, labels: b.partLabels(dc, ComponentCache),
+		replicas: dc.Caches.Replicas, zones: dc.Zones.Frontend, containers: []corev1.Container{c}, grace: graceSeconds, inputs: in,
+	})
+}
+
+// shardSet builds the StatefulSet of one shard, whose pod has the middleman and its storage. A shard has one pod until
+// chain replication gives it several.
+func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
+	in := b.inputs(dc, dc.Zones.Backend)
+	storage := b.spec.Storage
+	storage.Volume = v1alpha1.Volume{} // it grows without a restart
+	in.Storage = &storage
+	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + partsFile,
+		"--index=" + strconv.Itoa(i)}, PortHTTP,
+		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
+	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	s := workload{
+		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
+		labels: withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i)), replicas: b.spec.Storage.Replicas,
+		zones: dc.Zones.Backend, volume: &b.spec.Storage.Volume, grace: graceSeconds, inputs: in,
+	}
+	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
+	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {
+		mm.VolumeMounts = append(mm.VolumeMounts, data)
+		s.containers = []corev1.Container{mm}
+		return b.statefulSet(dc, s)
+	}
+	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
+	mm.VolumeMounts = append(mm.VolumeMounts, socket)
+	s.volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s.containers = []corev1.Container{mm, b.redis(data, socket)}
+	return b.statefulSet(dc, s)
+}
+
+// redis builds a stock server without a port: only containers of the pod can reach it, and only with the password. It
+// acknowledges a write when it is on disk, and evicts nothing.
+func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
+	return corev1.Container{
+		Name: "storage", Image: b.spec.Storage.Image,
+		Command: []string{"redis-server"},
+		Args: []string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir,
+			"--aclfile", keysDir + "/" + keyUsers, "--appendonly", "yes", "--appendfsync", "always",
+			"--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
+		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
+		// Any answer is enough: without a password it is that authentication is required.
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s", socketFile, "ping"}}},
+			InitialDelaySeconds: 10, PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 6},
+		VolumeMounts: append([]corev1.VolumeMount{
+			{Name: "keys", MountPath: keysDir + "/" + keyUsers, SubPath: keyUsers, ReadOnly: true}}, mounts...),
+	}
+}

@@ -1,0 +1,68 @@
+package causalstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/status"
+)
+
+// finalizersPatch sets the finalizers if the store still has the version that was read.
+func finalizersPatch(store *v1alpha1.CausalStore) []byte {
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": store.ResourceVersion,
+		"finalizers": store.Finalizers}})
+	if err != nil {
+		panic(err) // unreachable: strings can always be encoded
+	}
+	return b
+}
+
+// publishStatus writes the status, and records an event for each condition that has changed.
+func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed) error {
+	before := seen.Store
+	is := status.Of(*seen)
+	if equality.Semantic.DeepEqual(before.Status, is) {
+		return nil
+	}
+	after := before.DeepCopy()
+	after.Status = is
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("write status: %w", err))
+	}
+	for _, c := range is.Conditions {
+		was := meta.FindStatusCondition(before.Status.Conditions, c.Type)
+		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
+			continue
+		}
+		log.FromContext(ctx).Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+		if was == nil && !needsAttention(c.Type, c.Status) {
+			continue // the normal first state of a store needs no event
+		}
+		kind := corev1.EventTypeNormal
+		if needsAttention(c.Type, c.Status) {
+			kind = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(before, nil, kind, c.Reason, "Observe", "%s is %s: %s", c.Type, c.Status, c.Message)
+	}
+	return nil
+}
+
+// needsAttention reports whether people should look at a condition.
+func needsAttention(condition string, is metav1.ConditionStatus) bool {
+	switch condition {
+	case v1alpha1.ConditionDegraded:
+		return is == metav1.ConditionTrue
+	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected:
+		return is == metav1.ConditionFalse
+	}
+	return false
+}

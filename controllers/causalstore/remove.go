@@ -1,0 +1,61 @@
+package causalstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// remove handles the deletion of a store. Kubernetes deletes the objects that the store owns. The volumes, and the
+// objects that they are useless without, have no owner: they are deleted if the policy says so. It waits for nothing.
+func (r *Reconciler) remove(ctx context.Context, store *v1alpha1.CausalStore) error {
+	if !controllerutil.ContainsFinalizer(store, v1alpha1.Finalizer) {
+		return nil
+	}
+	if store.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		if err := r.deleteVolumes(ctx, store); err != nil {
+			return err
+		}
+	}
+	controllerutil.RemoveFinalizer(store, v1alpha1.Finalizer)
+	return client.IgnoreNotFound(r.patchFinalizers(ctx, store))
+}
+
+// deleteVolumes deletes the StatefulSets first, because they would create new claims.
+func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalStore) error {
+	var errs []error
+	var sets appsv1.StatefulSetList
+	if err := r.Client.List(ctx, &sets, ofStore(store)...); err != nil {
+		return fmt.Errorf("list StatefulSets: %w", err)
+	}
+	for i := range sets.Items {
+		errs = append(errs, ignoreGone(r.Client.Delete(ctx, &sets.Items[i],
+			client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Client.List(ctx, &claims, ofStore(store)...); err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	for i := range claims.Items {
+		errs = append(errs, ignoreGone(r.Client.Delete(ctx, &claims.Items[i])))
+	}
+	for _, o := range []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.RecordName(store.Name)}},
+	} {
+		errs = append(errs, ignoreGone(r.Client.Delete(ctx, o)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("delete the volumes of store %s: %w", store.Name, err)
+	}
+	return nil
+}

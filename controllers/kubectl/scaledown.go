@@ -1,0 +1,76 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// scaleDowns maps each data centre whose number of coordinators is being reduced to the new number.
+type scaleDowns map[string]int
+
+// scaleDowns reads the scale-downs from the configuration of a store's parts. It returns nil if the user may not read
+// ConfigMaps.
+func (k *connection) scaleDowns(ctx context.Context, namespace, store string) (scaleDowns, error) {
+	var maps corev1.ConfigMapList
+	err := k.List(ctx, &maps, client.InNamespace(namespace), client.MatchingLabels(plan.Labels(store)))
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the ConfigMaps of %s: %w", store, err)
+	}
+	configuration, err := plan.ReadPublishedTopology(maps.Items)
+	if err != nil || configuration == nil {
+		return nil, err
+	}
+	return scaleDownsOf(configuration), nil
+}
+
+func scaleDownsOf(configuration *plan.PublishedTopology) scaleDowns {
+	all := scaleDowns{}
+	for _, dc := range configuration.Topology.DCs {
+		if dc.CoordinatorsBefore > 0 {
+			all[dc.Name] = dc.Coordinators
+		}
+	}
+	return all
+}
+
+// includes reports whether a pod is a coordinator that is being removed.
+func (s scaleDowns) includes(p *corev1.Pod) bool {
+	n, ok := s[p.Labels[plan.LabelDataCenter]]
+	return ok && p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && plan.Index(p) >= n
+}
+
+// explain describes a coordinator that is being removed.
+func (s scaleDowns) explain(p *corev1.Pod) string {
+	return fmt.Sprintf("being removed (scale down to %d): it stays until every ring has its writes", s[p.Labels[plan.LabelDataCenter]])
+}
+
+// unreadyReason returns why a pod is not ready.
+func (s scaleDowns) unreadyReason(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "terminating"
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message), ": ")
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	if s.includes(p) {
+		return s.explain(p)
+	}
+	return "not ready; its /readyz has the reason"
+}

@@ -1,0 +1,286 @@
+package processes_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/command"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// runAsProgram makes the test binary run as causalstore, so that the processes are built with the flags of the tests.
+const runAsProgram = "CAUSALSTORE_TEST_RUN_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAsProgram) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		code := command.ExecuteWith(ctx, command.Options{EmulateWAN: true})
+		stop()
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait. Only a fault reaches it.
+const patience = 30 * time.Second
+
+func eventually(t *testing.T, what string, cond func() error) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(patience)
+	for {
+		err := cond()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting for %s: %v", what, err)
+		}
+		<-tick.C
+	}
+}
+
+// ports hands out free ports below the range of ports for outgoing connections, which could take them.
+type ports struct{ next int }
+
+func (p *ports) take(t *testing.T) string {
+	t.Helper()
+	if p.next == 0 {
+		p.next = 15000 + rand.IntN(15000)
+	}
+	for range 2000 {
+		p.next++
+		addr := fmt.Sprintf("127.0.0.1:%d", p.next)
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// deployment is three data centers in two rings. Each part is an operating system process.
+type deployment struct {
+	t      *testing.T
+	dir    string
+	file   string // name of the configuration file
+	config contract.Config
+	ports  ports
+	procs  map[string]*proc
+}
+
+// proc is a process of the deployment, running or not.
+type proc struct {
+	name, http, redis string
+	args              []string
+	log               string
+	cmd               *exec.Cmd
+	ended             chan error
+}
+
+func two() *topology.File {
+	return &topology.File{
+		Epoch:       7,
+		DataCenters: []topology.FileDataCenter{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		Rings:       []topology.FileRing{{Name: "one", DataCenters: []string{"a", "b"}}, {Name: "two", DataCenters: []string{"c"}}},
+		RoundTripMs: map[string]map[string]float64{"a": {"b": 8, "c": 20}, "b": {"c": 16}},
+	}
+}
+
+var parts = []string{"coordinator", "middleman", "cache", "sidecar"}
+
+// deploy starts all processes and waits until they are ready.
+func deploy(t *testing.T, change func(*contract.Config)) *deployment {
+	t.Helper()
+	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", procs: map[string]*proc{}}
+	key := d.path("token.key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.config = contract.Config{
+		Topology: two(), TokenKeyFile: key, Addresses: map[string]contract.Addresses{},
+		Session: contract.Session{Scope: "Connection"}, Storage: contract.Storage{Engine: "embedded"}, Log: contract.Log{Level: "info"},
+	}
+	for _, dc := range []string{"a", "b", "c"} {
+		d.config.Addresses[dc] = contract.Addresses{
+			Coordinators: []string{d.ports.take(t)}, Middlemen: []string{d.ports.take(t)}, Caches: []string{d.ports.take(t)}}
+		for _, part := range parts {
+			d.plan(dc, part)
+		}
+	}
+	if change != nil {
+		change(&d.config)
+	}
+	d.writeConfig()
+	t.Cleanup(d.killAll)
+	for _, p := range d.procs {
+		d.start(p)
+	}
+	for _, p := range d.procs {
+		d.awaitReady(p)
+	}
+	return d
+}
+
+func (d *deployment) path(elem ...string) string {
+	return filepath.Join(append([]string{d.dir}, elem...)...)
+}
+
+func (d *deployment) configPath() string { return d.path(d.file) }
+
+func (d *deployment) plan(dc, part string) {
+	name := dc + "-" + part
+	p := &proc{name: name, http: d.ports.take(d.t), log: d.path(name + ".log")}
+	p.args = []string{part, "--config", d.configPath(), "--data-center", dc, "--listen-http", p.http, "--drain-timeout", "5s"}
+	switch part {
+	case "sidecar":
+		p.redis = d.ports.take(d.t)
+		p.args = append(p.args, "--listen-redis", p.redis)
+	case "coordinator":
+		p.args = append(p.args, "--data-dir", d.path(name))
+	case "middleman":
+		p.args = append(p.args, "--storage-dir", d.path(name))
+	}
+	d.procs[name] = p
+}
+
+// writeConfig replaces the configuration file atomically.
+func (d *deployment) writeConfig() {
+	d.t.Helper()
+	b, err := yaml.Marshal(d.config)
+	if err == nil {
+		err = os.WriteFile(d.configPath()+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(d.configPath()+".new", d.configPath())
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *deployment) start(p *proc) {
+	d.t.Helper()
+	log, err := os.OpenFile(p.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(os.Args[0], p.args...)
+	p.cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	cmd, ended := p.cmd, make(chan error, 1)
+	p.ended = ended
+	go func() { ended <- cmd.Wait() }()
+}
+
+// kill kills a process, as a crash would.
+func (d *deployment) kill(name string) {
+	p := d.procs[name]
+	_ = p.cmd.Process.Kill() // it may have ended already
+	<-p.ended                // it was told to end, and says why
+	p.cmd = nil
+}
+
+func (d *deployment) restart(name string) {
+	d.t.Helper()
+	d.start(d.procs[name])
+	d.awaitReady(d.procs[name])
+}
+
+func (d *deployment) killAll() {
+	for name, p := range d.procs {
+		if p.cmd != nil {
+			d.kill(name)
+		}
+		if b, err := os.ReadFile(p.log); d.t.Failed() && err == nil {
+			d.t.Logf("end of the log of %s:\n%s", name, b[max(0, len(b)-3000):])
+		}
+	}
+}
+
+// get requests a path from the HTTP address of a process.
+func (p *proc) get(path string) (int, []byte, error) {
+	resp, err := http.Get("http://" + p.http + path)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, b, err
+}
+
+func (p *proc) readiness() (r contract.Readiness, err error) {
+	_, b, err := p.get("/readyz")
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	return r, err
+}
+
+func (d *deployment) awaitReady(p *proc) {
+	d.t.Helper()
+	eventually(d.t, p.name+" to be ready", func() error {
+		select {
+		case err := <-p.ended:
+			d.t.Fatalf("%s ended: %v", p.name, err)
+		default:
+		}
+		r, err := p.readiness()
+		if err == nil && !r.Ready {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+}
+
+// client returns an unmodified Redis client with one connection, which is one session.
+func (d *deployment) client(dc string) *goredis.Client {
+	c := goredis.NewClient(&goredis.Options{
+		Addr: d.procs[dc+"-sidecar"].redis, PoolSize: 1, MaxRetries: -1, ReadTimeout: 15 * time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	d.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// metric returns the value of the first series of a process whose line starts with a prefix.
+func (p *proc) metric(prefix string) (value float64, found bool) {
+	_, b, err := p.get("/metrics")
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(string(line)), prefix); ok {
+			fields := strings.Fields(rest)
+			if _, err := fmt.Sscan(fields[len(fields)-1], &value); err == nil {
+				return value, true
+			}
+		}
+	}
+	return 0, false
+}

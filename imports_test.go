@@ -1,0 +1,227 @@
+package main_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/causalstore/causalstore"
+
+// importRule restricts what the packages at and below a folder import. Folders are relative to the module.
+type importRule struct {
+	folder string
+	// forbidden lists folders of the module whose packages must not be imported, in tests neither.
+	forbidden []string
+	// onlyOurs, if not nil, lists the only packages of the module that production files may import. The most specific rule
+	// with such a list applies.
+	onlyOurs []string
+	// onlyTheirs, if not nil, lists the only packages of other modules that production files may import; it comes with
+	// onlyOurs, and bars impureImports too.
+	onlyTheirs []string
+	// inTests maps the forbidden packages that tests may import all the same to the reason.
+	inTests map[string]string
+	reason  string
+}
+
+// importRules is the direction of dependencies in this module.
+var importRules = []importRule{
+	{
+		folder:    "sidecar",
+		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
+		inTests: map[string]string{
+			"lab/redisserver": "the storage and the process are tested against a real redis-server",
+		},
+		reason: "the data plane runs without the operator and without the tools that measure and check it",
+	},
+	{
+		folder:    "lab",
+		forbidden: []string{"controllers", "e2e"},
+		reason:    "the tools drive the data plane directly, without the operator or a cluster",
+	},
+	{
+		folder:    "controllers",
+		forbidden: []string{"lab", "e2e"},
+		inTests: map[string]string{
+			"lab/local":     "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
+			"e2e/apiserver": "the controllers are tested against a real API server",
+		},
+		reason: "the operator is production code and uses no tools of tests",
+	},
+	{folder: "api", onlyOurs: []string{}, reason: "clients of the resource import the API and nothing else of this module"},
+	{
+		folder: "contract", onlyOurs: []string{"sidecar/topology"},
+		reason: "the operator and the data plane both import the contract, so that it imports neither",
+	},
+	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
+	pureRule("sidecar/causal"),
+	pureRule("sidecar/causal/session"),
+	pureRule("sidecar/causal/coordinator"),
+	pureRule("sidecar/causal/middleman"),
+	pureRule("sidecar/causal/cache"),
+	pureRule("sidecar/causal/shard", "sidecar/causal/middleman"),
+}
+
+// pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that does
+// I/O. The machines do not import each other; only shard imports one, the middleman, which it combines with its mover.
+func pureRule(folder string, machines ...string) importRule {
+	return importRule{
+		folder:     folder,
+		onlyOurs:   append([]string{"sidecar/causal", "sidecar/topology"}, machines...),
+		onlyTheirs: []string{"github.com/hashicorp/golang-lru/v2/simplelru", "github.com/cespare/xxhash/v2"},
+		reason:     "the protocol is pure code, and its machines know each other by messages only",
+	}
+}
+
+// impureImports are the packages of the standard library that the protocol core must not import: time, randomness,
+// concurrency, files and the network are passed in.
+var impureImports = []string{"context", "crypto/rand", "io", "log", "log/slog", "math/rand", "math/rand/v2", "net", "os", "sync", "sync/atomic"}
+
+// violation returns why a file of a folder must not import a package, or "".
+func violation(folder, imported string, test bool) string {
+	ours, isOurs := strings.CutPrefix(imported, module+"/")
+	var nearest importRule // the most specific rule that lists what may be imported
+	for _, r := range importRules {
+		if !isBelow(folder, r.folder) {
+			continue
+		}
+		if isOurs && slices.ContainsFunc(r.forbidden, func(f string) bool { return isBelow(ours, f) }) {
+			if _, excepted := r.inTests[ours]; !test || !excepted {
+				return r.reason
+			}
+		}
+		if r.onlyOurs != nil && len(r.folder) > len(nearest.folder) {
+			nearest = r
+		}
+	}
+	switch {
+	case test || nearest.folder == "":
+	case isOurs && !slices.Contains(nearest.onlyOurs, ours):
+		return nearest.reason
+	case !isOurs && nearest.onlyTheirs != nil && (slices.Contains(impureImports, imported) ||
+		isThirdParty(imported) && !slices.Contains(nearest.onlyTheirs, imported)):
+		return nearest.reason
+	}
+	return ""
+}
+
+func isBelow(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+
+// isThirdParty reports whether the first element of an import path is a host name.
+func isThirdParty(imported string) bool {
+	host, _, _ := strings.Cut(imported, "/")
+	return strings.Contains(host, ".")
+}
+
+// fileImport is one import of one Go file; the file's name is relative to the module.
+type fileImport struct{ file, imported string }
+
+// moduleImports parses the imports of all Go files of the module, whatever their build tags.
+func moduleImports(t *testing.T) (all []fileImport) {
+	t.Helper()
+	files := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if name != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || nested == nil) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(files, name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			all = append(all, fileImport{filepath.ToSlash(name), imported})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestImportsPointInwards(t *testing.T) {
+	used := map[string]bool{}
+	for _, i := range moduleImports(t) {
+		folder, test := path.Dir(i.file), strings.HasSuffix(i.file, "_test.go")
+		if reason := violation(folder, i.imported, test); reason != "" {
+			t.Errorf("%s must not import %s: %s", i.file, i.imported, reason)
+		}
+		ours := strings.TrimPrefix(i.imported, module+"/")
+		for _, r := range importRules {
+			if _, excepted := r.inTests[ours]; excepted && test && isBelow(folder, r.folder) {
+				used[r.folder+" "+ours] = true
+			}
+		}
+	}
+	for _, r := range importRules {
+		for _, folder := range slices.Concat([]string{r.folder}, r.forbidden, r.onlyOurs) {
+			if _, err := os.Stat(filepath.FromSlash(folder)); err != nil {
+				t.Errorf("a rule names a folder that does not exist: %v", err)
+			}
+		}
+		for imported := range r.inTests {
+			if !used[r.folder+" "+imported] {
+				t.Errorf("no test of %s imports %s: remove the exception", r.folder, imported)
+			}
+		}
+	}
+}
+
+func TestImportRulesRejectWhatTheyShould(t *testing.T) {
+	for _, c := range []struct {
+		file, imported string
+		allowed        bool
+	}{
+		{"sidecar/node/host.go", module + "/lab/history", false},
+		{"sidecar/node/host_test.go", module + "/lab/history", false},
+		{"sidecar/process/main.go", module + "/lab/redisserver", false},
+		{"sidecar/process/process_test.go", module + "/lab/redisserver", true},
+		{"sidecar/process/main.go", module + "/controllers/causalstore/plan", false},
+		{"sidecar/process/main.go", module + "/contract", true},
+		{"sidecar/causal/cache/cache.go", module + "/sidecar/causal/middleman", false},
+		{"sidecar/causal/session/read.go", module + "/sidecar/causal/cache", false},
+		{"sidecar/causal/session/read.go", module + "/sidecar/transport", false},
+		{"sidecar/causal/session/read.go", module + "/sidecar/causal", true},
+		{"sidecar/causal/session/read.go", "sync", false},
+		{"sidecar/causal/session/read.go", "slices", true},
+		{"sidecar/causal/session/read.go", "golang.org/x/sync/errgroup", false},
+		{"sidecar/causal/cache/cache.go", "github.com/hashicorp/golang-lru/v2/simplelru", true},
+		{"sidecar/causal/shard/shard.go", module + "/sidecar/causal/middleman", true},
+		{"sidecar/causal/shard/shard.go", module + "/sidecar/causal/cache", false},
+		{"sidecar/causal/stability.go", module + "/sidecar/causal/coordinator", false},
+		{"contract/config.go", module + "/sidecar/topology", true},
+		{"contract/config.go", module + "/sidecar/causal", false},
+		{"controllers/verify/verify.go", module + "/lab/local", false},
+		{"controllers/verify/verify_test.go", module + "/lab/local", true},
+		{"lab/sim/world.go", module + "/controllers/causalstore/plan", false},
+		{"lab/sim/world_test.go", module + "/e2e/apiserver", false},
+		{"lab/sim/world.go", module + "/sidecar/causal/shard", true},
+		{"e2e/cluster/cluster.go", module + "/controllers/command", true},
+	} {
+		if allowed := violation(path.Dir(c.file), c.imported, strings.HasSuffix(c.file, "_test.go")) == ""; allowed != c.allowed {
+			t.Errorf("%s imports %s: allowed %v, want %v", c.file, c.imported, allowed, c.allowed)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+)
+
+// records are the keys of one load: a prefix and a number each. Requests are built when they are sent: a million
+// prebuilt requests would use more memory than the measured system.
+type records struct {
+	prefix string
+	first  int // the number of key 0
+	count  int
+	value  []byte
+}
+
+func newRecords(count, valueBytes int) records {
+	return prefixed(fmt.Sprintf("user:%d:%d:", count, valueBytes), count, valueBytes)
+}
+
+// prefixed returns records whose keys are the prefix and a number.
+func prefixed(prefix string, count, valueBytes int) records {
+	return records{prefix: prefix, count: count, value: bytes.Repeat([]byte{'v'}, valueBytes)}
+}
+
+// part returns the records from key first to before key last.
+func (r records) part(first, last int) records {
+	r.first, r.count = r.first+first, last-first
+	return r
+}
+
+func (r records) key(dst []byte, i int) []byte {
+	dst = append(dst, r.prefix...)
+	return strconv.AppendInt(dst, int64(r.first+i), 10)
+}
+
+// get appends the request for key i to dst.
+func (r records) get(dst []byte, i int) []byte {
+	return r.bulk(append(dst, "*2\r\n$3\r\nGET\r\n"...), i)
+}
+
+// set appends the request that writes key i to dst.
+func (r records) set(dst []byte, i int) []byte {
+	dst = r.bulk(append(dst, "*3\r\n$3\r\nSET\r\n"...), i)
+	dst = append(dst, '$')
+	dst = strconv.AppendInt(dst, int64(len(r.value)), 10)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, r.value...)
+	return append(dst, "\r\n"...)
+}
+
+func (r records) bulk(dst []byte, i int) []byte {
+	var key [96]byte
+	k := r.key(key[:0], i)
+	dst = append(dst, '$')
+	dst = strconv.AppendInt(dst, int64(len(k)), 10)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, k...)
+	return append(dst, "\r\n"...)
+}
+
+// The connections to each data center for writing and reading records before the load, and the requests sent at once.
+const (
+	fillWriters = 8
+	fillReaders = 8
+	fillLot     = 256
+)
+
+// write writes every key once, each data center a part of them. With apart, every key is written in its own session:
+// without pipelining, each put of a session takes a round trip.
+func (r records) write(ctx context.Context, addrs []string, apart bool) error {
+	lot := fillLot
+	if apart {
+		lot = 1
+	}
+	all := fillWriters * len(addrs)
+	return forEachConcurrently(all, func(number int) error {
+		addr := addrs[number/fillWriters]
+		from, to := number*r.count/all, (number+1)*r.count/all
+		var conn *wireConn
+		for at := from; at < to && ctx.Err() == nil; at += lot {
+			if conn == nil || apart {
+				if conn != nil {
+					_ = conn.Close() // all replies have arrived
+				}
+				var err error
+				if conn, err = dialWire(addr); err != nil {
+					return err
+				}
+			}
+			if err := r.writeLot(conn, at, min(lot, to-at)); err != nil {
+				return errors.Join(fmt.Errorf("preload keys: %w", err), conn.Close())
+			}
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+		return ctx.Err()
+	})
+}
+
+func (r records) writeLot(conn *wireConn, from, n int) error {
+	var batch []byte
+	for i := range n {
+		batch = r.set(batch, from+i)
+	}
+	wrong, example, err := conn.exchange(batch, n, '+')
+	if err == nil && wrong > 0 {
+		err = fmt.Errorf("refused: %.80q", example)
+	}
+	return err
+}
+
+// read draws keys as the clients do, and reads so many times in each data center: a long-running deployment has them
+// cached.
+func (r records) read(ctx context.Context, addrs []string, reads int, popular popularity, seed uint64) error {
+	return forEachConcurrently(fillReaders*len(addrs), func(number int) error {
+		conn, err := dialWire(addrs[number/fillReaders])
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		random := rand.New(rand.NewPCG(seed, uint64(number)))
+		for left := reads / fillReaders; left > 0 && ctx.Err() == nil; left -= fillLot {
+			var batch []byte
+			n := min(fillLot, left)
+			for range n {
+				batch = r.get(batch, popular.draw(random, r.count))
+			}
+			wrong, example, err := conn.exchange(batch, n, '$')
+			if err == nil && wrong > 0 {
+				err = fmt.Errorf("%d of %d keys are missing: %.80q", wrong, n, example)
+			}
+			if err != nil {
+				return fmt.Errorf("warm the caches: %w", err)
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// forEachConcurrently calls f concurrently for every number below n.
+func forEachConcurrently(n int, f func(number int) error) error {
+	var all sync.WaitGroup
+	errs := make([]error, n)
+	for i := range errs {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

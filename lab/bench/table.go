@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is rows of figures for a terminal or a Markdown page.
+type table struct {
+	title string
+	// note explains the figures below the title.
+	note string
+	head []string
+	rows [][]string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// text prints the table for a terminal.
+func (t *table) text(out io.Writer) {
+	fmt.Fprintf(out, "\n%s\n", t.title)
+	if t.note != "" {
+		fmt.Fprintf(out, "%s\n", t.note)
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{upper(t.head)}, t.rows...) {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // to a terminal
+}
+
+func upper(head []string) []string {
+	out := make([]string, len(head))
+	for i, h := range head {
+		out[i] = strings.ToUpper(h)
+	}
+	return out
+}
+
+// markdown prints the table as Markdown.
+func (t *table) markdown(out io.Writer) {
+	if t.note != "" {
+		fmt.Fprintf(out, "%s\n\n", t.note)
+	}
+	row := func(cells []string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
+	row(t.head)
+	marks := make([]string, len(t.head))
+	for i := range marks {
+		marks[i] = "---"
+	}
+	row(marks)
+	for _, r := range t.rows {
+		row(r)
+	}
+	fmt.Fprintln(out)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+
+// percents prints shares and their deviation as percentages.
+func (s summary) percents() string {
+	switch s.Rounds {
+	case 0:
+		return "-"
+	case 1:
+		return percent(s.Mean)
+	}
+	return fmt.Sprintf("%.1f ±%.1f %%", 100*s.Mean, 100*s.Deviation)
+}
+
+// ms prints a number of milliseconds.
+func ms(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}

@@ -1,0 +1,226 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	_ "net/http/pprof" // served only with --pprof
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/command"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// localFlags are the flags of `causalstore local`.
+type localFlags struct {
+	log           command.LogFlags
+	topology      string
+	storage       string
+	dataDir       string
+	scope         string
+	reads         string
+	binding       string
+	cache, wan    bool
+	host          string
+	port          int
+	adminPort     int
+	endpointsFile string
+	duration      time.Duration
+	pprof         bool
+	without       []string
+}
+
+// NewLocalCommand returns `causalstore local`.
+func NewLocalCommand() *cobra.Command {
+	var f localFlags
+	cmd := &cobra.Command{
+		Use:   "local",
+		Short: "Run a whole deployment of many data centers on this machine",
+		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN between the data centers, and one Redis
+port per data center. The protocol, durable logs and storage are those of production; only the network between the parts
+is emulated.
+
+While it runs, its admin address accepts faults and shows the state:
+  curl -d '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
+  curl -d '{"kind":"congest","dc":"eu-west-1","addMs":600}' http://127.0.0.1:7000/fault
+  curl -d '{"kind":"crash","dc":"eu-west-1","part":"coordinator"}' http://127.0.0.1:7000/fault
+  curl -d '{"kind":"heal"}' http://127.0.0.1:7000/fault
+  curl http://127.0.0.1:7000/state
+  curl http://127.0.0.1:7000/metrics      # for Prometheus, labeled by data center`,
+		Example: `  causalstore local
+  causalstore local --storage redis --data-dir ./data
+  causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.topology, "topology", "", "topology file (default eight AWS regions in three rings)")
+	fs.StringVar(&f.storage, "storage", "embedded", "storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
+	fs.StringVar(&f.dataDir, "data-dir", "", "directory for all data; a later start with it continues there (default a temporary directory)")
+	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port) or connection")
+	fs.StringVar(&f.reads, "reads", "latest", "latest, or snapshot: prefer complete versions to newer ones that would bind the session")
+	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
+	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
+	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
+	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
+	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
+	fs.IntVar(&f.port, "port", 7001, "Redis port of the first data center; the others use the next ports; 0 chooses free ports")
+	fs.IntVar(&f.adminPort, "admin-port", 7000, "port of the admin address; 0 chooses a free port")
+	fs.StringVar(&f.endpointsFile, "endpoints-file", "", "file to write the addresses to, as JSON, once the deployment is ready for clients")
+	fs.DurationVar(&f.duration, "duration", 0, "stop after this time; 0 runs until interrupted")
+	fs.BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof at the admin address")
+	f.log.Register(fs, "warn")
+	return cmd
+}
+
+// options validates the flags and converts them.
+func (f *localFlags) options() (local.Options, error) {
+	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, WAN: f.wan, Host: f.host, Port: f.port, Topology: topology.Default()}
+	var err error
+	if f.topology != "" {
+		if o.Topology, err = topology.Load(f.topology); err != nil {
+			return o, err
+		}
+	}
+	if o.Scope, err = scopeOf(f.scope); err != nil {
+		return o, err
+	}
+	switch f.reads {
+	case "latest":
+	case "snapshot":
+		o.Snapshot = true
+	default:
+		return o, fmt.Errorf("--reads %q: use latest or snapshot", f.reads)
+	}
+	switch f.binding {
+	case "dynamic":
+	case "static":
+		o.Static = true
+	default:
+		return o, fmt.Errorf("--binding %q: use dynamic or static", f.binding)
+	}
+	if o.Tune, err = tuneWithout(f.without); err != nil {
+		return o, err
+	}
+	o.Logger, err = f.log.Logger(os.Stderr)
+	return o, err
+}
+
+// tuneWithout disables improvements over Karma by name.
+func tuneWithout(names []string) (local.Tune, error) {
+	var oneRing, askEach, byID bool
+	for _, n := range names {
+		switch n {
+		case "ring-sets":
+			oneRing = true
+		case "sv-lifting":
+			askEach = true
+		case "pipelining":
+			byID = true
+		default:
+			return local.Tune{}, fmt.Errorf("--without %q: use ring-sets, sv-lifting or pipelining, or several separated by commas", n)
+		}
+	}
+	return local.Tune{
+		Coordinator: func(c *coordinator.Config) { c.Comparison.DepsByID = byID },
+		Sidecar: func(c *session.Config) {
+			c.Comparison = session.Comparison{WithoutRingSets: oneRing, WithoutSVLifting: askEach}
+		},
+	}, nil
+}
+
+func scopeOf(s string) (node.Scope, error) {
+	switch strings.ToLower(s) {
+	case "pod":
+		return node.ScopePod, nil
+	case "connection":
+		return node.ScopeConnection, nil
+	}
+	return "", fmt.Errorf("--session-scope %q: use pod or connection", s)
+}
+
+func (f *localFlags) run(ctx context.Context, out io.Writer) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if f.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.duration)
+		defer cancel()
+	}
+	started := time.Now()
+	d, err := local.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	admin, err := net.Listen("tcp", net.JoinHostPort(f.host, fmt.Sprint(f.adminPort)))
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen for admin requests: %w", err), d.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", d.Admin())
+	if f.pprof {
+		mux.Handle("/debug/pprof/", http.DefaultServeMux)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(admin) }() // ends with Close
+	ends := local.Endpoints{Admin: admin.Addr().String(), DataCenters: d.Endpoints()}
+	if f.endpointsFile != "" {
+		if err := writeEndpoints(f.endpointsFile, ends); err != nil {
+			return errors.Join(err, server.Close(), d.Close())
+		}
+	}
+	printEndpoints(out, ends, time.Since(started))
+	<-ctx.Done()
+	fmt.Fprintln(out, "stopping")
+	return errors.Join(server.Close(), d.Close())
+}
+
+// writeEndpoints replaces the file atomically, so that nobody reads an incomplete file.
+func writeEndpoints(path string, ends local.Endpoints) error {
+	b, err := json.MarshalIndent(ends, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".endpoints-*")
+	if err != nil {
+		return fmt.Errorf("write endpoints: %w", err)
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write endpoints: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+func printEndpoints(out io.Writer, ends local.Endpoints, took time.Duration) {
+	fmt.Fprintf(out, "ready in %s; admin at http://%s\n\n", took.Round(time.Millisecond), ends.Admin)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DATA CENTER\tRING\tREDIS")
+	for _, e := range ends.DataCenters {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Ring, e.RESP)
+	}
+	_ = w.Flush() // to a terminal
+	if len(ends.DataCenters) > 0 {
+		host, port, _ := net.SplitHostPort(ends.DataCenters[0].RESP)
+		fmt.Fprintf(out, "\nconnect with any Redis client, for example: redis-cli -h %s -p %s\n", host, port)
+	}
+}

@@ -1,0 +1,172 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/lab/sim"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/command"
+)
+
+// simFlags are the flags of `causalstore sim`.
+type simFlags struct {
+	seeds, from uint64
+	profile     string
+	fault       string
+	workers     int
+	verbose     bool
+	list        bool
+}
+
+// NewSimCommand returns `causalstore sim`.
+func NewSimCommand() *cobra.Command {
+	var f simFlags
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Simulate random deployments, load and faults in virtual time, and check what clients saw",
+		Long: `Runs whole deployments of the production code in virtual time: messages are lost, delayed and reordered, nodes crash and
+restart from their disks, data centers are cut off, clocks jump. Every history that clients saw is checked for causal
+consistency, convergence and lost writes.
+
+A seed determines a run: the same seed and profile give the same run on every machine. A profile is a distribution of
+deployments, load and faults; without --profile, seed n uses profile n modulo the number of profiles.
+
+--fault breaks a rule of the protocol on purpose, to verify that the check detects it.
+
+The exit code is 1 if a seed has a violation.`,
+		Example: `  causalstore sim --seeds 10000
+  causalstore sim --profile caches --from 4711 --seeds 1 --verbose   # repeat one seed
+  causalstore sim --fault skip-deps --seeds 100                      # verify that a broken rule is detected
+  causalstore sim --list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.list {
+				return listSimulations(cmd.OutOrStdout())
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.Uint64Var(&f.seeds, "seeds", 1000, "number of seeds to run")
+	fs.Uint64Var(&f.from, "from", 0, "first seed")
+	fs.StringVar(&f.profile, "profile", "", "profile of all seeds (default each in turn)")
+	fs.StringVar(&f.fault, "fault", "", "rules to break, separated by commas")
+	fs.IntVar(&f.workers, "workers", 0, "number of seeds to run in parallel; 0 is one per processor")
+	fs.BoolVar(&f.verbose, "verbose", false, "show all violations of a seed, not only the first")
+	fs.BoolVar(&f.list, "list", false, "list profiles and faults, and run nothing")
+	return cmd
+}
+
+func (f *simFlags) run(ctx context.Context, out, errOut io.Writer) error {
+	cfg := sim.CampaignConfig{From: f.from, Seeds: f.seeds, Profile: f.profile, Workers: f.workers}
+	for name := range strings.SplitSeq(f.fault, ",") {
+		if name == "" {
+			continue
+		}
+		fault, err := sim.FaultNamed(name)
+		if err != nil {
+			return fmt.Errorf("--fault: %w; --list shows all", err)
+		}
+		cfg.Broken = cfg.Broken.Union(causal.FaultsOf(fault))
+	}
+	clear := func() {}
+	if isTerminal(errOut) {
+		cfg.Progress, clear = simProgress(errOut, f.seeds)
+	}
+	report, err := sim.Campaign(ctx, cfg)
+	clear()
+	if err != nil {
+		return fmt.Errorf("--profile: %w; --list shows all", err)
+	}
+	f.print(out, &report)
+	if report.Failed > 0 {
+		return command.ErrSilent
+	}
+	return nil
+}
+
+// isTerminal reports whether w is a terminal: only there a progress line can be overwritten.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// progressEvery is the period of the progress line.
+const progressEvery = 200 * time.Millisecond
+
+// simProgress returns functions that write and clear the progress line.
+func simProgress(w io.Writer, seeds uint64) (func(sim.CampaignReport), func()) {
+	var next time.Duration
+	write := func(r sim.CampaignReport) {
+		if r.Elapsed >= next {
+			next = r.Elapsed + progressEvery
+			fmt.Fprintf(w, "\r\x1b[K%d of %d seeds, %.0f per second; %d operations, %d faults, %d seeds with violations",
+				r.Seeds, seeds, r.SeedsPerSecond(), r.Ops, r.Faults.Total(), r.Failed)
+		}
+	}
+	return write, func() { fmt.Fprint(w, "\r\x1b[K") }
+}
+
+func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
+	fmt.Fprintf(out, "%d seeds in %s, %.0f per second\n", r.Seeds, r.Elapsed.Round(time.Millisecond), r.SeedsPerSecond())
+	fmt.Fprintf(out, "%d operations, %d messages, %d steps\n", r.Ops, r.Messages, r.Steps)
+	fmt.Fprintf(out, "%d faults: %s\n", r.Faults.Total(), r.Faults.String())
+	if r.Failed == 0 {
+		fmt.Fprintln(out, "no violation")
+		return
+	}
+	fmt.Fprintf(out, "%d seeds with violations\n", r.Failed)
+	broken := ""
+	if f.fault != "" {
+		broken = " --fault " + f.fault
+	}
+	for _, failure := range r.Failures {
+		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --from %d --seeds 1%s\n", failure.Seed, failure.Profile, failure.Seed, broken)
+		for i, v := range failure.Violations {
+			if i > 0 && !f.verbose {
+				fmt.Fprintf(out, "  and %d more; --verbose shows them\n", len(failure.Violations)-1)
+				break
+			}
+			fmt.Fprintf(out, "  %s\n", v)
+		}
+		if len(failure.History) > 0 {
+			fmt.Fprintln(out, "  part of the history that shows the first one; times in virtual milliseconds:")
+		}
+		for i := range failure.History {
+			op := &failure.History[i]
+			fmt.Fprintf(out, "    %9.3f %9.3f  %-5s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC, op.String())
+		}
+	}
+	if more := r.Failed - len(r.Failures); more > 0 {
+		fmt.Fprintf(out, "\nand %d more seeds\n", more)
+	}
+}
+
+func listSimulations(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROFILE\tABOUT")
+	for _, p := range sim.Profiles() {
+		fmt.Fprintf(w, "%s\t%s\n", p.Name, p.About)
+	}
+	fmt.Fprintln(w, "\nFAULT\tDETECTED FIRST BY PROFILE")
+	for _, f := range causal.AllFaults() {
+		p, err := sim.ProfileThatDetects(f)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\t%s\n", f, p.Name)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,176 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// OpKind is the kind of an operation.
+type OpKind uint8
+
+// The kinds of operations.
+const (
+	Get OpKind = iota + 1
+	Put
+	Delete
+	MGet
+	// Token exports the session's state; Resume continues it in another session (PROTOCOL §3).
+	Token
+	Resume
+)
+
+var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume"}
+
+func (k OpKind) String() string {
+	if k >= Get && k <= Resume {
+		return opNames[k]
+	}
+	return fmt.Sprintf("op(%d)", uint8(k))
+}
+
+// Read is one key of an MGet and what it returned.
+type Read struct {
+	Key, Value string
+	Version    causal.Version
+	Missing    bool
+}
+
+// Op is one operation. The package comment explains its fields.
+type Op struct {
+	Session, Process string
+	Key, Value       string
+	Token            string
+	DC               string
+	Reads            []Read         // MGet only
+	Version          causal.Version // zero if unknown
+	Start, End       int64          // nanoseconds
+	Kind             OpKind
+	OK               bool
+	Unknown          bool // Put and Delete: the outcome is unknown
+	Missing          bool // Get: there was no value
+	Final            bool // Get and MGet: read after quiescence
+}
+
+// History is a list of operations, those of each process in its order.
+type History []Op
+
+func (o *Op) isRead() bool  { return o.Kind == Get || o.Kind == MGet }
+func (o *Op) isWrite() bool { return o.Kind == Put || o.Kind == Delete }
+
+func (o *Op) process() string {
+	if o.Process == "" {
+		return o.Session
+	}
+	return o.Process
+}
+
+// shownBytes is how much of a value or key an explanation shows: load generators pad values to a size.
+const shownBytes = 48
+
+func shown(s string) string {
+	if len(s) > shownBytes {
+		s = s[:shownBytes] + "..."
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
+
+// String returns the short form used in explanations: "s1 put x=1".
+func (o *Op) String() string {
+	var b strings.Builder
+	b.WriteString(o.process())
+	b.WriteByte(' ')
+	b.WriteString(o.Kind.String())
+	switch o.Kind {
+	case Put:
+		showRead(&b, o.Key, o.Value, false, o.Version)
+	case Get:
+		showRead(&b, o.Key, o.Value, o.Missing, o.Version)
+	case Delete:
+		b.WriteString(" " + shown(o.Key))
+		showVersion(&b, o.Version)
+	case MGet:
+		for _, r := range o.Reads {
+			showRead(&b, r.Key, r.Value, r.Missing, r.Version)
+		}
+	case Token, Resume:
+		b.WriteString(" " + shown(o.Token))
+	}
+	switch {
+	case o.Unknown:
+		b.WriteString(" [outcome unknown]")
+	case !o.OK:
+		b.WriteString(" [failed]")
+	}
+	if o.Final {
+		b.WriteString(" [final]")
+	}
+	return b.String()
+}
+
+func showRead(b *strings.Builder, key, value string, missing bool, v causal.Version) {
+	b.WriteString(" " + shown(key) + "=")
+	if missing {
+		b.WriteString("<missing>")
+	} else {
+		b.WriteString(shown(value))
+	}
+	showVersion(b, v)
+}
+
+func showVersion(b *strings.Builder, v causal.Version) {
+	if !v.IsZero() {
+		b.WriteString(" (" + FormatVersion(v) + ")")
+	}
+}
+
+// FormatVersion returns "<hlc>@<origin>".
+func FormatVersion(v causal.Version) string {
+	return string(appendVersion(make([]byte, 0, 32), v))
+}
+
+func appendVersion(b []byte, v causal.Version) []byte {
+	b = strconv.AppendUint(b, uint64(v.HLC), 10)
+	b = append(b, '@')
+	return strconv.AppendUint(b, uint64(v.Origin), 10)
+}
+
+// ParseVersion parses "<hlc>@<origin>" and "<ms>.<counter>@<origin>".
+func ParseVersion(s string) (causal.Version, error) {
+	bad := func() (causal.Version, error) {
+		return causal.Version{}, fmt.Errorf("version %q is neither <hlc>@<origin> nor <ms>.<counter>@<origin>", s)
+	}
+	clock, origin, found := strings.Cut(s, "@")
+	if !found {
+		return bad()
+	}
+	o, err := strconv.ParseUint(origin, 10, 32)
+	if err != nil {
+		return bad()
+	}
+	ms, counter, split := strings.Cut(clock, ".")
+	bits := 64
+	if split {
+		bits = 48
+	}
+	hlc, err := strconv.ParseUint(ms, 10, bits)
+	if err != nil {
+		return bad()
+	}
+	if split {
+		n, err := strconv.ParseUint(counter, 10, 16)
+		if err != nil {
+			return bad()
+		}
+		hlc = hlc<<16 | n
+	}
+	return causal.Version{HLC: causal.HLC(hlc), Origin: topology.Origin(o)}, nil
+}

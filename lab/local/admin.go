@@ -1,0 +1,262 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/wan"
+)
+
+// Endpoints is the content of the file that `causalstore local --endpoints-file` writes when it is ready for clients.
+type Endpoints struct {
+	Admin       string     `json:"admin"`
+	DataCenters []Endpoint `json:"dataCenters"`
+}
+
+// Endpoint is the address of one data center for Redis clients.
+type Endpoint struct {
+	Name string `json:"name"`
+	Ring string `json:"ring"`
+	RESP string `json:"resp"`
+}
+
+// Endpoints returns the addresses for clients.
+func (d *Deployment) Endpoints() []Endpoint {
+	var all []Endpoint
+	for _, f := range d.fronts {
+		dc := d.topo.DCs[f.dc]
+		all = append(all, Endpoint{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, RESP: f.addr})
+	}
+	return all
+}
+
+// Fault is the body of POST /fault.
+type Fault struct {
+	// Kind is cut, congest, crash, restart or heal.
+	Kind string `json:"kind"`
+	// From and To are the data centers of a cut; To may be "*" for all others.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// DC is the data center of the other kinds.
+	DC string `json:"dc,omitempty"`
+	// AddMs is the congestion: a delay added to all traffic of DC in each direction; 0 ends it.
+	AddMs int `json:"addMs,omitempty"`
+	// Part is coordinator, middleman, cache or all.
+	Part string `json:"part,omitempty"`
+}
+
+// Inject injects the fault f, or ends it.
+func (d *Deployment) Inject(ctx context.Context, f Fault) error {
+	switch f.Kind {
+	case "cut", "congest":
+		return d.hurtNetwork(f)
+	case "crash":
+		return d.Crash(f.DC, f.Part)
+	case "restart":
+		return d.Restart(ctx, f.DC, f.Part)
+	case "heal":
+		return d.Heal(ctx)
+	}
+	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart or heal", f.Kind)
+}
+
+func (d *Deployment) hurtNetwork(f Fault) error {
+	if d.wan == nil {
+		return errors.New("cuts and congestion need the emulated WAN; start with --wan=true")
+	}
+	if f.Kind == "congest" {
+		dc, ok := d.topo.ByName(f.DC)
+		if !ok {
+			return fmt.Errorf("unknown data center %q", f.DC)
+		}
+		return d.wan.Congest(dc, time.Duration(f.AddMs)*time.Millisecond)
+	}
+	from, ok := d.topo.ByName(f.From)
+	if !ok {
+		return fmt.Errorf("unknown data center %q", f.From)
+	}
+	to := wan.AllDCs
+	if f.To != "*" {
+		if to, ok = d.topo.ByName(f.To); !ok {
+			return fmt.Errorf("unknown data center %q; give one, or * for all others", f.To)
+		}
+	}
+	return d.wan.CutBoth(from, to)
+}
+
+// State is the reply to GET /state.
+type State struct {
+	Origins     []OriginState `json:"origins"`
+	DataCenters []DCState     `json:"dataCenters"`
+	WAN         WANState      `json:"wan"`
+	RingPairs   []RingPair    `json:"ringPairs"`
+	InFlight    []RingTimes   `json:"inFlight"`
+}
+
+// OriginState is what the coordinator of an origin knows about its own writes, as HLCs.
+type OriginState struct {
+	Origin     topology.Origin       `json:"origin"`
+	DC         string                `json:"dataCenter"`
+	Up         bool                  `json:"up"`
+	SV         causal.HLC            `json:"sv"`
+	SVLagMs    int64                 `json:"svLagMs"`
+	RV         map[string]causal.HLC `json:"rv"`
+	Incomplete int                   `json:"incompleteWrites"`
+	Bytes      int                   `json:"incompleteBytes"`
+}
+
+// DCState is the parts and sessions of one data center.
+type DCState struct {
+	Name       string           `json:"name"`
+	Ring       string           `json:"ring"`
+	Middlemen  []MiddlemanState `json:"middlemen"`
+	Caches     []CacheState     `json:"caches"`
+	Sidecar    session.Stats    `json:"sidecar"`
+	Sessions   int              `json:"sessions"`
+	BoundBy    []SessionState   `json:"boundSessions"`
+	Connected  int              `json:"connections"`
+	MinSVLagMs int64            `json:"minSvLagMs"`
+}
+
+// MiddlemanState is one shard.
+type MiddlemanState struct {
+	Shard         uint64          `json:"shard"`
+	Up            bool            `json:"up"`
+	Puts          int             `json:"putsInWork"`
+	Processed     int             `json:"processedAboveRV"`
+	CachedAtBytes int             `json:"cachedAtBytes"`
+	HistoryBytes  int             `json:"historyBytes"`
+	Stats         middleman.Stats `json:"stats"`
+}
+
+// CacheState is one cache.
+type CacheState struct {
+	Index   uint64      `json:"index"`
+	Up      bool        `json:"up"`
+	Entries int         `json:"entries"`
+	Bytes   int         `json:"bytes"`
+	Stats   cache.Stats `json:"stats"`
+}
+
+// SessionState is a session that is bound, or has incomplete writes.
+type SessionState struct {
+	ID         uint64   `json:"id"`
+	InFlight   int      `json:"inFlightRead"`
+	Rings      []string `json:"rings"`
+	Incomplete int      `json:"incompleteWrites"`
+}
+
+// State returns the state of the whole deployment.
+func (d *Deployment) State() State {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	st := State{WAN: d.wanState()}
+	d.observer.state(&st)
+	now := time.Now().UnixMilli()
+	d.topo.Nodes(func(n topology.Node) {
+		if n.Part != topology.Coordinator {
+			return
+		}
+		o := d.topo.OriginOf(n)
+		os := OriginState{Origin: o, DC: d.topo.DCs[n.DC].Name, RV: map[string]causal.HLC{}}
+		if c := d.parts[n].coordinator; c != nil {
+			os.Up = true
+			c.Inspect(func(m *coordinator.Coordinator) {
+				e := m.Known().Entry(o)
+				os.SV, os.SVLagMs = e.SV, now-e.SV.WallMs()
+				for r, h := range e.RV {
+					os.RV[d.topo.Rings[r].Name] = h
+				}
+				os.Incomplete, os.Bytes = m.Pending()
+			})
+		}
+		st.Origins = append(st.Origins, os)
+	})
+	for _, f := range d.fronts {
+		st.DataCenters = append(st.DataCenters, d.dcState(f, now))
+	}
+	return st
+}
+
+func (d *Deployment) dcState(f *front, now int64) DCState {
+	dc := d.topo.DCs[f.dc]
+	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(), BoundBy: []SessionState{}}
+	for i := range dc.Shards {
+		ms := MiddlemanState{Shard: uint64(i)}
+		if m := d.parts[topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i)}].middleman; m != nil {
+			ms.Up = true
+			m.Inspect(func(m *middleman.Middleman) {
+				ms.Puts, ms.Processed, ms.CachedAtBytes, ms.HistoryBytes = m.Depth()
+				ms.Stats = m.Stats()
+			})
+		}
+		s.Middlemen = append(s.Middlemen, ms)
+	}
+	for i := range dc.Caches {
+		cs := CacheState{Index: uint64(i)}
+		if c := d.parts[topology.Node{DC: f.dc, Part: topology.Cache, Index: uint64(i)}].cache; c != nil {
+			cs.Up = true
+			c.Inspect(func(m *cache.Cache) {
+				cs.Entries, cs.Bytes = m.Size()
+				cs.Stats = m.Stats()
+			})
+		}
+		s.Caches = append(s.Caches, cs)
+	}
+	f.sidecar.Inspect(func(m *session.Sidecar) {
+		s.Sidecar = m.Stats()
+		s.MinSVLagMs = now - m.Stability().MinSV().WallMs()
+		m.EachSession(func(id uint64, status session.Status) {
+			s.Sessions++
+			if status.Restrictions == 0 && status.IncompleteWrites == 0 {
+				return
+			}
+			ss := SessionState{ID: id, InFlight: status.Restrictions, Incomplete: status.IncompleteWrites, Rings: []string{}}
+			for r, ring := range d.topo.Rings {
+				if status.Rings.Has(topology.RingID(r)) {
+					ss.Rings = append(ss.Rings, ring.Name)
+				}
+			}
+			s.BoundBy = append(s.BoundBy, ss)
+		})
+	})
+	return s
+}
+
+// Admin serves POST /fault, GET /state and GET /metrics.
+func (d *Deployment) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /fault", func(w http.ResponseWriter, r *http.Request) {
+		var f Fault
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&f); err != nil {
+			http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err := d.Inject(context.WithoutCancel(r.Context()), f); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		d.o.Logger.Info("fault", "kind", f.Kind, "from", f.From, "to", f.To, "dc", f.DC, "part", f.Part, "addMs", f.AddMs)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(d.State()) // an error means that the reader has gone
+	})
+	mux.Handle("GET /metrics", d.scrape())
+	return mux
+}

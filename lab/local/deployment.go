@@ -1,0 +1,245 @@
+// Package local runs a whole deployment of many data centers in one process: for the demo, the benchmarks and tests.
+//
+// The nodes are the same that production runs in separate processes. Only the network between them is function calls and
+// queues instead of sockets, with WAN delays between the data centers. Clients connect over real sockets.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/metrics"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/transport/wan"
+)
+
+// Options configure a deployment.
+type Options struct {
+	Topology *topology.Topology
+	// Engine is "embedded" or "redis".
+	Engine string
+	// DataDir holds all durable data; empty means a temporary directory that Close removes.
+	DataDir string
+	Scope   node.Scope
+	// Snapshot makes reads prefer complete versions.
+	Snapshot bool
+	// Static binds sessions to the ring of their data center (COPS-PR).
+	Static bool
+	Cache  bool
+	// WAN emulates the topology's round-trip times between data centers.
+	WAN bool
+	// Host and Port are where the first data center listens for Redis clients; the others use the next ports. With port
+	// 0 the system chooses.
+	Host string
+	Port int
+	// TokenKey authenticates session tokens; if it is empty, a key is generated.
+	TokenKey []byte
+	Logger   *slog.Logger
+	// Tune may change the configurations of the machines before they start.
+	Tune Tune
+}
+
+// Tune changes the configurations of machines; nil functions change nothing.
+type Tune struct {
+	Coordinator func(*coordinator.Config)
+	Middleman   func(*middleman.Config)
+	Cache       func(*cache.Config)
+	Sidecar     func(*session.Config)
+}
+
+// Deployment is a running deployment.
+type Deployment struct {
+	o        Options
+	topo     *topology.Topology
+	clock    node.Clock
+	wan      *wan.Emulator
+	net      *transport.Local
+	ticker   *node.Ticker
+	observer *observer // of writes
+	blocks   *pebble.Cache
+	tempDir  string
+	metrics  *prometheus.Registry
+
+	mu     sync.Mutex // guards starts and stops of parts
+	parts  map[topology.Node]*part
+	fronts []*front
+}
+
+// part is a coordinator, middleman or cache; its running half is nil after a crash.
+type part struct {
+	id          topology.Node
+	coordinator *node.Coordinator
+	middleman   *node.Middleman
+	cache       *node.Cache
+	store       storage.Store
+	server      stopper // of the store, if it is a process
+}
+
+type stopper interface{ Stop(context.Context) error }
+
+func (p *part) up() bool { return p.coordinator != nil || p.middleman != nil || p.cache != nil }
+
+// front is the sidecar of one data center with its Redis port.
+type front struct {
+	dc       topology.DC
+	sidecar  *node.Sidecar
+	server   *resp.Server
+	commands *metrics.Commands
+	addr     string
+	ended    chan error
+}
+
+// Start starts everything and returns when the deployment is ready for clients.
+func Start(ctx context.Context, o Options) (*Deployment, error) {
+	if o.Engine != "embedded" && o.Engine != "redis" {
+		return nil, fmt.Errorf("unknown storage %q; use embedded or redis", o.Engine)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Deployment{o: o, topo: o.Topology, clock: node.NewClock(), metrics: metrics.NewRegistry(), parts: map[topology.Node]*part{}}
+	if err := d.start(ctx); err != nil {
+		_ = d.Close() // err says what went wrong first
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Deployment) start(ctx context.Context) error {
+	if d.o.DataDir == "" {
+		dir, err := os.MkdirTemp("", "causalstore-")
+		if err != nil {
+			return fmt.Errorf("create a data directory: %w", err)
+		}
+		d.tempDir, d.o.DataDir = dir, dir
+	}
+	key, err := tokenKey(d.o.DataDir, d.o.TokenKey)
+	if err != nil {
+		return err
+	}
+	d.o.TokenKey = key
+	if d.o.WAN {
+		if d.wan, err = wan.New(d.topo, wan.Options{Jitter: 0.05}); err != nil {
+			return err
+		}
+	}
+	d.net = transport.NewLocal(d.wan)
+	d.observer = newObserver(d.topo, d.clock)
+	d.ticker = node.NewTicker()
+	d.blocks = pebble.NewCache(64 << 20)
+	var nodes []topology.Node
+	d.topo.Nodes(func(n topology.Node) { nodes = append(nodes, n) })
+	for _, n := range nodes {
+		d.parts[n] = &part{id: n}
+	}
+	if err := d.each(nodes, func(n topology.Node) error { return d.startPart(ctx, d.parts[n]) }); err != nil {
+		return err
+	}
+	for dc := range d.topo.DCs {
+		f, err := d.startFront(topology.DC(dc))
+		if err != nil {
+			return err
+		}
+		d.fronts = append(d.fronts, f)
+	}
+	d.register()
+	return nil
+}
+
+// each calls f concurrently for all nodes and joins the errors.
+func (d *Deployment) each(nodes []topology.Node, f func(topology.Node) error) error {
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { errs[i] = f(n) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// dir returns the directory of one part.
+func (d *Deployment) dir(n topology.Node) string {
+	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, fmt.Sprintf("%s-%d", n.Part, n.Index))
+}
+
+// startFront starts the sidecar of a data center and its listener.
+func (d *Deployment) startFront(dc topology.DC) (*front, error) {
+	cfg := session.DefaultConfig(d.topo, topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
+	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.TokenKey = d.o.Static, d.o.Cache, d.o.Snapshot, d.o.TokenKey
+	if d.o.Tune.Sidecar != nil {
+		d.o.Tune.Sidecar(&cfg)
+	}
+	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
+	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope})
+	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
+		return nil, err
+	}
+	d.ticker.Add(f.sidecar)
+	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands})
+	if err != nil {
+		return nil, err
+	}
+	f.server = server
+	port := d.o.Port
+	if port != 0 {
+		port += int(dc)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(d.o.Host, fmt.Sprint(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for Redis clients of %s: %w", d.topo.DCs[dc].Name, err)
+	}
+	f.addr = l.Addr().String()
+	go func() { f.ended <- server.Serve(l) }()
+	return f, nil
+}
+
+// Close stops everything: first clients, then what they use.
+func (d *Deployment) Close() error {
+	ctx := context.Background()
+	var errs []error
+	for _, f := range d.fronts {
+		errs = append(errs, f.server.Shutdown(ctx))
+		f.sidecar.Close()
+	}
+	if d.ticker != nil {
+		d.ticker.Stop()
+	}
+	if d.net != nil {
+		errs = append(errs, d.net.Close())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.parts {
+		errs = append(errs, d.stopPart(ctx, p, false))
+		if p.store != nil {
+			errs = append(errs, p.store.Close())
+		}
+		if p.server != nil {
+			errs = append(errs, p.server.Stop(ctx))
+		}
+	}
+	if d.blocks != nil {
+		d.blocks.Unref()
+	}
+	if d.tempDir != "" {
+		errs = append(errs, os.RemoveAll(d.tempDir))
+	}
+	return errors.Join(errs...)
+}

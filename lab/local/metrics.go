@@ -1,0 +1,45 @@
+package local
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/causalstore/causalstore/sidecar/metrics"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// register registers every part, with the same metrics that it has in its own process. A part that is down has none.
+func (d *Deployment) register() {
+	epoch := func() uint64 { return d.topo.Epoch }
+	d.metrics.MustRegister(metrics.Network(d.net.Stats, epoch), metrics.Topology(func() *topology.Topology { return d.topo }))
+	for n, p := range d.parts {
+		r := prometheus.WrapRegistererWith(metrics.PartLabels(d.topo, n), d.metrics)
+		switch n.Part {
+		case topology.Coordinator:
+			r.MustRegister(metrics.Coordinator(d.topo, func() *node.Coordinator { return locked(d, &p.coordinator) }))
+		case topology.Middleman:
+			r.MustRegister(metrics.Middleman(func() *node.Middleman { return locked(d, &p.middleman) }))
+		case topology.Cache:
+			r.MustRegister(metrics.Cache(func() *node.Cache { return locked(d, &p.cache) }))
+		}
+	}
+	for _, f := range d.fronts {
+		r := prometheus.WrapRegistererWith(metrics.PartLabels(d.topo, f.sidecar.ID()), d.metrics)
+		r.MustRegister(metrics.Sidecar(func() *node.Sidecar { return f.sidecar }), f.commands)
+	}
+}
+
+// locked reads a pointer that faults may change.
+func locked[T any](d *Deployment, p **T) *T {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return *p
+}
+
+// scrape serves GET /metrics.
+func (d *Deployment) scrape() http.Handler {
+	return promhttp.HandlerFor(d.metrics, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,121 @@
+package local
+
+import (
+	"context"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
+)
+
+// observer measures how long writes take to propagate. It takes the time of a write's acceptance from its version: all
+// parts share one clock here, and the clients that write do not make versions run ahead of it.
+type observer struct {
+	topo  *topology.Topology
+	clock node.Clock
+	// By ring of the coordinator and ring of the shard, [from*rings+to].
+	visible, acknowledged []*durations
+	// complete is by ring of the coordinator.
+	complete []*durations
+}
+
+func newObserver(t *topology.Topology, clock node.Clock) *observer {
+	n := len(t.Rings)
+	return &observer{topo: t, clock: clock, visible: newDurations(n * n), acknowledged: newDurations(n * n), complete: newDurations(n)}
+}
+
+// since returns the age of a write in milliseconds.
+func (o *observer) since(v causal.Version) int64 { return o.clock().WallMs - v.HLC.WallMs() }
+
+func (o *observer) pair(v causal.Version, to topology.RingID) int {
+	return int(o.from(v))*len(o.topo.Rings) + int(to)
+}
+
+func (o *observer) from(v causal.Version) topology.RingID {
+	return o.topo.RingOf(o.topo.CoordinatorOf(v.Origin).DC)
+}
+
+// coordinator observes what a coordinator receives: a ring acknowledges writes once they and their dependencies are
+// stored there and none of its caches holds older values.
+func (o *observer) coordinator(next transport.Handler) transport.Handler {
+	return func(batch []causal.Message) {
+		for i := range batch {
+			if m := &batch[i]; m.Kind == causal.KindPutAck {
+				for _, v := range m.PutAck().Versions {
+					o.acknowledged[o.pair(v, o.topo.RingOf(m.From.DC))].add(o.since(v))
+				}
+			}
+		}
+		next(batch)
+	}
+}
+
+// sidecar observes what a sidecar receives: its own writes that all rings have acknowledged.
+func (o *observer) sidecar(next transport.Handler) transport.Handler {
+	return func(batch []causal.Message) {
+		for i := range batch {
+			if m := &batch[i]; m.Kind == causal.KindComplete {
+				for _, v := range m.Complete().Versions {
+					o.complete[o.from(v)].add(o.since(v))
+				}
+			}
+		}
+		next(batch)
+	}
+}
+
+// store observes the storage of a shard: readers of the ring may see what it has applied. Writes that arrive after a
+// greater one of the same key are never applied.
+func (o *observer) store(dc topology.DC, s storage.Store) storage.Store {
+	return &observedStore{s, o, o.topo.RingOf(dc)}
+}
+
+type observedStore struct {
+	storage.Store
+	o    *observer
+	ring topology.RingID
+}
+
+// Apply implements storage.Store.
+func (s *observedStore) Apply(ctx context.Context, writes []storage.Write) error {
+	err := s.Store.Apply(ctx, writes)
+	if err != nil {
+		return err
+	}
+	for i := range writes {
+		if w := &writes[i]; !w.Delete {
+			v := w.Record.Version
+			s.o.visible[s.o.pair(v, s.ring)].add(s.o.since(v))
+		}
+	}
+	return nil
+}
+
+// RingPair is how long writes accepted in the data centers of one ring take to reach another ring, or their own.
+type RingPair struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Visible is until readers of the ring may see a write. Acknowledged is until its coordinator knows that the ring
+	// has it and that no cache holds an older value.
+	Visible      Durations `json:"visible"`
+	Acknowledged Durations `json:"acknowledged"`
+}
+
+// RingTimes is how long writes accepted in a ring are in flight: until every ring has acknowledged them.
+type RingTimes struct {
+	Ring     string    `json:"ring"`
+	Complete Durations `json:"complete"`
+}
+
+func (o *observer) state(st *State) {
+	n := len(o.topo.Rings)
+	for a, from := range o.topo.Rings {
+		for b, to := range o.topo.Rings {
+			st.RingPairs = append(st.RingPairs, RingPair{From: from.Name, To: to.Name, Visible: o.visible[a*n+b].snapshot(),
+				Acknowledged: o.acknowledged[a*n+b].snapshot()})
+		}
+		st.InFlight = append(st.InFlight, RingTimes{Ring: from.Name, Complete: o.complete[a].snapshot()})
+	}
+}

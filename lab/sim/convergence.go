@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// convergenceTimeout bounds the virtual time from the last fault until the deployment is quiescent.
+const convergenceTimeout = 60 * time.Second
+
+// convergeAndCheck ends faults and load, waits until every accepted write is complete, compares the rings, and reads every
+// key in every data centre. It returns the violations.
+func (wl *workload) convergeAndCheck(c *faultInjector) []string {
+	w := wl.world
+	wl.issuing = false
+	c.heal()
+	wl.scaler.stop()
+	idle := func() bool {
+		return len(wl.pending) == 0 && w.isQuiescent() && wl.scaler.hasConverged() && !wl.scaler.inProgress
+	}
+	if !idle() && !w.Run(convergenceTimeout, idle) {
+		return []string{"liveness: operations or writes are incomplete, though all faults ended " + convergenceTimeout.String() + " ago" + wl.unfinishedWork()}
+	}
+	w.Run(5*time.Second, nil) // vectors, leases, tombstones
+	if w.settings.Snapshot {  // clocks that are far behind delay the cut, though everything is complete
+		newest := w.newestHLC()
+		w.Run(convergenceTimeout, func() bool { return w.haveCutsReached(newest) })
+	}
+	violations := w.compareRings()
+	for _, n := range append([]*node(nil), w.order...) {
+		if n.id.Part == topology.Sidecar {
+			wl.readAll(n.id)
+		}
+	}
+	if !w.Run(convergenceTimeout, func() bool { return len(wl.pending) == 0 }) {
+		violations = append(violations, "liveness: final reads were not answered within "+convergenceTimeout.String())
+	}
+	return violations
+}
+
+// newestHLC returns the newest HLC in any storage.
+func (w *World) newestHLC() (newest causal.HLC) {
+	for _, n := range w.order {
+		if n.disk != nil {
+			for _, rec := range n.disk.records {
+				newest = max(newest, rec.Version.HLC)
+			}
+		}
+	}
+	return newest
+}
+
+// haveCutsReached reports whether the cuts of all sidecars are at or above h.
+func (w *World) haveCutsReached(h causal.HLC) bool {
+	for _, n := range w.order {
+		if s, ok := n.m.(*session.Sidecar); ok && s.Cut() < h {
+			return false
+		}
+	}
+	return true
+}
+
+// unfinishedWork lists the operations, writes and puts that have not finished.
+func (wl *workload) unfinishedWork() string {
+	text := fmt.Sprintf(": %d operations", len(wl.pending))
+	for _, n := range wl.world.order {
+		switch m := n.m.(type) {
+		case *coordinator.Coordinator:
+			if writes, _ := m.Pending(); writes > 0 {
+				text += fmt.Sprintf(", %s has %d incomplete writes", n.id, writes)
+			}
+		case *shard.Shard:
+			if mm := m.Serving(); mm != nil {
+				if puts, _, _, _ := mm.Depth(); puts > 0 {
+					text += fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
+				}
+			}
+		}
+	}
+	return text
+}
+
+// readAll reads every key in a new session, each in a process of its own that starts after all other operations.
+func (wl *workload) readAll(sidecar topology.Node) {
+	id := uint64(1000)
+	withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
+	for i, key := range wl.keys {
+		name := fmt.Sprintf("final-%d-%d", sidecar.DC, i)
+		p := &process{load: wl, session: name, name: name, id: id, sidecar: sidecar, scripted: true, final: true}
+		p.issue(session.Op{Kind: session.OpGet, Key: key})
+	}
+}
+
+// compareRings returns the differences between the live records of the rings; there must be none.
+func (w *World) compareRings() []string {
+	var found []string
+	first := map[string]causal.Record{}
+	for r := range w.topo.Rings {
+		all := map[string]causal.Record{}
+		for _, n := range w.middlemenOf(topology.RingID(r)) {
+			for k, rec := range n.disk.records {
+				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id && !rec.Value.Tombstone {
+					all[k] = rec
+				}
+			}
+		}
+		if r == 0 {
+			first = all
+			continue
+		}
+		for k, rec := range all {
+			if first[k].Version != rec.Version {
+				found = append(found, fmt.Sprintf("convergence: ring %d holds %s=%s, ring 0 holds %s", r, k, rec.Version, first[k].Version))
+			}
+		}
+		for k, rec := range first {
+			if _, ok := all[k]; !ok {
+				found = append(found, fmt.Sprintf("convergence: ring 0 holds %s=%s, ring %d nothing", k, rec.Version, r))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func (w *World) middlemenOf(r topology.RingID) []*node {
+	var ns []*node
+	for _, n := range w.order {
+		if n.id.Part == topology.Middleman && w.topo.RingOf(n.id.DC) == r {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}

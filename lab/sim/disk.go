@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// disk is the durable state of a coordinator or middleman.
+type disk struct {
+	// Of a coordinator: the log from firstIndex on, and the records that are not synced.
+	log        []coordinator.LogRecord
+	firstIndex uint64
+	unsynced   []coordinator.LogRecord
+	syncing    bool
+	// Of a middleman.
+	records map[string]causal.Record
+	horizon causal.HLC
+	state   shard.MigrationState
+	starts  uint64               // counts the middlemen that served
+	moves   uint64               // counts movers
+	caches  topology.CacheLayout // saved once the leases from before have expired
+	pending []*storageWrite
+	// volatile holds, for writes that failed and yet can be read, the records before them. A crash may roll such a write back
+	// until another write succeeds. A nil record: the key was not there.
+	volatile map[string]*causal.Record
+	failNext int // the number of writes that will fail and yet can be read; scenarios set it
+
+	slowBy    int64 // added to the latency of every operation until slowUntil, ns
+	slowUntil int64
+}
+
+func newDisk() *disk { return &disk{records: map[string]causal.Record{}, firstIndex: 1} }
+
+// storageWrite is a write that storage has not acknowledged.
+type storageWrite struct {
+	op   middleman.StorageOp
+	done bool
+}
+
+// crash decides which unacknowledged writes survive: a prefix of those to the log, and any of those to storage; with none set,
+// as in scenarios, no write does.
+func (d *disk) crash(rng *rand.Rand, none bool) {
+	if none {
+		for key := range d.volatile {
+			d.rollBack(key)
+		}
+		clear(d.volatile)
+		d.unsynced, d.pending, d.syncing = nil, nil, false
+		return
+	}
+	if len(d.unsynced) > 0 {
+		d.log = append(d.log, d.unsynced[:rng.IntN(len(d.unsynced)+1)]...)
+	}
+	d.unsynced, d.syncing = nil, false
+	for _, key := range slices.Sorted(maps.Keys(d.volatile)) {
+		if rng.IntN(2) == 0 {
+			d.rollBack(key)
+		}
+	}
+	clear(d.volatile)
+	for _, p := range d.pending {
+		if !p.done && rng.IntN(2) == 0 {
+			d.apply(p.op)
+		}
+	}
+	d.pending = nil
+}
+
+// rollBack restores the record before a write that was not durable.
+func (d *disk) rollBack(key string) {
+	if before := d.volatile[key]; before != nil {
+		d.records[key] = *before
+	} else {
+		delete(d.records, key)
+	}
+}
+
+// applyVolatile applies a write that will be reported as failed: it can be read, but is not durable.
+func (d *disk) applyVolatile(op middleman.StorageOp) {
+	if op.Kind == middleman.StorageHorizon {
+		return
+	}
+	if _, already := d.volatile[op.Key]; !already {
+		if d.volatile == nil {
+			d.volatile = map[string]*causal.Record{}
+		}
+		d.volatile[op.Key] = nil
+		if before, ok := d.records[op.Key]; ok {
+			d.volatile[op.Key] = &before
+		}
+	}
+	d.apply(op)
+}
+
+func (d *disk) apply(op middleman.StorageOp) {
+	switch op.Kind {
+	case middleman.StorageWrite:
+		d.records[op.Key] = op.Record
+	case middleman.StorageDelete:
+		delete(d.records, op.Key)
+	case middleman.StorageHorizon:
+		d.horizon = max(d.horizon, op.Horizon)
+	}
+}
+
+func (d *disk) eachTombstone(f func(string, causal.Version)) {
+	for _, key := range slices.Sorted(maps.Keys(d.records)) {
+		if r := d.records[key]; r.Value.Tombstone {
+			f(key, r.Version)
+		}
+	}
+}
+
+// diskDelay draws the latency of a disk operation.
+func (w *World) diskDelay(n *node, typical time.Duration) int64 {
+	slow := int64(0)
+	if n.disk.slowUntil > w.now {
+		slow = n.disk.slowBy
+	}
+	if w.settings.NoRandomness {
+		return int64(typical) + slow
+	}
+	d := int64(typical)/2 + w.rng.Int64N(int64(typical))
+	if w.rng.IntN(50) == 0 {
+		d *= 20
+	}
+	if slow > 0 {
+		d += slow/2 + w.rng.Int64N(slow/2+1)
+	}
+	return d + w.slowDelay(n)
+}
+
+// runStorageOp executes a middleman's storage request.
+func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
+	switch op.Kind {
+	case middleman.StorageRead:
+		w.readStorage(n, op)
+	case middleman.StorageCount:
+		answer := w.storageAnswer(n)
+		w.schedule(0, func() { answer(middleman.StorageResult{ID: op.ID, Count: int64(len(n.disk.records))}) })
+	default:
+		w.writeStorage(n, op)
+	}
+}
+
+// storageAnswer returns a function that delivers a result to the middleman that serves now, if it still does.
+func (w *World) storageAnswer(n *node) func(middleman.StorageResult) {
+	serving := n.serving
+	return func(r middleman.StorageResult) {
+		if s := n.shard(); s != nil && n.serving == serving {
+			s.Serving().StorageDone(w.clock(n), r)
+			w.flush(n)
+		}
+	}
+}
+
+// readStorage reads a record at some time between request and answer.
+func (w *World) readStorage(n *node, op middleman.StorageOp) {
+	answer, serving := w.storageAnswer(n), n.serving
+	w.schedule(w.diskDelay(n, time.Millisecond), func() {
+		if n.serving != serving {
+			return
+		}
+		rec, found := n.disk.records[op.Key]
+		failed := w.storageFails()
+		w.schedule(w.diskDelay(n, time.Millisecond), func() {
+			answer(middleman.StorageResult{ID: op.ID, Record: rec, Found: found && !failed, Failed: failed})
+		})
+	})
+}
+
+// writeStorage applies a write. One that fails may be readable all the same.
+func (w *World) writeStorage(n *node, op middleman.StorageOp) {
+	answer, serving := w.storageAnswer(n), n.serving
+	p := &storageWrite{op: op}
+	n.disk.pending = append(n.disk.pending, p)
+	w.schedule(w.diskDelay(n, 2*time.Millisecond), func() {
+		if n.serving != serving {
+			return
+		}
+		p.done = true
+		n.shard().NoteWrite(op)
+		n.disk.pending = slices.DeleteFunc(n.disk.pending, func(q *storageWrite) bool { return q.done })
+		failed := w.storageFails()
+		switch {
+		case n.disk.failNext > 0:
+			failed = true
+			n.disk.failNext--
+			n.disk.applyVolatile(op)
+		case !failed:
+			n.disk.apply(op)
+			clear(n.disk.volatile)
+		case w.rng.IntN(2) == 0:
+			n.disk.applyVolatile(op)
+		}
+		answer(middleman.StorageResult{ID: op.ID, Failed: failed})
+	})
+}
+
+// storageFails draws whether a storage request fails, and counts the fault.
+func (w *World) storageFails() bool {
+	if w.settings.FaultsPerMillion == 0 || w.rng.IntN(1_000_000/w.settings.FaultsPerMillion) > 3 {
+		return false
+	}
+	w.countFault(StorageFail)
+	return true
+}
+
+// appendLog truncates a coordinator's log and appends to it, one group at a time.
+func (w *World) appendLog(n *node, c *coordinator.Coordinator) {
+	n.disk.unsynced = c.Appends(n.disk.unsynced)
+	if t := c.TruncateBefore(); t > n.disk.firstIndex {
+		drop := min(int(t-n.disk.firstIndex), len(n.disk.log))
+		n.disk.log = append([]coordinator.LogRecord(nil), n.disk.log[drop:]...)
+		n.disk.firstIndex += uint64(drop)
+	}
+	w.syncLog(n)
+}
+
+func (w *World) syncLog(n *node) {
+	d := n.disk
+	if d.syncing || len(d.unsynced) == 0 {
+		return
+	}
+	d.syncing = true
+	group, inst := len(d.unsynced), n.instance
+	w.schedule(w.diskDelay(n, 3*time.Millisecond), func() {
+		if n.instance != inst || n.m == nil {
+			return
+		}
+		d.log = append(d.log, d.unsynced[:group]...)
+		d.unsynced = append([]coordinator.LogRecord(nil), d.unsynced[group:]...)
+		d.syncing = false
+		n.m.(*coordinator.Coordinator).Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
+		w.flush(n)
+	})
+}

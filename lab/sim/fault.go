@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// detectedBy maps each seeded fault to the profile that detects it within the fewest seeds.
+var detectedBy = map[causal.Fault]string{
+	causal.VouchInUse:               "coordinator-scaling",
+	causal.ForgetTerms:              "coordinator-scaling",
+	causal.LeaveAnyTerm:             "coordinator-scaling",
+	causal.JoinBelow:                "coordinator-scaling",
+	causal.LeaveUndrained:           "coordinator-scaling",
+	causal.SyncInUse:                "restarts",
+	causal.SkipDeps:                 "overlap",
+	causal.PropagateBeforeDurable:   "crash",
+	causal.SVEarly:                  "mixed",
+	causal.ReuseHLC:                 "clocks",
+	causal.FloorWithoutOwn:          "mixed",
+	causal.StatusPerKey:             "caches",
+	causal.LoserSkipsDeps:           "sessions",
+	causal.DepByGreater:             "sessions",
+	causal.StatusNotAtomic:          "caches",
+	causal.RestartStable:            "caches",
+	causal.AckBeforeInvalidation:    "caches",
+	causal.IgnoreOtherInvalidations: "caches",
+	causal.AckBeforeDepsClean:       "caches",
+	causal.RegisterLate:             "caches",
+	causal.NegativeUntracked:        "caches",
+	causal.TombstoneEarly:           "deletes",
+	causal.DeleteRemoves:            "deletes",
+	causal.RestartForgetsCaches:     "caches",
+	causal.ForgetDropped:            "deletes",
+	causal.OlderThanSeen:            "mixed",
+	causal.SupersededKeepsOlder:     "caches",
+	causal.OlderUnchecked:           "caches",
+	causal.InvalidateLate:           "caches",
+	causal.FillUnordered:            "caches",
+	causal.LeaseFromReceipt:         "leases",
+	causal.ShareInFlight:            "caches",
+	causal.CacheInFlight:            "mixed",
+	causal.ForgetBind:               "sessions",
+	causal.TwoRings:                 "overlap",
+	causal.LateReply:                "deletes",
+	causal.LiftByEarlierPut:         "sessions",
+	causal.OwnUnchecked:             "mixed",
+	causal.CutBeyondSV:              "transactions",
+	causal.CutBelowSeen:             "transactions",
+	causal.CutWithoutOwn:            "mixed",
+	causal.SnapshotBound:            "transactions",
+	causal.MGetOneRound:             "transactions",
+	causal.ResumeWithoutLast:        "sessions",
+	causal.IgnoreLanes:              "overlap",
+	causal.IgnoreLanesClean:         "caches",
+	causal.ReadPastStaged:           "distances",
+	causal.RestartUnsynced:          "restarts",
+	causal.TrustFailedWrite:         "crash",
+	causal.ServeMoved:               "resharding",
+	causal.AnyMap:                   "resharding",
+	causal.MoveWithoutRest:          "resharding",
+	causal.MoveOntoOld:              "resharding",
+	causal.JoinFresh:                "resharding",
+	causal.FillAnyCache:             "cache-scaling",
+}
+
+// ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.
+func ProfileThatDetects(f causal.Fault) (Profile, error) {
+	name, ok := detectedBy[f]
+	if !ok {
+		return Profile{}, fmt.Errorf("no profile is listed for the fault %s", f)
+	}
+	return ProfileNamed(name)
+}
+
+// FaultNamed returns the seeded fault with a name.
+func FaultNamed(name string) (causal.Fault, error) {
+	for _, f := range causal.AllFaults() {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown fault %q", name)
+}

@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// faultWeights is the relative frequency of each fault.
+type faultWeights [injectedFaultEnd]int
+
+// faultInjector injects faults at random times until heal is called.
+type faultInjector struct {
+	w         *World
+	every     time.Duration
+	weights   faultWeights
+	total     int
+	stopped   bool
+	crashable []*node
+	disks     []*node
+	byPart    [topology.Cache + 1][]*node
+}
+
+func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
+	c := &faultInjector{w: w, every: every, weights: ws}
+	for _, x := range ws {
+		c.total += x
+	}
+	for _, n := range w.order {
+		c.addTarget(n)
+	}
+	return c
+}
+
+// addTarget makes a node a target of faults.
+func (c *faultInjector) addTarget(n *node) {
+	if n.id.Part != topology.Sidecar {
+		c.crashable = append(c.crashable, n)
+		c.byPart[n.id.Part] = append(c.byPart[n.id.Part], n)
+		if n.disk != nil {
+			c.disks = append(c.disks, n)
+		}
+	}
+}
+
+func (c *faultInjector) start() {
+	if c.total > 0 && c.every > 0 {
+		c.w.schedule(c.w.rng.Int64N(int64(c.every)), c.injectNext)
+	}
+}
+
+// injectNext injects one fault, which ends by itself, and schedules the next.
+func (c *faultInjector) injectNext() {
+	if c.stopped {
+		return
+	}
+	rng := c.w.rng
+	duration := int64(50*time.Millisecond) + rng.Int64N(int64(2*time.Second))
+	pick := rng.IntN(c.total)
+	for h, x := range c.weights {
+		if pick -= x; pick < 0 {
+			injections[h](c, duration)
+			break
+		}
+	}
+	c.w.schedule(1+rng.Int64N(int64(2*c.every)), c.injectNext)
+}
+
+// injections holds the functions that inject each fault. Link faults affect single messages: see network.
+var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
+	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest, Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
+	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
+	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious,
+}
+
+func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
+
+func (c *faultInjector) anyOf(ns []*node) *node { return ns[c.w.rng.IntN(len(ns))] }
+
+func (c *faultInjector) isolate(duration int64) {
+	w, dc := c.w, c.anyDC()
+	w.countFault(Isolate)
+	w.net.isolate(dc, 1)
+	c.later(duration, func() { w.net.isolate(dc, -1) })
+}
+
+func (c *faultInjector) cut(duration int64) {
+	w, a, b := c.w, c.anyDC(), c.anyDC()
+	if a == b {
+		return
+	}
+	w.countFault(Cut)
+	w.net.cut(a, b, 1)
+	c.later(duration, func() { w.net.cut(a, b, -1) })
+}
+
+func (c *faultInjector) congest(duration int64) {
+	w, dc, ms := c.w, c.anyDC(), c.w.rng.Int64N(600)
+	w.countFault(Congest)
+	w.net.congestionMs[dc] += ms
+	c.later(duration, func() { w.net.congestionMs[dc] -= ms })
+}
+
+func (c *faultInjector) crash(duration int64) {
+	if c.w.rng.IntN(3) == 0 {
+		duration = int64(20 * time.Millisecond)
+	}
+	c.crashNode(c.anyOf(c.crashable), Crash, duration)
+}
+
+// crashNode crashes n and restarts it after a duration, possibly with its clock behind.
+func (c *faultInjector) crashNode(n *node, h InjectedFault, duration int64) {
+	if !n.isUp() {
+		return
+	}
+	c.w.countFault(h)
+	c.w.crash(n)
+	if c.w.rng.IntN(3) == 0 {
+		n.skewMs -= c.w.rng.Int64N(3000)
+	}
+	c.later(duration, func() { c.w.restart(n) })
+}
+
+func (c *faultInjector) slow(duration int64) {
+	n := c.anyOf(c.w.order)
+	c.w.countFault(Slow)
+	n.slowBy, n.slowUntil = c.w.rng.Int64N(int64(400*time.Millisecond)), c.w.now+duration
+}
+
+func (c *faultInjector) slowDisk(duration int64) {
+	c.w.countFault(SlowDisk)
+	c.slowDiskOf(c.anyOf(c.disks), duration)
+}
+
+func (c *faultInjector) slowDiskOf(n *node, duration int64) {
+	n.disk.slowBy, n.disk.slowUntil = c.w.rng.Int64N(int64(400*time.Millisecond)), c.w.now+duration
+}
+
+func (c *faultInjector) clockJump(int64) {
+	n := c.anyOf(c.w.order)
+	c.w.countFault(ClockJump)
+	n.skewMs += c.w.rng.Int64N(4000) - 2000
+}
+
+// crashDirty crashes a coordinator soon after its disk has become slow: it has accepted puts that its log does not hold.
+func (c *faultInjector) crashDirty(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	c.slowDiskOf(n, int64(time.Second))
+	c.later(1+c.w.rng.Int64N(int64(400*time.Millisecond)), func() { c.crashNode(n, CrashDirty, duration/2) })
+}
+
+// crashLate restarts a coordinator at once, with its clock behind the timestamps that it has published.
+func (c *faultInjector) crashLate(int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	n.skewMs -= 200 + c.w.rng.Int64N(1500)
+	c.crashNode(n, CrashLate, int64(20*time.Millisecond))
+}
+
+// crashStaged restarts a middleman whose storage is slow, and partitions it from a coordinator.
+func (c *faultInjector) crashStaged(duration int64) {
+	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyWriter()
+	mm.disk.slowBy, mm.disk.slowUntil = int64(100*time.Millisecond), c.w.now+int64(time.Second)
+	c.later(int64(50*time.Millisecond)+c.w.rng.Int64N(int64(300*time.Millisecond)), func() {
+		for _, n := range c.byPart[topology.Coordinator] { // it reaches the leader at once, and the others late
+			if n == cc || cc.id.Index > 0 && n.id.DC == cc.id.DC && n.id.Index > 0 {
+				c.cutPair(n, mm, duration)
+			}
+		}
+		c.crashNode(mm, CrashStaged, int64(time.Millisecond))
+	})
+}
+
+// anyWriter draws a coordinator, preferably one with incomplete writes.
+func (c *faultInjector) anyWriter() *node {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	for range 3 {
+		if m, ok := n.m.(*coordinator.Coordinator); ok {
+			if writes, _ := m.Pending(); writes > 0 {
+				break
+			}
+		}
+		n = c.anyOf(c.byPart[topology.Coordinator])
+	}
+	return n
+}
+
+// cachePair draws a cache and a middleman, preferably of the same data centre, which is where a cache mostly reads.
+func (c *faultInjector) cachePair() (cache, mm *node, ok bool) {
+	if len(c.byPart[topology.Cache]) == 0 {
+		return nil, nil, false
+	}
+	cache, mm = c.anyOf(c.byPart[topology.Cache]), c.anyOf(c.byPart[topology.Middleman])
+	for range 3 {
+		if mm.id.DC != cache.id.DC {
+			mm = c.anyOf(c.byPart[topology.Middleman])
+		}
+	}
+	return cache, mm, true
+}
+
+func (c *faultInjector) cutPair(a, b *node, duration int64) {
+	c.w.net.cutPair(a.id, b.id, 1)
+	c.later(duration, func() { c.w.net.cutPair(a.id, b.id, -1) })
+}
+
+// writeCut partitions a coordinator from one shard, so that reads of other data centres arrive there before its puts.
+func (c *faultInjector) writeCut(duration int64) {
+	c.w.countFault(WriteCut)
+	c.cutPair(c.anyOf(c.byPart[topology.Coordinator]), c.anyOf(c.byPart[topology.Middleman]), duration)
+}
+
+func (c *faultInjector) cacheCut(duration int64) {
+	if cache, mm, ok := c.cachePair(); ok {
+		c.w.countFault(CacheCut)
+		c.cutPair(cache, mm, duration)
+	}
+}
+
+// cacheLag delays messages to a cache, by less than a read waits.
+func (c *faultInjector) cacheLag(duration int64) {
+	if cache, mm, ok := c.cachePair(); ok {
+		c.w.countFault(CacheLag)
+		c.lagPair(cache, mm, int64(50*time.Millisecond)+c.w.rng.Int64N(int64(200*time.Millisecond)), duration)
+	}
+}
+
+func (c *faultInjector) lagPair(cache, mm *node, lag, duration int64) {
+	net, link := &c.w.net, pair{mm.id, cache.id}
+	net.lag[link] += lag
+	c.later(duration, func() { net.lag[link] -= lag })
+}
+
+// lateGrant delays a lease grant by a quarter of the lease or more and then partitions the cache, so that the grant is the
+// last one. The delay ends soon, so that few copies have been invalidated by then.
+func (c *faultInjector) lateGrant(int64) {
+	cache, mm, ok := c.cachePair()
+	if !ok {
+		return
+	}
+	c.w.countFault(LateGrant)
+	lease := int64(c.w.settings.Lease)
+	duration := lease/6 + c.w.rng.Int64N(lease/3)
+	c.lagPair(cache, mm, lease/4+c.w.rng.Int64N(lease/2), duration)
+	c.later(duration, func() { c.cutPair(cache, mm, 2*lease) })
+}
+
+// cacheOblivious restarts a middleman while a cache cannot learn of it.
+func (c *faultInjector) cacheOblivious(duration int64) {
+	cache, mm, ok := c.cachePair()
+	if !ok {
+		return
+	}
+	c.cutPair(cache, mm, duration)
+	c.later(c.w.rng.Int64N(int64(50*time.Millisecond)), func() {
+		c.crashNode(mm, CacheOblivious, c.w.rng.Int64N(int64(50*time.Millisecond)))
+	})
+}
+
+// later runs f after a delay, unless all faults have been healed by then.
+func (c *faultInjector) later(after int64, f func()) {
+	c.w.schedule(after, func() {
+		if !c.stopped {
+			f()
+		}
+	})
+}
+
+// heal ends all faults at once and injects no more.
+func (c *faultInjector) heal() {
+	c.stopped = true
+	c.w.net.heal()
+	for _, n := range c.w.order {
+		c.w.restart(n)
+		n.slowUntil = 0
+		if n.disk != nil {
+			n.disk.slowUntil = 0
+		}
+	}
+}
+
+// isQuiescent reports whether every accepted write is complete.
+func (w *World) isQuiescent() bool {
+	for _, n := range w.order {
+		if c, ok := n.m.(*coordinator.Coordinator); ok && !c.IsDrained() {
+			return false
+		}
+	}
+	return true
+}

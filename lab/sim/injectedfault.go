@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// InjectedFault is a fault of the environment that the simulator injects. It is not a causal.Fault, which breaks a rule of the
+// protocol.
+type InjectedFault uint8
+
+// The injected faults.
+const (
+	LinkBreak      InjectedFault = iota // a connection breaks; later messages overtake those that were on it
+	LinkLoss                            // a connection breaks and loses a message
+	LinkStuck                           // a message is delayed on an old connection, by seconds
+	Isolate                             // a data centre is partitioned from all others
+	Cut                                 // two data centres are partitioned from each other
+	Congest                             // all links of a data centre have a higher latency
+	Crash                               // a node crashes; its disk keeps what it acknowledged, and possibly more
+	Slow                                // a node handles everything with a delay
+	SlowDisk                            // the disk of a node handles everything with a delay
+	ClockJump                           // the wall clock of a node jumps
+	CrashDirty                          // a coordinator crashes with accepted puts that its log does not hold
+	CrashLate                           // a coordinator crashes and restarts with its clock behind
+	CrashStaged                         // a middleman crashes with puts that its storage does not hold, and receives them again late
+	WriteCut                            // a coordinator and a middleman are partitioned
+	CacheCut                            // a cache and a middleman are partitioned
+	CacheLag                            // messages from a middleman to a cache are delayed
+	LateGrant                           // a lease grant arrives late, and none after it
+	Duplicate                           // a message is delivered twice
+	StorageFail                         // a storage request fails before or after it took effect
+	CacheOblivious                      // a middleman restarts while a cache cannot learn of it
+	injectedFaultEnd
+)
+
+var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious"}
+
+func (h InjectedFault) String() string { return injectedFaultNames[h] }
+
+// FaultCounts counts injected faults by kind.
+type FaultCounts [injectedFaultEnd]int
+
+// Total returns the number of faults of all kinds.
+func (h *FaultCounts) Total() int {
+	n := 0
+	for _, x := range h {
+		n += x
+	}
+	return n
+}
+
+// Add adds other counts to h.
+func (h *FaultCounts) Add(others *FaultCounts) {
+	for i, x := range others {
+		h[i] += x
+	}
+}
+
+// String lists the kinds that occurred: "cut 3, crash 10".
+func (h *FaultCounts) String() string {
+	var parts []string
+	for i, x := range h {
+		if x > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", InjectedFault(i), x))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

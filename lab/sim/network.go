@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// pair is one direction between two nodes.
+type pair struct{ from, to topology.Node }
+
+// network delivers messages in order within a connection. It loses or delays messages on a connection that breaks.
+type network struct {
+	w            *World
+	links        map[pair]*link
+	cuts         map[[2]topology.DC]int // number of cuts, by direction
+	pairCuts     map[pair]int           // number of cuts, by direction
+	lag          map[pair]int64         // additional latency, ns
+	congestionMs []int64                // by data centre: additional latency to all others
+	holds        []*hold
+	sent, lost   uint64
+}
+
+// link is a connection.
+type link struct{ lastAt int64 }
+
+// hold keeps matching messages back until a scenario releases it.
+type hold struct {
+	match  func(*causal.Message) bool
+	held   []causal.Message
+	lossy  bool // matching messages are lost instead
+	sealed bool // later messages pass
+}
+
+func (n *network) init(w *World) {
+	*n = network{w: w, links: map[pair]*link{}, congestionMs: make([]int64, len(w.topo.DCs))}
+	n.heal()
+}
+
+// heal removes all cuts and additional latencies.
+func (n *network) heal() {
+	n.cuts, n.pairCuts, n.lag = map[[2]topology.DC]int{}, map[pair]int{}, map[pair]int64{}
+	clear(n.congestionMs)
+}
+
+func (n *network) send(from *node, m causal.Message) {
+	n.sent++
+	for _, h := range n.holds {
+		if !h.sealed && h.match(&m) {
+			if !h.lossy {
+				h.held = append(h.held, m)
+			}
+			return
+		}
+	}
+	n.transmit(m)
+}
+
+// isCut reports whether a direction is cut.
+func (n *network) isCut(direction pair) bool {
+	return n.cuts[[2]topology.DC{direction.from.DC, direction.to.DC}] > 0 || len(n.pairCuts) > 0 && n.pairCuts[direction] > 0
+}
+
+func (n *network) transmit(m causal.Message) {
+	w, direction := n.w, pair{m.From, m.To}
+	to := w.nodes[m.To]
+	if to == nil || !to.isUp() || n.isCut(direction) {
+		n.lost++
+		return
+	}
+	l := n.links[direction]
+	if l == nil {
+		l = &link{}
+		n.links[direction] = l
+	}
+	at := w.now + n.delay(direction, to)
+	if w.settings.FaultsPerMillion > 0 && !n.injectLinkFault(l, m, to, at) {
+		return
+	}
+	at = max(at, l.lastAt)
+	l.lastAt = at
+	n.deliverAt(at, m, to)
+}
+
+// injectLinkFault draws whether a message that would arrive at a time meets a fault. It reports whether the message is still to
+// be delivered: it is not if it was lost, or delayed past later ones.
+func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64) bool {
+	w := n.w
+	switch r := w.rng.IntN(1_000_000 / w.settings.FaultsPerMillion); {
+	case r < 1:
+		l.lastAt = w.now // this message and later ones use a new connection and overtake those on the old one
+		w.countFault(LinkBreak)
+	case r < 4:
+		n.lost++
+		w.countFault(LinkLoss)
+		return false
+	case r < 6:
+		n.deliverAt(at+w.rng.Int64N(int64(time.Second)), m, to)
+		w.countFault(Duplicate)
+	case r < 8:
+		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
+		w.countFault(LinkStuck)
+		return false
+	}
+	if m.Kind == causal.KindTerm && w.rng.IntN(4) > 0 { // terms are rare, and old ones are dangerous
+		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
+		w.countFault(Duplicate)
+	}
+	return true
+}
+
+// deliverAt schedules the arrival of a message.
+func (n *network) deliverAt(at int64, m causal.Message, to *node) {
+	n.w.events.push(event{at: at, msg: &delivery{msg: m, life: to.life}})
+}
+
+func (n *network) delay(direction pair, to *node) int64 {
+	a, b := direction.from.DC, direction.to.DC
+	d := int64(n.w.topo.RTT[a][b] / 2 * 1e6)
+	if a != b {
+		d += (n.congestionMs[a] + n.congestionMs[b]) * 1e6
+	}
+	if !n.w.settings.NoRandomness {
+		d += n.w.rng.Int64N(d/4 + int64(500*time.Microsecond))
+	}
+	if len(n.lag) > 0 {
+		d += n.lag[direction]
+	}
+	return d + int64(50*time.Microsecond) + n.w.slowDelay(to)
+}
+
+// slowDelay draws the additional delay of a slow node.
+func (w *World) slowDelay(n *node) int64 {
+	if n.slowUntil > w.now {
+		return w.rng.Int64N(n.slowBy + 1)
+	}
+	return 0
+}
+
+// cut adds delta cuts between two data centres; -1 removes one.
+func (n *network) cut(a, b topology.DC, delta int) {
+	n.cuts[[2]topology.DC{a, b}] += delta
+	n.cuts[[2]topology.DC{b, a}] += delta
+}
+
+// isolate adds delta cuts between a data centre and all others.
+func (n *network) isolate(dc topology.DC, delta int) {
+	for other := range n.w.topo.DCs {
+		if topology.DC(other) != dc {
+			n.cut(dc, topology.DC(other), delta)
+		}
+	}
+}
+
+// cutPair adds delta cuts between two nodes.
+func (n *network) cutPair(a, b topology.Node, delta int) {
+	n.pairCuts[pair{a, b}] += delta
+	n.pairCuts[pair{b, a}] += delta
+}

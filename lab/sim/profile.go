@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Profile determines how deployments, load and faults are drawn. Each emphasizes situations that are rare in the others.
+type Profile struct {
+	Name, About string
+	// adjust changes the default plan of a run; nil leaves it as it is.
+	adjust func(p *runPlan, rng *rand.Rand)
+}
+
+// runPlan holds everything that is drawn before a run starts.
+type runPlan struct {
+	set        Settings
+	shape      deploymentShape
+	keys       int
+	hotKeys    int // number of keys that get two thirds of the operations
+	thinkTime  time.Duration
+	mix        operationMix
+	sessions   intRange // in each data centre
+	processes  intRange // in each session
+	faultEvery time.Duration
+	faults     faultWeights
+	length     time.Duration
+	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as scaled
+	// says; 0: there are none.
+	scaleEvery time.Duration
+	scaled     scaledPart
+}
+
+// operationMix is the share of each operation, in percent; the rest are gets.
+type operationMix struct{ put, del, mget, token int }
+
+// commonFaults are faults of whole nodes and data centres.
+var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
+
+// profiles are listed in the order in which a campaign runs them.
+var profiles = []Profile{
+	{"mixed", "all operations with crashes, partitions, congestion and wrong clocks", nil},
+	{"caches", "hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot learn of it", cacheHeavy},
+	{"leases", "caches receive lease grants late and are then partitioned", leases},
+	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy},
+	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions},
+	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late", deletes},
+	{"sessions", "sessions move between data centres by token and have several connections", migrations},
+	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap},
+	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts},
+	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump", clocks},
+	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
+	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
+	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
+	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
+	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
+	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
+	{"contention", "many sessions use one or two keys; only links fail", contention},
+}
+
+// Profiles returns all profiles.
+func Profiles() []Profile { return profiles }
+
+// ProfileNamed returns the profile of that name.
+func ProfileNamed(name string) (Profile, error) {
+	for _, p := range profiles {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Profile{}, fmt.Errorf("there is no profile %q", name)
+}
+
+// draw draws the plan of a run.
+func (p Profile) draw(rng *rand.Rand) runPlan {
+	pl := runPlan{
+		set: Settings{
+			Cache: rng.IntN(6) > 0, Static: rng.IntN(12) == 0, Snapshot: rng.IntN(2) == 0,
+			Lease: ms(300, 1800, rng), KeepMs: int64(100 + rng.IntN(1500)), FaultsPerMillion: 250,
+			MaxDeps: 1 + rng.IntN(6)*rng.IntN(6), MaxOwnBytes: 20 << rng.IntN(12),
+		},
+		shape: defaultShape, keys: 2 + rng.IntN(7), hotKeys: 2, thinkTime: ms(5, 125, rng),
+		mix:      operationMix{put: 10 + rng.IntN(40), del: rng.IntN(12), mget: rng.IntN(25), token: rng.IntN(8)},
+		sessions: intRange{1, 2}, processes: intRange{1, 2}, length: ms(2000, 7000, rng),
+		faultEvery: ms(100, 1600, rng), faults: commonFaults,
+	}
+	if rng.IntN(5) == 0 {
+		pl.faultEvery = 0
+	}
+	if p.adjust != nil {
+		p.adjust(&pl, rng)
+	}
+	pl.set.SnapshotEvery = time.Duration(rng.IntN(4)) * 30 * time.Millisecond
+	return pl
+}
+
+// ms draws a duration between two bounds in milliseconds.
+func ms(from, to int, rng *rand.Rand) time.Duration {
+	return time.Duration(intRange{from, to}.draw(rng)) * time.Millisecond
+}
+
+func cacheHeavy(p *runPlan, rng *rand.Rand) {
+	p.set.Cache, p.set.Static = true, false
+	p.set.Lease = ms(300, 800+1000*rng.IntN(3), rng)
+	p.shape.rttMs = intRange{1, 20 + rng.IntN(60)}
+	p.shape.caches = intRange{1, 1}
+	p.shape.perRing = intRange{1, 1 + rng.IntN(2)}
+	p.keys = 2 + rng.IntN(12)
+	p.mix = operationMix{put: 5 + rng.IntN(25), del: rng.IntN(6), mget: rng.IntN(4), token: rng.IntN(12)}
+	p.thinkTime = ms(3, 40, rng)
+	p.sessions = intRange{1, 3}
+	p.faultEvery = ms(100, 700, rng)
+	p.faults = faultWeights{CacheCut: 4, CacheLag: 4, CacheOblivious: 4, LateGrant: 1, Crash: 1, Slow: 1, Cut: 1}
+}
+
+func leases(p *runPlan, rng *rand.Rand) {
+	cacheHeavy(p, rng)
+	p.set.Lease = ms(300, 700, rng)
+	p.faultEvery = ms(100, 500, rng)
+	p.faults = faultWeights{LateGrant: 8, CacheCut: 1, Slow: 1, Crash: 1}
+}
+
+func crashHeavy(p *runPlan, rng *rand.Rand) {
+	p.faultEvery = ms(50, 500, rng)
+	p.faults = faultWeights{CrashDirty: 4, Crash: 4, SlowDisk: 2, ClockJump: 1}
+	p.mix = operationMix{put: 30 + rng.IntN(40), del: rng.IntN(10), mget: rng.IntN(10), token: rng.IntN(4)}
+}
+
+func transactions(p *runPlan, rng *rand.Rand) {
+	p.mix = operationMix{put: 20 + rng.IntN(30), del: rng.IntN(5), mget: 30 + rng.IntN(20), token: rng.IntN(4)}
+	p.keys, p.thinkTime = 2+rng.IntN(4), ms(2, 40, rng)
+	p.set.KeepMs = int64(20 + rng.IntN(800))
+	p.sessions = intRange{1, 3}
+}
+
+func deletes(p *runPlan, rng *rand.Rand) {
+	p.mix = operationMix{put: 20 + rng.IntN(30), del: 15 + rng.IntN(25), mget: rng.IntN(10), token: rng.IntN(4)}
+	p.keys = 1 + rng.IntN(4)
+	p.set.KeepMs = int64(1 + rng.IntN(300))
+	p.set.FaultsPerMillion = 2000
+	p.faultEvery = ms(50, 400, rng)
+	p.faults = faultWeights{Crash: 1, Congest: 2, Slow: 8, Cut: 1, SlowDisk: 1}
+}
+
+func migrations(p *runPlan, rng *rand.Rand) {
+	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(5), mget: rng.IntN(10), token: 5 + rng.IntN(25)}
+	p.sessions, p.processes = intRange{1, 2}, intRange{2, 5}
+	p.shape.perRing, p.shape.rttMs, p.shape.nearbyAcrossRings = intRange{1 + rng.IntN(2), 2}, intRange{20, 150}, rng.IntN(2) == 0
+	p.thinkTime = ms(2, 60, rng)
+	p.faults[Congest], p.faults[Crash] = 3, 1
+}
+
+func overlap(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing = intRange{2, 3}, intRange{2, 2}
+	p.shape.rttMs, p.shape.nearbyAcrossRings = intRange{60, 200}, true
+	p.set.Cache, p.set.Static = rng.IntN(3) == 0, false
+	p.keys, p.hotKeys = 4+rng.IntN(8), 4
+	p.sessions, p.processes = intRange{1, 1}, intRange{3, 6}
+	p.mix = operationMix{put: 4 + rng.IntN(16)}
+	p.thinkTime = ms(5, 150, rng)
+	p.faultEvery, p.length = ms(50, 400, rng), ms(2000, 4000, rng)
+	p.faults = faultWeights{WriteCut: 1}
+}
+
+func restarts(p *runPlan, rng *rand.Rand) {
+	overlap(p, rng)
+	p.shape.shards = intRange{1, 3}
+	if rng.IntN(2) == 0 {
+		p.sessions, p.shape.coordinators = intRange{2, 2}, intRange{2, 3}
+	}
+	p.faults = faultWeights{WriteCut: 2, CrashStaged: 3}
+}
+
+func clocks(p *runPlan, rng *rand.Rand) {
+	p.mix = operationMix{put: 10 + rng.IntN(30), del: rng.IntN(10), mget: rng.IntN(10), token: rng.IntN(4)}
+	p.thinkTime = ms(50, 600, rng)
+	p.faultEvery = ms(50, 400, rng)
+	p.faults = faultWeights{CrashLate: 6, ClockJump: 3, Crash: 1, Cut: 1}
+}
+
+func partitions(p *runPlan, rng *rand.Rand) {
+	p.shape.rings = intRange{2, 4}
+	p.faultEvery = ms(30, 300, rng)
+	p.faults = faultWeights{Isolate: 2, Cut: 6, Congest: 3, Crash: 1}
+	p.mix.token = rng.IntN(15)
+}
+
+func distances(p *runPlan, rng *rand.Rand) {
+	p.set.Cache, p.set.Static = rng.IntN(3) == 0, false
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{2, 3}, intRange{1, 400}
+	p.keys = 4 + rng.IntN(6)
+	p.hotKeys = p.keys
+	p.sessions, p.processes = intRange{1, 1}, intRange{4, 7}
+	p.thinkTime, p.length = ms(2, 30, rng), ms(1500, 3500, rng)
+	p.mix = operationMix{put: 15 + rng.IntN(20), mget: rng.IntN(5), token: rng.IntN(2)}
+	p.faultEvery, p.faults = ms(100, 500, rng), faultWeights{Congest: 4, Cut: 3}
+}
+
+func karma(p *runPlan, rng *rand.Rand) {
+	n := 1 + rng.IntN(7)
+	p.set.WithoutRingSets, p.set.WithoutSVLifting, p.set.DepsByID = n&1 > 0, n&2 > 0, n&4 > 0
+	p.mix.put = 20 + rng.IntN(30)
+	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
+}
+
+func resharding(p *runPlan, rng *rand.Rand) {
+	p.scaleEvery = ms(50, 800, rng)
+	p.keys = 4 + rng.IntN(24)
+	p.hotKeys = 2 + rng.IntN(p.keys-1)
+	p.thinkTime, p.length = ms(3, 60, rng), ms(3000, 8000, rng)
+	p.mix = operationMix{put: 5 + rng.IntN(45), del: rng.IntN(20), mget: rng.IntN(15), token: rng.IntN(6)}
+	p.sessions, p.processes = intRange{1, 2}, intRange{1, 3}
+	p.shape.rttMs, p.shape.caches = intRange{1, 20 + rng.IntN(100)}, intRange{1, 1 + rng.IntN(3)}
+	p.set.KeepMs = int64(1 + rng.IntN(600))
+	p.set.Lease = ms(600, 1800, rng)
+	if rng.IntN(4) == 0 { // long copies with many deletes, from middlemen that crash
+		p.scaleEvery, p.length = ms(2000, 5000, rng), ms(6000, 12000, rng)
+		p.keys, p.hotKeys, p.thinkTime = 40, 40, ms(20, 60, rng)
+		p.mix, p.set.KeepMs = operationMix{put: 30, del: 30}, 1
+		p.faultEvery, p.faults = ms(200, 600, rng), faultWeights{Crash: 4}
+		return
+	}
+	if rng.IntN(3) == 0 {
+		p.faultEvery = ms(100, 800, rng)
+		p.faults = faultWeights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1, CacheOblivious: 1}
+	}
+}
+
+func cacheScaling(p *runPlan, rng *rand.Rand) {
+	cacheHeavy(p, rng)
+	p.scaleEvery, p.scaled = ms(20, 300, rng), cacheCount
+	p.shape.caches = intRange{1, 3}
+	p.set.Snapshot = p.set.Snapshot && rng.IntN(2) == 0
+	p.thinkTime = ms(2, 15, rng)
+	if rng.IntN(3) > 0 {
+		p.faultEvery = 0
+	}
+}
+
+func coordinatorScaling(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing = intRange{2, 2}, intRange{1, 1 + rng.IntN(2)}
+	p.shape.rttMs = intRange{1, 10 + rng.IntN(60)}
+	p.keys, p.thinkTime, p.length = 2+rng.IntN(8), ms(2, 40, rng), ms(2000, 6000, rng)
+	p.mix = operationMix{put: 25 + rng.IntN(45), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(6)}
+	p.processes = intRange{1, 3}
+	p.scaleEvery, p.faultEvery = ms(20, 600, rng), ms(40, 500, rng)
+	p.faults = faultWeights{CrashLate: 3, Crash: 3, CrashDirty: 2, ClockJump: 3, WriteCut: 3, CrashStaged: 3, Slow: 4, Cut: 1, Isolate: 1}
+	switch rng.IntN(6) {
+	case 0: // so little load that sessions do not advance the coordinators' clocks
+		p.thinkTime, p.length = ms(100, 900, rng), ms(4000, 9000, rng)
+	case 1, 2: // messages are late and duplicated while the numbers change fast
+		p.set.FaultsPerMillion, p.scaleEvery = 250<<rng.IntN(4), ms(10, 50, rng)
+		p.faultEvery, p.faults = ms(100, 400, rng), faultWeights{WriteCut: 6, Congest: 1}
+		p.keys, p.thinkTime, p.length = 2+rng.IntN(4), ms(2, 15, rng), ms(5000, 8000, rng)
+		p.shape.perRing = intRange{1, 1}
+	case 3: // leaving coordinators are partitioned from middlemen that lack their writes
+		p.scaleEvery, p.faultEvery, p.faults = ms(20, 100, rng), ms(30, 150, rng), faultWeights{WriteCut: 6, Isolate: 1, Cut: 1}
+	case 4:
+		restarts(p, rng)
+	}
+	p.sessions, p.shape.coordinators = intRange{2, 4}, intRange{2, 3}
+	p.scaled = coordinatorCount
+}
+
+func contention(p *runPlan, rng *rand.Rand) {
+	p.faultEvery, p.set.FaultsPerMillion = 0, 500
+	p.keys, p.hotKeys = 1+rng.IntN(3), 1
+	p.sessions, p.processes = intRange{2, 4}, intRange{1, 3}
+	p.thinkTime, p.length = ms(1, 15, rng), ms(500, 1500, rng)
+	p.mix = operationMix{put: 20 + rng.IntN(50), del: rng.IntN(15), mget: rng.IntN(25), token: rng.IntN(8)}
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Outcome is the result of one seed.
+type Outcome struct {
+	Profile    string
+	Seed       uint64
+	Ops, Steps int
+	Messages   uint64
+	Faults     FaultCounts
+	// Violations lists what the checker found in the history, and what no history shows: rings that diverge, operations
+	// that never finish.
+	Violations []string
+	History    history.History
+	Report     history.Report
+}
+
+// Run runs one seed of a profile: it draws a deployment, clients and faults, runs them, waits for convergence and checks the
+// history.
+func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) Outcome {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	pl := p.draw(rng)
+	pl.set.Seed, pl.set.Broken = seed, broken
+	w := NewWorld(pl.shape.draw(rng), pl.set)
+	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
+	for i := range pl.keys {
+		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
+	}
+	wl.addClients(rng, &pl)
+	c := newFaultInjector(w, pl.faultEvery, pl.faults)
+	c.start()
+	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
+	for _, p := range wl.processes {
+		p.start()
+	}
+	w.Run(pl.length, nil)
+	o := Outcome{Profile: p.Name, Seed: seed}
+	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
+	o.History, o.Ops, o.Faults, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.steps, w.net.sent
+	o.Report = checker.Check(wl.history, history.Options{MaxViolations: 3})
+	for _, v := range o.Report.Violations {
+		o.Violations = append(o.Violations, v.String())
+	}
+	return o
+}
+
+// addClients starts a sidecar with sessions in every data centre.
+func (wl *workload) addClients(rng *rand.Rand, pl *runPlan) {
+	for dc := range wl.world.topo.DCs {
+		sidecar := wl.world.AddSidecar(topology.DC(dc), 1, wl.results)
+		for s := range pl.sessions.draw(rng) {
+			id := uint64(dc*10 + s + 1)
+			withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
+			name := fmt.Sprintf("s%d", id)
+			for c := range pl.processes.draw(rng) {
+				wl.processes = append(wl.processes, &process{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
+			}
+		}
+	}
+}

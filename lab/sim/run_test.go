@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// seedsVariable sets the number of seeds that TestNoScheduleBreaksThePromise runs, over all profiles.
+const seedsVariable = "CAUSALSTORE_SIM_SEEDS"
+
+func seedsToRun(t *testing.T) uint64 {
+	text := os.Getenv(seedsVariable)
+	if text == "" {
+		if raceDetector {
+			return 150 // it is about ten times slower
+		}
+		return 2000
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q is not a number of seeds", seedsVariable, text)
+	}
+	return n
+}
+
+func TestNoScheduleBreaksThePromise(t *testing.T) {
+	report, err := Campaign(t.Context(), CampaignConfig{Seeds: seedsToRun(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Failures {
+		t.Errorf("profile %s, seed %d: %v", f.Profile, f.Seed, f.Violations)
+		for i := range f.History {
+			t.Log(f.History[i].String())
+		}
+	}
+	if report.Failed > len(report.Failures) {
+		t.Errorf("and %d more seeds", report.Failed-len(report.Failures))
+	}
+	t.Logf("%d seeds, %.0f a second: %d operations, %d messages, faults: %s", report.Seeds, report.SeedsPerSecond(), report.Ops,
+		report.Messages, report.Faults.String())
+}
+
+func TestOneSeedIsOneSchedule(t *testing.T) {
+	for _, p := range Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			var checker history.Checker
+			for seed := range uint64(3) {
+				first, again := Run(p, seed, causal.Faults{}, &checker), Run(p, seed, causal.Faults{}, &checker)
+				if diff := cmp.Diff(first, again); diff != "" {
+					t.Errorf("seed %d: the second run differs (-first +second):\n%s", seed, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
+	var checker history.Checker
+	var harms FaultCounts
+	for _, p := range Profiles() {
+		ops, puts := 0, 0
+		for seed := range uint64(5) {
+			o := Run(p, seed, causal.Faults{}, &checker)
+			harms.Add(&o.Faults)
+			ops, puts = ops+o.Ops, puts+o.Report.Stats.Puts
+		}
+		if ops < 500 || puts < 50 {
+			t.Errorf("profile %s: only %d operations in five seeds, %d puts among them", p.Name, ops, puts)
+		}
+	}
+	for h, n := range harms {
+		if n == 0 {
+			t.Errorf("no profile injected the fault %s", InjectedFault(h))
+		}
+	}
+}
+
+func TestACampaignReportsTheFirstFailuresWithShortHistories(t *testing.T) {
+	var calls uint64
+	r, err := Campaign(t.Context(), CampaignConfig{Seeds: 24, Profile: "mixed", Workers: 3, Broken: causal.FaultsOf(causal.OwnUnchecked),
+		Progress: func(r CampaignReport) { calls++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Seeds != 24 || calls != 24 {
+		t.Errorf("%d seeds run and %d reported, want 24", r.Seeds, calls)
+	}
+	if r.Failed == 0 || len(r.Failures) != min(r.Failed, maxFailures) {
+		t.Fatalf("%d seeds failed and %d are shown", r.Failed, len(r.Failures))
+	}
+	for i, f := range r.Failures {
+		if i > 0 && f.Seed <= r.Failures[i-1].Seed {
+			t.Errorf("seed %d is shown after seed %d", f.Seed, r.Failures[i-1].Seed)
+		}
+		if len(f.Violations) == 0 || len(f.History) > 60 {
+			t.Errorf("seed %d: %d violations, a history of %d operations", f.Seed, len(f.Violations), len(f.History))
+		}
+	}
+}
+
+func TestACampaignRefusesAnUnknownProfile(t *testing.T) {
+	if _, err := Campaign(t.Context(), CampaignConfig{Seeds: 1, Profile: "nonsense"}); err == nil {
+		t.Error("Campaign accepted an unknown profile")
+	}
+}

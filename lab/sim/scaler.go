@@ -1,0 +1,230 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// scaler changes the numbers of shards, caches and coordinators of a running deployment, one change at a time, as an operator
+// does: it delivers the new topology to all nodes, each after a delay of its own, waits until the nodes have converged, removes
+// the nodes that are no longer needed, and delivers the topology without the numbers from before.
+type scaler struct {
+	w          *World
+	injector   *faultInjector
+	every      time.Duration
+	part       scaledPart
+	stopped    bool
+	withheld   *node // receives no topology; scenarios set it
+	inProgress bool  // a change has started and has not been finished
+}
+
+// scaledPart is the part whose number changes.
+type scaledPart uint8
+
+const (
+	shardCount scaledPart = iota
+	cacheCount
+	coordinatorCount // and sometimes shards
+)
+
+func newScaler(w *World, c *faultInjector, every time.Duration, what scaledPart) *scaler {
+	r := &scaler{w: w, injector: c, every: every, part: what}
+	if every > 0 {
+		w.schedule(w.rng.Int64N(int64(every)), r.step)
+	}
+	return r
+}
+
+// step starts or finishes a change if it can, and schedules the next step.
+func (r *scaler) step() {
+	w := r.w
+	switch {
+	case !r.hasConverged():
+	case r.inProgress:
+		r.finishChange()
+	case r.stopped:
+		return
+	default:
+		dc := topology.DC(w.rng.IntN(len(w.topo.DCs)))
+		switch {
+		case r.part == cacheCount:
+			r.scaleCaches(dc, 1+w.rng.IntN(3))
+		case r.part == coordinatorCount && w.rng.IntN(4) > 0:
+			if w.rng.IntN(2) == 0 {
+				dc = 0 // scale the same data centre up and down
+			}
+			r.scaleCoordinators(dc, 1+w.rng.IntN(3))
+		default:
+			change := map[topology.DC]int{dc: 1 + w.rng.IntN(3)}
+			for other := range w.topo.DCs { // others change at the same time
+				if w.rng.IntN(3) == 0 {
+					change[topology.DC(other)] = 1 + w.rng.IntN(3)
+				}
+			}
+			r.scaleShards(change)
+		}
+	}
+	w.schedule(1+w.rng.Int64N(int64(r.every)/2), r.step)
+}
+
+// stop starts no further change. It delivers the current topology to all nodes at once, so that the last change can complete.
+func (r *scaler) stop() {
+	r.stopped = true
+	for _, n := range append([]*node(nil), r.w.order...) {
+		r.deliver(n)
+	}
+}
+
+// hasConverged reports whether all nodes have the current topology and have completed the change.
+func (r *scaler) hasConverged() bool {
+	for _, n := range r.w.order {
+		if n.removed {
+			continue
+		}
+		if n.topo != r.w.topo || n.id.Part == topology.Middleman && (!n.isUp() || n.shard().IsResharding()) {
+			return false
+		}
+		if n.id.Part != topology.Coordinator {
+			continue
+		}
+		if c, ok := n.m.(*coordinator.Coordinator); !ok || c.Membership() != coordinator.Serving && c.Membership() != coordinator.Left {
+			return false
+		}
+	}
+	return true
+}
+
+// scaleShards starts a change of the numbers of shards of data centres.
+func (r *scaler) scaleShards(shards map[topology.DC]int) {
+	was := r.w.topo.DCs
+	dcs := append([]topology.DataCenter(nil), was...)
+	for dc, n := range shards {
+		if n != was[dc].Shards {
+			dcs[dc].ShardsBefore, dcs[dc].Shards = was[dc].Shards, n
+			r.inProgress = true
+		}
+	}
+	if !r.inProgress {
+		return
+	}
+	r.propagate(dcs)
+	for dc := range dcs {
+		for i := was[dc].Shards; i < dcs[dc].Shards; i++ {
+			r.startNode(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)})
+		}
+	}
+}
+
+// scaleCaches starts a change of the number of caches of a data centre. Surplus caches are stopped once all nodes have the new
+// topology.
+func (r *scaler) scaleCaches(dc topology.DC, caches int) {
+	t := r.w.topo
+	dcs := append([]topology.DataCenter(nil), t.DCs...)
+	dcs[dc].Caches = caches
+	r.inProgress = true
+	r.propagate(dcs)
+	for i := t.DCs[dc].Caches; i < caches; i++ {
+		r.startNode(topology.Node{DC: dc, Part: topology.Cache, Index: uint64(i)})
+	}
+}
+
+// scaleCoordinators starts a change of the number of coordinators of a data centre.
+func (r *scaler) scaleCoordinators(dc topology.DC, n int) {
+	t := r.w.topo
+	was := t.DCs[dc].Coordinators
+	dcs := append([]topology.DataCenter(nil), t.DCs...)
+	if dcs[dc].Coordinators = n; n < was {
+		dcs[dc].CoordinatorsBefore = was
+	}
+	r.inProgress = true
+	r.propagate(dcs)
+	for i := was; i < n; i++ {
+		id := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)}
+		if old := r.w.nodes[id]; old != nil && !r.w.settings.NoRandomness && r.w.rng.IntN(4) > 0 {
+			old.disk = newDisk() // it has drained its old one
+		}
+		r.startNode(id)
+	}
+}
+
+// startNode starts a new node, or one that was removed, with its old disk.
+func (r *scaler) startNode(id topology.Node) {
+	n := r.w.nodes[id]
+	if n == nil {
+		n = r.w.add(id)
+		r.injector.addTarget(n)
+	}
+	if id.Part == topology.Coordinator && !r.w.settings.NoRandomness {
+		n.skewMs = r.w.rng.Int64N(2000) - 1900
+	}
+	n.removed, n.topo = false, r.w.topo
+	r.w.restart(n)
+}
+
+// finishChange ends the change: it removes the nodes that have left, and propagates a topology without the numbers from before.
+func (r *scaler) finishChange() {
+	dcs := append([]topology.DataCenter(nil), r.w.topo.DCs...)
+	for i := range dcs {
+		dcs[i].ShardsBefore, dcs[i].CoordinatorsBefore = 0, 0
+	}
+	r.inProgress = false
+	for _, n := range r.w.order {
+		dc := &r.w.topo.DCs[n.id.DC]
+		surplus := n.id.Part == topology.Cache && n.id.Index >= uint64(dc.Caches) ||
+			n.id.Part == topology.Coordinator && n.id.Index >= uint64(dc.Coordinators)
+		if n.mover() != nil && n.mover().HasLeft() || surplus {
+			r.w.crash(n)
+			n.removed = true
+		}
+	}
+	r.propagate(dcs)
+}
+
+// propagate makes a topology the current one and delivers it to each node after a delay.
+func (r *scaler) propagate(dcs []topology.DataCenter) {
+	w := r.w
+	t, err := topology.New(w.topo.Epoch+1, dcs, w.topo.Rings, w.topo.RTT)
+	if err != nil {
+		panic(err) // it differs from a valid one only by numbers between 1 and 3
+	}
+	w.topo = t
+	for _, n := range w.order {
+		delay := int64(0)
+		if !w.settings.NoRandomness && !r.stopped {
+			delay = w.rng.Int64N(int64(r.every))
+			if n.id.Part == topology.Sidecar {
+				delay *= 4 // there are many, and no change waits for them
+			}
+		}
+		w.schedule(delay, func() {
+			if w.topo == t {
+				r.deliver(n)
+			}
+		})
+	}
+}
+
+// deliver gives a node the current topology. A node that is down reads it when it starts.
+func (r *scaler) deliver(n *node) {
+	if n.topo == r.w.topo || n.removed || n == r.withheld {
+		return
+	}
+	n.topo = r.w.topo
+	switch m := n.m.(type) {
+	case *session.Sidecar:
+		m.SetTopology(n.topo)
+	case *cache.Cache:
+		m.SetTopology(n.topo)
+	case *coordinator.Coordinator:
+		m.SetTopology(r.w.clock(n), n.topo)
+		r.w.flush(n)
+	case *shard.Shard:
+		m.SetTopology(n.topo, r.w.newMover(n))
+		r.w.reconcile(n)
+	}
+}

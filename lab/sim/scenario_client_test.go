@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The commands of a session:
+//
+//	alice put x 1            alice del x              alice get x              alice mget x y
+//	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
+//	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
+//
+// The answer to a read includes its status, if it is in-flight, and its source.
+
+// commandTimeout bounds a command, in virtual time.
+const commandTimeout = 20 * time.Second
+
+func (s *scenario) operate(p *process, name, what string, args []string, background bool) (string, error) {
+	if p.busy {
+		return "", fmt.Errorf("the last command of %s has not been answered", name)
+	}
+	op, err := s.operation(what, args)
+	if err != nil {
+		return "", err
+	}
+	var answer string
+	p.onResult = func(r *session.Result) {
+		answer = s.answer(p, what, args, r)
+		if background {
+			s.below = append(s.below, "  ... "+strings.Join(append([]string{name, what}, args...), " ")+": "+answer)
+		}
+	}
+	p.issue(op)
+	if background {
+		return "", nil
+	}
+	s.world.Run(commandTimeout, func() bool { return !p.busy })
+	if p.busy {
+		return "", fmt.Errorf("no answer within %s", commandTimeout)
+	}
+	return answer, nil
+}
+
+func (s *scenario) operation(what string, args []string) (session.Op, error) {
+	var keys []string
+	for _, a := range args {
+		keys = append(keys, s.key(a))
+	}
+	switch {
+	case what == "put" && len(args) == 2:
+		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Data: []byte(args[1])}}, nil
+	case what == "del" && len(args) == 1:
+		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
+	case (what == "get" || what == "latest") && len(args) == 1:
+		return session.Op{Kind: session.OpGet, Key: keys[0], Latest: what == "latest"}, nil
+	case what == "mget":
+		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
+	case what == "token" && len(args) == 1:
+		return session.Op{Kind: session.OpToken}, nil
+	case what == "resume" && len(args) == 1:
+		return session.Op{Kind: session.OpResume, Token: s.tokens[args[0]]}, nil
+	case what == "wait" && len(args) == 0:
+		return session.Op{Kind: session.OpWait, Ring: topology.NoRing, Timeout: commandTimeout}, nil
+	case what == "wait":
+		for i, r := range s.rings {
+			if r.Name == args[0] {
+				return session.Op{Kind: session.OpWait, Ring: topology.RingID(i), Timeout: commandTimeout}, nil
+			}
+		}
+	}
+	return session.Op{}, fmt.Errorf("unknown operation: %s %s", what, strings.Join(args, " "))
+}
+
+// answer formats a result.
+func (s *scenario) answer(p *process, what string, args []string, r *session.Result) string {
+	if r.Err != causal.OK {
+		return r.Err.String()
+	}
+	switch what {
+	case "get", "latest":
+		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
+	case "mget":
+		var b strings.Builder
+		for i, rec := range r.Records {
+			fmt.Fprintf(&b, "%s=%s ", args[i], shownValue(rec))
+		}
+		return b.String() + "(" + s.provenance(r.Outcome) + ")"
+	case "token":
+		s.tokens[args[0]] = r.Token
+	}
+	return "ok"
+}
+
+func shownValue(r causal.Record) string {
+	if r.Value.Tombstone {
+		return "missing"
+	}
+	return string(r.Value.Data)
+}
+
+func (s *scenario) provenance(o session.Outcome) string {
+	var parts []string
+	if o.Source != session.SourceOwn && o.Status == causal.InFlight {
+		parts = append(parts, o.Status.String())
+	}
+	parts = append(parts, o.Source.String())
+	if o.Ring != topology.NoRing {
+		parts = append(parts, s.rings[o.Ring].Name)
+	}
+	return strings.Join(parts, " ")
+}

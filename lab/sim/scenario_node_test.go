@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Nodes:
+//
+//	crash NODE...                 stops nodes; their disks lose what they had not acknowledged
+//	restart NODE...
+//	clock NODE MS                 moves a wall clock forward
+//	fail-write NODE               its storage reports the next write as failed, though it can be read; it is not durable
+//	slow-disk NODE DURATION       adds to the latency of its disk
+//	replace-disk NODE             gives a node that is down an empty disk
+func init() {
+	verbs["crash"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { s.world.crash(n) })
+	}
+	verbs["restart"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { s.world.restart(n) })
+	}
+	verbs["fail-write"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.failNext++ })
+	}
+	verbs["replace-disk"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk = newDisk() })
+	}
+	verbs["clock"] = (*scenario).clock
+	verbs["slow-disk"] = (*scenario).slowDisk
+}
+
+// each calls f with every node that matches a pattern. Each pattern must match a node.
+func (s *scenario) each(patterns []string, f func(*node)) (string, error) {
+	for _, pattern := range patterns {
+		match, err := s.nodes(pattern)
+		if err != nil {
+			return "", err
+		}
+		found := false
+		for _, n := range s.world.order {
+			if match(n.id) {
+				f(n)
+				found = true
+			}
+		}
+		if !found {
+			return "", fmt.Errorf("no node matches %s", pattern)
+		}
+	}
+	return "", nil
+}
+
+func (s *scenario) clock(args []string) (string, error) {
+	ms, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return "", err
+	}
+	return s.each(args[:1], func(n *node) { n.skewMs += ms })
+}
+
+func (s *scenario) slowDisk(args []string) (string, error) {
+	d, err := time.ParseDuration(args[1])
+	if err != nil {
+		return "", err
+	}
+	return s.each(args[:1], func(n *node) { n.disk.slowBy, n.disk.slowUntil = int64(d), s.world.now+int64(time.Hour) })
+}

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Time and state:
+//
+//	advance 50ms             advances the time
+//	settle                   waits until every accepted write is complete, and all nodes know it
+//	show storage x           the value in each ring, or tombstone
+//	show session alice       the rings it may read, the number of in-flight versions it has read, and of its incomplete writes
+//	show pending             the number of incomplete writes of each coordinator
+//	show cache use1          the number of copies in the cache
+//	check                    what the checker finds in the history of all sessions
+func init() {
+	verbs["advance"] = (*scenario).advance
+	verbs["settle"] = (*scenario).settle
+	verbs["show"] = (*scenario).show
+	verbs["check"] = (*scenario).check
+}
+
+func (s *scenario) advance(args []string) (string, error) {
+	d, err := time.ParseDuration(args[0])
+	if err == nil {
+		s.world.Run(d, nil)
+	}
+	return "", err
+}
+
+func (s *scenario) settle([]string) (string, error) {
+	if !s.world.Run(convergenceTimeout, s.world.isQuiescent) {
+		return "", fmt.Errorf("writes are incomplete after %s%s", convergenceTimeout, s.workload.unfinishedWork())
+	}
+	s.world.Run(time.Second, nil)
+	return "", nil
+}
+
+func (s *scenario) show(args []string) (string, error) {
+	switch {
+	case args[0] == "storage" && len(args) == 2:
+		return s.showStorage(args[1]), nil
+	case args[0] == "session" && len(args) == 2 && s.sessions[args[1]] != nil:
+		return s.showSession(s.sessions[args[1]]), nil
+	case args[0] == "pending":
+		return s.showPending(), nil
+	case args[0] == "cut" && len(args) == 2:
+		return s.showCut(args[1])
+	case args[0] == "coordinators":
+		return s.coordinatorStates(), nil
+	case args[0] == "shards":
+		return s.shardStates(), nil
+	case args[0] == "cache" && len(args) == 2:
+		return s.showCache(args[1])
+	}
+	return "", fmt.Errorf("cannot show %v", args)
+}
+
+func (s *scenario) showStorage(name string) string {
+	key := s.key(name)
+	var parts []string
+	for r := range s.rings {
+		owner := s.world.nodes[s.topo.Owner(topology.RingID(r), topology.SlotOf(key))]
+		text := "nothing"
+		if rec, found := owner.disk.records[key]; found {
+			text = string(rec.Value.Data)
+			if rec.Value.Tombstone {
+				text = "tombstone"
+			}
+		}
+		parts = append(parts, s.rings[r].Name+" "+text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *scenario) showSession(p *process) string {
+	var st session.Status
+	withMachine(s.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) { st = m.Status(p.id) })
+	var rings []string
+	for r := range s.rings {
+		if st.Rings.Has(topology.RingID(r)) {
+			rings = append(rings, s.rings[r].Name)
+		}
+	}
+	state := "unbound"
+	if st.Restrictions > 0 {
+		state = fmt.Sprintf("bound to %s by %d in-flight", strings.Join(rings, " or "), st.Restrictions)
+	}
+	return fmt.Sprintf("%s, %d incomplete writes", state, st.IncompleteWrites)
+}
+
+func (s *scenario) showPending() string {
+	var parts []string
+	for _, n := range s.world.order {
+		if c, ok := n.m.(*coordinator.Coordinator); ok {
+			writes, _ := c.Pending()
+			parts = append(parts, fmt.Sprintf("%s %d", s.dcs[n.id.DC].Name, writes))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *scenario) showCache(name string) (string, error) {
+	dc, err := s.dc(name)
+	if err != nil {
+		return "", err
+	}
+	text := "down"
+	withMachine(s.world, topology.Node{DC: dc, Part: topology.Cache}, func(m *cache.Cache, _ causal.Now) {
+		entries, _ := m.Size()
+		text = fmt.Sprintf("%d copies", entries)
+	})
+	return text, nil
+}
+
+func (s *scenario) check([]string) (string, error) {
+	s.workload.resolveMissing()
+	report := history.Check(s.workload.history, history.Options{})
+	if report.OK() {
+		return "causal+", nil
+	}
+	var kinds []string
+	for _, v := range report.Violations {
+		kinds = append(kinds, string(v.Kind))
+	}
+	slices.Sort(kinds)
+	return "VIOLATED: " + strings.Join(slices.Compact(kinds), ", "), nil
+}

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// process is a client of a session that issues one operation at a time.
+type process struct {
+	load     *workload
+	name     string
+	session  string
+	id       uint64 // of the session at the sidecar
+	sidecar  topology.Node
+	seq      int
+	op       history.Op
+	busy     bool
+	scripted bool // it issues no operations of its own
+	final    bool
+	// onResult, if not nil, is called with every result.
+	onResult func(*session.Result)
+}
+
+// workload holds the clients of a run and the history of what they have seen.
+type workload struct {
+	world     *World
+	keys      []string
+	processes []*process
+	pending   map[uint64]*process
+	nextOp    uint64
+	tokens    []string
+	history   history.History
+	thinkTime time.Duration
+	mix       operationMix
+	hotKeys   int
+	issuing   bool
+	missing   []missingRead
+	scaler    *scaler
+}
+
+// results passes results to the processes that wait for them.
+func (wl *workload) results(rs []session.Result) {
+	for i := range rs {
+		if p := wl.pending[rs[i].ID]; p != nil {
+			delete(wl.pending, rs[i].ID)
+			p.finish(&rs[i])
+		}
+	}
+}
+
+// start makes a process issue operations of its own, one at a time.
+func (p *process) start() {
+	p.load.world.schedule(p.load.world.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
+}
+
+func (p *process) issueNext() {
+	if p.busy || p.scripted || !p.load.issuing {
+		return
+	}
+	rng := p.load.world.rng
+	key := p.load.keys[rng.IntN(len(p.load.keys))]
+	if rng.IntN(3) > 0 { // hot keys get more
+		key = p.load.keys[rng.IntN(min(p.load.hotKeys, len(p.load.keys)))]
+	}
+	m := p.load.mix
+	switch r := rng.IntN(100); {
+	case r < m.put:
+		p.seq++
+		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, p.seq)}})
+	case r < m.put+m.del:
+		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
+	case r < m.put+m.del+m.mget:
+		n := 2 + rng.IntN(3)
+		keys := make([]string, 0, n)
+		for _, i := range rng.Perm(len(p.load.keys))[:min(n, len(p.load.keys))] {
+			keys = append(keys, p.load.keys[i])
+		}
+		p.issue(session.Op{Kind: session.OpMGet, Keys: keys, Latest: r%7 == 0})
+	case r < m.put+m.del+m.mget+m.token:
+		p.passToken()
+	default:
+		if r%8 == 1 {
+			w := p.load.world
+			withMachine(w, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.Prefetch(now, p.id, p.load.keys) })
+		}
+		p.issue(session.Op{Kind: session.OpGet, Key: key, Latest: r%5 == 0}) // as a read-modify-write does
+	}
+}
+
+// passToken exports the session, or resumes the newest token, which is mostly that of another session.
+func (p *process) passToken() {
+	if rng := p.load.world.rng; len(p.load.tokens) > 0 && rng.IntN(2) == 0 {
+		p.issue(session.Op{Kind: session.OpResume, Token: p.load.tokens[len(p.load.tokens)-1]})
+		return
+	}
+	p.issue(session.Op{Kind: session.OpToken})
+}
+
+var kinds = map[session.OpKind]history.OpKind{session.OpGet: history.Get, session.OpMGet: history.MGet,
+	session.OpPut: history.Put, session.OpToken: history.Token, session.OpResume: history.Resume}
+
+func (p *process) issue(op session.Op) {
+	w := p.load.world
+	p.load.nextOp++
+	op.ID, op.Session = p.load.nextOp, p.id
+	p.busy = true
+	p.op = history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: kinds[op.Kind],
+		Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
+	if op.Kind == session.OpResume {
+		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
+	}
+	if op.Value.Tombstone {
+		p.op.Kind = history.Delete
+	}
+	for _, k := range op.Keys {
+		p.op.Reads = append(p.op.Reads, history.Read{Key: k})
+	}
+	p.load.pending[op.ID] = p
+	withMachine(w, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.Do(now, op) })
+}
+
+// finish records a result in the history and schedules the next operation.
+func (p *process) finish(r *session.Result) {
+	w := p.load.world
+	p.busy = false
+	op := p.op
+	op.End, op.OK = w.now, r.Err == causal.OK
+	op.Unknown = r.Err == causal.ErrUnknown
+	if op.OK {
+		p.load.recordMissing(&op, r)
+		switch op.Kind {
+		case history.Get:
+			op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version), r.Record.Value.Tombstone
+		case history.Put, history.Delete:
+			op.Version = r.Record.Version
+		case history.MGet:
+			for i := range op.Reads {
+				rec := r.Records[i]
+				op.Reads[i].Value, op.Reads[i].Version, op.Reads[i].Missing = string(rec.Value.Data), written(rec.Version), rec.Value.Tombstone
+			}
+		case history.Token:
+			p.load.tokens = append(p.load.tokens, r.Token)
+			op.Token = fmt.Sprintf("t%d", len(p.load.tokens))
+		}
+	}
+	p.load.history = append(p.load.history, op)
+	if p.onResult != nil {
+		p.onResult(r)
+	}
+	if !p.scripted {
+		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
+	}
+}
+
+// written returns v if it is the version of a write, and the zero Version otherwise: a history has no version for a missing key.
+func written(v causal.Version) causal.Version {
+	if !v.Written() {
+		return causal.Version{}
+	}
+	return v
+}

@@ -1,0 +1,283 @@
+// Package sim runs whole deployments of the protocol in virtual time and injects faults.
+//
+// A World holds the machines of the protocol, a network, disks and clocks. All randomness comes from one seed, and
+// everything runs in one goroutine, so that a seed determines the schedule and a failure can be reproduced. The network
+// delays messages, reorders them across connections, loses them and partitions. Nodes crash; their disks keep what they
+// had acknowledged, and possibly some of what they had not. Clocks are skewed and jump; nodes and disks are slow at times.
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// tick is the period of a machine's ticks.
+const tick = 10 * time.Millisecond
+
+// machine is the interface that the machines of all parts share.
+type machine interface {
+	Step(now causal.Now, m *causal.Message)
+	Tick(now causal.Now)
+	Take(dst []causal.Message) []causal.Message
+}
+
+// node is one process of the deployment.
+type node struct {
+	id        topology.Node
+	m         machine            // nil while it is down
+	topo      *topology.Topology // the last one that was delivered to it
+	removed   bool               // by a scale down
+	life      uint64             // counts starts
+	instance  uint64             // counts machines
+	serving   uint64             // of a middleman: counts changes of the serving machine
+	skewMs    int64              // of the wall clock
+	drift     float64            // of the monotonic clock, relative
+	slowBy    int64              // upper bound of the delay that is added to all it handles until slowUntil, ns
+	disk      *disk              // of a coordinator or middleman
+	onResults func([]session.Result)
+	slowUntil int64
+}
+
+// Settings configures a World beyond its topology.
+type Settings struct {
+	Seed   uint64
+	Static bool
+	Cache  bool
+	// Snapshot makes sessions read at cuts.
+	Snapshot      bool
+	SnapshotEvery time.Duration
+	// WithoutRingSets, AskEach and DepsByID disable improvements on Karma, for comparison.
+	WithoutRingSets, WithoutSVLifting, DepsByID bool
+	Lease                                       time.Duration
+	KeepMs                                      int64
+	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
+	MaxDeps, MaxOwnBytes int
+	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
+	MaxBufferBytes int
+	Broken         causal.Faults
+	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a million
+	// storage requests fail.
+	FaultsPerMillion int
+	// NoRandomness makes delays fixed, clocks right and crashes predictable. Scenarios use it.
+	NoRandomness bool
+}
+
+// World is a deployment in virtual time.
+type World struct {
+	settings Settings
+	topo     *topology.Topology
+	rng      *rand.Rand
+	now      int64
+	events   queue
+	nodes    map[topology.Node]*node
+	order    []*node
+	net      network
+	batch    []causal.Message
+	ops      []middleman.StorageOp
+	faults   FaultCounts
+	steps    int
+	// delivered, if not nil, sees each message before the machine does.
+	delivered func(*causal.Message)
+}
+
+// startMs is the wall clock at virtual time 0, in milliseconds since the epoch.
+const startMs = 1_700_000_000_000
+
+// NewWorld starts every coordinator, middleman and cache of t.
+func NewWorld(t *topology.Topology, set Settings) *World {
+	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{}}
+	w.net.init(w)
+	t.Nodes(func(id topology.Node) { w.start(w.add(id)) })
+	return w
+}
+
+// add creates a node without starting it.
+func (w *World) add(id topology.Node) *node {
+	n := &node{id: id, topo: w.topo}
+	if !w.settings.NoRandomness {
+		n.skewMs = int64(w.rng.IntN(400)) - 200
+		n.drift = (w.rng.Float64() - 0.5) * 0.01
+	}
+	if id.Part == topology.Coordinator || id.Part == topology.Middleman {
+		n.disk = newDisk()
+	}
+	w.nodes[id] = n
+	w.order = append(w.order, n)
+	return n
+}
+
+// start creates the node's machine from the content of its disk.
+func (w *World) start(n *node) {
+	n.life++
+	n.instance++
+	now := w.clock(n)
+	switch n.id.Part {
+	case topology.Middleman:
+		w.startShard(n)
+	case topology.Coordinator:
+		cfg := coordinator.DefaultConfig(n.topo, n.id)
+		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
+		cfg.PublishEvery = 20 * time.Millisecond
+		if w.settings.MaxDeps > 0 {
+			cfg.MaxDeps = w.settings.MaxDeps
+		}
+		if w.settings.MaxBufferBytes > 0 {
+			cfg.MaxBytes = w.settings.MaxBufferBytes
+		}
+		n.m = coordinator.New(cfg, now, n.disk.log, n.disk.firstIndex+uint64(len(n.disk.log)))
+	case topology.Cache:
+		cfg := cache.DefaultConfig(n.topo, n.id)
+		cfg.Broken, cfg.Incarnation = w.settings.Broken, n.life
+		if w.settings.Static {
+			cfg.Rings = topology.RingsOf(w.topo.RingOf(n.id.DC))
+		}
+		n.m = cache.New(cfg)
+	}
+	w.scheduleTicks(n)
+}
+
+func (w *World) scheduleTicks(n *node) {
+	inst := n.instance
+	phase := int64(0)
+	if !w.settings.NoRandomness {
+		phase = w.rng.Int64N(int64(tick))
+	}
+	w.schedule(phase, func() { w.tick(n, inst) })
+}
+
+// AddSidecar starts a sidecar in dc.
+func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.Result)) topology.Node {
+	id := topology.Node{DC: dc, Part: topology.Sidecar, Index: index}
+	n := w.add(id)
+	n.onResults = results
+	cfg := session.DefaultConfig(w.topo, id)
+	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot, w.settings.Broken
+	cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
+	cfg.NotifyAfterDelay = 500 * time.Millisecond
+	cfg.TokenKey = []byte("simulation")
+	if w.settings.MaxOwnBytes > 0 {
+		cfg.MaxOwnBytes = w.settings.MaxOwnBytes
+	}
+	n.m = session.New(cfg)
+	n.life++
+	n.instance++
+	inst := n.instance
+	w.schedule(0, func() { w.tick(n, inst) })
+	return id
+}
+
+// clock returns the time on the node's clocks.
+func (w *World) clock(n *node) causal.Now {
+	return causal.Now{Mono: int64(float64(w.now)*(1+n.drift)) + 1, WallMs: startMs + w.now/1e6 + n.skewMs}
+}
+
+func (w *World) schedule(d int64, f func()) { w.events.push(event{at: w.now + d, do: f}) }
+
+func (w *World) tick(n *node, inst uint64) {
+	if n.m == nil || n.instance != inst {
+		return
+	}
+	n.m.Tick(w.clock(n))
+	w.flush(n)
+	w.schedule(int64(tick), func() { w.tick(n, inst) })
+}
+
+// Run advances the world by d of virtual time, or until stop returns true. It reports whether stop did; stop may be nil.
+func (w *World) Run(d time.Duration, stop func() bool) bool {
+	end := w.now + int64(d)
+	for len(w.events.heap) > 0 && w.events.heap[0].at <= end {
+		e := w.events.pop()
+		w.now = e.at
+		w.steps++
+		if e.msg != nil {
+			w.deliver(e.msg)
+		} else {
+			e.do()
+		}
+		if stop != nil && stop() {
+			return true
+		}
+	}
+	w.now = end
+	return false
+}
+
+func (w *World) deliver(d *delivery) {
+	n := w.nodes[d.msg.To]
+	if n == nil || n.life != d.life {
+		return
+	}
+	if n.m != nil {
+		if w.delivered != nil {
+			w.delivered(&d.msg)
+		}
+		n.m.Step(w.clock(n), &d.msg)
+		w.flush(n)
+	}
+}
+
+// flush sends the messages in a machine's outbox and starts the I/O that it requests.
+func (w *World) flush(n *node) {
+	w.batch = n.m.Take(w.batch[:0])
+	for i := range w.batch {
+		w.net.send(n, w.batch[i])
+	}
+	switch m := n.m.(type) {
+	case *shard.Shard:
+		if mm := m.Serving(); mm != nil {
+			w.ops = mm.Ops(w.ops[:0])
+			for _, op := range w.ops {
+				m.NoteWrite(op)
+				w.runStorageOp(n, op)
+			}
+		}
+		w.reconcile(n)
+	case *coordinator.Coordinator:
+		w.appendLog(n, m)
+	case *session.Sidecar:
+		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
+			n.onResults(rs)
+		}
+	}
+}
+
+// withMachine calls f with the machine of a node, if the node is up, and then flushes the machine.
+func withMachine[M machine](w *World, id topology.Node, f func(m M, now causal.Now)) {
+	if n := w.nodes[id]; n != nil && n.m != nil {
+		f(n.m.(M), w.clock(n))
+		w.flush(n)
+	}
+}
+
+// countFault counts an injected fault.
+func (w *World) countFault(h InjectedFault) { w.faults[h]++ }
+
+// crash stops a node. Each write that its disk had not acknowledged may be lost or kept.
+func (w *World) crash(n *node) {
+	if !n.isUp() {
+		return
+	}
+	n.m = nil
+	n.life++
+	n.instance++
+	n.serving++
+	if n.disk != nil {
+		n.disk.crash(w.rng, w.settings.NoRandomness)
+	}
+}
+
+// restart starts a node that has crashed, unless it was removed.
+func (w *World) restart(n *node) {
+	if !n.isUp() && !n.removed {
+		w.start(n)
+	}
+}

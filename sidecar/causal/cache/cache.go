@@ -1,0 +1,174 @@
+// Package cache is the state machine of a data center's read-through cache, or of one part of it (PROTOCOL §6).
+//
+// It holds stable values only. Fills, invalidations and lease grants of one middleman come on one ordered stream; an entry is
+// served only while the stream that brought it lives and its lease runs. Failure model: see package causal.
+package cache
+
+import (
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a Cache.
+type Config struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Incarnation differs from that of every earlier start, and should be greater.
+	Incarnation uint64
+	// MaxBytes bounds the memory of entries, in bytes, by an estimate.
+	MaxBytes int
+	// Rings are the rings to read through to: all of them, or with static binding the own one.
+	Rings topology.RingSet
+	// Attempts bounds the tries for one miss, over all rings.
+	Attempts int
+	Broken   causal.Faults
+}
+
+// DefaultConfig returns the defaults for a cache of t.
+func DefaultConfig(t *topology.Topology, self topology.Node) Config {
+	return Config{Topology: t, Self: self, Incarnation: 1, MaxBytes: 256 << 20, Rings: t.AllRings(), Attempts: 2 * len(t.Rings)}
+}
+
+// Cache is the state machine of one cache.
+//
+// Invariant: an entry is served only while the stream that brought it lives and its lease, counted from before the middleman
+// granted it, has not expired.
+type Cache struct {
+	causal.Outbox
+	cfg     Config
+	maps    causal.SlotMaps
+	routes  *causal.Routes
+	entries *simplelru.LRU[uint64, *entry] // by key hash; the newest version first
+	bytes   int
+	flights flights
+	lastID  uint64 // of a flight or lease renewal
+	streams map[topology.Node]*stream
+	order   []*stream
+	stats   Stats
+
+	snapshot snapshotState
+
+	faultDrops []faultDrop
+}
+
+// faultDrop is an invalidation that is carried out late, for the InvalidateLate fault.
+type faultDrop struct {
+	hash uint64
+	at   int64
+}
+
+// Stats counts since the start.
+type Stats struct {
+	Hits, Misses, Joined, Inserted, Invalidated, InFlight, Unavailable, Resets uint64
+}
+
+// New makes an empty cache.
+func New(cfg Config) *Cache {
+	maps := causal.NewSlotMaps(cfg.Topology)
+	cfg.Topology = maps.View()
+	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), flights: newFlights(), streams: map[topology.Node]*stream{}}
+	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	c.entries = lru
+	return c
+}
+
+// SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only.
+func (c *Cache) SetTopology(t *topology.Topology) {
+	c.maps.Load(t)
+	c.applySlotMaps()
+}
+
+func (c *Cache) applySlotMaps() {
+	c.cfg.Topology = c.maps.View()
+	c.routes.SetTopology(c.cfg.Topology)
+}
+
+// Step handles one message.
+func (c *Cache) Step(now causal.Now, m *causal.Message) {
+	if _, switched := c.maps.Observe(m); switched {
+		c.applySlotMaps()
+	}
+	switch m.Kind {
+	case causal.KindGet:
+		c.handleGet(now, m.From, m.Get())
+	case causal.KindFillReply, causal.KindLeaseGrant, causal.KindInvalidate:
+		c.handleStreamMessage(now, m)
+	case causal.KindStreamReset:
+		c.handleStreamReset(now, m.From, m.StreamReset())
+	case causal.KindLatencies:
+		c.routes.Update(m.Latencies().Ms)
+	case causal.KindCut:
+		c.prepareCut(now, m.CutNotice().Cut)
+	}
+}
+
+// handleGet answers from memory, or reads through.
+func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
+	hash := topology.Hash(g.Key)
+	if g.Snapshot {
+		c.snapshot.noteReader(now, g.Cut)
+	}
+	if e := c.find(now, hash, &g); e != nil {
+		c.stats.Hits++
+		e.from.usedAt = now.Mono
+		if !e.used {
+			e.used = true
+			c.refreshLater(hash, e)
+		}
+		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
+		return
+	}
+	w := waiter{from, g.ID, g.Cut, g.Seen}
+	if g.Cut != 0 && !g.Snapshot {
+		// PROTOCOL §9: a fill brings today's value, which may be above the cut. The sidecar asks a middleman.
+		c.reply(w, causal.GetReply{Err: causal.ErrNotFound})
+		return
+	}
+	c.stats.Misses++
+	key := flightKey{g.Key, g.Snapshot}
+	if f := c.flights.byKey[key]; f != nil {
+		c.stats.Joined++
+		f.waiters = append(f.waiters, w)
+		return
+	}
+	f := newFlight(key)
+	f.waiters = append(f.waiters, w)
+	c.startFlight(now, f)
+}
+
+func (c *Cache) reply(w waiter, r causal.GetReply) {
+	r.ID = w.id
+	c.Send(r.Message(c.cfg.Self, w.to))
+}
+
+// Tick renews leases and sends unanswered flights another way.
+func (c *Cache) Tick(now causal.Now) {
+	c.maps.Poll(now, c.cfg.Self, c.Send)
+	for _, s := range c.order {
+		c.renewLease(now, s)
+	}
+	c.retryFlights(now)
+	for len(c.faultDrops) > 0 && c.faultDrops[0].at <= now.Mono {
+		c.entries.Remove(c.faultDrops[0].hash)
+		c.faultDrops = c.faultDrops[1:]
+	}
+}
+
+// Idle reports whether no read-through is in flight; then Tick is not urgent.
+func (c *Cache) Idle() bool { return len(c.flights.byID) == 0 }
+
+// Stats returns the counters.
+func (c *Cache) Stats() Stats { return c.stats }
+
+// Size returns the number of keys and the estimated memory of their entries, in bytes.
+func (c *Cache) Size() (entries, bytes int) { return c.entries.Len(), c.bytes }
+
+// touchInterval is how often a hit moves its entry to the front of the LRU list.
+const touchInterval = int64(time.Second)

@@ -1,0 +1,256 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+var (
+	sidecarNode   = topology.Node{Part: topology.Sidecar, Index: 1}
+	middlemanNode = topology.Node{Part: topology.Middleman}
+	cacheNode     = topology.Node{Part: topology.Cache}
+)
+
+// harness drives a cache in front of a single middleman, whose messages the test writes itself.
+type harness struct {
+	t     *testing.T
+	c     *Cache
+	now   causal.Now
+	pos   causal.StreamPosition
+	lease uint64 // id of the newest renewal
+}
+
+const leaseTerm = 3 * time.Second
+
+// newHarness returns a cache with an open stream and a granted lease.
+func newHarness(t *testing.T, faults ...causal.Fault) *harness {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig(topo, cacheNode)
+	cfg.Broken = causal.FaultsOf(faults...)
+	h := &harness{t: t, c: New(cfg), now: causal.Now{Mono: 1, WallMs: 1000}}
+	h.send(causal.StreamReset{MaxEpoch: 7, Incarnation: 5}.Message(middlemanNode, cacheNode))
+	sent := h.take()
+	open := only(t, sent, causal.KindStreamOpen).StreamOpen()
+	if open.Epoch <= 7 || open.Incarnation != 5 {
+		t.Fatalf("after a reset by incarnation 5 with epoch 7 the cache opens %+v", open)
+	}
+	h.pos = causal.StreamPosition{Epoch: open.Epoch}
+	h.lease = only(t, sent, causal.KindLease).LeaseRenewal().ID
+	h.grant()
+	return h
+}
+
+func (h *harness) send(m causal.Message) { h.c.Step(h.now, &m) }
+
+func (h *harness) take() []causal.Message { return h.c.Take(nil) }
+
+// onStream sends a message as the next one of the stream.
+func (h *harness) onStream(m causal.Message) {
+	h.pos.Seq++
+	m.SetStreamPosition(h.pos)
+	h.send(m)
+}
+
+func (h *harness) grant() {
+	h.onStream(causal.LeaseGrant{ID: h.lease, Duration: leaseTerm}.Message(middlemanNode, cacheNode))
+}
+
+func (h *harness) get(id uint64) []causal.Message {
+	h.send(causal.Get{ID: id, Key: "x"}.Message(sidecarNode, cacheNode))
+	return h.take()
+}
+
+// fill answers the fill among sent with a version.
+func (h *harness) fill(sent []causal.Message, hlc causal.HLC, status causal.Status) []causal.Message {
+	h.t.Helper()
+	f := only(h.t, sent, causal.KindFill).Fill()
+	h.onStream(causal.FillReply{ID: f.ID, Key: f.Key, Record: record(hlc), Status: status}.Message(middlemanNode, cacheNode))
+	return h.take()
+}
+
+func record(hlc causal.HLC) causal.Record {
+	return causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}, Value: causal.Value{Data: []byte("v")}}
+}
+
+// only returns the only message of a kind.
+func only(t *testing.T, ms []causal.Message, kind causal.Kind) *causal.Message {
+	t.Helper()
+	var found []causal.Message
+	for _, m := range ms {
+		if m.Kind == kind {
+			found = append(found, m)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d messages of kind %s, want 1", len(found), kind)
+	}
+	return &found[0]
+}
+
+// hit reports whether a get of the key is answered from memory, and with which HLC.
+func (h *harness) hit() (causal.HLC, bool) {
+	h.t.Helper()
+	for _, m := range h.get(99) {
+		if m.Kind == causal.KindGetReply && m.GetReply().Hit {
+			return m.GetReply().Record.Version.HLC, true
+		}
+	}
+	return 0, false
+}
+
+func TestOnlyStableValuesAreCached(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.CacheInFlight)...)
+		reply := only(t, h.fill(h.get(1), 10, causal.InFlight), causal.KindGetReply).GetReply()
+		if reply.ID != 1 || reply.Status != causal.InFlight || reply.Hit {
+			t.Errorf("the reader got %+v", reply)
+		}
+		if _, hit := h.hit(); hit != broken {
+			t.Errorf("with cache-in-flight %v an in-flight value is cached: %v", broken, hit)
+		}
+	}
+	h := newHarness(t)
+	h.fill(h.get(1), 10, causal.Stable)
+	if hlc, hit := h.hit(); !hit || hlc != 10 {
+		t.Errorf("a stable value was cached: %v, version %d", hit, hlc)
+	}
+}
+
+func faultIf(broken bool, f causal.Fault) []causal.Fault {
+	if broken {
+		return []causal.Fault{f}
+	}
+	return nil
+}
+
+func TestAnInvalidationIsConfirmedOnlyOnceTheCopyIsGone(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.InvalidateLate)...)
+		h.fill(h.get(1), 10, causal.Stable)
+		h.onStream(causal.Invalidate{KeyHash: topology.Hash("x"), Next: 20}.Message(middlemanNode, cacheNode))
+		ack := only(t, h.take(), causal.KindInvalidateAck).InvalidateAck()
+		if ack.Epoch != h.pos.Epoch || ack.AckedSeq != h.pos.Seq {
+			t.Errorf("confirmed %+v, want all up to %+v", ack, h.pos)
+		}
+		if _, hit := h.hit(); hit != broken {
+			t.Errorf("with invalidate-late %v the copy is served after the confirmation: %v", broken, hit)
+		}
+	}
+}
+
+func TestAFillThatAnInvalidationOvertookIsNotKept(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.FillUnordered)...)
+		f := only(t, h.get(1), causal.KindFill).Fill()
+		fill := causal.FillReply{ID: f.ID, Key: f.Key, Record: record(10), Status: causal.Stable}.Message(middlemanNode, cacheNode)
+		invalidate := causal.Invalidate{KeyHash: topology.Hash("x"), Next: 20}.Message(middlemanNode, cacheNode)
+		fill.SetStreamPosition(causal.StreamPosition{Epoch: h.pos.Epoch, Seq: h.pos.Seq + 1})
+		invalidate.SetStreamPosition(causal.StreamPosition{Epoch: h.pos.Epoch, Seq: h.pos.Seq + 2})
+		h.send(invalidate)
+		h.send(fill)
+		h.take()
+		if _, hit := h.hit(); hit != broken {
+			t.Errorf("with fill-unordered %v the overtaken copy is served: %v", broken, hit)
+		}
+	}
+}
+
+func TestALeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.LeaseFromReceipt)...)
+		h.fill(h.get(1), 10, causal.Stable)
+		h.now.Mono += int64(leaseTerm / 2)
+		h.c.Tick(h.now)
+		h.lease = only(t, h.take(), causal.KindLease).LeaseRenewal().ID
+		h.now.Mono += int64(leaseTerm / 4) // the grant travels
+		h.grant()
+		h.now.Mono += int64(leaseTerm * 7 / 8) // more than a lease after the renewal, less than one after the grant
+		if _, hit := h.hit(); hit != broken {
+			t.Errorf("with lease-from-receipt %v the copy is served: %v", broken, hit)
+		}
+	}
+}
+
+func TestNothingIsServedAfterItsStreamHasEnded(t *testing.T) {
+	h := newHarness(t)
+	h.fill(h.get(1), 10, causal.Stable)
+	h.now.Mono += int64(2 * reopenInterval)
+	h.send(causal.StreamReset{MaxEpoch: h.pos.Epoch, Incarnation: 6}.Message(middlemanNode, cacheNode))
+	h.take()
+	if _, hit := h.hit(); hit {
+		t.Error("a copy from before the middleman's restart is served")
+	}
+}
+
+func TestAnUnregisteredAnswerGoesOnlyToThoseWhoHadAskedBeforeItWasRead(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.ShareInFlight)...)
+		sent := h.get(1)
+		h.get(2) // joins the flight, and may have seen something newer than the answer
+		after := h.fill(sent, 10, causal.InFlight)
+		answered := map[uint64]bool{}
+		fills := 0
+		for _, m := range after {
+			switch m.Kind {
+			case causal.KindGetReply:
+				answered[m.GetReply().ID] = true
+			case causal.KindFill:
+				fills++
+			}
+		}
+		if !answered[1] || answered[2] != broken || (fills == 1) == broken {
+			t.Errorf("with share-in-flight %v: answered %v, asked again %d times", broken, answered, fills)
+		}
+	}
+}
+
+func TestASnapshotReadGetsTheVersionOfItsCut(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.OlderUnchecked)...)
+		read := func(cut causal.HLC) []causal.Message {
+			h.send(causal.Get{ID: 1, Key: "x", Snapshot: true, Cut: cut}.Message(sidecarNode, cacheNode))
+			return h.take()
+		}
+		f := only(t, read(15), causal.KindFill).Fill()
+		if !f.Snapshot || f.Cut != 15 {
+			t.Errorf("asks for %+v, want the version at 15", f)
+		}
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable, Next: 20}.Message(middlemanNode, cacheNode))
+		if r := only(t, h.take(), causal.KindGetReply).GetReply(); r.Record.Version.HLC != 10 {
+			t.Errorf("at 15: %+v", r)
+		}
+		served := false
+		for _, m := range read(25) { // past the version after it
+			served = served || m.Kind == causal.KindGetReply
+		}
+		if served != broken {
+			t.Errorf("with older-unchecked %v the version before 20 is served at 25: %v", broken, served)
+		}
+	}
+}
+
+func TestAMissThatNoRingAnswersIsReportedAsUnavailable(t *testing.T) {
+	h := newHarness(t)
+	h.get(1)
+	var err causal.ErrCode
+	for range 10 * h.c.cfg.Attempts {
+		h.now.Mono += int64(10 * time.Second)
+		h.c.Tick(h.now)
+		for _, m := range h.take() {
+			if m.Kind == causal.KindGetReply {
+				err = m.GetReply().Err
+			}
+		}
+	}
+	if err != causal.ErrUnavailable || !h.c.Idle() {
+		t.Errorf("the reader got %s; idle %v", err, h.c.Idle())
+	}
+}

@@ -1,0 +1,90 @@
+package cache
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// entryOverhead is what an entry costs beside its key and value, in bytes.
+const entryOverhead = 190
+
+// entry is one cached version of a key. Only stable versions are cached.
+type entry struct {
+	key   string
+	rec   causal.Record
+	from  *stream
+	epoch uint64 // of the stream that brought it
+	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest version at or below
+	// every HLC from its own up to there.
+	next      causal.HLC
+	older     *entry // the version before, which sessions may read at a cut
+	used      bool   // it was served since it came
+	touchedAt int64  // when it was last moved to the front of the LRU list
+}
+
+func (e *entry) size() int {
+	n := len(e.key) + e.rec.Value.Size() + entryOverhead
+	if e.older != nil {
+		n += e.older.size()
+	}
+	return n
+}
+
+// isNewestUpTo reports whether no version at or below h came after this one.
+func (e *entry) isNewestUpTo(h causal.HLC) bool {
+	return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next)
+}
+
+// isValid reports whether the stream that brought the entry lives and its lease runs.
+func (e *entry) isValid(now causal.Now) bool {
+	return e.epoch == e.from.epoch && now.Mono < e.from.leaseUntil
+}
+
+// find returns the entry that answers a get, or nil.
+func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
+	e, _ := c.entries.Peek(hash)
+	if e != nil && now.Mono-e.touchedAt >= touchInterval {
+		e.touchedAt = now.Mono
+		c.entries.Get(hash)
+	}
+	for ; e != nil; e = e.older {
+		if e.key == g.Key && e.isValid(now) && c.answers(e, g) {
+			return e
+		}
+	}
+	return nil
+}
+
+// answers reports whether the version of a valid entry is the one that a get asks for.
+func (c *Cache) answers(e *entry, g *causal.Get) bool {
+	switch {
+	case g.Snapshot && c.cfg.Broken.Has(causal.OlderUnchecked):
+		return true
+	case g.Snapshot:
+		return e.isNewestUpTo(max(g.Cut, g.Seen))
+	case g.Cut != 0:
+		return e.isNewestUpTo(g.Cut)
+	}
+	return e.next == 0
+}
+
+// insert keeps the answer to a fill, and evicts what no longer fits.
+func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream) {
+	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, touchedAt: now.Mono}
+	hash := topology.Hash(key)
+	head, _ := c.entries.Peek(hash)
+	if head != nil {
+		c.bytes -= head.size()
+		if head.key != key {
+			head = nil
+		}
+	}
+	head = c.addVersion(now, head, e)
+	c.entries.Add(hash, head)
+	c.bytes += head.size()
+	c.refreshLater(hash, e)
+	c.stats.Inserted++
+	for c.bytes > c.cfg.MaxBytes && c.entries.Len() > 0 {
+		c.entries.RemoveOldest()
+	}
+}

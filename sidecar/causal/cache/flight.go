@@ -1,0 +1,183 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// flight is one read-through in progress; whoever wants the same key joins it.
+type flight struct {
+	flightKey
+	slot    topology.Slot
+	id      uint64 // 0: it has ended
+	from    *stream
+	epoch   uint64 // of the stream on which the answer is to come; 0: the request was not sent yet
+	waiters []waiter
+	early   int        // waiters[:early] had asked before the request was sent
+	cut     causal.HLC // for which it fetches ahead
+	tried   topology.RingSet
+	tries   int
+	dueAt   int64
+}
+
+// flightKey tells flights apart: one for the newest version of a key and one for the version at the cut.
+type flightKey struct {
+	key      string
+	snapshot bool
+}
+
+// waiter is a sidecar that waits for a flight.
+type waiter struct {
+	to        topology.Node
+	id        uint64
+	cut, seen causal.HLC // of a snapshot read
+}
+
+// flights are those in progress.
+type flights struct {
+	byKey map[flightKey]*flight
+	byID  map[uint64]*flight // those whose request is with a middleman
+	order []*flight          // may hold some that have ended
+}
+
+func newFlights() flights {
+	return flights{byKey: map[flightKey]*flight{}, byID: map[uint64]*flight{}}
+}
+
+func newFlight(k flightKey) *flight { return &flight{flightKey: k, slot: topology.SlotOf(k.key)} }
+
+func (c *Cache) startFlight(now causal.Now, f *flight) {
+	c.flights.byKey[f.flightKey] = f
+	c.flights.order = append(c.flights.order, f)
+	c.launch(now, f)
+}
+
+// launch sends a flight to the nearest ring that was not tried, or to any once all were.
+func (c *Cache) launch(now causal.Now, f *flight) {
+	delete(c.flights.byID, f.id)
+	if f.tries >= c.cfg.Attempts {
+		c.stats.Unavailable++
+		c.land(f, causal.GetReply{Err: causal.ErrUnavailable}, len(f.waiters))
+		return
+	}
+	rings := c.cfg.Rings &^ f.tried
+	if rings == 0 {
+		f.tried, rings = 0, c.cfg.Rings
+	}
+	ring, _ := c.routes.Nearest(now, f.slot, rings)
+	f.tried = f.tried.With(ring)
+	f.tries++
+	f.from = c.streamFrom(c.cfg.Topology.Owner(ring, f.slot))
+	c.lastID++
+	f.id, f.early = c.lastID, len(f.waiters)
+	f.dueAt = now.Mono + int64(c.routes.Timeout(f.from.mm.DC))
+	c.flights.byID[f.id] = f
+	f.from.usedAt = now.Mono
+	if f.epoch = 0; c.ensureOpen(now, f.from) {
+		f.epoch = f.from.epoch
+		c.sendFill(f)
+	} // otherwise it is sent when the stream opens
+}
+
+func (c *Cache) sendFill(f *flight) {
+	m := causal.Fill{ID: f.id, Key: f.key, Epoch: f.epoch, Snapshot: f.snapshot}
+	if f.snapshot {
+		m.Cut = f.cut
+		for _, w := range f.waiters[:f.early] {
+			m.Cut, m.Seen = max(m.Cut, w.cut), max(m.Seen, w.seen)
+		}
+	}
+	c.Send(m.Message(c.cfg.Self, f.from.mm))
+}
+
+// resendFlights sends the flights to a middleman again, on the stream that has just been opened.
+func (c *Cache) resendFlights(s *stream) {
+	for _, f := range c.flights.order {
+		if f.from == s && f.id != 0 && f.epoch != s.epoch {
+			f.epoch, f.early = s.epoch, len(f.waiters)
+			c.sendFill(f)
+		}
+	}
+}
+
+// retryFlights sends the flights that were not answered in time another way.
+func (c *Cache) retryFlights(now causal.Now) {
+	kept := c.flights.order[:0]
+	for _, f := range c.flights.order {
+		if f.id == 0 {
+			continue
+		}
+		kept = append(kept, f)
+		if now.Mono >= f.dueAt {
+			c.routes.TimedOut(now, f.from.mm.DC)
+			c.launch(now, f)
+		}
+	}
+	clear(c.flights.order[len(kept):])
+	c.flights.order = kept
+}
+
+// handleFillReply takes the answer to a flight.
+func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
+	f := c.flights.byID[r.ID]
+	if f == nil || f.from != s || f.key != r.Key {
+		return
+	}
+	if r.Err != causal.OK {
+		c.launch(now, f)
+		return
+	}
+	answer := causal.GetReply{Record: r.Record, Status: r.Status, Ring: r.Ring}
+	fillable := r.Status == causal.Stable || c.cfg.Broken.Has(causal.CacheInFlight)
+	if fillable && now.Mono < s.leaseUntil {
+		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions
+		// that it is older than: all waiters that have not seen these may have it.
+		c.insert(now, f.key, &r, s)
+		n := len(f.waiters)
+		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {
+			n = f.partition(func(w waiter) bool { return max(w.cut, w.seen) < r.Next })
+		}
+		c.landSome(now, f, answer, n)
+		return
+	}
+	if r.Status == causal.InFlight {
+		c.stats.InFlight++
+	}
+	// Not registered: only those who asked before it was read may have it. A later one may have seen something newer.
+	n := f.early
+	if c.cfg.Broken.Has(causal.ShareInFlight) {
+		n = len(f.waiters)
+	}
+	c.landSome(now, f, answer, n)
+}
+
+// landSome answers the first n waiters of a flight, and launches it again for the others.
+func (c *Cache) landSome(now causal.Now, f *flight, r causal.GetReply, n int) {
+	c.land(f, r, n)
+	if len(f.waiters) > 0 {
+		f.tries, f.tried = 0, 0
+		c.launch(now, f)
+	}
+}
+
+// land answers the first n waiters of a flight, and ends the flight if these were all.
+func (c *Cache) land(f *flight, r causal.GetReply, n int) {
+	for _, w := range f.waiters[:n] {
+		c.reply(w, r)
+	}
+	f.waiters = f.waiters[n:]
+	if len(f.waiters) == 0 {
+		delete(c.flights.byKey, f.flightKey)
+		delete(c.flights.byID, f.id)
+		f.id = 0
+	}
+}
+
+// partition moves the waiters for which first holds before the others, and returns their number.
+func (f *flight) partition(first func(waiter) bool) int {
+	others := slices.DeleteFunc(slices.Clone(f.waiters), first)
+	f.waiters = append(slices.DeleteFunc(f.waiters, func(w waiter) bool { return !first(w) }), others...)
+	return len(f.waiters) - len(others)
+}

@@ -1,0 +1,120 @@
+package cache
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// For sessions that read at a cut (PROTOCOL §9, snapshot reads) a cache keeps versions of a key that are not the newest. It is
+// told of a cut shortly before sessions read at it, and then fetches what it holds, was used, and is outdated by the cut.
+
+// snapshotState is what a cache knows of the cuts that sessions read at.
+type snapshotState struct {
+	announced    causal.HLC // the newest cut that was announced
+	reading      causal.HLC // the newest cut that was read at
+	readersUntil int64      // until when sessions count as reading at cuts
+	outdated     []uint64   // hashes of used entries that are not the newest, to be fetched for the next cut
+}
+
+// maxVersions bounds the versions of a key: at the last cut, at this one, and the newest.
+const maxVersions = 3
+
+// maxOutdated bounds the entries that are fetched ahead for a cut; others are fetched when they are asked for.
+const maxOutdated = 1 << 14
+
+func (s *snapshotState) noteReader(now causal.Now, cut causal.HLC) {
+	s.readersUntil, s.reading = now.Mono+int64(causal.SnapshotReadersTTL), max(s.reading, cut)
+}
+
+// hasReaders reports whether sessions read at cuts: otherwise only the newest version is of use.
+func (s *snapshotState) hasReaders(now causal.Now) bool { return now.Mono < s.readersUntil }
+
+// addVersion adds e to the versions of its key, newest first, and returns the first of them.
+func (c *Cache) addVersion(now causal.Now, head, e *entry) *entry {
+	if !c.snapshot.hasReaders(now) {
+		return e
+	}
+	at := &head
+	for *at != nil && e.rec.Version.Less((*at).rec.Version) && (*at).isValid(now) {
+		at = &(*at).older
+	}
+	rest := *at
+	if rest != nil && (rest.rec.Version == e.rec.Version || !rest.isValid(now)) {
+		e.used = rest.used && rest.rec.Version == e.rec.Version
+		rest = rest.older
+	}
+	e.older, *at = rest, e
+	c.dropSurplus(head)
+	return head
+}
+
+// dropSurplus drops the versions above the bound: first those between the newest and the cut that is read at, then the oldest.
+func (c *Cache) dropSurplus(head *entry) {
+	n := 0
+	for x := head; x != nil; x = x.older {
+		n++
+	}
+	for x := head; x.older != nil && n > maxVersions && x.older.rec.Version.HLC > c.snapshot.reading; n-- {
+		x.older = x.older.older
+	}
+	for x, n := head, 1; x != nil; x, n = x.older, n+1 {
+		if n == maxVersions {
+			x.older = nil
+		}
+	}
+}
+
+// supersede notes that the version at next came after the copies of a hash; 0: no copy may be used any more.
+func (c *Cache) supersede(now causal.Now, hash uint64, next causal.HLC) {
+	e, ok := c.entries.Peek(hash)
+	if !ok {
+		return
+	}
+	if next == 0 || !c.snapshot.hasReaders(now) {
+		c.entries.Remove(hash)
+		return
+	}
+	for x := e; x != nil; x = x.older {
+		if x.rec.Version.HLC <= next && (x.next == 0 || next < x.next) {
+			x.next = next
+		}
+	}
+	c.refreshLater(hash, e)
+}
+
+// refreshLater remembers an entry that was used and is not the newest any more.
+func (c *Cache) refreshLater(hash uint64, e *entry) {
+	if e.next != 0 && e.used && len(c.snapshot.outdated) < maxOutdated {
+		c.snapshot.outdated = append(c.snapshot.outdated, hash)
+	}
+}
+
+// prepareCut fetches, for a cut that will soon be read at, the newest versions at or below it of what was used and is outdated
+// by it.
+func (c *Cache) prepareCut(now causal.Now, cut causal.HLC) {
+	if cut <= c.snapshot.announced {
+		return
+	}
+	c.snapshot.announced = cut
+	hashes := c.snapshot.outdated
+	c.snapshot.outdated = nil
+	for _, hash := range hashes {
+		e, ok := c.entries.Peek(hash)
+		switch {
+		case !ok || e.next == 0 || !e.isValid(now):
+		case e.next > cut:
+			c.snapshot.outdated = append(c.snapshot.outdated, hash)
+		default:
+			c.fetchAhead(now, e.key, cut)
+		}
+	}
+}
+
+// fetchAhead fetches a key for a cut before anyone asks.
+func (c *Cache) fetchAhead(now causal.Now, key string, cut causal.HLC) {
+	k := flightKey{key, true}
+	if c.flights.byKey[k] == nil {
+		f := newFlight(k)
+		f.cut = cut
+		c.startFlight(now, f)
+	}
+}

@@ -1,0 +1,231 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// write is one accepted put until it is complete.
+type write struct {
+	rec  causal.Record
+	key  string
+	slot topology.Slot
+	// deps are the writes in its past that are not known to be complete, each to be asked for by its id.
+	deps []causal.Dep
+	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0: none.
+	laneDeps []causal.HLC
+	session  uint64
+	sidecar  topology.Node // whom to tell; the zero Node after a restart
+	putID    uint64
+	index    uint64           // in the log
+	acked    topology.RingSet // rings that have acknowledged it
+	durable  bool
+	released bool // handed to the lanes
+	size     int  // bytes that it counts for in the write buffer
+}
+
+// buffer is the write buffer: every incomplete write of this origin, and the newest put of each session.
+type buffer struct {
+	writes     []*write // in HLC order, from the oldest incomplete one on
+	incomplete map[causal.HLC]*write
+	bytes      int
+	cursor     []int      // by ring: writes[:cursor] are acknowledged by it
+	newest     causal.HLC // of all accepted writes
+	sessions   map[sessionKey]*sessionTail
+	expireAt   int64 // when idle sessions were last looked for, plus the interval
+}
+
+func newBuffer(rings int) buffer {
+	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{}}
+}
+
+func (b *buffer) add(w *write) {
+	b.writes = append(b.writes, w)
+	b.incomplete[w.rec.Version.HLC] = w
+	b.newest = max(b.newest, w.rec.Version.HLC)
+	w.size = len(w.key) + w.rec.Value.Size() + 16*len(w.deps) + 8*len(w.laneDeps)
+	b.bytes += w.size
+}
+
+// firstFrom returns the position in writes of the first one whose log index is at least index.
+func (b *buffer) firstFrom(index uint64) int {
+	i, _ := slices.BinarySearchFunc(b.writes, index, func(w *write, index uint64) int {
+		if w.index < index {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// sessionKey names a session: each sidecar numbers its own.
+type sessionKey struct {
+	sidecar topology.Node
+	session uint64
+}
+
+// sessionTail is the newest put of a session; the session's next put is ordered after it.
+type sessionTail struct {
+	seq    uint64
+	last   causal.Version
+	slot   topology.Slot
+	usedAt int64
+}
+
+const (
+	maxSessions     = 1 << 16 // above which idle sessions are forgotten
+	sessionIdle     = time.Minute
+	sessionScanWait = time.Second
+)
+
+func (b *buffer) session(now causal.Now, key sessionKey) *sessionTail {
+	t := b.sessions[key]
+	if t == nil {
+		if len(b.sessions) >= maxSessions {
+			b.forgetIdleSessions(now)
+		}
+		t = &sessionTail{}
+		b.sessions[key] = t
+	}
+	t.usedAt = now.Mono
+	return t
+}
+
+// forgetIdleSessions drops sessions that have been silent for long. None of their messages is still in flight, and a session
+// names its newest put with the next one.
+func (b *buffer) forgetIdleSessions(now causal.Now) {
+	if now.Mono < b.expireAt {
+		return
+	}
+	b.expireAt = now.Mono + int64(sessionScanWait)
+	for key, t := range b.sessions {
+		if now.Mono-t.usedAt > int64(sessionIdle) {
+			delete(b.sessions, key)
+		}
+	}
+}
+
+// handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is acknowledged only
+// when the log holds it.
+func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
+	tail := c.session(now, sessionKey{from, p.Session})
+	stale := p.Seq <= tail.seq
+	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
+	v, err := c.nextVersion(now, &p, stale)
+	if err != causal.OK {
+		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
+		return
+	}
+	w := &write{
+		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
+		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
+	}
+	direct := c.directDeps(p.Deps, tail)
+	own := c.flattenDeps(w, direct)
+	tail.last, tail.slot = v, w.slot
+	c.add(w)
+	c.log.append(logWrite(w, p.Seq, own))
+	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
+		c.release(w)
+	}
+}
+
+// nextVersion returns the version of a put, or why it is refused.
+func (c *Coordinator) nextVersion(now causal.Now, p *causal.Put, stale bool) (causal.Version, causal.ErrCode) {
+	switch {
+	case stale:
+		return causal.Version{}, causal.ErrStale // late from a broken connection, or a duplicate: the session has moved on
+	case c.refusesPuts || c.Membership() != Serving:
+		return causal.Version{}, causal.ErrUnavailable
+	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:
+		return causal.Version{}, causal.ErrBusy
+	}
+	after := p.Floor
+	for _, d := range p.Deps {
+		after = max(after, d.Version.HLC)
+	}
+	if c.cfg.Broken.Has(causal.FloorWithoutOwn) {
+		after = 0
+	}
+	hlc, ok := c.clock.Next(now, after, c.cfg.ClockBoundMs)
+	if !ok {
+		return causal.Version{}, causal.ErrClock
+	}
+	return causal.Version{HLC: hlc, Origin: c.origin}, causal.OK
+}
+
+// directDeps returns the dependencies that still matter: those that the session names, and the session's put before this one,
+// so that a session may pipeline its puts.
+func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal.Dep {
+	if c.cfg.Broken.Has(causal.SkipDeps) {
+		return nil
+	}
+	var deps []causal.Dep
+	previous := false
+	for _, d := range named {
+		if !c.isComplete(d.Version) {
+			deps = append(deps, d)
+			previous = previous || d.Version == tail.last
+		}
+	}
+	if !previous && !tail.last.IsZero() && !c.isComplete(tail.last) {
+		deps = append(deps, causal.Dep{Version: tail.last, Slot: tail.slot})
+	}
+	return deps
+}
+
+// flattenDeps orders w after direct (PROTOCOL §4, flattening). Of this origin, w names for each shard the newest write in its
+// past; of other origins, the writes that it depends on itself or through its predecessors. So a burst of puts becomes
+// visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets too long, w
+// names its direct predecessors of this origin by id instead, which costs it one hop. It returns these predecessors.
+func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
+	var foreign []causal.Dep
+	for _, d := range direct {
+		if d.Version.Origin != c.origin {
+			foreign = append(foreign, d)
+		} else if c.incomplete[d.Version.HLC] != nil {
+			own = append(own, d)
+		}
+	}
+	c.addDeps(w, foreign)
+	if len(own) == 0 {
+		return nil
+	}
+	byID := slices.Clone(w.deps)
+	w.laneDeps = make([]causal.HLC, len(c.laneOrder))
+	for _, d := range own {
+		u := c.incomplete[d.Version.HLC]
+		c.addDeps(w, u.deps)
+		for i, h := range u.laneDeps {
+			w.laneDeps[i] = max(w.laneDeps[i], h)
+		}
+		for r := range c.cfg.Topology.Rings {
+			l := c.laneTo(topology.RingID(r), u.slot)
+			w.laneDeps[l.index] = max(w.laneDeps[l.index], u.rec.Version.HLC)
+		}
+	}
+	if len(w.deps) > c.cfg.MaxDeps || c.cfg.Comparison.DepsByID {
+		w.laneDeps, w.deps = nil, append(byID, own...)
+	}
+	return own
+}
+
+// addDeps adds to w the dependencies that are not known to be complete, each once.
+func (c *Coordinator) addDeps(w *write, deps []causal.Dep) {
+	for _, d := range deps {
+		if !c.isComplete(d.Version) && !slices.Contains(w.deps, d) {
+			w.deps = append(w.deps, d)
+		}
+	}
+}
+
+func (c *Coordinator) isComplete(v causal.Version) bool {
+	if v.Origin == c.origin {
+		_, pending := c.incomplete[v.HLC]
+		return !pending
+	}
+	return c.known.Complete(v)
+}

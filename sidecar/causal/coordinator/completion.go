@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// handlePutAck takes a middleman's word that puts are processed in its ring, with their dependencies, and out of the ring's
+// caches.
+func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.PutAck) {
+	l := c.lanes[from]
+	if l == nil {
+		return
+	}
+	c.noteIncarnation(now, l, a.Incarnation)
+	for _, v := range a.Versions {
+		w := c.incomplete[v.HLC]
+		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) {
+			continue
+		}
+		w.acked = w.acked.With(l.ring)
+		// Resharding may have moved the slot since the middleman took the put; it was processed all the same.
+		if at := c.laneTo(l.ring, w.slot); at.isSent(w) {
+			at.inflight--
+			at.backoff = 0
+		}
+		c.progress = true
+		if w.acked == c.rings {
+			c.completeWrite(w)
+		}
+	}
+	head := l.head
+	l.dropAckedPrefix()
+	if l.head != head { // what is first now has not waited for long
+		l.resendAt = now.Mono + int64(c.cfg.ResendAfter)
+	}
+	if c.dropCompletePrefix() {
+		c.updateTruncation()
+	}
+	c.pump(now, l)
+}
+
+// completeWrite tells the session and queues the stable marks (PROTOCOL §4, completion).
+func (c *Coordinator) completeWrite(w *write) {
+	if w.sidecar.Part == topology.Sidecar {
+		c.Send(causal.Complete{Session: w.session, Versions: []causal.Version{w.rec.Version}}.Message(c.cfg.Self, w.sidecar))
+	}
+	delete(c.incomplete, w.rec.Version.HLC)
+	c.bytes -= w.size
+	w.rec.Value, w.deps, w.laneDeps = causal.Value{}, nil, nil // it may keep its place behind an older write for long
+	for r := range c.cfg.Topology.Rings {
+		l := c.laneTo(topology.RingID(r), w.slot)
+		l.stableMarks = append(l.stableMarks, w.rec.Version)
+	}
+}
+
+// dropCompletePrefix moves the cursors of the rings and drops the complete writes at the head. It reports whether there were
+// any.
+func (b *buffer) dropCompletePrefix() bool {
+	for r := range b.cursor {
+		for b.cursor[r] < len(b.writes) && b.writes[b.cursor[r]].acked.Has(topology.RingID(r)) {
+			b.cursor[r]++
+		}
+	}
+	complete := slices.Min(b.cursor)
+	if complete == 0 {
+		return false
+	}
+	for r := range b.cursor {
+		b.cursor[r] -= complete
+	}
+	clear(b.writes[:complete])
+	b.writes = b.writes[complete:]
+	return true
+}
+
+// publish computes SV and RV of this origin and sends them, with the stable marks. A leader's vectors go out with its next
+// exchange.
+func (c *Coordinator) publish(now causal.Now) {
+	if !c.isInUse() {
+		return // the leader publishes for it
+	}
+	bound := c.publishBound(now)
+	e := c.ownEntry(bound)
+	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound))
+	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
+		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(c.cfg.Self, lead))
+	}
+	for _, l := range c.laneOrder {
+		if len(l.stableMarks) > 0 {
+			c.Send(causal.StableMarks{SV: e.SV, Versions: l.stableMarks}.Message(c.cfg.Self, l.mm))
+			l.stableMarks = nil
+		}
+	}
+}
+
+// publishBound returns the HLC at or below which no timestamp will be issued any more, not even after a restart: it is below
+// the durable ceiling, or issued and durable.
+func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
+	// A slow clock must not hold back readers who wait for all origins.
+	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs && !c.cfg.Broken.Has(causal.JoinBelow) {
+		c.clock.Raise(ahead)
+	}
+	return min(c.clock.Peek(now), max(c.log.durable.Ceiling, c.newestDurable()))
+}
+
+// ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring has not
+// acknowledged, or bound when there is none.
+func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
+	e := causal.VectorEntry{Origin: c.origin, RV: make([]causal.HLC, len(c.cursor)), SV: ^causal.HLC(0)}
+	for r, i := range c.cursor {
+		e.RV[r] = bound
+		if i < len(c.writes) {
+			e.RV[r] = min(bound, c.writes[i].rec.Version.HLC-1)
+		}
+		e.SV = min(e.SV, e.RV[r])
+	}
+	if c.cfg.Broken.Has(causal.SVEarly) && len(c.writes) > 0 {
+		e.SV = c.writes[len(c.writes)-1].rec.Version.HLC
+	}
+	return e
+}
+
+func (b *buffer) newestDurable() causal.HLC {
+	for i := len(b.writes) - 1; i >= 0; i-- {
+		if b.writes[i].durable {
+			return b.writes[i].rec.Version.HLC
+		}
+	}
+	return 0
+}

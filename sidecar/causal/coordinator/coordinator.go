@@ -1,0 +1,206 @@
+// Package coordinator is the state machine of a client coordinator (PROTOCOL §4): it accepts writes into a durable log, sends
+// them to every ring at the ring's own pace, learns when they are complete, and publishes the stability vectors. The first
+// coordinator of a data center is also its leader.
+//
+// The caller makes the records that Appends returns durable, in order, and reports that with Appended. It delivers messages
+// with Step, calls Tick periodically, and sends what Take returns. Failure model: see package causal.
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a Coordinator.
+type Config struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Incarnation differs from that of every earlier start.
+	Incarnation uint64
+	// MaxBytes bounds the keys and values of incomplete writes, in bytes; beyond it puts are answered ErrBusy.
+	MaxBytes int
+	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
+	ClockBoundMs int64
+	// Window bounds the unacknowledged puts in flight to one shard.
+	Window int
+	// MaxDeps bounds the dependencies that a write inherits from its predecessors. Beyond it, the write depends on its direct
+	// predecessors by id.
+	MaxDeps int
+	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while none do.
+	PublishEvery, IdleEvery time.Duration
+	// ResendAfter is how long an unacknowledged put waits before it is sent again.
+	ResendAfter time.Duration
+	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
+	Comparison Comparison
+	Broken     causal.Faults
+}
+
+// Comparison switches off improvements, to measure what they gain.
+type Comparison struct {
+	// DepsByID makes every write depend on its predecessors by id, which costs a round trip inside the ring for each write of a
+	// burst.
+	DepsByID bool
+}
+
+// DefaultConfig returns the defaults for a coordinator of t.
+func DefaultConfig(t *topology.Topology, self topology.Node) Config {
+	return Config{
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: 1024, MaxDeps: 128,
+		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: time.Second,
+	}
+}
+
+// Coordinator is the state machine of one client coordinator.
+//
+// Invariants: writes are in HLC order. Every write of this origin that is not in writes is complete. Whatever was published
+// as SV is below every timestamp issued later, also across restarts, because SV never exceeds the durable ceiling or the HLC
+// of a durable write.
+type Coordinator struct {
+	causal.Outbox
+	cfg    Config
+	maps   causal.SlotMaps
+	origin topology.Origin
+	rings  topology.RingSet
+	clock  causal.Clock
+	known  *causal.Stability
+
+	buffer
+	lanes     map[topology.Node]*lane
+	laneOrder []*lane // by lane.index
+	log       logState
+	member    membershipState
+
+	refusesPuts bool // the process is about to stop
+	publishAt   int64
+	progress    bool    // a write was acknowledged since the vectors were last published
+	leader      *leader // if this is the data center's first coordinator
+}
+
+// New returns a coordinator that continues from what its log holds: replay are the log's records in order, and nextIndex is
+// the index that the log will give to the next record.
+func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coordinator {
+	maps := causal.NewSlotMaps(cfg.Topology)
+	cfg.Topology = maps.View()
+	t := cfg.Topology
+	c := &Coordinator{
+		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
+		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
+		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
+	}
+	for r := range t.Rings {
+		c.makeLanes(topology.RingID(r))
+	}
+	if t.Leader(cfg.Self.DC) == cfg.Self {
+		c.leader = newLeader(cfg, c.known)
+	}
+	c.restore(replay)
+	if c.leader != nil {
+		c.log.durable.Term, c.log.pending.Term = 1, 1 // a leader is always in use
+	}
+	c.publishAt = now.Mono
+	return c
+}
+
+// Step handles one message.
+func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
+	if ring, switched := c.maps.Observe(m); switched {
+		c.remap(now, ring)
+	}
+	switch m.Kind {
+	case causal.KindPut:
+		c.handlePut(now, m.From, m.Put())
+	case causal.KindPutAck:
+		c.handlePutAck(now, m.From, m.PutAck())
+	case causal.KindVectors:
+		c.mergeVectors(m.Vectors().Entries)
+		if c.leader != nil && m.From.DC == c.cfg.Self.DC {
+			c.leader.urgent = true
+		}
+	case causal.KindLogGet:
+		c.handleLogGet(m.From, m.LogGet())
+	case causal.KindLaneHello:
+		c.handleLaneHello(now, m.From, m.LaneHello())
+	case causal.KindTerm:
+		c.handleTerm(now, m.From, m.Term())
+	case causal.KindTermReply:
+		c.handleTermReply(now, m.TermReply())
+	case causal.KindSubscribe, causal.KindPong:
+		if c.leader != nil {
+			c.leader.step(now, m)
+		}
+	}
+}
+
+// Tick does what is due: resends, publication of the vectors, and checkpoints in the log.
+func (c *Coordinator) Tick(now causal.Now) {
+	c.renewCeiling(now)
+	c.advanceMembership(now)
+	c.maps.Poll(now, c.cfg.Self, c.Send)
+	for _, l := range c.laneOrder {
+		if l.inflight > 0 && now.Mono >= l.resendAt {
+			l.backoff = min(l.backoff+1, maxBackoff)
+			c.resend(now, l, false)
+		}
+		c.pump(now, l)
+	}
+	if c.leader != nil {
+		c.leader.inUse = c.InUse()
+		defer c.leader.tick(now)
+	}
+	due := c.cfg.IdleEvery
+	if c.progress {
+		due = c.cfg.PublishEvery
+	}
+	if now.Mono-c.publishAt < int64(due) {
+		return
+	}
+	if c.leader != nil {
+		c.leader.urgent = c.leader.urgent || c.progress
+	}
+	c.publishAt, c.progress = now.Mono, false
+	c.publish(now)
+}
+
+// Take appends the messages to be sent to dst and empties the outbox.
+func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
+	dst = c.Outbox.Take(dst)
+	if c.leader != nil {
+		dst = c.leader.Take(dst)
+	}
+	return dst
+}
+
+func (c *Coordinator) mergeVectors(entries []causal.VectorEntry) {
+	if c.known.Merge(entries) && c.leader != nil {
+		c.leader.vectorsChanged = true
+	}
+}
+
+// RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
+func (c *Coordinator) RefusePuts() { c.refusesPuts = true }
+
+// Pending returns the number of incomplete writes and the bytes of their keys and values.
+func (c *Coordinator) Pending() (writes, bytes int) { return len(c.writes), c.bytes }
+
+// Known returns the stability vectors as this coordinator has them. The leader of a data center has the newest of the data
+// center.
+func (c *Coordinator) Known() *causal.Stability { return c.known }
+
+// ForEachRoundTrip calls f for each data center that the leader has probed, with the round trip in milliseconds, or a
+// negative number if the data center does not answer. It does nothing on a coordinator that is not the leader.
+func (c *Coordinator) ForEachRoundTrip(f func(dc topology.DC, ms float64)) {
+	if c.leader != nil {
+		c.leader.forEachRoundTrip(f)
+	}
+}
+
+// IsDrained reports whether every accepted put is complete and every part has been told so: the coordinator may then leave.
+func (c *Coordinator) IsDrained() bool {
+	if len(c.writes) > 0 || len(c.log.appends) > 0 || c.known.SV(c.origin) < c.newest {
+		return false
+	}
+	return !slices.ContainsFunc(c.laneOrder, func(l *lane) bool { return len(l.stableMarks) > 0 })
+}

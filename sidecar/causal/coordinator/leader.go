@@ -1,0 +1,155 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// leader exchanges the vectors of a data center with the other data centers and probes their round trips: one small message
+// per pair of data centers, whatever the number of clients. It belongs to the first coordinator of the data center and
+// shares its Stability.
+type leader struct {
+	causal.Outbox
+	topo                   *topology.Topology
+	self                   topology.Node
+	known                  *causal.Stability
+	interval, idleInterval time.Duration
+	subscribers            map[topology.Node]int64 // until when
+	subscriberOrder        []topology.Node
+	vectorsChanged         bool // since the nodes of this data center were last told
+	urgent                 bool // a write of this data center was acknowledged since the last exchange
+	notifiedAt             int64
+	exchangeAt             int64
+	fullAt                 int64
+	probe                  prober
+	latencies              []float64 // as the data center was last told, in milliseconds
+	inUse                  uint64    // bits of the coordinators of this data center that take puts, or did lately
+}
+
+const (
+	// fullExchange is the period at which a leader sends everything that it knows, so that what one data center cannot hear
+	// directly reaches it through another.
+	fullExchange  = 500 * time.Millisecond
+	probeInterval = 250 * time.Millisecond
+)
+
+func newLeader(cfg Config, known *causal.Stability) *leader {
+	return &leader{
+		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery,
+		subscribers: map[topology.Node]int64{}, probe: newProber(cfg.Topology, cfg.Self.DC),
+	}
+}
+
+func (l *leader) step(now causal.Now, m *causal.Message) {
+	switch m.Kind {
+	case causal.KindSubscribe:
+		if _, ok := l.subscribers[m.From]; !ok {
+			l.subscriberOrder = append(l.subscriberOrder, m.From)
+			l.Send(l.allVectors().Message(l.self, m.From))
+		}
+		l.subscribers[m.From] = now.Mono + int64(causal.SubscriptionTTL)
+	case causal.KindPong:
+		l.probe.finish(now, m.From.DC, m.Pong().ID)
+	}
+}
+
+func (l *leader) allVectors() causal.Vectors {
+	return causal.Vectors{Entries: l.known.Entries(), InUse: l.inUse}
+}
+
+// tick sends the vectors of this data center to the other leaders, all vectors to the nodes of this data center, and the
+// probes.
+func (l *leader) tick(now causal.Now) {
+	if l.probe.isDue(now, probeInterval) {
+		l.probeAll(now)
+	}
+	if l.vectorsChanged && now.Mono-l.notifiedAt >= int64(l.interval) {
+		l.vectorsChanged, l.notifiedAt = false, now.Mono
+		l.sendVectors(now)
+	}
+	interval := l.idleInterval
+	if l.urgent {
+		interval = l.interval
+	}
+	if now.Mono-l.exchangeAt >= int64(interval) {
+		l.exchangeAt, l.urgent = now.Mono, false
+		l.exchange(now)
+	}
+}
+
+// exchange sends vectors to the other leaders: those of this data center, and from time to time all.
+func (l *leader) exchange(now causal.Now) {
+	var entries []causal.VectorEntry
+	if now.Mono-l.fullAt >= int64(fullExchange) {
+		l.fullAt, entries = now.Mono, l.known.Entries()
+	} else {
+		first := l.topo.OriginOf(l.self)
+		entries = l.known.EntriesBetween(first, first+topology.MaxCoordinators-1)
+	}
+	for dc := range l.topo.DCs {
+		if topology.DC(dc) != l.self.DC {
+			l.Send(causal.Vectors{Entries: entries}.Message(l.self, l.topo.Leader(topology.DC(dc))))
+		}
+	}
+}
+
+// sendVectors sends all vectors to the coordinators and middlemen of this data center and to the subscribed sidecars.
+func (l *leader) sendVectors(now causal.Now) {
+	m := l.allVectors().Message(l.self, topology.Node{})
+	dc := &l.topo.DCs[l.self.DC]
+	for i := 1; i < dc.RunningCoordinators(); i++ {
+		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Coordinator, Index: uint64(i)})
+	}
+	for i := range dc.RunningMiddlemen() {
+		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Middleman, Index: uint64(i)})
+	}
+	l.sendToSubscribers(now, m)
+}
+
+// sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars.
+func (l *leader) sendLatencies(now causal.Now) {
+	m := causal.Latencies{Ms: l.latencies}.Message(l.self, topology.Node{})
+	for i := range l.topo.DCs[l.self.DC].Caches {
+		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Cache, Index: uint64(i)})
+	}
+	l.sendToSubscribers(now, m)
+}
+
+func (l *leader) sendTo(m causal.Message, to topology.Node) {
+	m.To = to
+	l.Send(m)
+}
+
+// sendToSubscribers sends m to the sidecars whose subscription has not expired, and forgets the others.
+func (l *leader) sendToSubscribers(now causal.Now, m causal.Message) {
+	kept := l.subscriberOrder[:0]
+	for _, n := range l.subscriberOrder {
+		if l.subscribers[n] < now.Mono {
+			delete(l.subscribers, n)
+			continue
+		}
+		kept = append(kept, n)
+		l.sendTo(m, n)
+	}
+	l.subscriberOrder = kept
+}
+
+func (l *leader) probeAll(now causal.Now) {
+	for dc := range l.topo.DCs {
+		l.Send(causal.Ping{ID: l.probe.start(now, topology.DC(dc))}.Message(l.self, topology.Node{DC: topology.DC(dc), Part: topology.Middleman}))
+	}
+	l.latencies = l.probe.latencies(now)
+	l.sendLatencies(now)
+}
+
+// forEachRoundTrip calls f for each data center that was probed, with milliseconds, or a negative number if it does not
+// answer. A data center of which only the declared latency is known is left out.
+func (l *leader) forEachRoundTrip(f func(dc topology.DC, ms float64)) {
+	for dc, ms := range l.latencies {
+		if ms < 0 || l.probe.answered[dc] {
+			f(topology.DC(dc), ms)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// logState is what a coordinator knows of its log.
+type logState struct {
+	appends      []LogRecord // to be made durable
+	nextIndex    uint64      // of the next record
+	durableIndex uint64      // of the last durable record
+
+	durable         State              // in the newest durable checkpoint
+	pending         State              // in the newest checkpoint, durable or not
+	checkpoints     []loggedCheckpoint // not durable yet, oldest first
+	checkpointIndex uint64             // of the newest durable checkpoint
+
+	truncateBefore uint64
+	full           bool
+}
+
+// loggedCheckpoint is a checkpoint that was handed to the log.
+type loggedCheckpoint struct {
+	index uint64
+	state State
+}
+
+// ceilingMs is how far the durable ceiling is set ahead of the clock, in milliseconds: an idle coordinator writes one
+// checkpoint per half of it.
+const ceilingMs = 2000
+
+// restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
+// the newest checkpoint knew to be complete.
+func (c *Coordinator) restore(replay []LogRecord) {
+	var complete causal.HLC
+	for i := range replay {
+		if cp := replay[i].Checkpoint; cp != nil {
+			complete = max(complete, cp.Complete)
+		}
+	}
+	for _, l := range c.laneOrder {
+		l.base = complete // what the log no longer holds, or holds as complete, was acknowledged by all rings
+	}
+	first := c.log.nextIndex - uint64(len(replay))
+	for i := range replay {
+		index := first + uint64(i)
+		if cp := replay[i].Checkpoint; cp != nil {
+			c.log.durable, c.log.checkpointIndex = cp.State, index
+			continue
+		}
+		c.restoreWrite(&replay[i].Write, index, complete)
+	}
+	if c.cfg.Broken.Has(causal.ForgetTerms) {
+		c.log.durable.Terms = Terms{}
+	}
+	c.log.pending = c.log.durable
+	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}})
+	if !c.cfg.Broken.Has(causal.ReuseHLC) {
+		c.clock.Raise(c.log.durable.Ceiling) // PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+	}
+}
+
+func (c *Coordinator) restoreWrite(r *LoggedWrite, index uint64, complete causal.HLC) {
+	c.clock.Raise(r.Record.Version.HLC)
+	if r.Record.Version.HLC <= complete {
+		return
+	}
+	w := &write{rec: r.Record, key: r.Key, slot: topology.SlotOf(r.Key), index: index, durable: true, session: r.Session, sidecar: r.Sidecar}
+	w.deps = append(w.deps, r.Deps...)
+	c.flattenDeps(w, r.OwnDeps)
+	c.add(w)
+	c.release(w)
+	c.sessions[sessionKey{r.Sidecar, r.Session}] = &sessionTail{seq: r.Seq, last: r.Record.Version, slot: w.slot}
+}
+
+// logWrite returns the log record of a write that directly follows own, which are of this origin.
+func logWrite(w *write, seq uint64, own []causal.Dep) LogRecord {
+	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into it.
+	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: seq,
+		Deps: w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
+}
+
+func (l *logState) append(r LogRecord) {
+	l.appends = append(l.appends, r)
+	l.nextIndex++
+}
+
+// Appends appends the records that the log must make durable, in order, to dst and empties the list.
+func (c *Coordinator) Appends(dst []LogRecord) []LogRecord {
+	dst = append(dst, c.log.appends...)
+	clear(c.log.appends)
+	c.log.appends = c.log.appends[:0]
+	return dst
+}
+
+// Appended reports that the records up to index are durable: their puts are acknowledged and propagated.
+func (c *Coordinator) Appended(now causal.Now, index uint64) {
+	for _, w := range c.writes[c.firstFrom(c.log.durableIndex+1):] {
+		if w.index > index {
+			break
+		}
+		w.durable = true
+		c.Send(causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}.Message(c.cfg.Self, w.sidecar))
+		if !w.released {
+			c.release(w)
+		}
+	}
+	l := &c.log
+	l.durableIndex = max(l.durableIndex, index)
+	for len(l.checkpoints) > 0 && l.checkpoints[0].index <= index {
+		l.durable, l.checkpointIndex = l.checkpoints[0].state, l.checkpoints[0].index
+		l.checkpoints = l.checkpoints[1:]
+		c.updateTruncation()
+	}
+	for _, lane := range c.laneOrder {
+		c.pump(now, lane)
+	}
+}
+
+// handleLogGet serves the value of an own write that no longer fits into the session's memory.
+func (c *Coordinator) handleLogGet(from topology.Node, g causal.LogGet) {
+	reply := causal.LogReply{ID: g.ID, Err: causal.ErrNotFound}
+	if w := c.incomplete[g.Version.HLC]; w != nil && g.Version.Origin == c.origin {
+		reply.Err, reply.Record = causal.OK, w.rec
+	}
+	c.Send(reply.Message(c.cfg.Self, from))
+}
+
+// SetLogFull makes the coordinator refuse puts while the log has no room. Complete writes behind an incomplete one still take
+// room.
+func (c *Coordinator) SetLogFull(full bool) { c.log.full = full }
+
+// TruncateBefore returns the log index below which nothing is needed any more.
+func (c *Coordinator) TruncateBefore() uint64 { return c.log.truncateBefore }
+
+// updateTruncation computes what the log may drop. The newest checkpoint is kept, so that a restart finds its state.
+func (c *Coordinator) updateTruncation() {
+	c.log.truncateBefore = c.log.checkpointIndex
+	if len(c.writes) > 0 {
+		c.log.truncateBefore = min(c.log.truncateBefore, c.writes[0].index)
+	}
+}
+
+// renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV and yet
+// never issues such a timestamp after a restart (PROTOCOL §4).
+func (c *Coordinator) renewCeiling(now causal.Now) {
+	ceiling := c.log.pending.Ceiling
+	if !c.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+ceilingMs/2) {
+		return
+	}
+	c.writeCheckpoint(now)
+}
+
+// writeCheckpoint makes the pending state durable, with a renewed ceiling.
+func (c *Coordinator) writeCheckpoint(now causal.Now) {
+	s := &c.log.pending
+	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each restart.
+	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+ceilingMs), c.clock.Peek(now)+causal.HLCAt(ceilingMs/20))
+	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
+	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), State: *s}})
+}

@@ -1,0 +1,225 @@
+package coordinator
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, otherwise a write.
+type LogRecord struct {
+	Write      LoggedWrite
+	Checkpoint *Checkpoint
+}
+
+// LoggedWrite is an accepted put.
+type LoggedWrite struct {
+	Key    string
+	Record causal.Record
+	// Sidecar, Session and Seq name the put: after a restart a duplicate of it is refused.
+	Sidecar topology.Node
+	Session uint64
+	Seq     uint64
+	// Deps are the incomplete writes in its past that are asked for by id.
+	Deps []causal.Dep
+	// OwnDeps are the writes of this origin that it directly follows; a restart flattens them again.
+	OwnDeps []causal.Dep
+}
+
+// Checkpoint is what a coordinator must not forget.
+type Checkpoint struct {
+	// Complete: every write of this origin at or below it is complete.
+	Complete causal.HLC
+	State
+}
+
+// State is the part of a checkpoint that only this coordinator decides.
+type State struct {
+	// Ceiling: nothing above it was published as SV.
+	Ceiling causal.HLC
+	// Term is the coordinator's own.
+	Term MembershipTerm
+	// Terms are those of the other coordinators of the data center, as the leader knows them.
+	Terms Terms
+}
+
+// logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
+const logFormat = 1
+
+const (
+	recordWrite byte = iota + 1
+	recordCheckpoint
+)
+
+// AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order of
+// their declaration. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+func (r *LogRecord) AppendTo(dst []byte) []byte {
+	if c := r.Checkpoint; c != nil {
+		dst = append(dst, logFormat, recordCheckpoint)
+		dst = appendHLC(appendHLC(dst, c.Complete), c.Ceiling)
+		dst = binary.AppendUvarint(dst, uint64(c.Term))
+		dst = binary.AppendUvarint(dst, uint64(len(c.Terms)))
+		for _, t := range c.Terms {
+			dst = binary.AppendUvarint(dst, uint64(t))
+		}
+		return dst
+	}
+	w := &r.Write
+	dst = append(dst, logFormat, recordWrite)
+	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
+	dst = appendVersion(dst, w.Record.Version)
+	tombstone := byte(0)
+	if w.Record.Value.Tombstone {
+		tombstone = 1
+	}
+	dst = binary.AppendVarint(append(dst, tombstone), w.Record.Value.ExpireAtMs)
+	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
+	dst = append(dst, byte(w.Sidecar.Part))
+	for _, n := range [...]uint64{uint64(w.Sidecar.DC), w.Sidecar.Index, w.Session, w.Seq} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+}
+
+func appendHLC(dst []byte, h causal.HLC) []byte { return binary.BigEndian.AppendUint64(dst, uint64(h)) }
+
+func appendVersion(dst []byte, v causal.Version) []byte {
+	return binary.AppendUvarint(appendHLC(dst, v.HLC), uint64(v.Origin))
+}
+
+func appendDeps(dst []byte, deps []causal.Dep) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(deps)))
+	for _, d := range deps {
+		dst = binary.AppendUvarint(appendVersion(dst, d.Version), uint64(d.Slot))
+	}
+	return dst
+}
+
+var errLogRecord = errors.New("damaged log record")
+
+// ParseLogRecord decodes one record. The result does not refer to b.
+func ParseLogRecord(b []byte) (LogRecord, error) {
+	if len(b) < 2 {
+		return LogRecord{}, errLogRecord
+	}
+	if b[0] != logFormat {
+		return LogRecord{}, fmt.Errorf("log record of format %d; this version reads format %d only: start the version that wrote the log and let it "+
+			"drain (SIGTERM ends it once all writes are in every ring), then start this one with an empty dataDir", b[0], logFormat)
+	}
+	d := recordReader{b: b[2:]}
+	var r LogRecord
+	switch b[1] {
+	case recordWrite:
+		r.Write = d.write()
+	case recordCheckpoint:
+		r.Checkpoint = d.checkpoint()
+	default:
+		return LogRecord{}, fmt.Errorf("log record of unknown kind %d", b[1])
+	}
+	if d.failed || len(d.b) != 0 {
+		return LogRecord{}, errLogRecord
+	}
+	return r, nil
+}
+
+// recordReader reads the fields of a record. After a failure it returns zeros.
+type recordReader struct {
+	b      []byte
+	failed bool
+}
+
+func (d *recordReader) take(n uint64) []byte {
+	if d.failed || n > uint64(len(d.b)) {
+		d.failed = true
+		return nil
+	}
+	taken := d.b[:n]
+	d.b = d.b[n:]
+	return taken
+}
+
+func (d *recordReader) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.failed = true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *recordReader) varint() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.failed = true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *recordReader) byte() byte {
+	if b := d.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *recordReader) hlc() causal.HLC {
+	if b := d.take(8); b != nil {
+		return causal.HLC(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (d *recordReader) version() causal.Version {
+	return causal.Version{HLC: d.hlc(), Origin: topology.Origin(d.uvarint())}
+}
+
+// depMinBytes is the size of the smallest dependency: it bounds how long a list can be.
+const depMinBytes = 10
+
+func (d *recordReader) deps() []causal.Dep {
+	n := d.uvarint()
+	if d.failed || n > uint64(len(d.b)/depMinBytes) {
+		d.failed = d.failed || n > 0
+		return nil
+	}
+	var deps []causal.Dep
+	for range n {
+		deps = append(deps, causal.Dep{Version: d.version(), Slot: topology.Slot(d.uvarint())})
+	}
+	return deps
+}
+
+func (d *recordReader) write() (w LoggedWrite) {
+	w.Key = string(d.take(d.uvarint()))
+	w.Record.Version = d.version()
+	w.Record.Value.Tombstone = d.byte() != 0
+	w.Record.Value.ExpireAtMs = d.varint()
+	if data := d.take(d.uvarint()); len(data) > 0 {
+		w.Record.Value.Data = append([]byte(nil), data...)
+	}
+	w.Sidecar.Part = topology.Part(d.byte())
+	w.Sidecar.DC = topology.DC(d.uvarint())
+	w.Sidecar.Index, w.Session, w.Seq = d.uvarint(), d.uvarint(), d.uvarint()
+	w.Deps, w.OwnDeps = d.deps(), d.deps()
+	return w
+}
+
+func (d *recordReader) checkpoint() *Checkpoint {
+	c := &Checkpoint{Complete: d.hlc()}
+	c.Ceiling = d.hlc()
+	c.Term = MembershipTerm(d.uvarint())
+	n := d.uvarint()
+	for i := uint64(0); i < n && !d.failed; i++ {
+		t := MembershipTerm(d.uvarint())
+		if i < uint64(len(c.Terms)) {
+			c.Terms[i] = t
+		}
+	}
+	return c
+}

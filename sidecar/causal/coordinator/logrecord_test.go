@@ -1,0 +1,80 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func drawRecord(t *rapid.T) LogRecord {
+	hlc := rapid.Custom(func(t *rapid.T) causal.HLC { return causal.HLC(rapid.Uint64().Draw(t, "hlc")) })
+	version := func() causal.Version {
+		return causal.Version{HLC: hlc.Draw(t, "hlc"), Origin: topology.Origin(rapid.Uint16().Draw(t, "origin"))}
+	}
+	if rapid.Bool().Draw(t, "checkpoint") {
+		c := &Checkpoint{Complete: hlc.Draw(t, "complete")}
+		c.Ceiling, c.Term = hlc.Draw(t, "ceiling"), MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		for i := range c.Terms {
+			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
+		}
+		return LogRecord{Checkpoint: c}
+	}
+	deps := func() (ds []causal.Dep) {
+		for range rapid.IntRange(0, 4).Draw(t, "deps") {
+			ds = append(ds, causal.Dep{Version: version(), Slot: topology.Slot(rapid.IntRange(0, topology.Slots-1).Draw(t, "slot"))})
+		}
+		return ds
+	}
+	w := LoggedWrite{Key: rapid.String().Draw(t, "key"), Sidecar: topology.Node{Part: topology.Sidecar, DC: 3, Index: rapid.Uint64().Draw(t, "index")},
+		Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), Deps: deps(), OwnDeps: deps()}
+	w.Record.Version = version()
+	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"), rapid.Int64().Draw(t, "expire")
+	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
+		w.Record.Value.Data = data
+	}
+	return LogRecord{Write: w}
+}
+
+func TestALogRecordIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawRecord(t)
+		b := want.AppendTo(nil)
+		got, err := ParseLogRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(b) // the log reuses its buffer
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-written +read:\n%s", diff)
+		}
+	})
+}
+
+func TestADamagedLogRecordIsRefusedAndNeverMisread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawRecord(t)
+		b := r.AppendTo(nil)
+		n := rapid.IntRange(0, len(b)-1).Draw(t, "length")
+		if _, err := ParseLogRecord(b[:n]); err == nil {
+			t.Fatalf("%d of %d bytes were accepted", n, len(b))
+		}
+		if _, err := ParseLogRecord(append(b, 0)); err == nil {
+			t.Fatal("a trailing byte was accepted")
+		}
+		_, _ = ParseLogRecord(rapid.SliceOf(rapid.Byte()).Draw(t, "noise")) // must not panic
+	})
+}
+
+func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
+	for _, first := range []byte{0, 2, 8} { // 8: records of before there was a format
+		_, err := ParseLogRecord([]byte{first, 1, 0, 0})
+		if err == nil || !strings.Contains(err.Error(), "reads format 1 only") || !strings.Contains(err.Error(), "drain") {
+			t.Errorf("format %d: %v", first, err)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func at(d time.Duration) causal.Now { return causal.Now{Mono: int64(d)} }
+
+func TestALostProbeIsForgottenOnceALaterOneIsAnswered(t *testing.T) {
+	p := newProber(topology.Default(), 0)
+	const far = topology.DC(3)
+	p.ms[far] = 100
+	p.start(at(0), far) // lost
+	second := p.start(at(250*time.Millisecond), far)
+	if got := p.latencies(at(340 * time.Millisecond))[far]; got != 340 {
+		t.Errorf("before any answer: %v ms; want the age of the first probe, 340", got)
+	}
+	p.finish(at(350*time.Millisecond), far, second)
+	if got := p.latencies(at(10 * time.Second))[far]; got != 100 {
+		t.Errorf("after the second was answered in 100 ms: %v ms; want 100", got)
+	}
+}
+
+func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
+	const silent, near = topology.DC(3), topology.DC(1)
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
+		causal.NewStability(topology.Default()))
+	shown := func() map[topology.DC]float64 {
+		all := map[topology.DC]float64{}
+		l.forEachRoundTrip(func(dc topology.DC, ms float64) { all[dc] = ms })
+		return all
+	}
+	l.probeAll(at(0))
+	if got := shown(); len(got) > 0 {
+		t.Errorf("nobody has answered, and yet there are %v", got)
+	}
+	l.probe.finish(at(60*time.Millisecond), near, 2)
+	l.probeAll(at(250 * time.Millisecond))
+	if got := shown(); len(got) != 1 || got[near] <= 0 {
+		t.Errorf("one has answered: %v", got)
+	}
+	l.probeAll(at(unreachableAfter))
+	if got, ok := shown()[silent]; !ok || got >= 0 {
+		t.Errorf("one that never answers: %v ms, %v; want unreachable", got, ok)
+	}
+}
+
+func TestADataCentreThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
+	p := newProber(topology.Default(), 0)
+	const far = topology.DC(3)
+	for i := range 100 {
+		p.start(at(time.Duration(i)*probeInterval), far)
+	}
+	if got := p.latencies(at(100 * probeInterval))[far]; got >= 0 {
+		t.Errorf("%v ms; want unreachable", got)
+	}
+	if n := len(p.pending[far]); n > maxProbes {
+		t.Errorf("%d probes are remembered; the bound is %d", n, maxProbes)
+	}
+	p.finish(at(25*time.Second), far, p.nextID)
+	if got := p.latencies(at(25 * time.Second))[far]; got < 0 {
+		t.Error("it answers again, and yet counts as unreachable")
+	}
+}

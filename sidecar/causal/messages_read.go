@@ -1,0 +1,146 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// Get asks for a key. A sidecar sends it to a middleman or to a cache.
+type Get struct {
+	// ID comes back in the reply; 0 asks a cache to fetch the key and drops the reply.
+	ID  uint64
+	Key string
+	// Cut is an HLC at or below which everything is complete. Without Snapshot, the newest version at or below it is wanted;
+	// 0 asks for the newest version of all.
+	Cut HLC
+	// Snapshot asks for the newest version at or below the greater of Cut and Seen.
+	Snapshot bool
+	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
+	// waited for.
+	Seen HLC
+	// VersionOnly asks for the version alone if it is still Known.
+	VersionOnly bool
+	Known       Version
+}
+
+// Message returns g as a message.
+func (g Get) Message(from, to topology.Node) Message {
+	return Message{Kind: KindGet, From: from, To: to, fields: Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}}}
+}
+
+// Get returns the content of a message of KindGet.
+func (m *Message) Get() Get {
+	return Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version}
+}
+
+// GetReply answers a Get.
+type GetReply struct {
+	ID     uint64
+	Key    string
+	Record Record
+	// VersionOnly says that the value is left out: the version is the one that was Known.
+	VersionOnly bool
+	Status      Status
+	// Next is the HLC of the version after the one returned, if the middleman knows of one; 0 otherwise.
+	Next HLC
+	// Ring is where it was read; topology.NoRing with Hit.
+	Ring topology.RingID
+	// Hit says that a cache answered from memory.
+	Hit bool
+	Err ErrCode
+	// Map is the slot map in use at the sender, with ErrMoved.
+	Map topology.MapID
+}
+
+// Message returns r as a message.
+func (r GetReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindGetReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status, Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map}}
+}
+
+// GetReply returns the content of a message of KindGetReply.
+func (m *Message) GetReply() GetReply {
+	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
+		Err: m.fields.Err, Map: m.fields.Map}
+}
+
+// Fill asks a middleman for a value that a cache may keep. Cut, Snapshot and Seen mean what they mean in Get.
+type Fill struct {
+	ID       uint64
+	Key      string
+	Cut      HLC
+	Snapshot bool
+	Seen     HLC
+	// Epoch is that of the stream on which the reply is to come.
+	Epoch uint64
+}
+
+// Message returns f as a message.
+func (f Fill) Message(from, to topology.Node) Message {
+	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Epoch: f.Epoch}}
+}
+
+// Fill returns the content of a message of KindFill.
+func (m *Message) Fill() Fill {
+	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Epoch: m.fields.Epoch}
+}
+
+// FillReply answers a Fill, on the stream.
+type FillReply struct {
+	ID     uint64
+	Key    string
+	Record Record
+	// Status is Stable only if the cache may keep the value: the middleman has registered the copy.
+	Status Status
+	// Next is the HLC of the version after the one returned; 0: there is none.
+	Next HLC
+	Ring topology.RingID
+	Err  ErrCode
+	// Map is the slot map in use at the sender, with ErrMoved.
+	Map topology.MapID
+}
+
+// Message returns r as a message; its place on the stream is given later.
+func (r FillReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map}}
+}
+
+// FillReply returns the content of a message of KindFillReply.
+func (m *Message) FillReply() FillReply {
+	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map}
+}
+
+// CutNotice tells a cache of a cut that sessions will soon read at, so that it can fetch what the cut outdates.
+type CutNotice struct{ Cut HLC }
+
+// Message returns c as a message.
+func (c CutNotice) Message(from, to topology.Node) Message {
+	return Message{Kind: KindCut, From: from, To: to, fields: Fields{Cut: c.Cut}}
+}
+
+// CutNotice returns the content of a message of KindCut.
+func (m *Message) CutNotice() CutNotice { return CutNotice{Cut: m.fields.Cut} }
+
+// Count asks a middleman how many keys it holds.
+type Count struct{ ID uint64 }
+
+// Message returns c as a message.
+func (c Count) Message(from, to topology.Node) Message {
+	return Message{Kind: KindCount, From: from, To: to, fields: Fields{ID: c.ID}}
+}
+
+// Count returns the content of a message of KindCount.
+func (m *Message) Count() Count { return Count{ID: m.fields.ID} }
+
+// CountReply answers a Count.
+type CountReply struct {
+	ID   uint64
+	Keys uint64
+}
+
+// Message returns c as a message.
+func (c CountReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindCountReply, From: from, To: to, fields: Fields{ID: c.ID, Seq: c.Keys}}
+}
+
+// CountReply returns the content of a message of KindCountReply.
+func (m *Message) CountReply() CountReply { return CountReply{ID: m.fields.ID, Keys: m.fields.Seq} }
+
+// RequestID returns the id of the request that a reply to a sidecar answers.
+func (m *Message) RequestID() uint64 { return m.fields.ID }

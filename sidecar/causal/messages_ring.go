@@ -1,0 +1,194 @@
+package causal
+
+import (
+	"iter"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// DepCheck asks the middleman that owns a slot to tell when a write is processed there, and when it is clean.
+type DepCheck struct {
+	Version Version
+	Slot    topology.Slot
+}
+
+// Message returns c as a message.
+func (c DepCheck) Message(from, to topology.Node) Message {
+	return Message{Kind: KindDepCheck, From: from, To: to, fields: Fields{Versions: []Version{c.Version}, Seq: uint64(c.Slot)}}
+}
+
+// DepCheck returns the content of a message of KindDepCheck.
+func (m *Message) DepCheck() DepCheck {
+	return DepCheck{Version: m.onlyVersion(), Slot: topology.Slot(m.fields.Seq)}
+}
+
+// DepStatus tells that a write is processed in a ring.
+type DepStatus struct {
+	Version Version
+	Ring    topology.RingID
+	// Clean says that it is also acknowledged: its dependencies are processed, and no cache of the ring holds an older value.
+	Clean bool
+}
+
+// Message returns s as a message.
+func (s DepStatus) Message(from, to topology.Node) Message {
+	return Message{Kind: KindDepStatus, From: from, To: to, fields: Fields{Versions: []Version{s.Version}, Ring: s.Ring, Clean: s.Clean}}
+}
+
+// DepStatus returns the content of a message of KindDepStatus.
+func (m *Message) DepStatus() DepStatus {
+	return DepStatus{Version: m.onlyVersion(), Ring: m.fields.Ring, Clean: m.fields.Clean}
+}
+
+func (m *Message) onlyVersion() Version {
+	if len(m.fields.Versions) == 0 {
+		return Version{}
+	}
+	return m.fields.Versions[0]
+}
+
+// Frontier tells the other middlemen of a ring how far lanes to the sender have come.
+type Frontier struct {
+	Map     topology.MapID
+	entries []VectorEntry
+}
+
+// LaneProgress is how far the lane from one coordinator to one shard has come.
+type LaneProgress struct {
+	Origin topology.Origin
+	// Received: every write of the lane at or below it has arrived.
+	Received HLC
+	// Clean: every write of the lane at or below it is written, and its own invalidations are confirmed.
+	Clean HLC
+}
+
+// Add adds a lane.
+func (f *Frontier) Add(p LaneProgress) {
+	f.entries = append(f.entries, VectorEntry{Origin: p.Origin, SV: p.Clean, RV: []HLC{p.Received}})
+}
+
+// Empty reports whether f has no lane.
+func (f *Frontier) Empty() bool { return len(f.entries) == 0 }
+
+// Lanes returns the lanes, in the order in which they were added.
+func (f *Frontier) Lanes() iter.Seq[LaneProgress] {
+	return func(yield func(LaneProgress) bool) {
+		for _, e := range f.entries {
+			if len(e.RV) == 1 && !yield(LaneProgress{Origin: e.Origin, Received: e.RV[0], Clean: e.SV}) {
+				return
+			}
+		}
+	}
+}
+
+// Message returns f as a message.
+func (f Frontier) Message(from, to topology.Node) Message {
+	return Message{Kind: KindFrontier, From: from, To: to, fields: Fields{Vectors: f.entries, Map: f.Map}}
+}
+
+// Frontier returns the content of a message of KindFrontier.
+func (m *Message) Frontier() Frontier { return Frontier{Map: m.fields.Map, entries: m.fields.Vectors} }
+
+// Vectors carries the stability vectors: coordinator -> leader -> leaders of other data centers -> nodes.
+type Vectors struct {
+	Entries []VectorEntry
+	// InUse has a bit for each coordinator of the data center that is in use, in messages of a leader to its nodes; 0: unknown.
+	InUse uint64
+}
+
+// Message returns v as a message.
+func (v Vectors) Message(from, to topology.Node) Message {
+	return Message{Kind: KindVectors, From: from, To: to, fields: Fields{Vectors: v.Entries, Seq: v.InUse}}
+}
+
+// Vectors returns the content of a message of KindVectors.
+func (m *Message) Vectors() Vectors { return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq} }
+
+// Subscribe asks a leader for the vectors for SubscriptionTTL.
+type Subscribe struct{}
+
+// Message returns s as a message.
+func (s Subscribe) Message(from, to topology.Node) Message {
+	return Message{Kind: KindSubscribe, From: from, To: to}
+}
+
+// Ping asks a middleman for a Pong: to measure the round trip, or to learn its slot map.
+type Ping struct{ ID uint64 }
+
+// Message returns p as a message.
+func (p Ping) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPing, From: from, To: to, fields: Fields{ID: p.ID}}
+}
+
+// Ping returns the content of a message of KindPing.
+func (m *Message) Ping() Ping { return Ping{ID: m.fields.ID} }
+
+// Pong answers a Ping.
+type Pong struct {
+	ID uint64
+	// Map is the slot map in use at the middleman.
+	Map topology.MapID
+}
+
+// Message returns p as a message.
+func (p Pong) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPong, From: from, To: to, fields: Fields{ID: p.ID, Map: p.Map}}
+}
+
+// Pong returns the content of a message of KindPong.
+func (m *Message) Pong() Pong { return Pong{ID: m.fields.ID, Map: m.fields.Map} }
+
+// Latencies tells the nodes of a data center the round trips to all data centers.
+type Latencies struct {
+	// Ms is in milliseconds, by data center; negative: unreachable.
+	Ms []float64
+}
+
+// Message returns l as a message.
+func (l Latencies) Message(from, to topology.Node) Message {
+	return Message{Kind: KindLatencies, From: from, To: to, fields: Fields{Latencies: l.Ms}}
+}
+
+// Latencies returns the content of a message of KindLatencies.
+func (m *Message) Latencies() Latencies { return Latencies{Ms: m.fields.Latencies} }
+
+// Term is sent by a coordinator that is away to its leader, to join or to confirm that it has left.
+type Term struct {
+	// ID changes with each change of what the coordinator wants, and with each start.
+	ID   uint64
+	Term uint64
+	// UpTo is at or above everything that the coordinator has written or published.
+	UpTo HLC
+	// Join says that it wants to come into use.
+	Join bool
+}
+
+// Message returns t as a message.
+func (t Term) Message(from, to topology.Node) Message {
+	return Message{Kind: KindTerm, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join}}
+}
+
+// Term returns the content of a message of KindTerm.
+func (m *Message) Term() Term {
+	return Term{ID: m.fields.ID, Term: m.fields.Seq, UpTo: m.fields.HLC, Join: m.fields.Clean}
+}
+
+// TermReply is the leader's answer to a Term.
+type TermReply struct {
+	ID   uint64
+	Term uint64
+	// Above is what the first write of the new term must be above.
+	Above HLC
+	// Counted says that the leader's topology has the coordinator.
+	Counted bool
+}
+
+// Message returns t as a message.
+func (t TermReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindTermReply, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted}}
+}
+
+// TermReply returns the content of a message of KindTermReply.
+func (m *Message) TermReply() TermReply {
+	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean}
+}

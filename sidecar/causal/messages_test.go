@@ -1,0 +1,159 @@
+package causal
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// fill sets every exported field to a value of its own.
+func fill(v reflect.Value, n *uint64) {
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(v.Index(i), n)
+		}
+	case reflect.String:
+		v.SetString(string(rune('a' + *n%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(*n))
+	case reflect.Int64:
+		v.SetInt(int64(*n))
+	default:
+		v.SetUint(*n % 200)
+	}
+}
+
+// content is the type of the content of one kind of message.
+type content[C any] interface {
+	Message(from, to topology.Node) Message
+}
+
+// checkContent asserts that a content survives being a message, that its kind is right, and that its fields do not share one.
+func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) {
+	t.Helper()
+	from, to := topology.Node{Part: topology.Cache, Index: 1}, topology.Node{DC: 2}
+	var c C
+	n := uint64(0)
+	fill(reflect.ValueOf(&c).Elem(), &n)
+	m := c.Message(from, to)
+	if m.Kind != kind || m.From != from || m.To != to {
+		t.Errorf("%T: kind %s from %s to %s", c, m.Kind, m.From, m.To)
+	}
+	if diff := cmp.Diff(c, read(&m), cmp.AllowUnexported(DepList{}, Frontier{})); diff != "" {
+		t.Errorf("%T (-written +read):\n%s", c, diff)
+	}
+	v := reflect.ValueOf(&c).Elem()
+	for i := range v.NumField() { // every field on its own
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
+		var one C
+		reflect.ValueOf(&one).Elem().Field(i).Set(v.Field(i))
+		m := one.Message(from, to)
+		if diff := cmp.Diff(one, read(&m), cmp.AllowUnexported(DepList{}, Frontier{})); diff != "" {
+			t.Errorf("%T with only %s (-written +read):\n%s", c, v.Type().Field(i).Name, diff)
+		}
+	}
+}
+
+func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
+	checkContent(t, KindGet, (*Message).Get)
+	checkContent(t, KindGetReply, (*Message).GetReply)
+	checkContent(t, KindFill, (*Message).Fill)
+	checkContent(t, KindFillReply, (*Message).FillReply)
+	checkContent(t, KindPut, (*Message).Put)
+	checkContent(t, KindPutReply, (*Message).PutReply)
+	checkContent(t, KindComplete, (*Message).Complete)
+	checkContent(t, KindPutAfter, (*Message).PutAfter)
+	checkContent(t, KindPutAck, (*Message).PutAck)
+	checkContent(t, KindStable, (*Message).StableMarks)
+	checkContent(t, KindLaneHello, (*Message).LaneHello)
+	checkContent(t, KindLaneSync, (*Message).LaneSync)
+	checkContent(t, KindLogGet, (*Message).LogGet)
+	checkContent(t, KindLogReply, (*Message).LogReply)
+	checkContent(t, KindDepCheck, (*Message).DepCheck)
+	checkContent(t, KindDepStatus, (*Message).DepStatus)
+	checkContent(t, KindFrontier, (*Message).Frontier)
+	checkContent(t, KindStreamOpen, (*Message).StreamOpen)
+	checkContent(t, KindStreamReset, (*Message).StreamReset)
+	checkContent(t, KindLease, (*Message).LeaseRenewal)
+	checkContent(t, KindLeaseGrant, (*Message).LeaseGrant)
+	checkContent(t, KindInvalidate, (*Message).Invalidate)
+	checkContent(t, KindInvalidateAck, (*Message).InvalidateAck)
+	checkContent(t, KindVectors, (*Message).Vectors)
+	checkContent(t, KindPing, (*Message).Ping)
+	checkContent(t, KindPong, (*Message).Pong)
+	checkContent(t, KindLatencies, (*Message).Latencies)
+	checkContent(t, KindTerm, (*Message).Term)
+	checkContent(t, KindTermReply, (*Message).TermReply)
+	checkContent(t, KindCut, (*Message).CutNotice)
+	checkContent(t, KindCount, (*Message).Count)
+	checkContent(t, KindCountReply, (*Message).CountReply)
+	checkContent(t, KindPull, (*Message).Pull)
+	checkContent(t, KindPulled, (*Message).Pulled)
+	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
+		t.Errorf("a Subscribe is a %s", m.Kind)
+	}
+}
+
+func TestDependenciesKeepTheirSort(t *testing.T) {
+	write, lane := Dep{Slot: 1}, Dep{Slot: 2}
+	var l DepList
+	l.AddWrite(write)
+	l.AddLane(lane)
+	m := PutAfter{Deps: l}.Message(topology.Node{}, topology.Node{})
+	if got := m.PutAfter().Deps; !slices.Equal(got.Writes(), []Dep{write}) || !slices.Equal(got.Lanes(), []Dep{lane}) {
+		t.Errorf("writes %v, lanes %v", got.Writes(), got.Lanes())
+	}
+}
+
+func TestAFrontierNamesEachLane(t *testing.T) {
+	want := []LaneProgress{{Origin: 1, Received: 9, Clean: 4}, {Origin: 17, Received: 3, Clean: 3}}
+	var f Frontier
+	for _, p := range want {
+		f.Add(p)
+	}
+	m := f.Message(topology.Node{}, topology.Node{})
+	read := m.Frontier()
+	if got := slices.Collect(read.Lanes()); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAStreamPositionDoesNotDisturbTheContent(t *testing.T) {
+	at := StreamPosition{Epoch: 5, Seq: 7}
+	for _, m := range []Message{
+		FillReply{ID: 3, Key: "k", Next: 9}.Message(topology.Node{}, topology.Node{}),
+		LeaseGrant{ID: 3, Duration: 9}.Message(topology.Node{}, topology.Node{}),
+		Invalidate{KeyHash: 3, Next: 9}.Message(topology.Node{}, topology.Node{}),
+	} {
+		placed := m
+		placed.SetStreamPosition(at)
+		if placed.StreamPosition() != at || !cmp.Equal(placed.FillReply(), m.FillReply()) || placed.LeaseGrant() != m.LeaseGrant() ||
+			placed.Invalidate() != m.Invalidate() {
+			t.Errorf("%s: %+v became %+v", m.Kind, m, placed)
+		}
+	}
+}
+
+func TestADepCheckOfNothingIsHarmless(t *testing.T) {
+	m := Message{Kind: KindDepCheck} // as a part that is not ours might send it
+	if got := m.DepCheck(); !got.Version.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+}

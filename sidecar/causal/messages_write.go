@@ -1,0 +1,226 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// Put asks a coordinator to accept a write.
+type Put struct {
+	ID      uint64
+	Session uint64
+	// Seq numbers the puts of a session; one at or below the greatest that the coordinator has seen is refused.
+	Seq   uint64
+	Key   string
+	Value Value
+	// Floor is the greatest HLC that the session has seen or written: the new version is above it.
+	Floor HLC
+	Deps  []Dep
+}
+
+// Message returns p as a message.
+func (p Put) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPut, From: from, To: to, fields: Fields{ID: p.ID, Session: p.Session, Seq: p.Seq, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
+}
+
+// Put returns the content of a message of KindPut.
+func (m *Message) Put() Put {
+	return Put{ID: m.fields.ID, Session: m.fields.Session, Seq: m.fields.Seq, Key: m.fields.Key, Value: m.fields.Record.Value, Floor: m.fields.HLC, Deps: m.fields.Deps}
+}
+
+// PutReply answers a Put once the log holds it, or refuses it.
+type PutReply struct {
+	ID      uint64
+	Session uint64
+	Version Version
+	Err     ErrCode
+}
+
+// Message returns r as a message.
+func (r PutReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPutReply, From: from, To: to, fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err}}
+}
+
+// PutReply returns the content of a message of KindPutReply.
+func (m *Message) PutReply() PutReply {
+	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err}
+}
+
+// Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.
+type Complete struct {
+	Session  uint64
+	Versions []Version
+}
+
+// Message returns c as a message.
+func (c Complete) Message(from, to topology.Node) Message {
+	return Message{Kind: KindComplete, From: from, To: to, fields: Fields{Session: c.Session, Versions: c.Versions}}
+}
+
+// Complete returns the content of a message of KindComplete.
+func (m *Message) Complete() Complete {
+	return Complete{Session: m.fields.Session, Versions: m.fields.Versions}
+}
+
+// DepList holds what a write must wait for in a ring: single writes, and lanes up to an HLC. The zero DepList is empty.
+type DepList struct {
+	all   []Dep // single writes, then lanes
+	lanes int
+}
+
+// NewDepList returns an empty list with room for n dependencies.
+func NewDepList(n int) DepList { return DepList{all: make([]Dep, 0, n)} }
+
+// AddWrite adds a single write. All single writes are added before the first lane.
+func (l *DepList) AddWrite(d Dep) {
+	if l.lanes > 0 {
+		panic("causal: a single write was added to a DepList after a lane")
+	}
+	l.all = append(l.all, d)
+}
+
+// AddLane adds a lane: the version's origin names the coordinator, d.Slot a slot of the shard, and the version's HLC how far
+// the shard must have received it.
+func (l *DepList) AddLane(d Dep) {
+	l.all = append(l.all, d)
+	l.lanes++
+}
+
+// Writes returns the single writes, each to be asked for by its id.
+func (l DepList) Writes() []Dep { return l.all[:len(l.all)-l.lanes] }
+
+// Lanes returns the lanes.
+func (l DepList) Lanes() []Dep { return l.all[len(l.all)-l.lanes:] }
+
+// PutAfter carries a write from a coordinator to a middleman, in the order of the lane between them.
+type PutAfter struct {
+	Key    string
+	Record Record
+	Deps   DepList
+	// Previous is the HLC of the write before this one in the lane.
+	Previous HLC
+	// AckedUpTo is the HLC up to which the lane is acknowledged.
+	AckedUpTo HLC
+	// Complete says that the write is complete already; the value is left out, only its place in the lane counts.
+	Complete bool
+	// Map is the slot map that the lane belongs to.
+	Map topology.MapID
+}
+
+// Message returns p as a message.
+func (p PutAfter) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: p.Deps.all, Seq: uint64(p.Deps.lanes), HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map}}
+}
+
+// PutAfter returns the content of a message of KindPutAfter.
+func (m *Message) PutAfter() PutAfter {
+	return PutAfter{Key: m.fields.Key, Record: m.fields.Record, Deps: DepList{m.fields.Deps, int(min(m.fields.Seq, uint64(len(m.fields.Deps))))}, Previous: m.fields.HLC,
+		AckedUpTo: m.fields.Cut, Complete: m.fields.Clean, Map: m.fields.Map}
+}
+
+// PutAck tells a coordinator that writes are processed in the middleman's ring, with their dependencies, and that the ring's
+// caches hold no older value.
+type PutAck struct {
+	Versions []Version
+	// Incarnation is that of the middleman.
+	Incarnation uint64
+}
+
+// Message returns a as a message.
+func (a PutAck) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPutAck, From: from, To: to, fields: Fields{Versions: a.Versions, Epoch: a.Incarnation}}
+}
+
+// PutAck returns the content of a message of KindPutAck.
+func (m *Message) PutAck() PutAck {
+	return PutAck{Versions: m.fields.Versions, Incarnation: m.fields.Epoch}
+}
+
+// StableMarks tells a middleman which writes of an origin are complete.
+type StableMarks struct {
+	// SV is that of the origin.
+	SV HLC
+	// Versions are complete, and above SV when it was computed.
+	Versions []Version
+}
+
+// Message returns s as a message.
+func (s StableMarks) Message(from, to topology.Node) Message {
+	return Message{Kind: KindStable, From: from, To: to, fields: Fields{HLC: s.SV, Versions: s.Versions}}
+}
+
+// StableMarks returns the content of a message of KindStable.
+func (m *Message) StableMarks() StableMarks {
+	return StableMarks{SV: m.fields.HLC, Versions: m.fields.Versions}
+}
+
+// LaneHello asks a coordinator, after a restart of the middleman, to send again what may have been lost.
+type LaneHello struct {
+	// Incarnation is that of the middleman.
+	Incarnation uint64
+	// Map is the slot map in use at the middleman.
+	Map topology.MapID
+	// AwayOnly asks only which coordinators of the data center are away: this lane is in step.
+	AwayOnly bool
+}
+
+// Message returns h as a message.
+func (h LaneHello) Message(from, to topology.Node) Message {
+	return Message{Kind: KindLaneHello, From: from, To: to, fields: Fields{Epoch: h.Incarnation, Map: h.Map, Clean: h.AwayOnly}}
+}
+
+// LaneHello returns the content of a message of KindLaneHello.
+func (m *Message) LaneHello() LaneHello {
+	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean}
+}
+
+// LaneSync answers a LaneHello.
+type LaneSync struct {
+	// Incarnation is that of the middleman, as in the LaneHello.
+	Incarnation uint64
+	// Newest is the newest write for the shard that was sent.
+	Newest HLC
+	// AckedUpTo is the HLC up to which the lane is acknowledged.
+	AckedUpTo HLC
+	Map       topology.MapID
+	// Away has a bit for each coordinator of the data center that is away, if the sender is the leader.
+	Away uint64
+}
+
+// Message returns s as a message.
+func (s LaneSync) Message(from, to topology.Node) Message {
+	return Message{Kind: KindLaneSync, From: from, To: to, fields: Fields{Epoch: s.Incarnation, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away}}
+}
+
+// LaneSync returns the content of a message of KindLaneSync.
+func (m *Message) LaneSync() LaneSync {
+	return LaneSync{Incarnation: m.fields.Epoch, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq}
+}
+
+// LogGet asks a coordinator for a write that is in its log.
+type LogGet struct {
+	ID      uint64
+	Version Version
+}
+
+// Message returns g as a message.
+func (g LogGet) Message(from, to topology.Node) Message {
+	return Message{Kind: KindLogGet, From: from, To: to, fields: Fields{ID: g.ID, Record: Record{Version: g.Version}}}
+}
+
+// LogGet returns the content of a message of KindLogGet.
+func (m *Message) LogGet() LogGet { return LogGet{ID: m.fields.ID, Version: m.fields.Record.Version} }
+
+// LogReply answers a LogGet; ErrNotFound once the write is complete.
+type LogReply struct {
+	ID     uint64
+	Record Record
+	Err    ErrCode
+}
+
+// Message returns r as a message.
+func (r LogReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindLogReply, From: from, To: to, fields: Fields{ID: r.ID, Record: r.Record, Err: r.Err}}
+}
+
+// LogReply returns the content of a message of KindLogReply.
+func (m *Message) LogReply() LogReply {
+	return LogReply{ID: m.fields.ID, Record: m.fields.Record, Err: m.fields.Err}
+}

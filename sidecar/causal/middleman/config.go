@@ -1,0 +1,45 @@
+package middleman
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a middleman.
+type Config struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Incarnation is greater than zero and differs from that of every earlier start.
+	Incarnation uint64
+	// Horizon is the durable tombstone horizon: every put at or below it has been processed.
+	Horizon causal.HLC
+	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
+	Fresh bool
+	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
+	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
+	Inherited bool
+	// Lease is how long a cache may serve its copies without hearing from the middleman. It must be the same everywhere, and
+	// may be lowered only while no middleman runs.
+	Lease time.Duration
+	// DepRetryInterval is when an unanswered dependency check is sent again.
+	DepRetryInterval time.Duration
+	// KeepMs is how long old versions and tombstones are kept once they are below SV, for reads at snapshot cuts, in
+	// milliseconds.
+	KeepMs int64
+	// MaxHistoryBytes bounds the memory of old versions.
+	MaxHistoryBytes int
+	Broken          causal.Faults
+}
+
+// DefaultLease is the default of Config.Lease.
+const DefaultLease = 3 * time.Second
+
+// DefaultConfig returns the defaults for a middleman of t.
+func DefaultConfig(t *topology.Topology, self topology.Node) Config {
+	return Config{
+		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
+		MaxHistoryBytes: 64 << 20,
+	}
+}

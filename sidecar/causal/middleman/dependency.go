@@ -1,0 +1,169 @@
+package middleman
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Dependencies on single writes (PROTOCOL §5, put-after, step 2): the shard that owns the write's slot is asked for that
+// very write, and answers when it is processed and when it is clean.
+
+// dependencies are the writes that puts of this shard wait for, and the writes of this shard that others wait for.
+type dependencies struct {
+	awaited    map[causal.Version]*dependency
+	unresolved []*dependency // in the order in which the checks are repeated; clean ones are removed at the next tick
+	watchers   map[causal.Version][]watcher
+	watched    []causal.Version // the keys of watchers, in order of arrival; some may be gone
+}
+
+// dependency is a write that puts of this shard wait for.
+type dependency struct {
+	version        causal.Version
+	slot           topology.Slot
+	processed      bool
+	clean          bool
+	checkedAt      int64
+	awaitProcessed []*put
+	awaitClean     []*put
+}
+
+// watcher is a node that asked for a write of this shard.
+type watcher struct {
+	node          topology.Node
+	toldProcessed bool
+}
+
+func newDependencies() dependencies {
+	return dependencies{awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{}}
+}
+
+// awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a greater
+// one says nothing about the dependencies of the smaller one (PROTOCOL §5).
+func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
+	if m.isClean(dep.Version, dep.Slot) {
+		return
+	}
+	d := m.deps.awaited[dep.Version]
+	if d == nil {
+		d = &dependency{version: dep.Version, slot: dep.Slot}
+		m.deps.awaited[dep.Version] = d
+		m.deps.unresolved = append(m.deps.unresolved, d)
+		if m.owns(dep.Slot) {
+			d.processed = m.writes.processed[dep.Version] != nil
+		} else {
+			m.sendDepCheck(now, d)
+		}
+	}
+	if !d.processed {
+		d.awaitProcessed = append(d.awaitProcessed, p)
+		p.unprocessedDeps++
+	}
+	d.awaitClean = append(d.awaitClean, p)
+	p.uncleanDeps++
+}
+
+func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
+	d.checkedAt = now.Mono
+	m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, m.cfg.Topology.Owner(m.ring, d.slot)))
+}
+
+func (m *Middleman) retryDepChecks(now causal.Now) {
+	m.deps.unresolved = slices.DeleteFunc(m.deps.unresolved, func(d *dependency) bool { return d.clean })
+	for _, d := range m.deps.unresolved {
+		if !m.owns(d.slot) && now.Mono-d.checkedAt >= int64(m.cfg.DepRetryInterval) {
+			m.sendDepCheck(now, d)
+		}
+	}
+}
+
+// resolveDep releases the puts that wait for v: it is processed in this ring and, if clean, also acknowledged.
+func (m *Middleman) resolveDep(now causal.Now, v causal.Version, clean bool) {
+	d := m.deps.awaited[v]
+	if d == nil {
+		return
+	}
+	if !d.processed {
+		d.processed = true
+		released := d.awaitProcessed
+		d.awaitProcessed = nil
+		for _, p := range released {
+			m.depProcessed(now, p)
+		}
+	}
+	if clean && !d.clean {
+		d.clean = true
+		delete(m.deps.awaited, v)
+		for _, p := range d.awaitClean {
+			m.depClean(now, p)
+		}
+		d.awaitClean = nil
+	}
+}
+
+// resolveDeps resolves every dependency that RV now covers.
+func (m *Middleman) resolveDeps(now causal.Now, isProcessed func(causal.Version) bool) {
+	for _, d := range m.deps.unresolved {
+		if !d.clean && isProcessed(d.version) {
+			m.resolveDep(now, d.version, true)
+		}
+	}
+}
+
+// checkDep answers with what is known now; the rest follows when it happens.
+func (m *Middleman) checkDep(from topology.Node, c causal.DepCheck) {
+	if !m.owns(c.Slot) {
+		return // the sender will learn who owns it
+	}
+	if m.isClean(c.Version, c.Slot) || m.cfg.Broken.Has(causal.DepByGreater) && m.faults.holdsGreater(c.Slot, c.Version) {
+		m.sendDepStatus(from, c.Version, true)
+		return
+	}
+	processed := m.writes.processed[c.Version] != nil
+	if processed {
+		m.sendDepStatus(from, c.Version, false)
+	}
+	m.deps.watch(c.Version, watcher{node: from, toldProcessed: processed})
+}
+
+// watch adds a watcher of v, or replaces the one of the same node.
+func (d *dependencies) watch(v causal.Version, w watcher) {
+	ws := d.watchers[v]
+	if i := slices.IndexFunc(ws, func(old watcher) bool { return old.node == w.node }); i >= 0 {
+		ws[i] = w
+		return
+	}
+	if ws == nil {
+		d.watched = append(d.watched, v)
+	}
+	d.watchers[v] = append(ws, w)
+}
+
+// notifyWatchers answers the nodes that asked for v.
+func (m *Middleman) notifyWatchers(v causal.Version, clean bool) {
+	ws := m.deps.watchers[v]
+	for i := range ws {
+		if clean || !ws[i].toldProcessed {
+			ws[i].toldProcessed = true
+			m.sendDepStatus(ws[i].node, v, clean)
+		}
+	}
+	if clean {
+		delete(m.deps.watchers, v)
+	}
+}
+
+// notifyWatchersOf answers the nodes that asked for writes that RV now covers.
+func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
+	for _, v := range m.deps.watched {
+		if isProcessed(v) {
+			m.notifyWatchers(v, true)
+		}
+	}
+	m.deps.watched = slices.DeleteFunc(m.deps.watched, func(v causal.Version) bool { return m.deps.watchers[v] == nil })
+}
+
+func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
+	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean}.Message(m.cfg.Self, to))
+}

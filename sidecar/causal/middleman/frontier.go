@@ -1,0 +1,159 @@
+package middleman
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Dependencies on lanes (PROTOCOL, "Pipelined puts with flattened dependencies"). A put names the earlier writes of its own
+// origin by how far the lanes to the other shards of the ring must have been received, instead of asking each shard for each
+// write. A burst of n puts that depend on each other is then visible after one trip across the WAN and one inside the ring,
+// and not after n trips. Two rules make that safe:
+//
+//   - A put becomes visible only when everything in its past is at its shard in this ring (received or, from other origins,
+//     visible). So whatever a reader can infer from it is at least staged where the reader will look.
+//   - A reader that has seen an in-flight write says how new that was, and a shard makes it wait for staged puts of the key
+//     at or below that (stagedread.go).
+
+// frontierKey names the lane of an origin to a shard of this ring.
+type frontierKey struct {
+	shard  topology.Node
+	origin topology.Origin
+}
+
+// frontier is how far a lane is known to have come, and the puts that wait for it.
+type frontier struct {
+	key             frontierKey
+	received, clean causal.HLC
+	awaitReceived   []laneWait // ascending
+	awaitClean      []laneWait // ascending
+}
+
+// laneWait is a put that waits until a lane has come to hlc.
+type laneWait struct {
+	hlc causal.HLC
+	put *put
+}
+
+// frontiers are those of all lanes of the ring, this shard's included.
+type frontiers struct {
+	byLane  map[frontierKey]*frontier
+	ordered []*frontier
+	peers   []topology.Node // the other shards of the ring
+	changed bool            // since the last message to the peers
+	sentAt  int64
+}
+
+// frontierInterval is how often the frontiers are sent without a change, in case messages were lost.
+const frontierInterval = 200 * time.Millisecond
+
+func newFrontiers(t *topology.Topology, self topology.Node) frontiers {
+	fs := frontiers{byLane: map[frontierKey]*frontier{}}
+	for _, n := range t.RingMiddlemen(t.RingOf(self.DC)) {
+		if n != self {
+			fs.peers = append(fs.peers, n)
+		}
+	}
+	return fs
+}
+
+func (fs *frontiers) of(shard topology.Node, o topology.Origin) *frontier {
+	k := frontierKey{shard, o}
+	f := fs.byLane[k]
+	if f == nil {
+		f = &frontier{key: k}
+		fs.byLane[k] = f
+		fs.ordered = append(fs.ordered, f)
+	}
+	return f
+}
+
+// awaitLane makes p wait for the lane of its origin to another shard: until received, to be written; until clean, to be
+// acknowledged.
+func (m *Middleman) awaitLane(p *put, dep causal.Dep) {
+	v := dep.Version
+	f := m.frontiers.of(m.cfg.Topology.Owner(m.ring, dep.Slot), v.Origin)
+	rv := m.known.RV(m.ring, v.Origin)
+	if v.HLC > max(f.received, rv) && !m.cfg.Broken.Has(causal.IgnoreLanes) {
+		f.awaitReceived = insertLaneWait(f.awaitReceived, laneWait{v.HLC, p})
+		p.unprocessedDeps++
+	}
+	if v.HLC > max(f.clean, rv) && !m.cfg.Broken.Has(causal.IgnoreLanesClean) {
+		f.awaitClean = insertLaneWait(f.awaitClean, laneWait{v.HLC, p})
+		p.uncleanDeps++
+	}
+}
+
+func insertLaneWait(ws []laneWait, w laneWait) []laneWait {
+	i := len(ws)
+	for i > 0 && ws[i-1].hlc > w.hlc {
+		i--
+	}
+	return slices.Insert(ws, i, w)
+}
+
+// raiseFrontier raises a frontier, and releases the puts that waited for it.
+func (m *Middleman) raiseFrontier(now causal.Now, f *frontier, received, clean causal.HLC) {
+	f.received, f.clean = max(f.received, received), max(f.clean, clean)
+	for len(f.awaitReceived) > 0 && f.awaitReceived[0].hlc <= f.received {
+		p := f.awaitReceived[0].put
+		f.awaitReceived = f.awaitReceived[1:]
+		m.depProcessed(now, p)
+	}
+	for len(f.awaitClean) > 0 && f.awaitClean[0].hlc <= f.clean {
+		p := f.awaitClean[0].put
+		f.awaitClean = f.awaitClean[1:]
+		m.depClean(now, p)
+	}
+}
+
+// raiseFrontiers raises every frontier to RV.
+func (m *Middleman) raiseFrontiers(now causal.Now) {
+	for _, f := range m.frontiers.ordered {
+		if rv := m.known.RV(m.ring, f.key.origin); rv > f.clean {
+			m.raiseFrontier(now, f, rv, rv)
+		}
+	}
+}
+
+// noteLaneProgress releases the puts that wait for a lane to this shard, and lets the peers be told.
+func (m *Middleman) noteLaneProgress(now causal.Now, o topology.Origin) {
+	l := m.lanes.of(o)
+	f := m.frontiers.of(m.cfg.Self, o)
+	if l.received > f.received || l.clean > f.clean {
+		m.frontiers.changed = true
+		m.raiseFrontier(now, f, l.received, l.clean)
+	}
+}
+
+// mergeFrontier takes the frontier of another shard.
+func (m *Middleman) mergeFrontier(now causal.Now, from topology.Node, f causal.Frontier) {
+	if !m.usesSlotMap(f.Map) {
+		return
+	}
+	for p := range f.Lanes() {
+		if m.lanes.of(p.Origin) != nil {
+			m.raiseFrontier(now, m.frontiers.of(from, p.Origin), p.Received, p.Clean)
+		}
+	}
+}
+
+// sendFrontiers tells the other shards of the ring how far the lanes to this one have come.
+func (m *Middleman) sendFrontiers(now causal.Now) {
+	fs := &m.frontiers
+	if !fs.changed && now.Mono-fs.sentAt < int64(frontierInterval) || len(fs.peers) == 0 {
+		return
+	}
+	fs.changed, fs.sentAt = false, now.Mono
+	msg := causal.Frontier{Map: m.slotMap()}
+	m.lanes.addTo(&msg)
+	if msg.Empty() {
+		return
+	}
+	for _, n := range fs.peers {
+		m.Send(msg.Message(m.cfg.Self, n))
+	}
+}

@@ -1,0 +1,146 @@
+package middleman
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// lane is the receiving end of the lane from one coordinator to this shard (PROTOCOL §4, Lanes).
+//
+// Invariant: every write of the lane at or below received is here: written, acknowledged or pending. Every one at or below
+// clean is processed, and its own invalidations are confirmed.
+type lane struct {
+	received   causal.HLC
+	clean      causal.HLC
+	ackedUpTo  causal.HLC              // the coordinator says that everything up to here is acknowledged
+	unclean    []causal.HLC            // received and above clean, ascending
+	cleanAhead map[causal.HLC]struct{} // clean, and above the first that is not
+	outOfOrder []earlyWrite
+	// syncTarget, after a restart, is how far the lane must be received until everything that was received before is here
+	// again; 0: not known yet.
+	syncTarget causal.HLC
+	synced     bool
+	otherMap   bool // the coordinator has sent a put under another slot map
+}
+
+// earlyWrite is a write that has arrived before the one in front of it in the lane.
+type earlyWrite struct{ previous, hlc causal.HLC }
+
+// maxOutOfOrder bounds the writes that are remembered as out of order; the coordinator sends the others again.
+const maxOutOfOrder = 4096
+
+func newLane(synced bool) *lane { return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced} }
+
+// receive records the arrival of the write hlc, which follows previous in the lane.
+func (l *lane) receive(hlc, previous, ackedUpTo causal.HLC) {
+	l.raiseAckedUpTo(ackedUpTo)
+	l.outOfOrder = append(l.outOfOrder, earlyWrite{previous, hlc})
+	for again := true; again; {
+		again = false
+		l.outOfOrder = slices.DeleteFunc(l.outOfOrder, func(w earlyWrite) bool {
+			if w.hlc <= l.received {
+				return true
+			}
+			if w.previous > l.received {
+				return false
+			}
+			l.received, again = w.hlc, true
+			l.unclean = append(l.unclean, w.hlc)
+			return true
+		})
+	}
+	if len(l.outOfOrder) > maxOutOfOrder {
+		l.outOfOrder = l.outOfOrder[1:]
+	}
+	l.advanceClean()
+}
+
+// raiseAckedUpTo records that everything up to hlc is acknowledged.
+func (l *lane) raiseAckedUpTo(hlc causal.HLC) {
+	l.ackedUpTo, l.received, l.clean = max(l.ackedUpTo, hlc), max(l.received, hlc), max(l.clean, hlc)
+	n := 0
+	for n < len(l.unclean) && l.unclean[n] <= hlc {
+		delete(l.cleanAhead, l.unclean[n])
+		n++
+	}
+	l.unclean = l.unclean[n:]
+}
+
+// markClean records that the write hlc is clean, and reports whether that was not known.
+func (l *lane) markClean(hlc causal.HLC) bool {
+	if hlc <= l.clean {
+		return false
+	}
+	l.cleanAhead[hlc] = struct{}{}
+	l.advanceClean()
+	return true
+}
+
+// advanceClean moves clean up to the first write that is not, and ends the synchronization once its target is received.
+func (l *lane) advanceClean() {
+	n := 0
+	for n < len(l.unclean) {
+		if _, ok := l.cleanAhead[l.unclean[n]]; !ok {
+			break
+		}
+		l.clean = l.unclean[n]
+		delete(l.cleanAhead, l.clean)
+		n++
+	}
+	l.unclean = l.unclean[n:]
+	if !l.synced && l.received >= l.syncTarget && l.syncTarget != 0 {
+		l.synced = true
+	}
+}
+
+// sync takes the coordinator's answer to a LaneHello.
+func (l *lane) sync(newest, ackedUpTo causal.HLC) {
+	l.raiseAckedUpTo(ackedUpTo)
+	l.syncTarget = max(newest, 1)
+	l.synced = l.synced || l.received >= newest
+	l.advanceClean()
+}
+
+// lanes are the lanes from all coordinators to this shard.
+type lanes struct {
+	byOrigin     []*lane // index 0 is unused
+	allSynced    bool    // once all are, they stay so
+	coordinators *topology.Topology
+	nextHelloAt  int64
+}
+
+func newLanes(t *topology.Topology, synced bool) lanes {
+	ls := lanes{byOrigin: make([]*lane, t.Origins()+1), coordinators: t}
+	for o := range ls.byOrigin {
+		ls.byOrigin[o] = newLane(synced)
+	}
+	return ls
+}
+
+// of returns the lane of an origin, or nil if the topology does not have it.
+func (ls *lanes) of(o topology.Origin) *lane {
+	if int(o) >= len(ls.byOrigin) {
+		return nil
+	}
+	return ls.byOrigin[o]
+}
+
+// addTo adds the progress of every lane from which anything was received.
+func (ls *lanes) addTo(f *causal.Frontier) {
+	for o := 1; o < len(ls.byOrigin); o++ {
+		if l := ls.byOrigin[o]; l.received > 0 {
+			f.Add(causal.LaneProgress{Origin: topology.Origin(o), Received: l.received, Clean: l.clean})
+		}
+	}
+}
+
+// assumeSynced takes lanes for synchronized by the index of their coordinator: a seeded fault.
+func (ls *lanes) assumeSynced(isSynced func(index uint64) bool) {
+	for o := 1; o < len(ls.byOrigin); o++ {
+		if isSynced(ls.coordinators.CoordinatorOf(topology.Origin(o)).Index) {
+			ls.byOrigin[o].synced = true
+		}
+	}
+}

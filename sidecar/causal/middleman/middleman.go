@@ -1,0 +1,163 @@
+// Package middleman implements the middleman: the state machine in front of the storage of one shard. It decides when a put
+// may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL §5, §6).
+package middleman
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Middleman is the state machine of one shard.
+//
+// Invariants: a write is processed only after all its dependencies are processed in this ring; it is acknowledged only when
+// no cache of the ring holds a value older than it or, recursively, than one of its dependencies; each task of a key's queue
+// is atomic for that key.
+type Middleman struct {
+	causal.Outbox
+	cfg   Config
+	ring  topology.RingID
+	known *causal.Stability
+
+	writes      writes
+	deps        dependencies
+	lanes       lanes
+	frontiers   frontiers
+	staged      stagedPuts
+	acks        ackBatches
+	tasks       taskQueues
+	copies      copies
+	streams     streams
+	oldVersions oldVersions
+	tombstones  tombstones
+
+	purgedAt int64
+	stats    Stats
+	faults   faultState
+}
+
+// Stats counts events since the start.
+type Stats struct {
+	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, StorageErrors, CutsTooOld, Foreign uint64
+}
+
+// New returns a middleman that has just started.
+func New(cfg Config, now causal.Now) *Middleman {
+	t := cfg.Topology
+	m := &Middleman{
+		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: causal.NewStability(t),
+		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
+		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
+		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
+	}
+	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
+		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
+	}
+	if cfg.Inherited && !cfg.Broken.Has(causal.JoinFresh) {
+		m.copies.foreignLeasesUntil = now.Mono + int64(cfg.Lease)
+	}
+	m.faults.init(m)
+	return m
+}
+
+// Step handles one message.
+func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
+	switch msg.Kind {
+	case causal.KindGet:
+		m.read(now, readOfGet(msg.From, msg.Get()))
+	case causal.KindFill:
+		m.read(now, readOfFill(msg.From, msg.Fill()))
+	case causal.KindPutAfter:
+		m.putAfter(now, msg.From, msg.PutAfter())
+	case causal.KindDepCheck:
+		m.checkDep(msg.From, msg.DepCheck())
+	case causal.KindDepStatus:
+		s := msg.DepStatus()
+		m.resolveDep(now, s.Version, s.Clean)
+	case causal.KindStable:
+		m.markComplete(now, msg.StableMarks())
+	case causal.KindLaneSync:
+		m.syncLane(now, msg.From, msg.LaneSync())
+	case causal.KindFrontier:
+		m.mergeFrontier(now, msg.From, msg.Frontier())
+	case causal.KindVectors:
+		m.mergeVectors(now, msg.Vectors().Entries)
+	case causal.KindStreamOpen:
+		m.openStream(now, msg.From, msg.StreamOpen())
+	case causal.KindLease:
+		m.renewLease(now, msg.From, msg.LeaseRenewal())
+	case causal.KindInvalidateAck:
+		a := msg.InvalidateAck()
+		if s := m.currentStream(now, msg.From, a.Epoch); s != nil {
+			m.confirmStream(now, s, a.AckedSeq)
+		}
+	case causal.KindCount:
+		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
+	case causal.KindPing:
+		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
+	}
+}
+
+// Tick does everything that is due.
+func (m *Middleman) Tick(now causal.Now) {
+	m.requestStreams()
+	m.expireLeases(now)
+	m.releaseForeignLeaseWaits(now)
+	m.retryDepChecks(now)
+	m.sendLaneHellos(now)
+	m.sendFrontiers(now)
+	m.retryWrites()
+	m.faults.registerLateCopies(&m.copies)
+	if now.Mono-m.purgedAt < int64(purgeInterval) {
+		return
+	}
+	m.purgedAt = now.Mono
+	m.writes.purge(m.known, m.ring)
+	m.expireParkedReads(now)
+	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
+	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
+	m.oldVersions.prune(keepFrom)
+	m.dropTombstones(keepFrom)
+}
+
+// purgeInterval is how often state that is not needed any more is removed.
+const purgeInterval = 100 * time.Millisecond
+
+// SetCoordinators takes the coordinators from another topology; slots, shards and caches stay those of the configured one.
+func (m *Middleman) SetCoordinators(t *topology.Topology) { m.lanes.coordinators = t }
+
+// owns reports whether this middleman owns a slot.
+func (m *Middleman) owns(s topology.Slot) bool { return m.cfg.Topology.Owner(m.ring, s) == m.cfg.Self }
+
+// slotMap identifies the slot map that this middleman serves by. It never changes while the middleman runs.
+func (m *Middleman) slotMap() topology.MapID { return m.cfg.Topology.Map(m.ring) }
+
+// usesSlotMap reports whether id is the slot map in use here. Positions in a lane of another map say nothing about the lanes
+// of this one: an earlier write of the former may be missing from the latter.
+func (m *Middleman) usesSlotMap(id topology.MapID) bool {
+	return id == m.slotMap() || m.cfg.Broken.Has(causal.AnyMap)
+}
+
+// Take appends the messages to send to dst and empties the outbox. Acknowledgements are sent as one message per coordinator.
+func (m *Middleman) Take(dst []causal.Message) []causal.Message {
+	m.acks.flush(func(coordinator topology.Node, versions []causal.Version) {
+		m.Send(causal.PutAck{Versions: versions, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, coordinator))
+	})
+	return m.Outbox.Take(dst)
+}
+
+// Ops appends the storage requests to dst and empties the list.
+func (m *Middleman) Ops(dst []StorageOp) []StorageOp { return m.tasks.take(dst) }
+
+// Stats returns the counters.
+func (m *Middleman) Stats() Stats { return m.stats }
+
+// Depth returns what is kept in memory: unacknowledged puts, processed writes above RV, bytes of cached-at, bytes of old
+// versions.
+func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
+	return len(m.writes.pending), len(m.writes.processed), m.copies.cachedAt.bytes(), m.oldVersions.bytes
+}
+
+// Known returns the vectors as this middleman knows them.
+func (m *Middleman) Known() *causal.Stability { return m.known }

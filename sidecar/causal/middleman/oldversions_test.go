@@ -1,0 +1,64 @@
+package middleman
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+func rec(hlc causal.HLC, data string) causal.Record {
+	return causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}, Value: causal.Value{Data: []byte(data)}}
+}
+
+func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
+	h := newOldVersions(1 << 20)
+	h.add("k", causal.Missing(0), rec(10, "").Version)
+	h.add("k", rec(10, "a"), rec(30, "").Version)
+	h.addSuperseded("k", rec(20, "b")) // processed after 30, and before it in order
+	for cut, want := range map[causal.HLC]struct {
+		data string
+		next causal.HLC
+	}{9: {"", 10}, 10: {"a", 20}, 19: {"a", 20}, 20: {"b", 30}, 29: {"b", 30}} {
+		if r, next, ok := h.at("k", cut); !ok || string(r.Value.Data) != want.data || next != want.next {
+			t.Errorf("at %d: %q until %d, %v; want %v", cut, r.Value.Data, next, ok, want)
+		}
+	}
+	h.prune(20)
+	if r, _, ok := h.at("k", 25); !ok || string(r.Value.Data) != "b" {
+		t.Errorf("after pruning to 20, at 25: %q, %v; want b", r.Value.Data, ok)
+	}
+}
+
+func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
+	h := newOldVersions(1 << 20)
+	h.add("k", rec(10, "a"), rec(30, "").Version)
+	h.add("k", rec(30, "c"), rec(50, "").Version)
+	h.prune(40)
+	if r, _, ok := h.at("k", 20); ok {
+		t.Errorf("at 20, which was pruned: %q", r.Value.Data)
+	}
+	h.addSuperseded("k", rec(15, "late")) // below the lowest: what came between is not known
+	if r, _, ok := h.at("k", 20); ok {
+		t.Errorf("at 20: %q from a write below what is complete", r.Value.Data)
+	}
+}
+
+func TestHistoryKeepsItsBound(t *testing.T) {
+	h := newOldVersions(3000)
+	for i := causal.HLC(1); i < 1000; i++ {
+		h.add("k"+string(rune('a'+i%26)), rec(i, "0123456789"), rec(i+26, "").Version)
+		if h.bytes > 3000 {
+			t.Fatalf("%d bytes after %d writes, the bound is 3000", h.bytes, i)
+		}
+	}
+}
+
+func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
+	h := newOldVersions(1 << 16)
+	for i := 1; i <= 200_000; i++ {
+		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}}, causal.Version{HLC: causal.HLC(i + 1), Origin: 1})
+	}
+	if len(h.order) > 10_000 {
+		t.Errorf("order has %d refs to %d versions", len(h.order), h.bytes/oldVersionOverhead)
+	}
+}

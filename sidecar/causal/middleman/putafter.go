@@ -1,0 +1,140 @@
+package middleman
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The life of a put-after: received, staged until its dependencies allow it to be written, processed, acknowledged
+// (PROTOCOL §5, put-after).
+
+// put is a put-after until it is acknowledged.
+type put struct {
+	key              string
+	record           causal.Record
+	coordinator      topology.Node // the last one that sent it
+	unprocessedDeps  int           // dependencies that are not processed in this ring, or not received by their lane
+	uncleanDeps      int           // dependencies that are not clean in this ring
+	unconfirmedWaits int           // invalidations that are not confirmed, and leases of others that still run
+	processed        bool
+	parked           []parkedRead // reads that wait until it is written
+}
+
+// putAfter handles a put, which its coordinator repeats until it is acknowledged.
+func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAfter) {
+	v := a.Record.Version
+	l := m.lanes.of(v.Origin)
+	if l == nil {
+		return // a coordinator that this topology does not have
+	}
+	if !m.usesSlotMap(a.Map) {
+		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
+		return
+	}
+	if a.Complete || m.isClean(v, topology.SlotOf(a.Key)) {
+		if !a.Complete {
+			m.acks.add(from, v)
+		}
+		l.markClean(v.HLC)
+		l.receive(v.HLC, a.Previous, a.AckedUpTo)
+		m.noteLaneProgress(now, v.Origin)
+		return
+	}
+	if p := m.writes.pending[v]; p != nil {
+		p.coordinator = from
+		return
+	}
+	m.stats.Puts++
+	p := &put{key: a.Key, record: a.Record, coordinator: from}
+	m.writes.pending[v] = p
+	m.staged.add(p)
+	l.receive(v.HLC, a.Previous, a.AckedUpTo)
+	m.noteLaneProgress(now, v.Origin)
+	if m.cfg.Broken.Has(causal.LoserSkipsDeps) && v.Less(m.faults.latest[p.key]) {
+		m.write(now, p)
+		return
+	}
+	for _, d := range a.Deps.Writes() {
+		m.awaitWrite(now, p, d)
+	}
+	for _, d := range a.Deps.Lanes() {
+		m.awaitLane(p, d)
+	}
+	if p.unprocessedDeps == 0 {
+		m.write(now, p)
+	} else {
+		m.stats.DepWaits++
+	}
+}
+
+// depProcessed releases p from waiting for one dependency to be processed.
+func (m *Middleman) depProcessed(now causal.Now, p *put) {
+	if p.unprocessedDeps--; p.unprocessedDeps == 0 {
+		m.write(now, p)
+	}
+}
+
+// depClean releases p from waiting for one dependency to be clean.
+func (m *Middleman) depClean(now causal.Now, p *put) {
+	p.uncleanDeps--
+	m.acknowledgeIfClean(now, p)
+}
+
+// cacheConfirmed releases p from waiting for one cache.
+func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
+	p.unconfirmedWaits--
+	m.advanceLaneIfConfirmed(now, p)
+	m.acknowledgeIfClean(now, p)
+}
+
+// write queues the write of p, whose dependencies are processed.
+func (m *Middleman) write(now causal.Now, p *put) {
+	m.tasks.submit(&task{kind: taskWrite, key: p.key, put: p})
+	m.unstage(now, p)
+}
+
+// markProcessed follows the write to storage in the same step. From here on readers of this ring may see the write, as
+// in-flight, so puts that depend on it may be written; caches that hold older values are told.
+func (m *Middleman) markProcessed(now causal.Now, p *put, superseded bool) {
+	v := p.record.Version
+	p.processed = true
+	m.writes.processed[v] = &processedWrite{key: p.key}
+	m.faults.noteProcessed(p.key, v)
+	if superseded {
+		m.stats.Superseded++
+	}
+	m.invalidate(now, p, superseded)
+	m.resolveDep(now, v, false)
+	m.notifyWatchers(v, false)
+	m.advanceLaneIfConfirmed(now, p)
+	m.acknowledgeIfClean(now, p)
+}
+
+// advanceLaneIfConfirmed advances the lane once p is processed and no cache holds an older value of its key.
+func (m *Middleman) advanceLaneIfConfirmed(now causal.Now, p *put) {
+	if !p.processed || p.unconfirmedWaits > 0 {
+		return
+	}
+	v := p.record.Version
+	if m.lanes.of(v.Origin).markClean(v.HLC) {
+		m.noteLaneProgress(now, v.Origin)
+	}
+}
+
+// acknowledgeIfClean acknowledges last (PROTOCOL §5): no cache of the ring holds a value older than the write, or older than
+// a write that it depends on. Without waiting for the latter, a session that is released by the completion of this write
+// could read an older value of a dependency from a cache whose invalidation is still under way.
+func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
+	confirmed := p.unconfirmedWaits == 0 || m.cfg.Broken.Has(causal.AckBeforeInvalidation)
+	depsClean := p.uncleanDeps == 0 || m.cfg.Broken.Has(causal.AckBeforeDepsClean)
+	if !p.processed || !confirmed || !depsClean {
+		return
+	}
+	v := p.record.Version
+	if m.writes.pending[v] != p {
+		return
+	}
+	delete(m.writes.pending, v)
+	m.acks.add(p.coordinator, v)
+	m.markClean(now, v)
+}

@@ -1,0 +1,126 @@
+package middleman
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Reads of sidecars and fills of caches (PROTOCOL §5, get; §9 and "Snapshot reads of one key" for reads at a cut).
+
+// readRequest is a Get of a sidecar or a Fill of a cache.
+type readRequest struct {
+	from      topology.Node
+	id        uint64
+	key       string
+	cut, seen causal.HLC
+	snapshot  bool
+	fill      bool
+	epoch     uint64 // with fill: of the stream
+	// versionOnly asks for the version alone if it is still known; never with fill.
+	versionOnly bool
+	known       causal.Version
+}
+
+func readOfGet(from topology.Node, g causal.Get) readRequest {
+	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, versionOnly: g.VersionOnly, known: g.Known}
+}
+
+func readOfFill(from topology.Node, f causal.Fill) readRequest {
+	return readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, epoch: f.Epoch}
+}
+
+// read serves a Get or a Fill.
+func (m *Middleman) read(now causal.Now, r readRequest) {
+	if r.fill && m.currentStream(now, r.from, r.epoch) == nil {
+		return
+	}
+	if !m.owns(topology.SlotOf(r.key)) && !m.cfg.Broken.Has(causal.ServeMoved) {
+		// The map in the reply tells the reader who owns the slot.
+		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrMoved, Map: m.slotMap()})
+		return
+	}
+	if m.deferRead(now, &r) {
+		return
+	}
+	t := &task{kind: taskRead, key: r.key, read: r}
+	if m.readsUnserialized() {
+		t.status = m.status(t.key, m.faults.latest[t.key])
+		m.tasks.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+		return
+	}
+	m.tasks.submit(t)
+}
+
+// finishRead replies with what storage has returned.
+func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
+	r := &t.read
+	reply := causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key}
+	switch {
+	case stored.Failed:
+		reply.Err = causal.ErrStorage
+	case r.snapshot && !stored.Foreign:
+		reply.Record, reply.Next = m.newestAtSnapshot(r, stored.Record)
+	case r.cut != 0 && stored.Record.Version.HLC > r.cut:
+		var ok bool
+		if reply.Record, _, ok = m.oldVersions.at(r.key, r.cut); !ok {
+			m.stats.CutsTooOld++
+			reply.Err = causal.ErrCutTooOld
+		}
+	default:
+		reply.Record = stored.Record
+	}
+	reply.Status = m.status(r.key, reply.Record.Version)
+	if r.snapshot && reply.Record.Version.HLC <= r.cut {
+		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
+	}
+	if stored.Foreign {
+		reply.Status = causal.InFlight // nothing is known of it, so it must not be cached
+	}
+	if m.cfg.Broken.Has(causal.StatusNotAtomic) {
+		reply.Status = t.status
+	}
+	if reply.Status == causal.InFlight {
+		m.stats.InFlightReads++
+	}
+	if r.fill {
+		m.stats.Fills++
+	} else {
+		m.stats.Gets++
+		if r.versionOnly && reply.Record.Version == r.known {
+			reply.Record.Value.Data, reply.VersionOnly = nil, true
+		}
+	}
+	m.reply(now, r, reply)
+	if !m.readsUnserialized() {
+		m.tasks.release(t)
+	}
+}
+
+// newestAtSnapshot returns the newest version at or below what the reader has seen and knows to be complete, and the HLC of
+// the version after it. If that version is not kept any more, it returns the one in storage.
+//
+// The reader misses nothing: it is unbound, so every write in its past is complete, therefore processed here, and not above
+// what it has seen.
+func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec causal.Record, next causal.HLC) {
+	upTo := max(r.cut, r.seen)
+	if m.cfg.Broken.Has(causal.OlderThanSeen) {
+		upTo = r.cut
+	}
+	if current.Version.HLC > upTo {
+		if rec, next, ok := m.oldVersions.at(r.key, upTo); ok {
+			m.stats.OlderReads++
+			return rec, next
+		}
+	}
+	return current, 0
+}
+
+// reply sends the reply to a Get, or to a Fill on the stream.
+func (m *Middleman) reply(now causal.Now, r *readRequest, reply causal.GetReply) {
+	if r.fill {
+		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status, Next: reply.Next,
+			Ring: reply.Ring, Err: reply.Err, Map: reply.Map})
+		return
+	}
+	m.Send(reply.Message(m.cfg.Self, r.from))
+}

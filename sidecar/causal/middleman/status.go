@@ -1,0 +1,112 @@
+package middleman
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// What is known about single writes, and what follows from it: which are stable and which are clean (PROTOCOL §5).
+
+// writes is what is known about single writes beyond the vectors.
+type writes struct {
+	pending   map[causal.Version]*put            // not acknowledged
+	processed map[causal.Version]*processedWrite // not covered by RV
+	complete  map[causal.Version]struct{}        // above SV, as coordinators have told
+}
+
+// processedWrite is a processed write that RV does not cover yet.
+type processedWrite struct {
+	clean bool
+	key   string // for the StatusPerKey fault
+}
+
+// maxCompleteMarks bounds the marks of complete writes above SV.
+const maxCompleteMarks = 1 << 20
+
+func newWrites() writes {
+	return writes{
+		pending: map[causal.Version]*put{}, processed: map[causal.Version]*processedWrite{},
+		complete: map[causal.Version]struct{}{},
+	}
+}
+
+func (w *writes) isMarkedComplete(v causal.Version) bool {
+	_, ok := w.complete[v]
+	return ok
+}
+
+// purge removes what the vectors cover.
+func (w *writes) purge(known *causal.Stability, ring topology.RingID) {
+	for v, p := range w.processed {
+		if p.clean && (w.isMarkedComplete(v) || known.ProcessedIn(ring, v)) {
+			delete(w.processed, v)
+		}
+	}
+	for v := range w.complete {
+		if known.Complete(v) {
+			delete(w.complete, v)
+		}
+	}
+	if len(w.complete) > maxCompleteMarks {
+		clear(w.complete) // safe at any time: these writes count as in-flight until SV passes them
+	}
+}
+
+// status returns what is known of the version that a read of key has found.
+func (m *Middleman) status(key string, v causal.Version) causal.Status {
+	if m.cfg.Broken.Any() {
+		if s, broken := m.brokenStatus(key, v); broken {
+			return s
+		}
+	}
+	if !v.Written() || m.known.Complete(v) || m.writes.isMarkedComplete(v) {
+		return causal.Stable
+	}
+	return causal.InFlight
+}
+
+// isClean reports whether v and all its dependencies are processed in this ring, and no cache of the ring holds older values
+// of them.
+func (m *Middleman) isClean(v causal.Version, slot topology.Slot) bool {
+	if m.known.ProcessedIn(m.ring, v) || v.HLC <= m.tombstones.horizon || m.writes.isMarkedComplete(v) {
+		return true
+	}
+	if l := m.lanes.of(v.Origin); l != nil && v.HLC <= l.ackedUpTo && m.owns(slot) {
+		return true // acknowledged by this shard, perhaps before a restart
+	}
+	p := m.writes.processed[v]
+	return p != nil && p.clean
+}
+
+// markClean records that v is clean, and tells everyone who waits for that.
+func (m *Middleman) markClean(now causal.Now, v causal.Version) {
+	if p := m.writes.processed[v]; p != nil {
+		p.clean = true
+	}
+	m.resolveDep(now, v, true)
+	m.notifyWatchers(v, true)
+}
+
+// markComplete records the writes that a coordinator reports as complete.
+func (m *Middleman) markComplete(now causal.Now, s causal.StableMarks) {
+	if len(s.Versions) == 0 {
+		return
+	}
+	for _, v := range s.Versions {
+		m.writes.complete[v] = struct{}{}
+		m.markClean(now, v)
+		m.faults.noteComplete(m.writes.processed[v])
+	}
+	m.mergeVectors(now, []causal.VectorEntry{{Origin: s.Versions[0].Origin, SV: s.SV}})
+}
+
+// mergeVectors takes new vectors, and resolves everything that waited for what they cover.
+func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
+	if !m.known.Merge(entries) {
+		return
+	}
+	isProcessed := func(v causal.Version) bool { return m.known.ProcessedIn(m.ring, v) }
+	m.resolveDeps(now, isProcessed)
+	m.raiseFrontiers(now)
+	m.notifyWatchersOf(isProcessed)
+}

@@ -1,0 +1,75 @@
+package middleman
+
+import "github.com/causalstore/causalstore/sidecar/causal"
+
+// StorageOp is one request of a middleman to its storage. StorageDone takes the result.
+type StorageOp struct {
+	ID     uint64
+	Kind   StorageKind
+	Key    string
+	Record causal.Record
+	// KeyExists says that storage holds the key before a StorageWrite or StorageDelete, as the read before it found.
+	KeyExists bool
+	// Horizon is the value for StorageHorizon.
+	Horizon causal.HLC
+}
+
+// StorageKind is what a StorageOp does.
+type StorageKind uint8
+
+// The storage requests. The effects of Write, Delete and Horizon must be durable before StorageDone is called.
+const (
+	StorageRead StorageKind = iota
+	StorageWrite
+	StorageDelete
+	StorageHorizon
+	StorageCount
+)
+
+// StorageResult is the result of a StorageOp.
+type StorageResult struct {
+	ID     uint64
+	Record causal.Record
+	Found  bool
+	Failed bool
+	// Foreign says that the value has no valid envelope: something else wrote it. Record.Value is the raw value.
+	Foreign bool
+	// Count is the result of StorageCount.
+	Count int64
+}
+
+// StorageDone takes the result of one storage request.
+func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
+	t := m.tasks.finish(r.ID)
+	if t == nil {
+		return
+	}
+	if t.kind == taskRaiseHorizon {
+		m.tombstones.horizonStored(t.horizon, r.Failed)
+		return
+	}
+	if r.Failed {
+		m.stats.StorageErrors++
+	}
+	if t.kind == taskCount {
+		m.Send(causal.CountReply{ID: t.read.id, Keys: uint64(r.Count)}.Message(m.cfg.Self, t.read.from))
+		return
+	}
+	if r.Foreign {
+		m.stats.Foreign++
+		r.Record.Version = causal.Version{} // less than every write
+	} else if !r.Found {
+		r.Record = causal.Missing(m.tombstones.horizon)
+		if m.cfg.Broken.Has(causal.ForgetDropped) {
+			r.Record = causal.Missing(0)
+		}
+	}
+	switch t.kind {
+	case taskRead:
+		m.finishRead(now, t, r)
+	case taskWrite:
+		m.continueWrite(now, t, r)
+	case taskDropTombstone:
+		m.continueDrop(t, r)
+	}
+}

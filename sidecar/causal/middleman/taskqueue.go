@@ -1,0 +1,145 @@
+package middleman
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is alone. So
+// reading a value and registering its copy are one step, and so are writing a value and taking the list of copies.
+
+// task is something to do with storage.
+type task struct {
+	kind      taskKind
+	key       string
+	read      readRequest    // taskRead; taskCount uses from and id
+	put       *put           // taskWrite
+	coalesced []*put         // taskWrite: puts with lower versions, which put supersedes in the same step
+	tombstone causal.Version // taskDropTombstone
+	horizon   causal.HLC     // taskRaiseHorizon
+	// stored says that the task has read the current record and has asked storage to replace it.
+	stored   bool
+	replaced causal.Record // taskWrite, once stored
+	found    bool          // taskWrite, once stored: there was a record to replace
+	foreign  bool          // taskWrite, once stored: something else had written it
+	status   causal.Status // only for the StatusNotAtomic fault
+}
+
+type taskKind uint8
+
+const (
+	taskRead taskKind = iota
+	taskWrite
+	taskDropTombstone
+	taskCount        // of all keys, in no queue
+	taskRaiseHorizon // in no queue
+)
+
+// taskQueues are the queues of all keys, and the storage requests of the tasks that run.
+type taskQueues struct {
+	byKey    map[string]*taskQueue
+	inFlight map[uint64]*task // by storage request
+	requests []StorageOp      // not taken yet
+	lastID   uint64
+	retries  []*task // writes whose storage request failed
+}
+
+// taskQueue is the queue of one key.
+type taskQueue struct {
+	readers int
+	writing bool
+	waiting []*task
+}
+
+func newTaskQueues() taskQueues {
+	return taskQueues{byKey: map[string]*taskQueue{}, inFlight: map[uint64]*task{}}
+}
+
+// submit runs a read, a write or the removal of a tombstone as soon as the queue of its key allows.
+func (qs *taskQueues) submit(t *task) {
+	q := qs.byKey[t.key]
+	if q == nil {
+		q = &taskQueue{}
+		qs.byKey[t.key] = q
+	}
+	q.waiting = append(q.waiting, t)
+	qs.run(q)
+}
+
+// run starts every task that the queue allows. Each starts with reading the current record.
+func (qs *taskQueues) run(q *taskQueue) {
+	for len(q.waiting) > 0 {
+		t := q.waiting[0]
+		if q.writing || t.kind != taskRead && q.readers > 0 {
+			return
+		}
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		if t.kind == taskRead {
+			q.readers++
+		} else {
+			q.writing = true
+			q.coalesce(t)
+		}
+		qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+	}
+}
+
+// coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same step.
+// So a key with many concurrent writers costs one write at a time, and readers do not wait for each of them.
+func (q *taskQueue) coalesce(t *task) {
+	if t.kind != taskWrite {
+		return
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *task) bool {
+		if w.kind != taskWrite {
+			return false
+		}
+		if t.put.record.Version.Less(w.put.record.Version) {
+			t.put, w.put = w.put, t.put
+		}
+		t.coalesced = append(t.coalesced, w.put)
+		return true
+	})
+}
+
+// release ends a task that submit has started.
+func (qs *taskQueues) release(t *task) {
+	q := qs.byKey[t.key]
+	if q == nil {
+		return
+	}
+	if t.kind == taskRead {
+		q.readers--
+	} else {
+		q.writing = false
+	}
+	qs.run(q)
+	if len(q.waiting) == 0 && q.readers == 0 && !q.writing {
+		delete(qs.byKey, t.key)
+	}
+}
+
+// request issues a storage request for t.
+func (qs *taskQueues) request(op StorageOp, t *task) {
+	qs.lastID++
+	op.ID = qs.lastID
+	qs.inFlight[op.ID] = t
+	qs.requests = append(qs.requests, op)
+}
+
+// finish returns the task of a storage request that has been carried out, or nil if there is none.
+func (qs *taskQueues) finish(id uint64) *task {
+	t := qs.inFlight[id]
+	delete(qs.inFlight, id)
+	return t
+}
+
+// take appends the storage requests to dst and empties the list.
+func (qs *taskQueues) take(dst []StorageOp) []StorageOp {
+	dst = append(dst, qs.requests...)
+	clear(qs.requests)
+	qs.requests = qs.requests[:0]
+	return dst
+}

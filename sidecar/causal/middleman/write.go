@@ -1,0 +1,75 @@
+package middleman
+
+import "github.com/causalstore/causalstore/sidecar/causal"
+
+// Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it if its put has a
+// greater version.
+
+// continueWrite takes the result of the task's last storage request.
+func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
+	p := t.put
+	trustFailed := m.cfg.Broken.Has(causal.TrustFailedWrite)
+	switch {
+	case r.Failed:
+		// Whether the write was done is unknown, so it is done again, and the tasks behind it keep waiting.
+		t.stored = t.stored && !trustFailed
+		m.tasks.retries = append(m.tasks.retries, t)
+	case !t.stored && trustFailed && r.Record.Version == p.record.Version:
+		m.markProcessed(now, p, false)
+		m.tasks.release(t)
+	case !t.stored && p.record.Version.Less(r.Record.Version):
+		m.markSuperseded(now, append(t.coalesced, p))
+		m.tasks.release(t)
+	case !t.stored:
+		// Also if the same version is there already: it is from before a restart, and perhaps was never made durable.
+		t.stored, t.replaced, t.found, t.foreign = true, r.Record, r.Found, r.Foreign
+		m.requestWrite(t)
+	default:
+		m.keepReplaced(t)
+		if p.record.Value.Tombstone {
+			m.tombstones.add(t.key, p.record.Version)
+		}
+		m.markProcessed(now, p, false)
+		m.markSuperseded(now, t.coalesced)
+		m.tasks.release(t)
+	}
+}
+
+// keepReplaced keeps the record that a write has replaced, for reads at a cut.
+func (m *Middleman) keepReplaced(t *task) {
+	switch v := t.put.record.Version; {
+	case t.foreign:
+		m.oldVersions.forget(t.key) // when a foreign value was written is unknown, so the versions before it do not help
+	case t.replaced.Version != v:
+		m.oldVersions.add(t.key, t.replaced, v)
+	}
+}
+
+// markSuperseded marks puts as processed that lose to the version in storage.
+func (m *Middleman) markSuperseded(now causal.Now, puts []*put) {
+	for _, p := range puts {
+		m.oldVersions.addSuperseded(p.key, p.record)
+		m.markProcessed(now, p, true)
+	}
+}
+
+// requestWrite issues the next storage request of a write.
+func (m *Middleman) requestWrite(t *task) {
+	op := StorageOp{Kind: StorageRead, Key: t.key}
+	if t.stored {
+		op.Kind, op.Record, op.KeyExists = StorageWrite, t.put.record, t.found
+		if t.put.record.Value.Tombstone && m.cfg.Broken.Has(causal.DeleteRemoves) {
+			op.Kind = StorageDelete
+		}
+	}
+	m.tasks.request(op, t)
+}
+
+// retryWrites repeats the storage requests that have failed.
+func (m *Middleman) retryWrites() {
+	failed := m.tasks.retries
+	m.tasks.retries = nil
+	for _, t := range failed {
+		m.requestWrite(t)
+	}
+}

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// call is an operation that was started.
+type call struct {
+	op       Op
+	session  *session
+	opCount  uint64 // the session's when the operation was started
+	deadline int64  // monotonic
+	bound    bool   // the session was bound when the operation was started
+	finished bool
+
+	// The request that is in flight, of kinds with one request at a time.
+	slot      topology.Slot
+	target    topology.Node
+	requestID uint64
+	retryAt   int64 // monotonic: when another way is tried (gets, MGETs, resumptions)
+
+	// Of gets. own is also the put that OpWait waits for.
+	own       *ownWrite        // is returned if nothing greater is found
+	tried     topology.RingSet // rings that were asked
+	skipCache bool             // the cache did not answer
+	replied   bool             // the target replied, but with nothing that can be used
+
+	refused bool // of puts: a coordinator refused it, and it was not sent to another yet
+
+	mget   *mget
+	count  *count
+	resume *resumption
+}
+
+// request is what a reply is matched to.
+type request struct {
+	call *call
+	key  int // index in Op.Keys, for MGETs
+}
+
+// requestTable holds the requests that wait for their reply, by id.
+type requestTable struct {
+	lastID uint64
+	byID   map[uint64]request
+}
+
+// add returns the id for a request of a call, for one of its keys.
+func (t *requestTable) add(c *call, key int) uint64 {
+	t.lastID++
+	t.byID[t.lastID] = request{c, key}
+	return t.lastID
+}
+
+// take removes a request and returns it.
+func (t *requestTable) take(id uint64) (request, bool) {
+	r, ok := t.byID[id]
+	delete(t.byID, id)
+	return r, ok
+}
+
+// drop removes a request: its reply will be ignored.
+func (t *requestTable) drop(id uint64) { delete(t.byID, id) }
+
+// newCall returns a call for op.
+func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
+	timeout := op.Timeout
+	switch {
+	case timeout != 0:
+	case op.Kind == OpPut:
+		timeout = s.cfg.PutTimeout
+	default:
+		timeout = s.cfg.ReadTimeout
+	}
+	var c *call
+	if n := len(s.freeCalls); n > 0 {
+		c = s.freeCalls[n-1]
+		s.freeCalls = s.freeCalls[:n-1]
+	} else {
+		c = &call{}
+	}
+	ss.opCount++
+	*c = call{op: op, session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
+	return c
+}
+
+// reap removes the newest calls that are finished. Most calls finish long before the next tick, which removes the others.
+func (s *Sidecar) reap() {
+	for n := len(s.calls) - 1; n >= 0 && s.calls[n].finished; n-- {
+		s.recycle(s.calls[n])
+		s.calls[n] = nil
+		s.calls = s.calls[:n]
+	}
+}
+
+// recycle keeps a finished call for a later operation. Calls of other kinds may still be in blocked.
+func (s *Sidecar) recycle(c *call) {
+	if c.op.Kind == OpGet || c.op.Kind == OpPut {
+		s.freeCalls = append(s.freeCalls, c)
+	}
+}
+
+// finish answers a call.
+func (s *Sidecar) finish(c *call, r Result) {
+	if c.finished {
+		return
+	}
+	c.finished = true
+	s.requests.drop(c.requestID)
+	if c.mget != nil {
+		s.dropRequests(c.mget.requests)
+	}
+	if c.count != nil {
+		s.dropRequests(c.count.requests)
+	}
+	r.ID, r.Outcome.Bound = c.op.ID, c.bound
+	s.results = append(s.results, r)
+}
+
+func (s *Sidecar) dropRequests(ids []uint64) {
+	for _, id := range ids {
+		s.requests.drop(id)
+	}
+}
+
+// fail answers a call with an error.
+func (s *Sidecar) fail(c *call, err causal.ErrCode) {
+	if c.finished {
+		return
+	}
+	if err == causal.ErrUnavailable {
+		s.stats.UnavailableOps++
+	}
+	if c.op.Kind == OpPut {
+		c.session.pipeline.remove(c)
+		if err == causal.ErrUnknown {
+			s.stats.UnknownPuts++
+		}
+	}
+	s.finish(c, Result{Err: err})
+}
+
+// TakeResults appends the results of finished operations to dst and forgets them.
+func (s *Sidecar) TakeResults(dst []Result) []Result {
+	dst = append(dst, s.results...)
+	clear(s.results)
+	s.results = s.results[:0]
+	return dst
+}

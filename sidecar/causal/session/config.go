@@ -1,0 +1,59 @@
+package session
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a sidecar.
+type Config struct {
+	Topology *topology.Topology
+	Self     topology.Node
+	// Static binds every session to the ring of its own data center (COPS-PR).
+	Static bool
+	// UseCache lets unbound sessions read through the data center's cache, if it has one.
+	UseCache bool
+	// Snapshot makes sessions read at a cut at which everything is complete, so that reads do not bind them.
+	Snapshot bool
+	// SnapshotInterval is the distance between two cuts. Between them no cached value goes out of date.
+	SnapshotInterval time.Duration
+	// SnapshotLead is how long before its first use a cut is announced to the caches.
+	SnapshotLead time.Duration
+	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
+	MaxSnapshotLag time.Duration
+	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
+	ReadTimeout, PutTimeout time.Duration
+	// MaxOwnBytes bounds the own writes that a session keeps in memory. The values of older ones are read from the
+	// coordinator's log.
+	MaxOwnBytes int
+	// MaxRestrictions bounds the in-flight versions that a session may have read. At the bound, reads of further ones wait.
+	MaxRestrictions int
+	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
+	NotifyAfterDelay time.Duration
+	// TokenKey authenticates session tokens. All sidecars of a deployment share it.
+	TokenKey []byte
+	// Comparison is set by the laboratory only. Production leaves it zero.
+	Comparison Comparison
+	// Broken is set by the simulator's self-tests only. Production leaves it zero.
+	Broken causal.Faults
+}
+
+// Comparison switches off what this protocol adds to Karma's session rules, so that the laboratory can measure what each
+// addition brings. Both variants are correct; both make sessions stay bound for longer.
+type Comparison struct {
+	// WithoutRingSets binds a session to the one ring that it read from, even if more rings are known to have the version.
+	WithoutRingSets bool
+	// WithoutSVLifting lifts restrictions by notify-after only, which is sent at once, and not by SV.
+	WithoutSVLifting bool
+}
+
+// DefaultConfig returns the defaults for a sidecar of t.
+func DefaultConfig(t *topology.Topology, self topology.Node) Config {
+	return Config{
+		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
+		MaxOwnBytes: 16 << 20, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
+		SnapshotInterval: 500 * time.Millisecond, SnapshotLead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
+	}
+}

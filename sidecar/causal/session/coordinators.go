@@ -1,0 +1,99 @@
+package session
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+const (
+	// coordinatorSuspicion is how long a coordinator that did not answer is not chosen.
+	coordinatorSuspicion = 10 * time.Second
+	// refusalSuspicion is how long a coordinator that refused a put is not chosen.
+	refusalSuspicion = time.Second
+)
+
+// coordinatorStates is what the sidecar knows of the coordinators that may take puts.
+type coordinatorStates struct {
+	suspectUntil map[topology.Node]int64 // monotonic
+	inUse        uint64                  // a bit for each coordinator of the own data center that is in use; 0: not known yet
+}
+
+// forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same name, that
+// is another process.
+func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
+	for n := range cs.suspectUntil {
+		if n.Index >= uint64(inUse.DCs[n.DC].Coordinators) {
+			delete(cs.suspectUntil, n)
+		}
+	}
+}
+
+// usable reports whether a put may be sent to a coordinator.
+func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topology.DC) bool {
+	away := n.DC == ownDC && cs.inUse != 0 && cs.inUse&(1<<n.Index) == 0
+	return !away && cs.suspectUntil[n] <= now.Mono
+}
+
+// chooseCoordinator returns the coordinator for a session's puts: one of the own data center, or while none of these is
+// usable, of the nearest data center that has one. Sessions are spread over the coordinators of a data center. It returns
+// false if no coordinator at all is usable, with the one that comes first.
+func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
+	t, self := s.cfg.Topology, s.cfg.Self.DC
+	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
+	candidate := func(dc topology.DC, i int) topology.Node {
+		n := uint64(t.DCs[dc].Coordinators)
+		return topology.Node{DC: dc, Part: topology.Coordinator, Index: (spread + uint64(i)) % n}
+	}
+	best, bestMs, found := candidate(self, 0), 0.0, false
+	for dc := range t.DCs {
+		ms := s.routes.Ms(now, topology.DC(dc))
+		if topology.DC(dc) == self {
+			ms = -1 // nearer than any other
+		}
+		for i := range t.DCs[dc].Coordinators {
+			n := candidate(topology.DC(dc), i)
+			if s.coordinators.usable(now, n, self) && (!found || ms < bestMs) {
+				best, bestMs, found = n, ms, true
+			}
+		}
+	}
+	return best, found
+}
+
+// LinkUp says that a node can be reached.
+func (s *Sidecar) LinkUp(node topology.Node) { delete(s.coordinators.suspectUntil, node) }
+
+// LinkDown says that no request in flight to node will be answered: its puts fail with ErrUnknown, its gets are retried at
+// the next tick.
+func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
+	if node.Part == topology.Coordinator {
+		s.coordinators.suspectUntil[node] = now.Mono + int64(coordinatorSuspicion)
+	}
+	for _, c := range s.calls {
+		switch {
+		case c.finished || c.target != node:
+		case c.op.Kind == OpPut:
+			s.fail(c, causal.ErrUnknown)
+			s.concludePut(now, c)
+		case c.op.Kind == OpGet:
+			c.retryAt = now.Mono
+		}
+	}
+}
+
+// Unreached says that a node cannot be reached and that nothing was ever sent to it, since it has not started yet. Puts that
+// were meant for it go to another coordinator.
+func (s *Sidecar) Unreached(now causal.Now, node topology.Node) {
+	if node.Part != topology.Coordinator {
+		return
+	}
+	s.coordinators.suspectUntil[node] = now.Mono + int64(coordinatorSuspicion)
+	for _, c := range s.calls {
+		if !c.finished && c.target == node && c.op.Kind == OpPut {
+			s.requests.drop(c.requestID)
+			s.deferPut(now, c)
+		}
+	}
+}

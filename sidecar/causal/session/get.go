@@ -1,0 +1,213 @@
+package session
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+const (
+	// cacheMargin is how much longer than a shard behind it a cache may take to answer.
+	cacheMargin = 250 * time.Millisecond
+	// noRingDelay is the wait before the next attempt if there was no ring to ask.
+	noRingDelay = 10 * time.Millisecond
+	// unusableDelay is the wait before the next attempt if the reply could not be used: an error, or no room for one more
+	// restriction.
+	unusableDelay = 20 * time.Millisecond
+)
+
+// startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else through
+// the cache, else from the nearest ring.
+func (s *Sidecar) startGet(now causal.Now, c *call) {
+	s.stats.Gets++
+	c.slot = topology.SlotOf(c.op.Key)
+	ss := c.session
+	c.bound = !s.unbound(ss)
+	if c.bound {
+		s.stats.BoundGets++
+	}
+	if w := ss.own.newest[c.op.Key]; w != nil {
+		newest := ss.seen < w.version.HLC || s.cfg.Broken.Has(causal.OwnUnchecked)
+		if newest && !(w.complete && s.readsLatest(now, c)) {
+			s.serveOwnWrite(now, c, w)
+			return
+		}
+		// The session may have seen a greater concurrent write of the key, or what depends on one. So look, and return the
+		// greater of the two.
+		c.own = w
+	}
+	s.sendGet(now, c)
+}
+
+// serveOwnWrite answers a get with an own write. An evicted value is read from the coordinator's log first.
+func (s *Sidecar) serveOwnWrite(now causal.Now, c *call, w *ownWrite) {
+	if w.evicted {
+		c.own, c.target = w, w.coordinator
+		c.retryAt = now.Mono + int64(s.routes.Timeout(w.coordinator.DC))
+		c.requestID = s.requests.add(c, 0)
+		s.Send(causal.LogGet{ID: c.requestID, Version: w.version}.Message(s.cfg.Self, c.target))
+		return
+	}
+	s.finishOwnRead(c, causal.Record{Version: w.version, Value: w.value})
+}
+
+func (s *Sidecar) finishOwnRead(c *call, r causal.Record) {
+	s.stats.OwnReads++
+	s.finish(c, Result{Record: r, Outcome: Outcome{Version: r.Version, Source: SourceOwn, Ring: topology.NoRing}})
+}
+
+// sendGet sends a get to the cache if the session may use it, else to the nearest allowed ring that was not tried yet.
+func (s *Sidecar) sendGet(now causal.Now, c *call) {
+	if late, ok := s.lateReplies[c.op.Key]; ok {
+		delete(s.lateReplies, c.op.Key)
+		s.handleGetReply(now, c, &late)
+		return
+	}
+	if cache, ok := s.cacheFor(c.session, c.op.Key); ok && !c.skipCache {
+		ring, _ := s.routes.Nearest(now, c.slot, s.readable) // that the cache reads from on a miss
+		c.target = cache
+		c.retryAt = now.Mono + int64(cacheMargin+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
+		s.requestGet(now, c)
+		return
+	}
+	rings := s.allowedRings(c.session)
+	if rings&^c.tried != 0 {
+		rings &^= c.tried
+	} else {
+		c.tried = 0
+	}
+	ring, ok := s.routes.Nearest(now, c.slot, rings)
+	if !ok {
+		c.retryAt = now.Mono + int64(noRingDelay)
+		return
+	}
+	c.target, c.tried = s.cfg.Topology.Owner(ring, c.slot), c.tried.With(ring)
+	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
+	s.requestGet(now, c)
+}
+
+// requestGet sends the request of a get to its target.
+func (s *Sidecar) requestGet(now causal.Now, c *call) {
+	c.requestID = s.requests.add(c, 0)
+	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
+	g.Seen = s.mustSee(c.session, g.Snapshot)
+	if g.Snapshot {
+		g.Cut = s.cuts.current
+		if c.own != nil {
+			g.Seen = max(g.Seen, c.own.version.HLC)
+		}
+	}
+	s.Send(g.Message(s.cfg.Self, c.target))
+}
+
+// cacheFor returns the cache that a session reads a key through; false if it must read from a ring.
+func (s *Sidecar) cacheFor(ss *session, key string) (topology.Node, bool) {
+	if !s.cfg.UseCache || !s.unbound(ss) {
+		return topology.Node{}, false
+	}
+	return s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(key))
+}
+
+// retryGet gives up the request in flight and tries another way.
+func (s *Sidecar) retryGet(now causal.Now, c *call) {
+	s.requests.drop(c.requestID)
+	s.stats.Retries++
+	replied := c.replied
+	c.replied = false
+	switch c.target.Part {
+	case topology.Cache:
+		c.skipCache = true
+	case topology.Middleman:
+		if !replied {
+			s.routes.TimedOut(now, c.target.DC)
+		}
+	case topology.Coordinator:
+		s.serveOwnWrite(now, c, c.own)
+		return
+	}
+	s.sendGet(now, c)
+}
+
+// retryLater tries another way after a moment: the target is alive, but its reply cannot be used.
+func (s *Sidecar) retryLater(now causal.Now, c *call) {
+	c.replied = true
+	c.retryAt = now.Mono + int64(unusableDelay)
+}
+
+// handleGetReply takes the reply of a cache or a middleman.
+func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
+	ss := c.session
+	switch {
+	case r.Err != causal.OK:
+		s.retryLater(now, c)
+		c.skipCache = c.skipCache || c.target.Part == topology.Cache
+		return
+	case c.own != nil && r.Record.Version.Less(c.own.version):
+		s.serveOwnWrite(now, c, c.own)
+		return
+	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions && s.wouldRestrict(ss, r.Record.Version):
+		s.retryLater(now, c) // until a restriction is lifted
+		return
+	case !s.observe(now, ss, r.Record.Version, c.slot, r.Status, r.Ring):
+		s.stats.Rereads++
+		s.sendGet(now, c)
+		return
+	}
+	if r.Status == causal.InFlight {
+		s.stats.InFlightReads++
+	}
+	s.finish(c, Result{Record: r.Record, Outcome: Outcome{
+		Version: r.Record.Version, Source: s.sourceOf(c.slot, r.Ring, r.Hit), Status: r.Status, Ring: r.Ring}})
+}
+
+// handleLogReply takes the value of an own write that was evicted.
+func (s *Sidecar) handleLogReply(now causal.Now, c *call, r causal.LogReply) {
+	if r.Err != causal.OK {
+		s.sendGet(now, c) // the log no longer holds it: it is complete, so every ring has it
+		return
+	}
+	s.finishOwnRead(c, r.Record)
+}
+
+// sourceOf returns where a value was read, and counts it.
+func (s *Sidecar) sourceOf(slot topology.Slot, ring topology.RingID, hit bool) Source {
+	switch {
+	case hit:
+		s.stats.CacheHits++
+		return SourceCache
+	case ring != topology.NoRing && s.cfg.Topology.Owner(ring, slot).DC == s.cfg.Self.DC:
+		s.stats.LocalReads++
+		return SourceLocal
+	default:
+		s.stats.RemoteReads++
+		return SourceRemote
+	}
+}
+
+// keepLateReply remembers a reply that came too late, for the fault LateReply.
+func (s *Sidecar) keepLateReply(r causal.GetReply) {
+	if r.Err == causal.OK && r.Key != "" {
+		s.lateReplies[r.Key] = r
+	}
+}
+
+// Prefetch makes the cache fetch keys that a session is likely to read next. It is not a read: the cache drops the reply, and
+// the session has seen nothing.
+func (s *Sidecar) Prefetch(now causal.Now, session uint64, keys []string) {
+	ss := s.sessions[session]
+	if ss == nil {
+		return
+	}
+	g := causal.Get{Snapshot: s.cutUsable(now)}
+	if g.Snapshot {
+		g.Cut = s.cuts.current
+	}
+	g.Seen = s.mustSee(ss, g.Snapshot)
+	for _, k := range keys {
+		if cache, ok := s.cacheFor(ss, k); ok && ss.own.newest[k] == nil {
+			g.Key = k
+			s.Send(g.Message(s.cfg.Self, cache))
+		}
+	}
+}

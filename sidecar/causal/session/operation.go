@@ -1,0 +1,95 @@
+package session
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// OpKind is the kind of an operation.
+type OpKind uint8
+
+// The operations, with the fields of Op that each uses beyond ID, Session and Timeout.
+const (
+	OpGet    OpKind = iota // read Key; Latest
+	OpMGet                 // read Keys from one causally consistent state; Latest
+	OpPut                  // write Value to Key; a delete is a Value with Tombstone
+	OpToken                // export the session as a token
+	OpResume               // add the past that Token carries to the session
+	OpWait                 // wait until the session's newest put is in Ring, or complete
+	OpCount                // estimate how many keys there are
+)
+
+// Op is an operation of a client.
+type Op struct {
+	Kind OpKind
+	// ID is chosen by the caller, unique among unfinished operations, and comes back in the Result.
+	ID uint64
+	// Session is the id of an open session.
+	Session uint64
+	// Timeout is how long the operation may take; 0 means Config.PutTimeout for puts and Config.ReadTimeout for all others.
+	Timeout time.Duration
+	Key     string
+	Keys    []string
+	Value   causal.Value
+	Token   string
+	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings, and no
+	// cache holds an older value.
+	Ring topology.RingID
+	// Latest makes OpGet and OpMGet return the newest version even if the session reads at a cut.
+	Latest bool
+}
+
+// Result is the result of an Op. Fields that the kind of the operation does not fill are zero.
+type Result struct {
+	// ID is that of the Op.
+	ID uint64
+	// Err is causal.OK, or says why the operation failed:
+	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
+	//   - ErrUnknown (puts): it may or may not have been accepted.
+	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
+	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
+	Err causal.ErrCode
+	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
+	// Tombstone for a value.
+	Record causal.Record
+	// Records are the values that OpMGet read, in the order of Op.Keys.
+	Records []causal.Record
+	// Token is the exported session (OpToken).
+	Token string
+	// Count is the estimated number of keys in the ring of the own data center (OpCount).
+	Count int64
+	// Outcome describes how the operation was answered.
+	Outcome Outcome
+}
+
+// Outcome describes how an operation was answered.
+type Outcome struct {
+	// Version is the version that OpGet read or OpPut wrote.
+	Version causal.Version
+	// Source is where the value came from. For OpMGet it is the farthest source of any of its values.
+	Source Source
+	// Status is causal.InFlight if any value was read in-flight. It is also InFlight, the zero value, for own writes and puts.
+	Status causal.Status
+	// Ring is the ring that answered; topology.NoRing for caches, own writes, puts and reads of several keys at a cut.
+	Ring topology.RingID
+	// Bound reports whether the session was bound when the operation started (gets, puts and multi-key reads).
+	Bound bool
+}
+
+// Source is where a value came from. Sources are ordered by distance.
+type Source uint8
+
+// The sources of values.
+const (
+	SourceNone   Source = iota // the operation read nothing
+	SourceOwn                  // an own write that is kept in the session, or that the coordinator's log returned
+	SourceCache                // the data center's cache, from memory
+	SourceLocal                // a shard in the own data center
+	SourceRemote               // a shard in another data center
+)
+
+func (s Source) String() string {
+	return [...]string{"none", "own", "cache", "local", "remote"}[s]
+}

@@ -1,0 +1,152 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// restriction is a version that a session read while it was in-flight (PROTOCOL §3).
+type restriction struct {
+	version causal.Version
+	slot    topology.Slot
+	opCount uint64           // the session's when the restriction was added
+	askedAt int64            // monotonic: when it was added, or notify-after was last sent
+	rings   topology.RingSet // rings that are known to have the version
+	clean   topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
+}
+
+// restrictions are the in-flight versions that a session has read. While there are any, the session is bound to the rings
+// that have all of them.
+type restrictions struct {
+	list []*restriction
+	// allowed is the result of Sidecar.allowedRings, while cached is set.
+	allowed topology.RingSet
+	cached  bool
+}
+
+func (rs *restrictions) find(v causal.Version) *restriction {
+	for _, r := range rs.list {
+		if r.version == v {
+			return r
+		}
+	}
+	return nil
+}
+
+// addRings adds rings to those that have r.
+func (rs *restrictions) addRings(r *restriction, rings topology.RingSet) {
+	if rings |= r.rings; rings != r.rings {
+		r.rings, rs.cached = rings, false
+	}
+}
+
+// lift drops the restrictions for which f returns true.
+func (rs *restrictions) lift(f func(*restriction) bool) {
+	n := len(rs.list)
+	rs.list = slices.DeleteFunc(rs.list, f)
+	if len(rs.list) != n {
+		rs.cached = false
+	}
+}
+
+// allowedRings returns the rings that have everything the session has seen: rings() in PROTOCOL §3.
+func (s *Sidecar) allowedRings(ss *session) topology.RingSet {
+	rs := &ss.restrictions
+	if rs.cached {
+		return rs.allowed
+	}
+	rings := s.readable
+	for _, r := range rs.list {
+		rings &= r.rings
+	}
+	if s.cfg.Broken.Has(causal.TwoRings) && rings == 0 {
+		rings = rs.list[len(rs.list)-1].rings
+	}
+	if s.cfg.Broken.Has(causal.ForgetBind) {
+		rings = s.readable
+	}
+	rs.allowed, rs.cached = rings, true
+	return rings
+}
+
+// unbound reports whether the session may read anywhere, caches included.
+func (s *Sidecar) unbound(ss *session) bool {
+	return len(ss.restrictions.list) == 0 || s.cfg.Broken.Has(causal.ForgetBind)
+}
+
+// wouldRestrict reports whether reading v in-flight would add a restriction.
+func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
+	return v.Written() && !ss.own.contains(v) && !s.stability.Complete(v) && ss.restrictions.find(v) == nil
+}
+
+// restrict adds a restriction, or rings to the one that there is for v.
+func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot topology.Slot, rings topology.RingSet) {
+	ss.restrictions.cached = false
+	s.activate(ss)
+	if r := ss.restrictions.find(v); r != nil {
+		ss.restrictions.addRings(r, rings)
+		return
+	}
+	if len(ss.restrictions.list) == 0 {
+		s.stats.Bindings++
+	}
+	ss.opCount++ // an unanswered put was sent before this read, and must not lift it
+	askedAt := now.Mono
+	if s.cfg.Comparison.WithoutSVLifting {
+		askedAt -= int64(s.cfg.NotifyAfterDelay) // send notify-after at the next tick
+	}
+	ss.restrictions.list = append(ss.restrictions.list,
+		&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
+}
+
+// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting (c)).
+func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
+	for _, r := range ss.restrictions.list {
+		if now.Mono-r.askedAt >= int64(s.cfg.NotifyAfterDelay) {
+			r.askedAt = now.Mono
+			s.sendNotifyAfter(r)
+		}
+	}
+}
+
+// sendNotifyAfter asks every ring that has not reported r clean to tell when it has processed r.
+func (s *Sidecar) sendNotifyAfter(r *restriction) {
+	for ring := range s.cfg.Topology.Rings {
+		if id := topology.RingID(ring); !r.clean.Has(id) {
+			s.Send(causal.DepCheck{Version: r.version, Slot: r.slot}.Message(s.cfg.Self, s.cfg.Topology.Owner(id, r.slot)))
+		}
+	}
+}
+
+// handleDepStatus takes a middleman's answer to notify-after.
+func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
+	for _, ss := range s.active {
+		if r := ss.restrictions.find(d.Version); r != nil {
+			s.recordDepStatus(r, d)
+			ss.restrictions.cached = false
+		}
+		ss.restrictions.lift(func(r *restriction) bool { return r.clean == s.cfg.Topology.AllRings() })
+	}
+	for _, c := range s.blocked {
+		if c.resume == nil || c.finished {
+			continue
+		}
+		for i := range c.resume.restrictions {
+			if r := &c.resume.restrictions[i]; r.version == d.Version {
+				s.recordDepStatus(r, d)
+			}
+		}
+	}
+	s.retryBlocked(now)
+}
+
+func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) {
+	if !s.cfg.Comparison.WithoutRingSets {
+		r.rings = r.rings.With(d.Ring)
+	}
+	if d.Clean {
+		r.clean = r.clean.With(d.Ring)
+	}
+}

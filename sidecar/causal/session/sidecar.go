@@ -1,0 +1,205 @@
+package session
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Sidecar is the machine: the sessions of one pod.
+type Sidecar struct {
+	causal.Outbox
+	cfg       Config
+	maps      causal.SlotMaps
+	readable  topology.RingSet // the rings that sessions may read from: all, or with Static that of the own data center
+	stability *causal.Stability
+	routes    *causal.Routes
+
+	sessions map[uint64]*session
+	active   []*session // those that new vectors may change
+
+	calls     []*call // oldest first: all unfinished ones, and finished ones that are not removed yet
+	blocked   []*call // unfinished ones that wait for vectors or a DepStatus, and not for the reply to a request
+	freeCalls []*call
+	requests  requestTable
+	results   []Result
+
+	coordinators coordinatorStates
+	cuts         cutSchedule
+
+	subscribeAt int64 // monotonic: when to subscribe to the vectors again
+	tickedAt    int64 // monotonic: the last tick
+	stats       Stats
+
+	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
+	lateReplies map[string]causal.GetReply
+}
+
+// New returns a sidecar without sessions.
+func New(cfg Config) *Sidecar {
+	maps := causal.NewSlotMaps(cfg.Topology)
+	cfg.Topology = maps.View()
+	s := &Sidecar{
+		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
+		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
+		requests:     requestTable{byID: map[uint64]request{}},
+		coordinators: coordinatorStates{suspectUntil: map[topology.Node]int64{}},
+	}
+	if cfg.Static {
+		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
+	}
+	if cfg.Broken.Has(causal.LateReply) {
+		s.lateReplies = map[string]causal.GetReply{}
+	}
+	return s
+}
+
+// Do starts an operation. Its Result may be there when Do returns, or after a later Step or Tick.
+func (s *Sidecar) Do(now causal.Now, op Op) {
+	ss := s.sessions[op.Session]
+	if ss == nil {
+		s.results = append(s.results, Result{ID: op.ID, Err: causal.ErrUnavailable})
+		return
+	}
+	c := s.newCall(now, op, ss)
+	s.calls = append(s.calls, c)
+	switch op.Kind {
+	case OpGet:
+		s.startGet(now, c)
+	case OpMGet:
+		s.startMGet(now, c)
+	case OpPut:
+		s.startPut(now, c)
+	case OpToken:
+		s.finish(c, Result{Token: s.exportToken(ss)})
+	case OpResume:
+		s.startResume(now, c)
+	case OpWait:
+		s.startWait(c)
+	case OpCount:
+		s.startCount(c)
+	}
+	s.reap()
+}
+
+// Step takes one message.
+func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
+	if _, switched := s.maps.Observe(m); switched {
+		s.useSlotMaps()
+	}
+	switch m.Kind {
+	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply:
+		s.handleReply(now, m)
+	case causal.KindComplete:
+		s.handleComplete(now, m.Complete())
+	case causal.KindVectors:
+		s.handleVectors(now, m.From, m.Vectors())
+	case causal.KindDepStatus:
+		s.handleDepStatus(now, m.DepStatus())
+	case causal.KindLatencies:
+		s.routes.Update(m.Latencies().Ms)
+	}
+}
+
+// handleReply passes a reply to the call that asked. A reply that nobody waits for any more is dropped.
+func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
+	r, ok := s.requests.take(m.RequestID())
+	if !ok {
+		if s.lateReplies != nil && m.Kind == causal.KindGetReply {
+			s.keepLateReply(m.GetReply())
+		}
+		return
+	}
+	switch {
+	case r.call.finished:
+	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
+		reply := m.GetReply()
+		s.handleGetReply(now, r.call, &reply)
+	case r.call.op.Kind == OpGet && m.Kind == causal.KindLogReply:
+		s.handleLogReply(now, r.call, m.LogReply())
+	case r.call.op.Kind == OpMGet:
+		reply := m.GetReply()
+		s.handleKeyReply(now, r.call, r.key, m.From, &reply)
+	case r.call.op.Kind == OpPut:
+		s.handlePutReply(now, r.call, m.PutReply())
+	case r.call.op.Kind == OpCount:
+		s.handleCountReply(r.call, m.CountReply())
+	}
+	s.reap()
+}
+
+// handleVectors takes the vectors from the leader of the data center.
+func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.Vectors) {
+	s.LinkUp(leader)
+	s.coordinators.inUse = v.InUse
+	if s.stability.Merge(v.Entries) {
+		s.applyVectors(now)
+	}
+}
+
+// Tick does what is due: it fails calls that are past their deadline, tries other ways for requests that were not answered,
+// asks for restrictions that SV does not lift, and keeps the subscription to the vectors alive.
+func (s *Sidecar) Tick(now causal.Now) {
+	if s.cfg.Snapshot {
+		s.applyVectors(now) // a cut may be due
+	}
+	s.maps.Poll(now, s.cfg.Self, s.Send)
+	if now.Mono >= s.subscribeAt {
+		s.subscribeAt = now.Mono + int64(causal.SubscriptionTTL/4)
+		s.Send(causal.Subscribe{}.Message(s.cfg.Self, s.cfg.Topology.Leader(s.cfg.Self.DC)))
+	}
+	s.tickCalls(now)
+	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
+	s.tickedAt = now.Mono
+	for _, ss := range s.active {
+		if len(ss.restrictions.list) > 0 && !ss.closed {
+			s.stats.BoundNs += elapsed
+		}
+		s.askOverdueRestrictions(now, ss)
+	}
+}
+
+// tickCalls fails or retries calls that are due, and removes finished ones.
+func (s *Sidecar) tickCalls(now causal.Now) {
+	kept := s.calls[:0]
+	for _, c := range s.calls {
+		if !c.finished {
+			s.tickCall(now, c)
+		}
+		if c.finished {
+			s.recycle(c)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(s.calls[len(kept):])
+	s.calls = kept
+}
+
+func (s *Sidecar) tickCall(now causal.Now, c *call) {
+	switch {
+	case now.Mono >= c.deadline && c.op.Kind == OpPut && !c.refused:
+		s.LinkDown(now, c.target)
+	case now.Mono >= c.deadline:
+		s.fail(c, causal.ErrUnavailable)
+	case now.Mono < c.retryAt:
+	case c.op.Kind == OpGet:
+		s.retryGet(now, c)
+	case c.op.Kind == OpMGet:
+		s.retryMGet(now, c)
+	case c.op.Kind == OpResume:
+		s.askForResume(now, c)
+	}
+}
+
+// SetTopology takes a topology that differs from the one in use in numbers of coordinators, shards and caches only.
+func (s *Sidecar) SetTopology(t *topology.Topology) {
+	s.coordinators.forgetRemoved(s.cfg.Topology)
+	s.maps.Load(t)
+	s.useSlotMaps()
+}
+
+// useSlotMaps takes the topology with the slot maps that are in use.
+func (s *Sidecar) useSlotMaps() {
+	s.cfg.Topology = s.maps.View()
+	s.routes.SetTopology(s.cfg.Topology)
+}

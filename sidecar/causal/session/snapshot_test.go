@@ -1,0 +1,216 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// at returns the first HLC of a millisecond. Cuts of a rig with snapshotReads are at multiples of 500 ms.
+func at(ms int64) causal.HLC { return causal.HLCAt(ms) }
+
+func TestCachesHearOfACutBeforeItIsUsed(t *testing.T) {
+	r := newRig(t, snapshotReads, func(c *Config) { c.SnapshotLead = 250 * time.Millisecond })
+	r.completeUpTo(at(1234))
+	notice := r.request(causal.KindCut)
+	if notice.To != cacheNode || notice.CutNotice().Cut != at(1000) {
+		t.Errorf("%s was told of cut %d ms", notice.To, notice.CutNotice().Cut.WallMs())
+	}
+	r.tick(249 * time.Millisecond)
+	if r.s.Cut() != 0 {
+		t.Errorf("cut %d ms is used before the time", r.s.Cut().WallMs())
+	}
+	r.tick(time.Millisecond)
+	if r.s.Cut() != at(1000) {
+		t.Errorf("cut %d ms is used, want 1000 ms", r.s.Cut().WallMs())
+	}
+	r.completeUpTo(at(1499))
+	if again := r.sent(causal.KindCut); len(again) > 0 {
+		t.Error("the same cut was announced twice")
+	}
+}
+
+func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before func(r *rig)
+		op     Op
+		cut    causal.HLC // 0: it reads the newest version
+		seen   causal.HLC
+	}{
+		{"reads at the cut", func(*rig) {}, Op{}, at(1000), 0},
+		{"but not before a modification", func(*rig) {}, Op{Latest: true}, 0, 0},
+		{"but not if the cut has not moved for long", func(r *rig) { r.tick(4 * time.Second) }, Op{}, 0, 0},
+		{"but not if the cut is far behind", func(r *rig) {
+			r.vectors(causal.VectorEntry{Origin: 1, SV: at(1000 + maxCutAgeMs + 1)})
+		}, Op{}, 0, 0},
+		{"up to what the session has seen", func(r *rig) { r.read("y", version(at(1700)), causal.Stable, near) }, Op{}, at(1000), at(1700)},
+		{"also if the session is bound", func(r *rig) { r.read("y", version(at(1700)), causal.InFlight, near) }, Op{}, at(1000), at(1700)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, snapshotReads)
+			r.completeUpTo(at(1000))
+			tt.before(r)
+			r.sent(causal.KindNone)
+			tt.op.Kind, tt.op.Key = OpGet, "x"
+			r.start(tt.op)
+			g := r.request(causal.KindGet).Get()
+			if g.Cut != tt.cut || g.Snapshot != (tt.cut != 0) || g.Seen != tt.seen {
+				t.Errorf("cut %d ms (snapshot: %t), seen %d ms", g.Cut.WallMs(), g.Snapshot, g.Seen.WallMs())
+			}
+		})
+	}
+}
+
+func TestAnOwnWriteAboveTheCutIsReadAfterItIsComplete(t *testing.T) {
+	showsFault(t, causal.CutWithoutOwn, func(r *rig) string {
+		r.completeUpTo(at(1000))
+		r.write("x", "mine", ownVersion(at(1200)))
+		r.complete(ownVersion(at(1200)))
+		id := r.startGet("x")
+		if _, ok := r.result(id); !ok {
+			r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(900))), Status: causal.Stable, Ring: near})
+		}
+		if got := r.mustResult(id).Record.Version; got != ownVersion(at(1200)) {
+			return fmt.Sprintf("the session has written %s and reads %s", ownVersion(at(1200)), got)
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestTheCutPassesOwnWrites(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1000))
+	r.write("x", "mine", ownVersion(at(1200)))
+	r.complete(ownVersion(at(1200)))
+	r.completeUpTo(at(1500))
+	if r.startGet("x"); r.request(causal.KindGet).Get().Cut != at(1500) {
+		t.Error("x was not read at the new cut")
+	}
+	if own := &r.s.sessions[1].own; own.bytes != 0 || len(own.newest) > 0 || len(own.overlay) > 0 {
+		t.Errorf("the own write is still there: %+v", own)
+	}
+}
+
+func TestACompleteOwnWriteWhoseValueWasEvictedIsReadFromARing(t *testing.T) {
+	r := newRig(t, snapshotReads, func(c *Config) { c.MaxOwnBytes = ownOverhead })
+	r.completeUpTo(at(1000))
+	r.write("x", "mine", ownVersion(at(1200)))
+	r.complete(ownVersion(at(1200)))
+	r.startGet("x")
+	if g := r.request(causal.KindGet).Get(); g.Seen < at(1200) {
+		t.Errorf("x was read as of %d ms, but the session wrote it at 1200 ms", g.Seen.WallMs())
+	}
+}
+
+func TestAnOwnWriteThatTheLogNoLongerHoldsIsNotReadBelowItself(t *testing.T) {
+	r := newRig(t, snapshotReads, func(c *Config) { c.MaxOwnBytes = ownOverhead })
+	r.completeUpTo(at(1000))
+	r.write("x", "mine", ownVersion(at(1200)))
+	r.startGet("x")
+	m := r.request(causal.KindLogGet)
+	r.step(causal.LogReply{ID: m.LogGet().ID, Err: causal.ErrNotFound}.Message(m.To, m.From))
+	if g := r.request(causal.KindGet).Get(); g.Seen != at(1200) {
+		t.Errorf("x was read as of %d ms, but the session wrote it at 1200 ms", g.Seen.WallMs())
+	}
+}
+
+func TestAReadOfTheNewestVersionLooksBeyondACompleteOwnWrite(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1000))
+	r.write("x", "mine", ownVersion(at(1200)))
+	r.complete(ownVersion(at(1200)))
+	id := r.start(Op{Kind: OpGet, Key: "x", Latest: true})
+	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(1300))), Status: causal.Stable, Ring: near})
+	if got := r.mustResult(id).Record.Version; got != version(at(1300)) {
+		t.Errorf("read %s", got)
+	}
+}
+
+func TestAnMGetReadsAtACutAtWhichEverythingIsComplete(t *testing.T) {
+	showsFault(t, causal.CutBeyondSV, func(r *rig) string {
+		r.completeUpTo(at(1000))
+		r.vectors(causal.VectorEntry{Origin: 1, SV: at(3000)})
+		r.startMGet("x", "y")
+		for _, m := range r.sent(causal.KindGet) {
+			if cut := m.Get().Cut; cut != at(1000) {
+				return fmt.Sprintf("cut %d ms, but some origins have SV 1000 ms", cut.WallMs())
+			}
+			if m.To != cacheNode {
+				return fmt.Sprintf("%s was asked", m.To)
+			}
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestAnMGetDoesNotReadAtACutBelowWhatTheSessionHasSeen(t *testing.T) {
+	showsFault(t, causal.CutBelowSeen, func(r *rig) string {
+		r.completeUpTo(at(1000))
+		r.read("z", version(at(1700)), causal.Stable, near)
+		r.startMGet("x", "y")
+		for _, m := range r.sent(causal.KindGet) {
+			if cut := m.Get().Cut; cut != 0 && cut < at(1700) {
+				return fmt.Sprintf("cut %d ms, but the session has seen 1700 ms", cut.WallMs())
+			}
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestAnMGetOfABoundSessionReadsInAnAllowedRing(t *testing.T) {
+	showsFault(t, causal.SnapshotBound, func(r *rig) string {
+		r.completeUpTo(at(1000))
+		r.read("z", version(at(1700)), causal.InFlight, far)
+		r.startMGet("x", "y")
+		for _, m := range r.sent(causal.KindGet) {
+			if m.To != r.shard(far) || m.Get().Cut != 0 {
+				return fmt.Sprintf("%s was asked at cut %d ms, but the session is bound to ring far", m.To, m.Get().Cut.WallMs())
+			}
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestAnMGetAtACutTakesOneRoundAndBindsNothing(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1000))
+	id := r.startMGet("x", "y")
+	gets := r.sent(causal.KindGet)
+	// The cache has no version of x for the cut, so a ring is asked. Its middleman does not know that the version is stable.
+	r.replyGet(gets[0], causal.GetReply{Err: causal.ErrNotFound})
+	m := r.request(causal.KindGet)
+	if m.To != r.shard(near) || m.Get().Cut != at(1000) {
+		t.Fatalf("%s was asked at cut %d", m.To, m.Get().Cut)
+	}
+	r.replyGet(m, causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: near})
+	r.replyGet(gets[1], causal.GetReply{Record: record(version(at(800))), Status: causal.Stable, Ring: topology.NoRing, Hit: true})
+	res := r.mustResult(id)
+	if got := fmt.Sprint(versions(t, res)); got != fmt.Sprint([]causal.HLC{at(900), at(800)}) {
+		t.Errorf("versions %s", got)
+	}
+	if res.Outcome.Status != causal.Stable || res.Outcome.Source != SourceLocal {
+		t.Errorf("outcome %+v", res.Outcome)
+	}
+	if bound, _ := r.bound(); bound {
+		t.Error("the session is bound")
+	}
+}
+
+func TestAnMGetNeverReadsAtAnEarlierCutThanTheOneBefore(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1400)) // the cut of gets is 1000 ms
+	r.read("z", version(at(1300)), causal.Stable, near)
+	r.startMGet("x", "y")
+	if cut := r.sent(causal.KindGet)[0].Get().Cut; cut != at(1400) {
+		t.Errorf("cut %d ms, want the least SV, 1400 ms", cut.WallMs())
+	}
+	r.s.sessions[1].seen = 0
+	r.startMGet("x", "y")
+	if cut := r.sent(causal.KindGet)[0].Get().Cut; cut != at(1400) {
+		t.Errorf("the next MGET reads at cut %d ms, below 1400 ms", cut.WallMs())
+	}
+}

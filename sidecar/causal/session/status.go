@@ -1,0 +1,65 @@
+package session
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Stats are counters since the start.
+type Stats struct {
+	// Gets, Puts and MGets count operations that were started.
+	Gets, Puts, MGets uint64
+	// MGetRounds counts the rounds of requests of all MGETs, SnapshotMGets the MGETs that started at a snapshot cut.
+	MGetRounds, SnapshotMGets uint64
+	// OwnReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
+	OwnReads, CacheHits, LocalReads, RemoteReads uint64
+	// BoundGets counts gets of sessions that were bound.
+	BoundGets uint64
+	// InFlightReads counts gets that returned an in-flight version.
+	InFlightReads uint64
+	// Rereads counts replies that were thrown away because no ring had them and everything that the session had seen.
+	Rereads uint64
+	// Retries counts reads that were sent again because no usable reply came in time.
+	Retries uint64
+	// UnavailableOps counts operations that failed with ErrUnavailable, UnknownPuts puts that failed with ErrUnknown.
+	UnavailableOps, UnknownPuts uint64
+	// Bindings counts how often a session became bound.
+	Bindings uint64
+	// BoundNs is the time that sessions were bound, in nanoseconds, summed over sessions and measured at ticks.
+	BoundNs uint64
+}
+
+// Stats returns the counters.
+func (s *Sidecar) Stats() Stats { return s.stats }
+
+// Stability returns the stability vectors as far as the sidecar has learned them.
+func (s *Sidecar) Stability() *causal.Stability { return s.stability }
+
+// Status is the state of one session, as CAUSAL STATUS shows it.
+type Status struct {
+	// Restrictions is the number of in-flight versions that bind the session; 0: it is unbound.
+	Restrictions int
+	// Rings are the rings that the session may read from.
+	Rings topology.RingSet
+	// IncompleteWrites is the number of own writes that are not known to be complete.
+	IncompleteWrites int
+}
+
+// Status returns the state of a session; the zero Status if it is not open.
+func (s *Sidecar) Status(id uint64) Status {
+	ss := s.sessions[id]
+	if ss == nil {
+		return Status{}
+	}
+	return Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss), IncompleteWrites: len(ss.own.incomplete)}
+}
+
+// EachSession calls f for every open session, in no particular order.
+func (s *Sidecar) EachSession(f func(id uint64, status Status)) {
+	for id := range s.sessions {
+		f(id, s.Status(id))
+	}
+}
+
+// Cut returns the cut that sessions read at in mode Snapshot, even if it is too old to be used; 0 before there is one.
+func (s *Sidecar) Cut() causal.HLC { return s.cuts.current }

@@ -1,0 +1,189 @@
+// Package shard is the state machine of a middleman's process: the middleman that serves, and while its ring is resharded the
+// mover that brings it to the new slot map (docs/protocol.md, changes of shards).
+//
+// It decides which topology is served, whether anything is, and with which knowledge of its past a middleman starts. The host
+// carries the decisions out: it stops a middleman, waits until the storage is done with it, and starts the next one. The
+// simulator and package node host the same code.
+package shard
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Shard is the state machine of one middleman's process.
+//
+// Invariant: a middleman serves only under the topology that ServingTopology returns, and never while the storage may still
+// carry out what an earlier one has asked for.
+type Shard struct {
+	self  topology.Node
+	topo  *topology.Topology // as configured
+	mover *Mover             // nil unless the ring is being resharded
+
+	serving  *middleman.Middleman // nil while nothing is served
+	view     *topology.Topology   // under which serving serves
+	draining bool                 // a middleman was stopped, and storage may still carry out its requests
+
+	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
+	compared *topology.Topology
+	matches  bool
+}
+
+// New returns a Shard that serves nothing yet. The mover is nil unless NeedsMover.
+func New(t *topology.Topology, self topology.Node, mover *Mover) *Shard {
+	return &Shard{self: self, topo: t, mover: mover}
+}
+
+// NeedsMover reports whether the ring of a middleman is being resharded in t.
+func NeedsMover(t *topology.Topology, self topology.Node) bool {
+	return t.Resharding().Has(t.RingOf(self.DC))
+}
+
+// SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only, and the
+// mover for it. The resharding before must be done (IsResharding).
+func (s *Shard) SetTopology(t *topology.Topology, mover *Mover) {
+	s.topo, s.mover = t, mover
+	if s.serving != nil {
+		s.serving.SetCoordinators(t)
+	}
+}
+
+// IsResharding reports whether a resharding is not done here yet.
+func (s *Shard) IsResharding() bool { return s.mover != nil && !s.mover.IsDone() }
+
+// Mover returns what moves slots; nil if the ring is not being resharded.
+func (s *Shard) Mover() *Mover { return s.mover }
+
+// Serving returns the middleman that serves; nil if none does.
+func (s *Shard) Serving() *middleman.Middleman { return s.serving }
+
+// View returns the topology under which the middleman serves; nil if none does.
+func (s *Shard) View() *topology.Topology { return s.view }
+
+// servingTopology returns the topology under which a middleman is to serve now, or false if none is to.
+func (s *Shard) servingTopology() (*topology.Topology, bool) {
+	if s.mover == nil {
+		return s.topo, true
+	}
+	return s.mover.ServingTopology()
+}
+
+// IsCurrent reports whether what serves is what is to serve. If it is not, the host calls Stop, waits until the storage has
+// carried out everything that the stopped middleman asked for, calls Drained, and then Start if PlanStart says so.
+func (s *Shard) IsCurrent() bool {
+	view, ok := s.servingTopology()
+	if !ok || s.serving == nil {
+		return ok == (s.serving != nil)
+	}
+	if s.compared != view {
+		ring := s.topo.RingOf(s.self.DC)
+		s.compared, s.matches = view, s.view.Map(ring) == view.Map(ring) && s.view.CacheLayout() == view.CacheLayout()
+	}
+	return s.matches
+}
+
+// Stop ends the middleman that serves, if one does: it gets no further message.
+func (s *Shard) Stop() {
+	if s.serving != nil {
+		s.serving, s.view, s.draining = nil, nil, true
+	}
+}
+
+// Drained reports to the Shard that the storage has carried out, or will never carry out, what the stopped middleman asked for.
+func (s *Shard) Drained() { s.draining = false }
+
+// History is what storage tells of earlier starts of a middleman.
+type History struct {
+	// Starts counts them; 0: the storage was never used.
+	Starts uint64
+	// Caches names the numbers of caches that were known when leases were last waited for.
+	Caches topology.CacheLayout
+	// Horizon is the durable tombstone horizon.
+	Horizon causal.HLC
+}
+
+// Start says how a middleman starts.
+type Start struct {
+	// Config is the given one, completed.
+	Config middleman.Config
+	// SaveCaches says that Caches must be made durable as History.Caches: at once if Config.Fresh, otherwise when Config.Lease
+	// has passed and this middleman still serves.
+	SaveCaches bool
+	Caches     topology.CacheLayout
+}
+
+// PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
+// History.Starts before it starts the middleman.
+func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
+	view, ok := s.servingTopology()
+	if !ok || s.draining || s.serving != nil {
+		return Start{}, false
+	}
+	cfg.Topology, cfg.Incarnation, cfg.Horizon = view, h.Starts+1, h.Horizon
+	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
+	cfg.Fresh = h.Starts == 0 && s.mover == nil
+	changed := h.Caches != view.CacheLayout()
+	cfg.Inherited = changed && !cfg.Fresh || s.mover != nil && s.mover.TakesSlots()
+	return Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout()}, true
+}
+
+// Start makes m, which was made from PlanStart's Config, the middleman that serves.
+func (s *Shard) Start(m *middleman.Middleman, p Start) {
+	s.serving, s.view, s.compared = m, p.Config.Topology, nil
+	s.serving.SetCoordinators(s.topo)
+}
+
+// Step handles one message.
+func (s *Shard) Step(now causal.Now, msg *causal.Message) {
+	switch msg.Kind {
+	case causal.KindPull, causal.KindPulled, causal.KindPong:
+		if s.mover != nil {
+			s.mover.step(now, msg)
+		}
+	default:
+		if s.serving != nil {
+			s.serving.Step(now, msg)
+		}
+	}
+}
+
+// Tick does what is due.
+func (s *Shard) Tick(now causal.Now) {
+	if s.serving != nil {
+		s.serving.Tick(now)
+	}
+	if s.mover != nil {
+		s.mover.tick(now)
+	}
+}
+
+// Take appends the messages to be sent to dst and empties the outbox.
+func (s *Shard) Take(dst []causal.Message) []causal.Message {
+	if s.serving != nil {
+		dst = s.serving.Take(dst)
+	}
+	if s.mover != nil {
+		dst = s.mover.Take(dst)
+	}
+	return dst
+}
+
+// MoveOps appends the mover's storage requests to dst and empties the list.
+func (s *Shard) MoveOps(dst []MoveOp) []MoveOp {
+	if s.mover == nil {
+		return dst
+	}
+	if s.serving == nil && !s.draining {
+		s.mover.noteStopped()
+	}
+	return s.mover.takeOps(dst)
+}
+
+// NoteWrite is called when a middleman has asked storage for op, and again when that was done: what is copied meanwhile must
+// include it.
+func (s *Shard) NoteWrite(op middleman.StorageOp) {
+	if s.mover != nil && (op.Kind == middleman.StorageWrite || op.Kind == middleman.StorageDelete) {
+		s.mover.noteWrite(op.Key)
+	}
+}

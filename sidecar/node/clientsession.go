@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/resp"
+)
+
+// clientSession is the session of one client connection. It implements resp.Session.
+type clientSession struct {
+	sidecar     *Sidecar
+	id          uint64
+	op          *pendingOp // for operations that the connection waits for, one at a time
+	lastOutcome session.Outcome
+	readsLatest bool     // inside a read-modify-write, which modifies the newest version
+	pipelined   []string // keys of the reads that the client has pipelined behind the current command
+}
+
+// execute runs an operation and waits for its result.
+func (c *clientSession) execute(op session.Op) session.Result {
+	op.Session = c.id
+	c.sidecar.startOp(c.op, op)
+	return c.op.wait()
+}
+
+// recordOutcome keeps the outcome for CAUSAL LAST and returns the result's error.
+func (c *clientSession) recordOutcome(r session.Result, what string) error {
+	c.lastOutcome = r.Outcome
+	if r.Err == causal.OK {
+		return nil
+	}
+	return clientError(r.Err, what)
+}
+
+// clientError returns the error that a client receives. BUSY, UNAVAILABLE and CLOCK promise that nothing was written; UNKNOWN
+// does not.
+func clientError(code causal.ErrCode, what string) error {
+	switch code {
+	case causal.ErrBusy:
+		return resp.Errorf("BUSY", "write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
+	case causal.ErrClock:
+		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the coordinator's clock; nothing was written; check that the clocks of the nodes are synchronised")
+	case causal.ErrUnknown:
+		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
+	case causal.ErrStale:
+		return resp.Errorf("UNAVAILABLE", "the write was overtaken after a broken connection; nothing was written, try again")
+	default:
+		return resp.Errorf("UNAVAILABLE", "no ring that this session may use answered the %s in time (%s); try again", what, code)
+	}
+}
+
+// Get implements resp.Session.
+func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error) {
+	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Latest: c.readsLatest})
+	if len(c.pipelined) > 0 && !c.op.isDone() {
+		// This read waits, and so would each of the pipelined ones: the cache fetches them all meanwhile. They are still read one
+		// after the other.
+		c.sidecar.step(func(now causal.Now, m *session.Sidecar) { m.Prefetch(now, c.id, c.pipelined) })
+		c.pipelined = c.pipelined[:0]
+	}
+	r := c.op.wait()
+	return r.Record.Value, c.recordOutcome(r, "read")
+}
+
+// Prefetch implements resp.Prefetcher.
+func (c *clientSession) Prefetch(keys []string) { c.pipelined = append(c.pipelined[:0], keys...) }
+
+// MGet implements resp.Session.
+func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
+	if len(keys) == 1 {
+		v, err := c.Get(context.Background(), keys[0])
+		return []causal.Value{v}, err
+	}
+	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: c.readsLatest})
+	values := make([]causal.Value, len(r.Records))
+	for i := range r.Records {
+		values[i] = r.Records[i].Value
+	}
+	return values, c.recordOutcome(r, "multi-key read")
+}
+
+// Put implements resp.Session.
+func (c *clientSession) Put(_ context.Context, key string, v causal.Value) error {
+	r := c.execute(session.Op{Kind: session.OpPut, Key: key, Value: v})
+	return c.recordOutcome(r, "write")
+}
+
+// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were sent.
+func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
+	w := c.sidecar.acquireOp()
+	c.sidecar.startOp(w, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
+	return func() error {
+		r := w.wait()
+		c.sidecar.releaseOp(w)
+		return c.recordOutcome(r, "write")
+	}
+}
+
+// Lock implements resp.Session.
+func (c *clientSession) Lock(keys ...string) func() {
+	unlock := c.sidecar.keyLocks.lock(keys)
+	c.readsLatest = true
+	return func() {
+		c.readsLatest = false
+		unlock()
+	}
+}
+
+// DBSize implements resp.Session.
+func (c *clientSession) DBSize(context.Context) (int64, error) {
+	r := c.execute(session.Op{Kind: session.OpCount})
+	return r.Count, c.recordOutcome(r, "count")
+}
+
+// Close implements resp.Session.
+func (c *clientSession) Close() {
+	c.sidecar.releaseOp(c.op)
+	if c.id != podSession {
+		c.sidecar.step(func(_ causal.Now, m *session.Sidecar) { m.Close(c.id) })
+	}
+}
+
+// Info implements resp.Session.
+func (c *clientSession) Info() string {
+	dc := c.sidecar.topo.Load().DCs[c.sidecar.dc]
+	return fmt.Sprintf("# CausalStore\r\ndata_center:%s\r\nring:%s\r\nsession_scope:%s\r\ntopology_epoch:%d\r\n",
+		dc.Name, c.sidecar.topo.Load().Rings[dc.Ring].Name, c.sidecar.scope, c.sidecar.topo.Load().Epoch)
+}
+
+// resumeTimeout bounds the wait of CAUSAL RESUME.
+const resumeTimeout = 10 * time.Second

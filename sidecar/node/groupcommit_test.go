@@ -1,0 +1,344 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/embedded"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
+)
+
+var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// waitUntil waits until condition returns true, for a bounded time.
+func waitUntil(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out after 20 s waiting for %s", what)
+		}
+	}
+}
+
+// slowDisk is a file system whose syncs of log segments can block and fail.
+type slowDisk struct {
+	vfs.FS
+	syncs   atomic.Int64
+	syncing chan struct{} // receives a token from each blocked sync
+	unblock chan error    // unblocks a sync with its result
+	slow    atomic.Bool
+}
+
+func newSlowDisk(fs vfs.FS) *slowDisk {
+	d := &slowDisk{syncing: make(chan struct{}, 100), unblock: make(chan error)}
+	d.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpFileSync || !strings.HasSuffix(op.Path, ".log") && !strings.HasSuffix(op.Path, ".log.tmp") {
+			return nil
+		}
+		d.syncs.Add(1)
+		if !d.slow.Load() {
+			return nil
+		}
+		d.syncing <- struct{}{}
+		return <-d.unblock
+	}))
+	return d
+}
+
+func startCoordinatorOn(t *testing.T, fs vfs.FS, net *recorder, failed func(error)) *Coordinator {
+	t.Helper()
+	self := topology.Node{Part: topology.Coordinator}
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self), Clock: NewClock(), Net: net,
+		Dir: "/log", FS: fs, Logger: discard, OnFailure: failed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (r *recorder) count(kind causal.Kind) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, m := range r.sent {
+		if m.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPutsThatArriveDuringASyncShareTheNextAndAreAcknowledgedAfterIt(t *testing.T) {
+	disk, net := newSlowDisk(vfs.NewMem()), newRecorder()
+	c := startCoordinatorOn(t, disk, net, func(err error) { t.Errorf("the log failed: %v", err) })
+	defer c.Close()
+	disk.slow.Store(true)
+	disk.syncs.Store(0)
+	put(c, 1, "first", []byte("v"))
+	<-disk.syncing
+	for i := range uint64(100) {
+		put(c, i+2, fmt.Sprintf("k%d", i), []byte("v"))
+	}
+	if n := net.count(causal.KindPutReply) + net.count(causal.KindPutAfter); n != 0 {
+		t.Errorf("%d messages went out before the put was durable", n)
+	}
+	disk.unblock <- nil
+	<-disk.syncing
+	net.wait(t, causal.KindPutReply, 1)
+	if n := net.count(causal.KindPutReply); n != 1 {
+		t.Errorf("%d puts acknowledged after the sync of one", n)
+	}
+	disk.slow.Store(false)
+	disk.unblock <- nil
+	net.wait(t, causal.KindPutReply, 101)
+	if n := disk.syncs.Load(); n != 2 {
+		t.Errorf("%d syncs for one put and then a hundred, want 2", n)
+	}
+}
+
+func TestFailedSyncAcknowledgesNoPutAndStopsTheCoordinator(t *testing.T) {
+	fs := vfs.NewMem()
+	disk, net := newSlowDisk(fs), newRecorder()
+	failed := make(chan error, 10)
+	c := startCoordinatorOn(t, disk, net, func(err error) { failed <- err })
+	put(c, 1, "durable", []byte("v"))
+	net.wait(t, causal.KindPutReply, 1)
+	disk.slow.Store(true)
+	put(c, 2, "lost", []byte("v"))
+	<-disk.syncing
+	for i := range uint64(10) {
+		put(c, i+3, fmt.Sprintf("k%d", i), []byte("v"))
+	}
+	disk.slow.Store(false)
+	broken := errors.New("broken disk")
+	disk.unblock <- broken
+	if err := <-failed; !errors.Is(err, broken) {
+		t.Errorf("failed with %v", err)
+	}
+	put(c, 13, "late", []byte("v"))
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := net.count(causal.KindPutReply); n != 1 || len(failed) != 0 {
+		t.Errorf("%d puts were acknowledged, want 1; %d more failures", n, len(failed))
+	}
+	again := newRecorder()
+	c = startCoordinatorOn(t, fs, again, nil)
+	defer c.Close()
+	c.Tick()
+	again.wait(t, causal.KindPutAfter, 1)
+}
+
+func TestClosingACoordinatorMakesAcceptedPutsDurable(t *testing.T) {
+	fs := vfs.NewMem()
+	disk, net := newSlowDisk(fs), newRecorder()
+	c := startCoordinatorOn(t, disk, net, func(err error) { t.Errorf("the log failed: %v", err) })
+	disk.slow.Store(true)
+	put(c, 1, "first", []byte("v"))
+	<-disk.syncing
+	for i := range uint64(50) {
+		put(c, i+2, fmt.Sprintf("k%d", i), []byte("v"))
+	}
+	closed := make(chan error)
+	go func() { closed <- c.Close() }()
+	disk.slow.Store(false)
+	disk.unblock <- nil
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	net.wait(t, causal.KindPutReply, 51)
+	again := newRecorder()
+	c = startCoordinatorOn(t, fs, again, nil)
+	defer c.Close()
+	c.Tick()
+	again.wait(t, causal.KindPutAfter, 51)
+}
+
+// slowStore blocks each Apply until the test unblocks it with a result.
+type slowStore struct {
+	storage.Store
+	applying chan []storage.Write
+	unblock  chan error
+}
+
+func (s *slowStore) Apply(ctx context.Context, writes []storage.Write) error {
+	s.applying <- writes
+	if err := <-s.unblock; err != nil {
+		return err
+	}
+	return s.Store.Apply(ctx, writes)
+}
+
+func openStore(t *testing.T) *embedded.Store {
+	t.Helper()
+	s, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem(), Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func startMiddleman(t *testing.T, net transport.Network, store storage.Store) *Middleman {
+	t.Helper()
+	mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}),
+		Clock: NewClock(), Net: net, Store: store, InlineReads: true, Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mm
+}
+
+// addWrites queues writes of n bytes as the machine does.
+func addWrites(mm *Middleman, n, size int) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	for i := range n {
+		mm.serving.writes.add(middleman.StorageOp{ID: 1 << 40, Kind: middleman.StorageWrite, Key: fmt.Sprintf("k%d", i),
+			Record: causal.Record{Version: causal.Version{HLC: 1}, Value: causal.Value{Data: make([]byte, size)}}})
+	}
+}
+
+func TestWritesThatArriveDuringAnApplyShareTheNextUpToTheLimits(t *testing.T) {
+	store := &slowStore{Store: openStore(t), applying: make(chan []storage.Write), unblock: make(chan error)}
+	mm := startMiddleman(t, newRecorder(), store)
+	defer mm.Close()
+	addWrites(mm, 1, 10)
+	if n := len(<-store.applying); n != 1 {
+		t.Fatalf("%d writes in the first Apply", n)
+	}
+	addWrites(mm, 100, 10)
+	store.unblock <- nil
+	if n := len(<-store.applying); n != 100 {
+		t.Errorf("the next Apply has %d writes, want 100", n)
+	}
+	addWrites(mm, maxGroupOps+3, 10)
+	addWrites(mm, 3, maxGroupBytes/2)
+	store.unblock <- errors.New("a failure that affects this group only")
+	for i, want := range []int{maxGroupOps, 3 + 2, 1} {
+		if n := len(<-store.applying); n != want {
+			t.Errorf("group %d has %d writes, want %d", i, n, want)
+		}
+		store.unblock <- nil
+	}
+}
+
+func TestClosingAMiddlemanWaitsForTheRunningApplyAndDropsTheOtherWrites(t *testing.T) {
+	store := &slowStore{Store: openStore(t), applying: make(chan []storage.Write), unblock: make(chan error)}
+	mm := startMiddleman(t, newRecorder(), store)
+	addWrites(mm, 1, 10)
+	<-store.applying
+	addWrites(mm, 10, 10)
+	closed := make(chan struct{})
+	s := mm.serving
+	go func() {
+		mm.Close()
+		close(closed)
+	}()
+	waitUntil(t, "the middleman to start closing", func() bool {
+		mm.mu.Lock()
+		defer mm.mu.Unlock()
+		return s.closing
+	})
+	select {
+	case <-closed:
+		t.Error("Close returned while the store was applying writes")
+	default:
+	}
+	store.unblock <- nil
+	<-closed
+	select {
+	case writes := <-store.applying:
+		t.Errorf("%d writes were applied after Close", len(writes))
+	default:
+	}
+}
+
+// TestStoreCountsTheKeysThatAMiddlemanWrites covers the result of DBSIZE, which depends on KeyExists of every write.
+func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
+	net, store := transport.NewLocal(nil), openStore(t)
+	mm := startMiddleman(t, net, store)
+	defer mm.Close()
+	self := topology.Node{Part: topology.Coordinator}
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self), Clock: NewClock(), Net: net,
+		Dir: "/log", FS: vfs.NewMem(), Logger: discard, OnFailure: func(err error) { t.Errorf("the log failed: %v", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	defer net.Close()
+	ticker := NewTicker()
+	defer ticker.Stop()
+	for _, h := range []Host{mm, c} {
+		if err := net.Register(h.ID(), h.Handle); err != nil {
+			t.Fatal(err)
+		}
+		ticker.Add(h)
+	}
+	seq := uint64(0)
+	for round := range 3 {
+		for i := range 20 * (round + 1) { // some are new, some are overwritten, some many times at once
+			seq++
+			put(c, seq, fmt.Sprintf("k%d", i), []byte("v"))
+			seq++
+			put(c, seq, fmt.Sprintf("k%d", i), []byte("w"))
+		}
+		waitUntil(t, "the writes to be in the store", c.IsDrained)
+		keys := int64(0)
+		if err := store.Scan(t.Context(), func(string, causal.Record) error { keys++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := store.Len(t.Context()); err != nil || n != keys || keys != int64(20*(round+1)) {
+			t.Errorf("round %d: the store counts %d keys and holds %d, want %d; %v", round, n, keys, 20*(round+1), err)
+		}
+	}
+}
+
+func TestStoreCountsTheKeysThatAMoverWritesAndRemoves(t *testing.T) {
+	store := openStore(t)
+	mm := &Middleman{store: store, ctx: t.Context(), logger: discard}
+	moved := func(key string, hlc causal.HLC) causal.Moved {
+		return causal.Moved{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}}}
+	}
+	for i, c := range []struct {
+		records []causal.Moved
+		want    int64
+	}{
+		{[]causal.Moved{moved("a", 1), moved("b", 1)}, 2},
+		{[]causal.Moved{moved("a", 2), moved("c", 2), moved("c", 3)}, 3},
+		{[]causal.Moved{{Key: "a"}, {Key: "never there"}, {Key: "c"}, moved("c", 4)}, 2},
+	} {
+		if err := mm.applyMoved(shard.MoveOp{Kind: shard.MoveApply, Records: c.records}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := store.Len(t.Context()); n != c.want || err != nil {
+			t.Errorf("step %d: len %d, %v; want %d", i, n, err, c.want)
+		}
+	}
+	if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := store.Len(t.Context()); n != 0 || err != nil {
+		t.Errorf("after the wipe: len %d, %v", n, err)
+	}
+}

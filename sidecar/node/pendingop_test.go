@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// echo is a network whose nodes reply to a GET with its key. answer decides when: at once, later or never.
+type echo struct {
+	answer func(func())
+	to     *Sidecar
+}
+
+func (e *echo) Close() error { return nil }
+
+func (e *echo) Send(m causal.Message) {
+	if m.Kind != causal.KindGet {
+		return
+	}
+	e.answer(func() {
+		g := m.Get()
+		reply := causal.GetReply{ID: g.ID, Status: causal.Stable, Hit: true, Ring: topology.NoRing,
+			Record: causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: []byte(g.Key)}}}
+		e.to.Handle([]causal.Message{reply.Message(m.To, m.From)})
+	})
+}
+
+func sidecarOn(t *testing.T, answer func(func())) *Sidecar {
+	t.Helper()
+	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{answer: answer}
+	e.to = NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
+		Clock: NewClock(), Net: e, Scope: ScopePod})
+	return e.to
+}
+
+func connect(t *testing.T, s *Sidecar) resp.Session {
+	t.Helper()
+	c, err := s.NewSession(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEachConnectionReceivesTheResultsOfItsOwnOperations(t *testing.T) {
+	for name, answer := range map[string]func(func()){
+		"within the call":        func(f func()) { f() },
+		"from another goroutine": func(f func()) { go f() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sidecarOn(t, answer)
+			defer s.Close()
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					key := strings.Repeat("k", i+1)
+					for range 20 { // the next connection reuses the pendingOp
+						c := connect(t, s)
+						for range 20 {
+							if v, err := c.Get(context.Background(), key); err != nil || string(v.Data) != key {
+								t.Errorf("GET %s answers %q, error %v", key, v.Data, err)
+							}
+						}
+						c.Close()
+					}
+				})
+			}
+			all.Wait()
+			if len(s.ops) > 8 || len(s.idleOps) != len(s.ops) {
+				t.Errorf("%d pending operations, %d of them idle, after 8 concurrent connections were closed", len(s.ops), len(s.idleOps))
+			}
+		})
+	}
+}
+
+func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
+	asked := make(chan struct{}, 2)
+	s := sidecarOn(t, func(func()) { asked <- struct{}{} })
+	c, d := connect(t, s), connect(t, s)
+	failed := make(chan error, 2)
+	go func() { _, err := c.Get(context.Background(), "a"); failed <- err }()
+	wait := d.(resp.Pipeliner).PutAsync("a", causal.Value{Data: []byte("v")})
+	<-asked
+	s.Close()
+	for _, c := range []struct {
+		what, code string
+		err        error
+	}{
+		{"a read in flight", "UNAVAILABLE", <-failed},
+		{"a write in flight, which may have been accepted", "UNKNOWN", wait()},
+		{"a later write", "UNAVAILABLE", c.Put(context.Background(), "a", causal.Value{})},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.code) {
+			t.Errorf("%s ends with %v, want %s", c.what, c.err, c.code)
+		}
+	}
+}
+
+func TestReadsDoNotWaitForTheGoroutineThatSendsTheQueue(t *testing.T) {
+	s := sidecarOn(t, func(f func()) { f() })
+	defer s.Close()
+	c := connect(t, s)
+	s.mu.Lock()
+	s.sending = true // as if another goroutine were blocked in Send
+	s.mu.Unlock()
+	if v, err := c.Get(context.Background(), "key"); err != nil || string(v.Data) != "key" {
+		t.Errorf("GET answers %q, error %v", v.Data, err)
+	}
+	if len(s.queue) != 0 {
+		t.Errorf("%d messages are left in the queue", len(s.queue))
+	}
+}

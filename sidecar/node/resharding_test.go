@@ -1,0 +1,61 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/storage/embedded"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// oneRing returns a topology of one data centre with a number of shards, and the number before; 0: no resharding.
+func oneRing(t *testing.T, shards, before int) *topology.Topology {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: shards, ShardsBefore: before}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+func TestNewMiddlemanRefusesAStoreWhoseSlotsDoNotMatchTheTopology(t *testing.T) {
+	store, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	start := func(topo *topology.Topology) error {
+		config := middleman.DefaultConfig(topo, topology.Node{Part: topology.Middleman})
+		mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: config, Clock: NewClock(), Net: newRecorder(), Store: store,
+			InlineReads: true, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			mm.Close()
+		}
+		return err
+	}
+	if err := start(oneRing(t, 2, 0)); err != nil {
+		t.Fatalf("the first start: %v", err)
+	}
+	for _, c := range []struct {
+		shards, before int
+		want           string
+	}{{1, 0, "put shardsBefore back"}, {4, 3, "another resharding"}, {2, 0, ""}, {1, 2, ""}, {2, 0, ""}} {
+		err := start(oneRing(t, c.shards, c.before))
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) && err != nil {
+			t.Errorf("%d shards, %d before: got %v, want %q", c.shards, c.before, err, c.want)
+		}
+	}
+	mm := &Middleman{store: store}
+	if err := mm.saveState(t.Context(), shard.MigrationState{Map: oneRing(t, 2, 0).Map(0), Stopped: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(oneRing(t, 2, 0)); err == nil || !strings.Contains(err.Error(), "put shardsBefore back") {
+		t.Errorf("a start after slots were handed over: %v", err)
+	}
+}

@@ -1,0 +1,86 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Socket deadlines refer to the clock of the operating system, so this file uses time.Now instead of Options.Clock.
+const (
+	// writeProbe is how long a write may block before send checks whether the client is still sending.
+	writeProbe = 20 * time.Millisecond
+	// readProbe is how long that check waits for bytes.
+	readProbe = time.Millisecond
+)
+
+// pastDeadline makes blocked reads return at once.
+var pastDeadline = time.Unix(1, 0)
+
+// receive waits for bytes from the client. It returns false at the end of the stream, or once the server is stopping.
+func (c *connection) receive() bool {
+	if c.out.err != nil {
+		return false
+	}
+	n, err := c.socket.Read(c.in.reserve())
+	c.in.commit(n)
+	return n > 0 || err == nil
+}
+
+// send writes replies. Many clients write a whole pipeline before they read its first reply. They would never start reading
+// if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates with reads.
+func (c *connection) send(b []byte) error {
+	now := time.Now()
+	progress := now
+	for {
+		if err := c.socket.SetWriteDeadline(now.Add(writeProbe)); err != nil {
+			return err
+		}
+		n, err := c.socket.Write(b)
+		if b = b[n:]; len(b) == 0 {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		limit := c.server.options.Limits.WriteTimeout
+		switch now = time.Now(); {
+		case n > 0:
+			progress = now
+		case now.Sub(progress) > limit:
+			return fmt.Errorf("client read none of its replies for %s", limit)
+		}
+		if err := c.receiveWhileBlocked(); err != nil {
+			return err
+		}
+	}
+}
+
+// receiveWhileBlocked receives what the client has sent, up to MaxPipelineBytes, without waiting for more.
+func (c *connection) receiveWhileBlocked() error {
+	for c.in.buffered() < c.server.options.Limits.MaxPipelineBytes {
+		if err := c.socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
+			return err
+		}
+		n, err := c.socket.Read(c.in.reserveKeepingArgs())
+		c.in.commit(n)
+		if err != nil {
+			break // also at the end of the stream: the client may still be reading, and receive will see the end again
+		}
+	}
+	if err := c.socket.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if c.server.stopping.Load() {
+		c.stopReading() // Shutdown may have called it meanwhile, and its read deadline must stay
+	}
+	return nil
+}
+
+// stopReading makes the connection close after the commands it has received. Any goroutine may call it once
+// Server.stopping is set.
+func (c *connection) stopReading() { c.socket.SetReadDeadline(pastDeadline) }
+
+// abort closes the connection at once. Any goroutine may call it.
+func (c *connection) abort() { c.socket.Close() }

@@ -1,0 +1,66 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/wan"
+)
+
+// Config configures a GRPC network. The callbacks must not block.
+type Config struct {
+	// Process is the name of this process in the logs and status of its peers, such as the name of its pod.
+	Process string
+	// Nodes are the nodes that this process runs. Messages between them stay in the process. Messages that arrive for any
+	// other node are dropped.
+	Nodes []topology.Node
+	// Handler receives the messages for Nodes. Send calls it directly for a message between two of Nodes, as Local does.
+	Handler Handler
+	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed.
+	// Every Send calls it, and its results may change.
+	Resolve func(topology.Node) (addr string, ok bool)
+	// Down is called with the address of a dialed process when the stream to it breaks, and after every failed attempt to
+	// reconnect: requests that were sent there will not be answered. It may be nil.
+	Down func(addr string)
+	// Up is called with the address of a dialed process when a stream to it opens. It may be nil.
+	Up func(addr string)
+	// Unreached is called with the address of a process after every failed attempt to connect until one has succeeded:
+	// nothing was sent there. It may be nil.
+	Unreached func(addr string)
+	// Epoch returns the epoch of the topology in use, which peers show in their status. It may be nil.
+	Epoch func() uint64
+	// WAN delays and cuts messages to other data centres. If it is nil, they are sent at once.
+	WAN *wan.Emulator
+	// TLS enables mutual TLS. If it is nil, links use plain TCP.
+	TLS *TLSFiles
+	// QueueBytes bounds the queue of one peer. 0 is 32 MiB.
+	QueueBytes int
+	// Log receives the state of links. nil is slog.Default().
+	Log *slog.Logger
+
+	// dialTCP opens a connection to host:port. It must return when its context ends. Tests replace it.
+	dialTCP func(context.Context, string) (net.Conn, error)
+}
+
+// timings are the timeouts of links. Only tests change them.
+type timings struct {
+	hello            time.Duration // to connect, complete TLS and exchange hellos
+	connect          time.Duration // to connect to one IP address; long enough to retransmit a lost packet
+	incoming         time.Duration // to connect to the address that the process has connected from
+	backoff          time.Duration // before the first reconnect; doubles with each attempt
+	maxBackoff       time.Duration
+	keepalive        time.Duration // without traffic until a ping
+	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged
+	flush            time.Duration // for Close to send what is queued
+	idle             time.Duration // without use until a dialed link is closed
+}
+
+var defaultTimings = timings{
+	hello: 5 * time.Second, connect: 2 * time.Second, incoming: 500 * time.Millisecond,
+	backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
+	keepalive: 10 * time.Second, keepaliveTimeout: 5 * time.Second, // 10 s is the minimum that gRPC allows
+	flush: 2 * time.Second, idle: 10 * time.Minute,
+}
