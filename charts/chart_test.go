@@ -147,7 +147,7 @@ func TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled(t *testing.T) 
 			t.Errorf("the notes do not name helm test:\n%s", out)
 		}
 		// The API server serves a new resource a moment after its CRD exists.
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			_, err := client.Discovery().ServerResourcesForGroupVersion("causalstore.io/v1alpha1")
 			if err == nil {
 				break

@@ -199,7 +199,7 @@ addresses: {a: {coordinators: ["127.0.0.1:1"], middlemen: ["127.0.0.1:2"], cache
 func scrape(t *testing.T, url string) exported {
 	t.Helper()
 	resp, err := http.Get(url)
-	for deadline := time.Now().Add(30 * time.Second); err != nil; resp, err = http.Get(url) {
+	for deadline := time.Now().Add(2 * time.Minute); err != nil; resp, err = http.Get(url) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}

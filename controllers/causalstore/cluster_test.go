@@ -214,8 +214,8 @@ func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionSta
 	return c
 }
 
-// awaitTimeout bounds every wait; most take milliseconds.
-const awaitTimeout = 30 * time.Second
+// awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs a cluster and compiles, a minute was seen.
+const awaitTimeout = 3 * time.Minute
 
 // await waits until done returns true.
 func (k *cluster) await(what string, done func() (bool, string)) {

@@ -152,7 +152,7 @@ func TestInvalidArgumentsOfRedirectAndVerifyAreRejected(t *testing.T) {
 // await waits until f succeeds. It fails if the operator ends first.
 func await(t *testing.T, ended <-chan error, f func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		err := f()
 		if err == nil {
 			return

@@ -238,7 +238,7 @@ func (k *cluster) expectEvent(namespace, about, text string) {
 // waitFor waits until done returns true.
 func (k *cluster) waitFor(what string, done func() bool) {
 	k.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			k.Fatalf("timed out waiting for %s", what)
 		}

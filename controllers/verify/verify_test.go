@@ -213,7 +213,7 @@ func (s *testInstallation) serveWebhook() {
 			s.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); !certificate.Serving(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !certificate.Serving(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatal("the webhook does not serve")
 		}

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait. Only a fault reaches it.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func eventually(t *testing.T, what string, cond func() error) {
 	t.Helper()

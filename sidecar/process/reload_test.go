@@ -122,7 +122,7 @@ func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(5 * time.Second) // the poll comes later
+	deadline := time.After(time.Minute) // the poll comes later
 	for !cond() {
 		select {
 		case <-tick.C:

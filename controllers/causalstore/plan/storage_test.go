@@ -85,7 +85,7 @@ func startRedis(t *testing.T, dir, program string, args []string) (stop func()) 
 // await calls f until it succeeds.
 func await[T any](t *testing.T, f func() (T, error)) T {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		v, err := f()
 		if err == nil {
 			return v
