@@ -43,6 +43,7 @@ const (
 	ReasonTopologyAccepted = "Accepted"
 	ReasonTopologyChanged  = "ForbiddenChange"
 	ReasonZoneWithoutNodes = "ZoneWithoutNodes"
+	ReasonObjectConflict   = "ObjectConflict"
 
 	ReasonShardsServe    = "ShardsServe"
 	ReasonShardsNotReady = "ShardsNotReady"

@@ -9,17 +9,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/controllers/serverside"
 )
 
-// apply applies the objects of a plan by server-side apply, which keeps the fields that others have set. The record
-// comes first; if it cannot be written nothing else is, because an epoch that a part has seen must not be forgotten.
-func (r *Reconciler) apply(ctx context.Context, seen *status.Observed, p plan.Plan) error {
+// apply applies the objects of a plan, of which live are those that exist. The record comes first; if it cannot be
+// written nothing else is, because an epoch that a part has seen must not be forgotten.
+func (r *Reconciler) apply(ctx context.Context, seen *status.Observed, p plan.Plan, live []client.Object) error {
 	recreated := map[string]bool{}
 	for _, name := range p.Recreate {
 		recreated[name] = true // it is applied when it is gone
@@ -29,7 +29,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *status.Observed, p plan.Pl
 		if _, ok := o.(*appsv1.StatefulSet); ok && recreated[o.GetName()] {
 			continue
 		}
-		err := r.applyOne(ctx, seen, o)
+		err := r.applyOne(ctx, seen, o, live[i])
 		if err != nil && i == 0 {
 			return err
 		}
@@ -38,20 +38,13 @@ func (r *Reconciler) apply(ctx context.Context, seen *status.Observed, p plan.Pl
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o client.Object) error {
+// applyOne creates an object, or changes the live one, which is the store's.
+func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o, live client.Object) error {
 	u, err := plan.Manifest(o, r.Scheme)
 	if err != nil {
 		return err
 	}
-	live, err := r.live(ctx, o)
-	if err != nil {
-		return err
-	}
 	if live != nil {
-		if other := metav1.GetControllerOf(live); other != nil && other.UID != seen.Store.UID {
-			return fmt.Errorf("apply %s %s: it is owned by %s %s; rename one of the two stores", u.GetKind(), o.GetName(), other.Kind,
-				other.Name)
-		}
 		if r.applied.contains(seen.Store, u, live.GetResourceVersion()) {
 			return nil
 		}
@@ -60,8 +53,7 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o clie
 		}
 	}
 	key := u.DeepCopy()
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
-		client.ForceOwnership); err != nil {
+	if err := serverside.Write(ctx, r.Client, u, live, plan.ManagedBy); err != nil {
 		return fmt.Errorf("apply %s %s: %w", key.GetKind(), o.GetName(), err)
 	}
 	r.applied.add(seen.Store, key, u.GetResourceVersion())
@@ -98,17 +90,4 @@ func (r *Reconciler) removeConflictingPorts(ctx context.Context, live, planned c
 		return err
 	}
 	return r.Client.Patch(ctx, is.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-}
-
-// live returns the present object, or nil. Secrets are not watched, so they are read from the API server.
-func (r *Reconciler) live(ctx context.Context, o client.Object) (client.Object, error) {
-	reader := client.Reader(r.Client)
-	if _, ok := o.(*corev1.Secret); ok {
-		reader = r.Uncached
-	}
-	live := o.DeepCopyObject().(client.Object)
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return live, nil
 }

@@ -118,7 +118,8 @@ func validate(seen *status.Observed) (refused, forbidden []string) {
 	return refused, forbidden
 }
 
-// execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed.
+// execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed. Nothing is done
+// while an object that is not the store's has the name of a planned one.
 func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || seen.Store.Spec.Paused || !isLocal(seen.Store, r.Region) {
 		if seen.Record != nil {
@@ -130,11 +131,15 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
+	live, err := r.findLive(ctx, seen, p.Apply)
+	if err != nil || len(seen.Conflicts) > 0 {
+		return err
+	}
 	seen.Epoch, seen.Rollout, seen.Resharding, seen.Scaling = p.Record.Epoch, p.Rollout, p.Resharding, p.Scaling
 	for _, g := range p.GrowClaims {
 		seen.Growing = append(seen.Growing, g.Claim)
 	}
-	return errors.Join(r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p),
+	return errors.Join(r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
 		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
 		r.notifySidecars(ctx, seen, p))
 }

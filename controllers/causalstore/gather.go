@@ -3,6 +3,7 @@ package causalstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,8 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	in.StatefulSets, in.Pods, in.Claims = sets.Items, pods.Items, claims.Items
+	in.StatefulSets = slices.DeleteFunc(sets.Items, func(s appsv1.StatefulSet) bool { return !metav1.IsControlledBy(&s, store) })
+	in.Pods, in.Claims = pods.Items, claims.Items
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.Client.List(ctx, &nodes, client.HasLabels{store.Spec.ZoneLabel}); err != nil {
@@ -40,8 +42,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	if in.Record, err = r.readRecord(ctx, store); err != nil {
 		return nil, err
 	}
-	in.Keys, err = r.readKeys(ctx, store)
-	return in, err
+	return in, r.readKeys(ctx, in)
 }
 
 // ofStore selects the objects of a store.
@@ -52,28 +53,38 @@ func ofStore(store *v1alpha1.CausalStore) []client.ListOption {
 func (r *Reconciler) readRecord(ctx context.Context, store *v1alpha1.CausalStore) (*plan.Record, error) {
 	m := &corev1.ConfigMap{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.RecordName(store.Name)}, m)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read the record: %w", err)
+		return nil, wrapUnlessGone("read the record", err)
+	}
+	if !plan.HasLabels(store, m) {
+		return nil, nil
 	}
 	return plan.ReadRecord(m)
 }
 
-// readKeys returns the keys of the store, or new ones that are not written yet.
-func (r *Reconciler) readKeys(ctx context.Context, store *v1alpha1.CausalStore) (plan.Keys, error) {
+// readKeys reads the keys of the store, or makes new ones that are not written yet. Keys in a Secret that is not the
+// store's are not used: whoever wrote it would know them.
+func (r *Reconciler) readKeys(ctx context.Context, in *status.Observed) error {
 	fresh, err := plan.NewKeys(r.Random)
 	if err != nil {
-		return plan.Keys{}, err
+		return err
 	}
+	in.Keys = fresh
 	s := &corev1.Secret{}
-	err = r.Uncached.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}, s)
-	if apierrors.IsNotFound(err) {
-		return fresh, nil
-	}
+	err = r.Uncached.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: plan.KeysName(in.Store.Name)}, s)
 	if err != nil {
-		return plan.Keys{}, fmt.Errorf("read the keys: %w", err)
+		return wrapUnlessGone("read the keys", err)
 	}
-	return plan.ReadKeys(s, fresh), nil
+	if plan.HasLabels(in.Store, s) {
+		in.Keys = plan.ReadKeys(s, fresh)
+	}
+	return nil
+}
+
+// wrapUnlessGone says what has failed, unless an object does not exist.
+func wrapUnlessGone(what string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

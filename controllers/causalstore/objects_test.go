@@ -2,6 +2,7 @@ package causalstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,7 +114,10 @@ func TestTwoStoresThatNeedTheSameNameDoNotConflict(t *testing.T) {
 	k.awaitCondition("a", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	before := k.uids()
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a-b"; renameDC(s, "c") })
-	k.awaitCondition("a-b", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
+	c := k.awaitCondition("a-b", v1alpha1.ConditionReady, no, v1alpha1.ReasonObjectConflict)
+	if !strings.Contains(c.Message, "ConfigMap a-b-c is owned by CausalStore a, so it is left alone; rename one of the two") {
+		t.Errorf("the message does not name the object and the remedy: %s", c.Message)
+	}
 	if d := cmp.Diff(before, k.uids()); d != "" {
 		t.Errorf("pods of the first store were changed:\n%s", d)
 	}

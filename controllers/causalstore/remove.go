@@ -38,21 +38,25 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalSt
 		return fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
-		errs = append(errs, ignoreGone(r.Client.Delete(ctx, &sets.Items[i],
-			client.PropagationPolicy(metav1.DeletePropagationBackground))))
+		if s := &sets.Items[i]; metav1.IsControlledBy(s, store) {
+			errs = append(errs, ignoreGone(r.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID},
+				client.PropagationPolicy(metav1.DeletePropagationBackground))))
+		}
 	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := r.Client.List(ctx, &claims, ofStore(store)...); err != nil {
 		return fmt.Errorf("list claims: %w", err)
 	}
 	for i := range claims.Items {
-		errs = append(errs, ignoreGone(r.Client.Delete(ctx, &claims.Items[i])))
+		if c := &claims.Items[i]; plan.IsClaimOfStore(store.Name, c) {
+			errs = append(errs, ignoreGone(r.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID})))
+		}
 	}
 	for _, o := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.RecordName(store.Name)}},
 	} {
-		errs = append(errs, ignoreGone(r.Client.Delete(ctx, o)))
+		errs = append(errs, r.deleteKept(ctx, store, o))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("delete the volumes of store %s: %w", store.Name, err)

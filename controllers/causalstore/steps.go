@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,10 +92,14 @@ func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, 
 // adopts them.
 func (r *Reconciler) recreate(ctx context.Context, seen *status.Observed, names []string) error {
 	var errs []error
-	for _, name := range names {
-		s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: name}}
-		if err := ignoreGone(r.Client.Delete(ctx, s, client.PropagationPolicy(metav1.DeletePropagationOrphan))); err != nil {
-			errs = append(errs, fmt.Errorf("delete StatefulSet %s without its pods: %w", name, err))
+	for i := range seen.StatefulSets {
+		s := seen.StatefulSets[i].DeepCopy()
+		if !slices.Contains(names, s.Name) {
+			continue
+		}
+		if err := ignoreGone(r.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID},
+			client.PropagationPolicy(metav1.DeletePropagationOrphan))); err != nil {
+			errs = append(errs, fmt.Errorf("delete StatefulSet %s without its pods: %w", s.Name, err))
 		}
 	}
 	return errors.Join(errs...)

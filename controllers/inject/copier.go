@@ -15,6 +15,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/serverside"
 )
 
 // LabelCopyOf on a copied object names the store that it was copied from, in the format that ParseStoreRef reads.
@@ -87,7 +88,7 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 		all = append(all, &corev1.ConfigMap{ObjectMeta: copyMetadata(use, ns.Name, name), Data: config.Data})
 	}
 	for _, o := range all {
-		if err := c.apply(ctx, o); err != nil {
+		if err := c.apply(ctx, use, o); err != nil {
 			return use, err
 		}
 	}
@@ -99,16 +100,41 @@ func copyMetadata(use StoreRef, namespace, name string) metav1.ObjectMeta {
 		Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy, LabelCopyOf: use.labelValue()}}
 }
 
-func (c *Copier) apply(ctx context.Context, o client.Object) error {
+// apply writes a copy. It takes no object that is not a copy of that store: by its label whoever may write such an
+// object can hand it over.
+func (c *Copier) apply(ctx context.Context, use StoreRef, o client.Object) error {
 	u, err := plan.Manifest(o, c.Scheme)
 	if err != nil {
 		return err
 	}
-	if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(plan.ManagedBy),
-		client.ForceOwnership); err != nil {
-		return fmt.Errorf("write copy %s %s in namespace %s: %w", u.GetKind(), o.GetName(), o.GetNamespace(), err)
+	what := fmt.Sprintf("copy %s %s in namespace %s", u.GetKind(), o.GetName(), o.GetNamespace())
+	live := o.DeepCopyObject().(client.Object)
+	switch err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(o), live); {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", what, err)
+	case !isCopy(live, use):
+		return fmt.Errorf("write %s: an object of that name exists and is no copy of store %s (label %s); delete or rename it", what, use, LabelCopyOf)
+	}
+	if err := serverside.Write(ctx, c.Client, u, live, plan.ManagedBy); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
+}
+
+// isCopy reports whether an object is a copy of one of a store.
+func isCopy(o client.Object, of StoreRef) bool {
+	return o.GetLabels()[plan.LabelManagedBy] == plan.ManagedBy && o.GetLabels()[LabelCopyOf] == of.labelValue()
+}
+
+// deleteCopy deletes an object if it is a copy of one of a store.
+func (c *Copier) deleteCopy(ctx context.Context, o client.Object, of StoreRef) error {
+	if err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || !isCopy(o, of) {
+		return client.IgnoreNotFound(err)
+	}
+	uid := o.GetUID()
+	return client.IgnoreNotFound(c.Client.Delete(ctx, o, client.Preconditions{UID: &uid}))
 }
 
 // prune deletes the copies in a namespace that are of another store than use, and reports whether some remain because
@@ -132,7 +158,7 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 		}
 		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keysSecret(namespace)}}
 		for _, o := range []client.Object{keys, m} {
-			if err := c.Client.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			if err := c.deleteCopy(ctx, o, of); err != nil {
 				errs = append(errs, fmt.Errorf("delete copy %s in namespace %s: %w", o.GetName(), namespace, err))
 				break
 			}

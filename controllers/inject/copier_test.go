@@ -1,8 +1,10 @@
 package inject_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,4 +122,42 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	}
 	update(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
 	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil })
+}
+
+func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
+	k := newCluster(t)
+	k.create(namespace("source", nil), namespace("target", map[string]string{inject.LabelInject: "orders.source", "team": "a"}))
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-keys.source"},
+		Data: map[string][]byte{"theirs": []byte("yes")}}
+	k.create(theirs)
+	store := k.store("source", "orders")
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-here", Labels: plan.Labels("orders")},
+		Data: map[string]string{"causalstore.yaml": "first"}}
+	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-keys"},
+		Data: map[string][]byte{plan.KeyToken: []byte("token")}})
+	update(k, store, func(s *v1alpha1.CausalStore) {
+		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	})
+	// The Secret is written first, so the copy of the ConfigMap shows that the operator has come past it.
+	secret := func() map[string]string { return k.read("target", &corev1.Secret{}, "orders-keys.source") }
+	copied := func() bool { return k.read("target", &corev1.ConfigMap{}, "orders-here.source") != nil }
+	reason := func() string { return k.pod("target", "{}").Annotations[inject.AnnotationNotInjected] }
+	k.waitFor("a pod whose namespace has no copies", func() bool { return strings.HasPrefix(reason(), "ConfigurationMissing") })
+	if d := cmp.Diff(map[string]string{"theirs": "yes"}, secret()); d != "" {
+		t.Errorf("a foreign Secret was changed:\n%s", d)
+	}
+	if err := k.client.Delete(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	k.waitFor("the copies", func() bool { return copied() && secret()[plan.KeyToken] == "token" })
+
+	// Somebody replaces the copied Secret by one of their own; the ConfigMap is pruned, and their Secret stays.
+	update(k, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-keys.source"}}, func(s *corev1.Secret) {
+		s.Labels, s.Data = nil, map[string][]byte{"theirs": []byte("yes")}
+	})
+	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
+	k.waitFor("the copy of the ConfigMap to be deleted", func() bool { return !copied() })
+	if d := cmp.Diff(map[string]string{"theirs": "yes"}, secret()); d != "" {
+		t.Errorf("a foreign Secret was changed or deleted:\n%s", d)
+	}
 }

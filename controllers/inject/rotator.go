@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 // Rotator creates and renews the webhook's CA and certificate. It stores them in a Secret that all replicas of the
@@ -38,11 +40,16 @@ func (k *Rotator) Start(ctx context.Context) error { return runPeriodically(ctx,
 
 // Rotate checks the certificate once, and renews what is due.
 func (k *Rotator) Rotate(ctx context.Context) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Secret}, Type: corev1.SecretTypeOpaque}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Secret,
+		Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}}, Type: corev1.SecretTypeOpaque}
 	err := k.Uncached.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
+	switch {
+	case err != nil && !missing:
 		return fmt.Errorf("read Secret %s: %w", k.Secret, err)
+	case !missing && secret.Labels[plan.LabelManagedBy] != plan.ManagedBy:
+		return fmt.Errorf("write Secret %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete it, or name another one in --webhook-secret",
+			k.Secret, k.Namespace, plan.LabelManagedBy, plan.ManagedBy)
 	}
 	files, changed, err := renew(secret.Data, k.Host, k.Now())
 	if err != nil {
@@ -75,6 +82,13 @@ func (k *Rotator) publishCA(ctx context.Context, authorities []byte) error {
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Name: k.Configuration}, c); err != nil {
 		k.trusted.Store(false)
 		return fmt.Errorf("read webhook configuration %s: %w", k.Configuration, err)
+	}
+	for i := range c.Webhooks {
+		if to := c.Webhooks[i].ClientConfig.Service; to != nil && to.Name+"."+to.Namespace+".svc" != k.Host {
+			k.trusted.Store(false)
+			return fmt.Errorf("webhook configuration %s calls Service %s of namespace %s, which is not this operator's (%s); give each operator a configuration of its own in --webhook-configuration",
+				k.Configuration, to.Name, to.Namespace, k.Host)
+		}
 	}
 	type operation struct {
 		Op    string `json:"op"`

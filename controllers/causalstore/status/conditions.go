@@ -21,6 +21,8 @@ func topologyValid(v *view) verdict {
 		return no(v1alpha1.ReasonSpecRefused, "%s", strings.Join(v.Refused, "; "))
 	case len(v.Forbidden) > 0:
 		return no(v1alpha1.ReasonTopologyChanged, "%s", strings.Join(v.Forbidden, "; "))
+	case len(v.Conflicts) > 0:
+		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	}
 	if empty := v.zonesWithoutNodes(); len(empty) > 0 {
 		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones",
@@ -194,6 +196,8 @@ func ready(v *view) verdict {
 		return no(v1alpha1.ReasonSpecRefused, "%s", strings.Join(v.Refused, "; "))
 	case v.local == 0:
 		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs", v.Region)
+	case len(v.Conflicts) > 0:
+		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	case len(v.missing) > 0:
 		return no(v1alpha1.ReasonPartsNotReady, "%s", describe(v.missing))
 	case v.Failed != nil:

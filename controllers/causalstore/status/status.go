@@ -17,6 +17,9 @@ type Observed struct {
 	plan.Observed
 	// Refused are reasons not to apply the spec; Forbidden are those that follow from the last spec that was applied.
 	Refused, Forbidden []string
+	// Conflicts name objects that are not the store's and have the names of planned ones. While there are any, nothing
+	// is applied.
+	Conflicts []string
 	// Failed is why the last attempt to apply the spec did not succeed.
 	Failed error
 	// Epoch of the topology that the parts are configured with; 0 if it is unknown.
