@@ -43,6 +43,48 @@ type CausalStoreStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Rings []RingStatus `json:"rings,omitempty"`
+	// Regions has what the operator of each region reports, if operators of several regions run the store in this cluster. The rest
+	// of the status combines it: a condition is that of the region that needs attention most.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MaxItems=64
+	Regions []RegionStatus `json:"regions,omitempty"`
+}
+
+// RegionStatus is what the operator of one region reports.
+type RegionStatus struct {
+	// Region of the operator.
+	//
+	// +required
+	Region string `json:"region"`
+	// ObservedGeneration is the generation of the spec that the operator has seen.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions of the region's data centres.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Summary holds the texts of the printed columns.
+	//
+	// +optional
+	Summary Summary `json:"summary,omitzero"`
+	// Topology is the topology that the parts of the region are configured with.
+	//
+	// +optional
+	Topology TopologyStatus `json:"topology,omitzero"`
+	// Rings has the state of each ring, as far as its data centres are in the region.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Rings []RingStatus `json:"rings,omitempty"`
 }
 
 // Summary holds the texts of the printed columns.

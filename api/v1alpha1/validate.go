@@ -24,6 +24,8 @@ func (c *CausalStore) Validate() []string {
 		"metadata.name: must have at most 20 characters, because the names of pods contain it; use a shorter name")
 	p.require(!slices.Contains([]byte(c.Name), '.'), "metadata.name: must not contain dots, because host names contain it; use hyphens")
 	s := &c.Spec
+	p.require(s.Image == "" || imageReference.MatchString(s.Image),
+		"spec.image: is not a reference of an image; use one such as registry.example.com/causalstore:v1")
 	s.validateRings(&p)
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
@@ -73,6 +75,9 @@ func (s *CausalStoreSpec) validateEdges(p *problems) {
 }
 
 var (
+	imageReference = regexp.MustCompile(`^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9]+|localhost)/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([+._-][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$`)
+	// oldRedis matches the stock images of versions before 6.2. What is in other images only the running server knows.
+	oldRedis    = regexp.MustCompile(`(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$`)
 	hostPort    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$`)
 	addressPort = regexp.MustCompile(`^[0-9.]+:[0-9]+$`)
 )
@@ -105,5 +110,8 @@ func (s *Storage) validate(p *problems) {
 		"spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4")
 	p.require(s.Engine != EngineEmbedded || s.Image == "",
 		"spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field")
+	p.require(s.Image == "" || imageReference.MatchString(s.Image), "spec.storage.image: is not a reference of an image; use one such as redis:7.4")
+	p.require(!oldRedis.MatchString(s.Image),
+		"spec.storage.image: redis-server before 6.2 lacks what the store needs; use redis:6.2 or newer, such as redis:7.4")
 	p.require(s.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")
 }

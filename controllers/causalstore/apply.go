@@ -45,6 +45,9 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o, liv
 		return err
 	}
 	if live != nil {
+		if r.isOfAnotherRegion(seen.Store, live) {
+			return nil
+		}
 		if r.applied.contains(seen.Store, u, live.GetResourceVersion()) {
 			return nil
 		}

@@ -49,6 +49,8 @@ type cluster struct {
 	parts     *parts
 	// prober is what operators ask; nil for none.
 	prober causalstore.Prober
+	// identity of operators, which is the namespace of their lease.
+	identity string
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -121,7 +123,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
+		Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)
 	}

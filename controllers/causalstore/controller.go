@@ -51,6 +51,9 @@ type Reconciler struct {
 	Events   events.EventRecorder
 	// Region is the region of the data centers that this operator runs, and Image the image for stores that name none.
 	Region, Image string
+	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds. If
+	// it is empty, no other operator is expected.
+	Operator, Lease string
 	// SameZone is plan.Observed.SameZone.
 	SameZone string
 	// Random is the source of keys, Now the clock.
@@ -63,6 +66,7 @@ type Reconciler struct {
 
 	applied applyCache
 	drains  drainTracker
+	volumes volumeCache
 }
 
 const (
@@ -79,7 +83,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, store); err != nil {
 		r.applied.forget(request.NamespacedName)
 		r.drains.forget(request.NamespacedName)
+		r.volumes.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.isForeign(store) {
+		return ctrl.Result{}, nil
 	}
 	if store.DeletionTimestamp != nil {
 		return ctrl.Result{}, r.remove(ctx, store)
@@ -89,9 +97,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
+	published := store.Status
+	store.Status = status.OfRegion(&published, r.Region)
 	seen, err := r.gather(ctx, store)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather: %w", err)
+	}
+	other, err := r.checkOperator(ctx, seen)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if other != "" {
+		r.reportOtherOperator(ctx, store, other)
+		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)
 	seen.Refused, seen.Forbidden = validate(seen)
@@ -101,11 +119,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if seen.Rollout.Outdated > 0 || seen.Resharding.Pending() || seen.Scaling.Pending() {
 		interval = changeInterval
 	}
-	return ctrl.Result{RequeueAfter: interval}, errors.Join(seen.Failed, r.publishStatus(ctx, seen))
+	err = r.publishStatus(ctx, seen, published)
+	if apierrors.IsConflict(err) { // the operator of another region has written the status meanwhile
+		interval, err = changeInterval, nil
+	}
+	return ctrl.Result{RequeueAfter: interval}, errors.Join(seen.Failed, err)
 }
 
 // validate returns why the spec must not be applied. The API server has checked the same, unless the rules of its CRD
-// are missing.
+// are missing; where the volumes are, only the operator knows.
 func validate(seen *status.Observed) (refused, forbidden []string) {
 	refused = seen.Store.Validate()
 	last, err := seen.Record.LastSpec()
@@ -115,7 +137,7 @@ func validate(seen *status.Observed) (refused, forbidden []string) {
 	case last != nil:
 		forbidden = seen.Store.Spec.ValidateChange(last)
 	}
-	return refused, forbidden
+	return refused, append(forbidden, plan.MisplacedVolumes(seen.Observed)...)
 }
 
 // execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed. Nothing is done

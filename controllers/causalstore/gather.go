@@ -2,6 +2,7 @@ package causalstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,33 +17,41 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// gather reads what exists of a store.
+// gather reads what exists of a store, and which data centers of other regions another operator runs here.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
-	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Image: r.Image, SameZone: r.SameZone,
-		ZoneOf: map[string]string{}, Now: r.Now()}, Webhook: r.Webhook != nil && r.Webhook()}
+	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, SameZone: r.SameZone,
+		Neighbors: map[string]bool{}, ZoneOf: map[string]string{}, Now: r.Now()}, Webhook: r.Webhook != nil && r.Webhook()}
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	var claims corev1.PersistentVolumeClaimList
-	for _, list := range []client.ObjectList{&sets, &pods, &claims} {
+	var services corev1.ServiceList
+	for _, list := range []client.ObjectList{&sets, &pods, &claims, &services} {
 		if err := r.Client.List(ctx, list, ofStore(store)...); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	in.StatefulSets = slices.DeleteFunc(sets.Items, func(s appsv1.StatefulSet) bool { return !metav1.IsControlledBy(&s, store) })
-	in.Pods, in.Claims = pods.Items, claims.Items
+	for _, s := range services.Items {
+		if dc := s.Labels[plan.LabelDataCenter]; metav1.IsControlledBy(&s, store) && dc != "" && !in.IsLocal(dc) {
+			in.Neighbors[dc] = true
+		}
+	}
+	in.StatefulSets = slices.DeleteFunc(sets.Items, func(s appsv1.StatefulSet) bool {
+		return !in.IsLocal(s.Labels[plan.LabelDataCenter]) || !metav1.IsControlledBy(&s, store)
+	})
+	in.Pods = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !in.IsLocal(p.Labels[plan.LabelDataCenter]) })
+	in.Claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+		return !in.IsLocal(c.Labels[plan.LabelDataCenter])
+	})
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.Client.List(ctx, &nodes, client.HasLabels{store.Spec.ZoneLabel}); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
+	labels := map[string]map[string]string{}
 	for _, n := range nodes.Items {
-		in.ZoneOf[n.Name] = n.Labels[store.Spec.ZoneLabel]
+		in.ZoneOf[n.Name], labels[n.Name] = n.Labels[store.Spec.ZoneLabel], n.Labels
 	}
-	var err error
-	if in.Record, err = r.readRecord(ctx, store); err != nil {
-		return nil, err
-	}
-	return in, r.readKeys(ctx, in)
+	return in, errors.Join(r.findVolumes(ctx, in, labels), r.readRecord(ctx, in), r.readKeys(ctx, in))
 }
 
 // ofStore selects the objects of a store.
@@ -50,16 +59,27 @@ func ofStore(store *v1alpha1.CausalStore) []client.ListOption {
 	return []client.ListOption{client.InNamespace(store.Namespace), client.MatchingLabels(plan.Labels(store.Name))}
 }
 
-func (r *Reconciler) readRecord(ctx context.Context, store *v1alpha1.CausalStore) (*plan.Record, error) {
+// readRecord reads the record of this region. One that is lost is recovered from what runs.
+func (r *Reconciler) readRecord(ctx context.Context, in *status.Observed) error {
 	m := &corev1.ConfigMap{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.RecordName(store.Name)}, m)
-	if err != nil {
-		return nil, wrapUnlessGone("read the record", err)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: plan.RecordName(in.Store.Name, r.Region)}, m)
+	if err == nil && plan.HasLabels(in.Store, m) {
+		in.Record, err = plan.ReadRecord(m)
+		return err
 	}
-	if !plan.HasLabels(store, m) {
-		return nil, nil
+	if err := wrapUnlessGone("read the record", err); err != nil {
+		return err
 	}
-	return plan.ReadRecord(m)
+	var configs corev1.ConfigMapList
+	if err := r.Client.List(ctx, &configs, ofStore(in.Store)...); err != nil {
+		return fmt.Errorf("list ConfigMaps: %w", err)
+	}
+	owned := slices.DeleteFunc(configs.Items, func(c corev1.ConfigMap) bool { return !metav1.IsControlledBy(&c, in.Store) })
+	if in.Record = plan.RecoverRecord(in.Observed, owned); in.Record != nil {
+		r.recordEvent(in.Store, "RecoverRecord", "RecordRecovered", "ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
+			plan.RecordName(in.Store.Name, r.Region), in.Record.Epoch, in.Record.Image)
+	}
+	return nil
 }
 
 // readKeys reads the keys of the store, or makes new ones that are not written yet. Keys in a Secret that is not the
@@ -83,7 +103,7 @@ func (r *Reconciler) readKeys(ctx context.Context, in *status.Observed) error {
 
 // wrapUnlessGone says what has failed, unless an object does not exist.
 func wrapUnlessGone(what string, err error) error {
-	if apierrors.IsNotFound(err) {
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -193,7 +193,7 @@ func TestADeletedStoreKeepsItsVolumesKeysAndRecord(t *testing.T) {
 	kept := &corev1.Secret{}
 	k.get(plan.KeysName("try"), kept)
 	record := &corev1.ConfigMap{}
-	k.get(plan.RecordName("try"), record)
+	k.get(plan.RecordName("try", "local"), record)
 	if d := cmp.Diff(keys.Data, kept.Data); d != "" || len(keys.OwnerReferences) > 0 || len(record.OwnerReferences) > 0 {
 		t.Errorf("keys or record would be deleted with the store: %s", d)
 	}
@@ -206,7 +206,7 @@ func TestDeletionPolicyDeleteDeletesTheVolumes(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.delete("try")
 	k.await("all claims to be deleted", func() (bool, string) { return k.claims() == 0, "some exist" })
-	if k.exists(plan.KeysName("try"), &corev1.Secret{}) || k.exists(plan.RecordName("try"), &corev1.ConfigMap{}) {
+	if k.exists(plan.KeysName("try"), &corev1.Secret{}) || k.exists(plan.RecordName("try", "local"), &corev1.ConfigMap{}) {
 		t.Error("keys or record are left")
 	}
 }

@@ -23,7 +23,7 @@ func (k *cluster) foreign() []client.Object {
 			Ports: []corev1.ServicePort{{Name: "web", Port: 80}}}},
 		&corev1.ServiceAccount{ObjectMeta: meta("try")},
 		&corev1.ConfigMap{ObjectMeta: meta("try-here"), Data: map[string]string{"theirs": "yes"}},
-		&corev1.ConfigMap{ObjectMeta: meta(plan.RecordName("try")), Data: map[string]string{"epoch": "7"}},
+		&corev1.ConfigMap{ObjectMeta: meta(plan.RecordName("try", "local")), Data: map[string]string{"epoch": "7"}},
 		&corev1.Secret{ObjectMeta: meta(plan.KeysName("try")), Data: map[string][]byte{plan.KeyToken: []byte("known to others")}},
 	}
 	for _, o := range all {
@@ -42,7 +42,7 @@ func TestForeignObjectsAreNeitherTakenOverNorDeleted(t *testing.T) {
 		"Service try exists and was not made for this store", "ServiceAccount try exists", "ConfigMap try-here exists",
 		"delete or rename it, or give the store another name",
 		"kubectl -n " + k.namespace + " label secret try-keys app.kubernetes.io/name=causalstore app.kubernetes.io/instance=try app.kubernetes.io/managed-by=causalstore-operator",
-		"ConfigMap " + plan.RecordName("try") + " exists without the labels of this store",
+		"ConfigMap " + plan.RecordName("try", "local") + " exists without the labels of this store",
 	} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the condition does not say %q: %s", want, c.Message)

@@ -16,7 +16,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// prune deletes objects of the store that are no longer in the plan. It never deletes claims.
+// prune deletes objects that this operator has made for the store and that are no longer in the plan. It never deletes
+// claims.
 func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Plan) error {
 	planned := map[string]bool{}
 	for _, o := range p.Apply {
@@ -29,7 +30,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || o.GetDeletionTimestamp() != nil {
+			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
+				o.GetDeletionTimestamp() != nil {
 				continue
 			}
 			if err := ignoreGone(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID())})); err != nil {
@@ -38,6 +40,16 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// hasMade reports whether the operator of this region has made an object of the store. Operators of earlier versions did
+// not write the region.
+func (r *Reconciler) hasMade(seen *status.Observed, o client.Object) bool {
+	if region := o.GetLabels()[plan.LabelRegion]; region != "" {
+		return region == r.Region
+	}
+	dc := o.GetLabels()[plan.LabelDataCenter]
+	return dc == "" || seen.IsLocal(dc)
 }
 
 // prunedKinds returns empty lists of the kinds that are pruned.

@@ -26,16 +26,22 @@ func finalizersPatch(store *v1alpha1.CausalStore) []byte {
 	return b
 }
 
-// publishStatus writes the status, and records an event for each condition that has changed.
-func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed) error {
-	before := seen.Store
-	is := status.Of(*seen)
+// publishStatus writes the status, of which some is published already, and records an event for each condition that has
+// changed. If operators of other regions write it too, it must be the status that was read.
+func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, published v1alpha1.CausalStoreStatus) error {
+	before := seen.Store.DeepCopy()
+	before.Status = published
+	is := status.Combine(published, status.Of(*seen), r.Region)
 	if equality.Semantic.DeepEqual(before.Status, is) {
 		return nil
 	}
 	after := before.DeepCopy()
 	after.Status = is
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
+	patch := client.MergeFrom(before)
+	if len(is.Regions) > 0 {
+		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	}
+	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write status: %w", err))
 	}
 	for _, c := range is.Conditions {

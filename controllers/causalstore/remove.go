@@ -52,10 +52,12 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalSt
 			errs = append(errs, ignoreGone(r.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID})))
 		}
 	}
-	for _, o := range []client.Object{
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.RecordName(store.Name)}},
-	} {
+	kept := []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}}}
+	for _, dc := range store.Spec.DataCenters {
+		kept = append(kept, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace,
+			Name: plan.RecordName(store.Name, dc.Region)}})
+	}
+	for _, o := range kept {
 		errs = append(errs, r.deleteKept(ctx, store, o))
 	}
 	if err := errors.Join(errs...); err != nil {

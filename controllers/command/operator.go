@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,6 +97,9 @@ func (f *operatorFlags) run(ctx context.Context) error {
 	if f.image == "" {
 		return errors.New("--image is required: the image of the parts, which is usually the operator's own")
 	}
+	if wrong := validation.IsDNS1123Subdomain(f.region); len(wrong) > 0 || len(f.region) > 63 {
+		return fmt.Errorf("--region %q: use up to 63 lower-case letters, digits, dots and hyphens, such as us-east-1", f.region)
+	}
 	if err := f.webhook.validate(); err != nil {
 		return err
 	}
@@ -115,6 +120,22 @@ func (f *operatorFlags) run(ctx context.Context) error {
 		return fmt.Errorf("operator: %w", err)
 	}
 	return nil
+}
+
+// podNamespaceFile has the namespace of the pod.
+const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// identity tells this operator from others of its region: it is the namespace of its lease. Without leader election it
+// is empty.
+func (f *operatorFlags) identity() (string, error) {
+	if !f.leaderElect || f.leaderNamespace != "" {
+		return f.leaderNamespace, nil
+	}
+	b, err := os.ReadFile(podNamespaceFile)
+	if err != nil {
+		return "", fmt.Errorf("find the pod's namespace: %w; run in a pod, or set --leader-namespace", err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
@@ -141,7 +162,12 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
+	identity, err := f.identity()
+	if err != nil {
+		return nil, err
+	}
 	r := &causalstore.Reconciler{
+		Operator: identity, Lease: leaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},

@@ -71,6 +71,10 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	if !admits(store, ns.Labels) || store.DeletionTimestamp != nil {
 		return StoreRef{}, nil
 	}
+	here := dataCentersOf(store, map[string]bool{c.Region: true})
+	if len(here) == 0 {
+		return use, nil // another operator copies what there is
+	}
 	// A new store lacks some objects at first. Their creation triggers another Reconcile.
 	keys := &corev1.Secret{}
 	if err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: plan.KeysName(use.Name)}, keys); err != nil {
@@ -79,7 +83,7 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	// ConfigMaps come last: pods get a sidecar as soon as these exist.
 	all := []client.Object{&corev1.Secret{ObjectMeta: copyMetadata(use, ns.Name, plan.KeysName(use.Name)), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{plan.KeyToken: keys.Data[plan.KeyToken]}}}
-	for _, dc := range localDataCenters(store, c.Region) {
+	for _, dc := range here {
 		name := plan.DataCenterName(use.Name, dc.Name)
 		config := &corev1.ConfigMap{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: name}, config); err != nil {

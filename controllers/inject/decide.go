@@ -67,10 +67,13 @@ type Request struct {
 	Copied func(configMap string) bool
 	// Addresses maps the names of the store's Services to their cluster IPs.
 	Addresses map[string]string
-	// Region of the operator.
-	Region string
-	// Image of the sidecar, for stores that set none.
-	Image string
+	// Region of the operator, and all regions whose data centres are in this cluster, that one included.
+	Region  string
+	Regions map[string]bool
+	// Images are those that the data centres run, by name, for stores that set none. Image is that of the operator, for stores of
+	// which nothing runs yet.
+	Images map[string]string
+	Image  string
 	// ClusterDomain is the DNS domain of the cluster's Services.
 	ClusterDomain string
 }
@@ -97,6 +100,9 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 // Decide adds the sidecar to a pod, or returns why not.
 func Decide(r Request) Decision {
 	d := Decision{Pod: r.Pod.DeepCopy()}
+	if r.Regions == nil {
+		r.Regions = map[string]bool{r.Region: true}
+	}
 	dc, mode, refused := choose(&r)
 	if refused != nil {
 		d.Reason, d.Message = refused.reason, refused.message
@@ -105,6 +111,7 @@ func Decide(r Request) Decision {
 		}
 		return d
 	}
+	delete(d.Pod.Annotations, AnnotationNotInjected) // of another operator's webhook
 	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected, r.StoreRef.injectedAnnotation(r.Namespace, dc))
 	d.Pod.Labels = withEntry(d.Pod.Labels, LabelStore, r.Store.Name)
 	addSidecar(d.Pod, &r, dc)
@@ -112,7 +119,7 @@ func Decide(r Request) Decision {
 	case v1alpha1.InjectExplicit:
 		addAddressEnv(d.Pod)
 	case v1alpha1.InjectRedirect:
-		addRedirect(d.Pod, &r)
+		addRedirect(d.Pod, &r, dc)
 	default:
 		addHostAliases(d.Pod, &r)
 	}
@@ -179,7 +186,7 @@ func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 // chooseDataCenter returns the data centre of a pod. If the cluster has several, the pod selects one by annotation, or
 // by a zone in its nodeSelector.
 func chooseDataCenter(r *Request) (string, *refusal) {
-	p, here := r.Pod, localDataCenters(r.Store, r.Region)
+	p, here := r.Pod, r.localDataCenters()
 	if name := p.Annotations[AnnotationDataCenter]; name != "" {
 		for _, dc := range here {
 			if dc.Name == name {
@@ -206,10 +213,13 @@ func chooseDataCenter(r *Request) (string, *refusal) {
 		AnnotationDataCenter)
 }
 
-// localDataCenters returns the data centres of a store in a region.
-func localDataCenters(s *v1alpha1.CausalStore, region string) (all []v1alpha1.DataCenter) {
+// localDataCenters returns the data centres of the store in this cluster.
+func (r *Request) localDataCenters() []v1alpha1.DataCenter { return dataCentersOf(r.Store, r.Regions) }
+
+// dataCentersOf returns the data centres of a store in some regions.
+func dataCentersOf(s *v1alpha1.CausalStore, regions map[string]bool) (all []v1alpha1.DataCenter) {
 	for _, dc := range s.Spec.DataCenters {
-		if dc.Region == region {
+		if regions[dc.Region] {
 			all = append(all, dc)
 		}
 	}

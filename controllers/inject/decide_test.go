@@ -207,3 +207,42 @@ func TestPartsOfStoresAreNotInjected(t *testing.T) {
 		t.Errorf("%s, %s", d.Reason, cmp.Diff(before, d.Pod))
 	}
 }
+
+// Where the operators of two regions share a cluster, both webhooks see every pod, and must not contradict each other.
+func TestWebhooksOfTwoRegionsDecideTheSame(t *testing.T) {
+	for metadata, want := range map[string]string{
+		"{}": "DataCenterUnknown",
+		"{annotations: {causalstore.io/data-center: paris}}": "orders/paris",
+		"{annotations: {causalstore.io/data-center: east}}":  "orders/east",
+	} {
+		for _, order := range [][]string{{"us", "eu"}, {"eu", "us"}} {
+			r := request(t, "metadata: "+metadata+"\nspec: {containers: [{name: app, image: app}]}")
+			r.Regions, r.Images = map[string]bool{"us": true, "eu": true}, map[string]string{"east": "causalstore:east", "paris": "causalstore:paris"}
+			for _, region := range order {
+				r.Region, r.Image = region, "causalstore:of-"+region
+				r.Pod = inject.Decide(r).Pod
+			}
+			got, refused := r.Pod.Annotations[inject.AnnotationInjected], r.Pod.Annotations[inject.AnnotationNotInjected]
+			if got != want && (want == "" || !strings.HasPrefix(refused, want)) || got != "" && refused != "" {
+				t.Errorf("%s by %v: sidecar of %q, refused %q; want %s", metadata, order, got, refused, want)
+			}
+			if _, dc, _ := strings.Cut(got, "/"); got != "" && r.Pod.Spec.InitContainers[0].Image != "causalstore:"+dc {
+				t.Errorf("%s by %v: the sidecar has image %s", metadata, order, r.Pod.Spec.InitContainers[0].Image)
+			}
+		}
+	}
+}
+
+// The webhook of an operator that does not know yet that another one runs the store is called first.
+func TestASidecarReplacesTheReasonOfAnotherWebhook(t *testing.T) {
+	r := request(t, app)
+	r.Region = "mars"
+	r.Pod = inject.Decide(r).Pod
+	if !strings.HasPrefix(r.Pod.Annotations[inject.AnnotationNotInjected], "StoreNotHere") {
+		t.Fatalf("annotations %v", r.Pod.Annotations)
+	}
+	r.Region = "us"
+	if p := inject.Decide(r).Pod; p.Annotations[inject.AnnotationInjected] == "" || p.Annotations[inject.AnnotationNotInjected] != "" {
+		t.Errorf("annotations %v", p.Annotations)
+	}
+}

@@ -57,7 +57,7 @@ func chooseMode(r *Request) (v1alpha1.InjectionMode, *refusal) {
 // cluster.
 func serviceNames(r *Request) []string {
 	all := []string{r.Store.Name}
-	for _, dc := range localDataCenters(r.Store, r.Region) {
+	for _, dc := range r.localDataCenters() {
 		all = append(all, plan.DataCenterName(r.Store.Name, dc.Name))
 	}
 	return all
@@ -91,13 +91,13 @@ func addAddressEnv(p *corev1.Pod) {
 
 // addRedirect adds an init container after the sidecar, which is listening by then. The container needs root to use
 // NET_ADMIN, which applies to the pod's own network only; it has no other capability, and exits at once.
-func addRedirect(p *corev1.Pod, r *Request) {
+func addRedirect(p *corev1.Pod, r *Request, dc string) {
 	args := []string{"redirect", fmt.Sprintf("--to=%s:%d", Address, plan.PortRedis)}
 	for _, name := range serviceNames(r) {
 		args = append(args, fmt.Sprintf("--from=%s:%d", r.Addresses[name], plan.PortRedis))
 	}
 	yes, no, root := true, false, int64(0)
-	c := corev1.Container{Name: RedirectContainer, Image: r.image(), Args: args,
+	c := corev1.Container{Name: RedirectContainer, Image: r.image(dc), Args: args,
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
 				corev1.ResourceMemory: resource.MustParse("32Mi")},

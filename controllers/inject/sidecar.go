@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,20 +20,15 @@ const (
 	Address   = "127.67.83.1"
 )
 
-// image returns the image of the sidecar, which is that of the store's parts.
-func (r *Request) image() string {
-	if r.Store.Spec.Image != "" {
-		return r.Store.Spec.Image
-	}
-	return r.Image
-}
+// image returns the image of the sidecar, which is that of the data centre's parts.
+func (r *Request) image(dc string) string { return cmp.Or(r.Store.Spec.Image, r.Images[dc], r.Image) }
 
 // addSidecar adds the sidecar as the first init container, so that other init containers can use it too. It is a native
 // sidecar: Kubernetes starts it before the app and stops it after the app.
 func addSidecar(p *corev1.Pod, r *Request, dc string) {
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
-		Name: Container, Image: r.image(), RestartPolicy: &always,
+		Name: Container, Image: r.image(dc), RestartPolicy: &always,
 		Args: []string{"sidecar", "--config=/etc/causalstore/causalstore.yaml", fmt.Sprintf("--listen-redis=%s:%d", Address,
 			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},

@@ -1,12 +1,15 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,11 +97,8 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 		return false, fmt.Errorf("read CausalStore %s: %w", r.StoreRef, err)
 	}
 	r.Store = store
-	record := &corev1.ConfigMap{}
-	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.StoreRef.Namespace, Name: plan.RecordName(r.StoreRef.Name)}, record); err == nil {
-		if known, err := plan.ReadRecord(record); err == nil && known.Image != "" {
-			r.Image = known.Image // sidecars have the version of the parts, also after an upgrade of the operator
-		}
+	if err := w.findDataCenters(ctx, r); err != nil {
+		return false, err
 	}
 	r.Copied = func(name string) bool {
 		return w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &corev1.ConfigMap{}) == nil
@@ -111,6 +111,38 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 		}
 	}
 	return true, nil
+}
+
+// findDataCenters fills in which data centers of other regions are in this cluster, and the images that run. Operators
+// of several regions thus decide the same, so that it does not matter whose webhook is called first.
+func (w *Webhook) findDataCenters(ctx context.Context, r *Request) error {
+	r.Regions, r.Images = map[string]bool{r.Region: true}, map[string]string{}
+	in, ofStore := client.InNamespace(r.StoreRef.Namespace), client.MatchingLabels(plan.Labels(r.StoreRef.Name))
+	var sets appsv1.StatefulSetList
+	if err := w.Client.List(ctx, &sets, in, ofStore); err != nil {
+		return fmt.Errorf("list the StatefulSets of CausalStore %s: %w", r.StoreRef, err)
+	}
+	for _, dc := range r.Store.Spec.DataCenters {
+		running := slices.DeleteFunc(slices.Clone(sets.Items), func(s appsv1.StatefulSet) bool {
+			return s.Labels[plan.LabelDataCenter] != dc.Name || !metav1.IsControlledBy(&s, r.Store)
+		})
+		r.Regions[dc.Region] = r.Regions[dc.Region] || len(running) > 0
+		record := &corev1.ConfigMap{}
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.StoreRef.Namespace, Name: plan.RecordName(r.StoreRef.Name, dc.Region)}, record)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read the record of CausalStore %s: %w", r.StoreRef, err)
+		}
+		r.Images[dc.Name] = plan.RunningImage(running)
+		if err != nil || !plan.HasLabels(r.Store, record) {
+			continue
+		}
+		known, err := plan.ReadRecord(record)
+		if err != nil {
+			return err
+		}
+		r.Images[dc.Name] = cmp.Or(known.Image, r.Images[dc.Name])
+	}
+	return nil
 }
 
 // Results that are counted, besides the reasons not to inject.

@@ -5,9 +5,13 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
@@ -76,4 +80,38 @@ func TestTheReasonForAMissingSidecarIsInAnnotationMetricAndEvent(t *testing.T) {
 	if n := testutil.ToFloat64(k.injections.WithLabelValues("Injected")); n < 1 {
 		t.Errorf("counted %v pods with a sidecar", n)
 	}
+}
+
+// TestASidecarHasTheImageThatTheStoreRuns covers stores without spec.image after an upgrade of the operator, whose own
+// image is causalstore:v1 here.
+func TestASidecarHasTheImageThatTheStoreRuns(t *testing.T) {
+	k := newCluster(t)
+	k.create(namespace("older", map[string]string{inject.LabelInject: "orders"}))
+	store := k.store("older", "orders")
+	meta := func(name string) metav1.ObjectMeta {
+		m := metav1.ObjectMeta{Namespace: "older", Name: name, Labels: plan.Labels("orders")}
+		m.Labels[plan.LabelDataCenter] = "here"
+		return m
+	}
+	selector := map[string]string{"app": "x"}
+	set := &appsv1.StatefulSet{ObjectMeta: meta("orders-here-cc"), Spec: appsv1.StatefulSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: selector},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "coordinator", Image: "causalstore:runs"}}}}}}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(store, v1alpha1.GroupVersion.WithKind("CausalStore"))}
+	k.create(set)
+	imageIs := func(want string) {
+		t.Helper()
+		k.waitFor("a sidecar with image "+want, func() bool {
+			p := k.pod("older", "{}")
+			return injected(p) && p.Spec.InitContainers[0].Image == want
+		})
+	}
+	imageIs("causalstore:runs") // while there is no record
+	record := &corev1.ConfigMap{ObjectMeta: meta(plan.RecordName("orders", "local")),
+		Data: map[string]string{"epoch": "1", "image": "causalstore:recorded"}}
+	k.create(record)
+	imageIs("causalstore:recorded")
+	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:spec" })
+	imageIs("causalstore:spec")
 }

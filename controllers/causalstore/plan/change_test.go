@@ -200,14 +200,14 @@ func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 
 func TestTheRecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	p := planned(t, observed(t, "regions.yaml", "us-east"))
-	got, err := plan.ReadRecord(named[*corev1.ConfigMap](t, p, plan.RecordName("orders")))
+	got, err := plan.ReadRecord(named[*corev1.ConfigMap](t, p, plan.RecordName("orders", "us-east")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(p.Record, *got); d != "" {
 		t.Errorf("(-written +read)\n%s", d)
 	}
-	old := named[*corev1.ConfigMap](t, p, plan.RecordName("orders"))
+	old := named[*corev1.ConfigMap](t, p, plan.RecordName("orders", "us-east"))
 	old.Data["epoch"], old.Data["since"] = "4", ""
 	if got, err := plan.ReadRecord(old); err != nil || got.RestartEpoch != 4 {
 		t.Errorf("a record from before shards could change: %+v (%v), want restart epoch 4, and no restarts", got, err)

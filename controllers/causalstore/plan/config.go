@@ -72,7 +72,7 @@ func limits(dc *v1alpha1.DataCenter) contract.Limits {
 	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3), CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
 }
 
-// addresses returns the addresses of a data center's parts: names of pods in this region, names in front of the edge
+// addresses returns the addresses of a data center's parts: names of pods in this cluster, names in front of the edge
 // elsewhere.
 func (b *builder) addresses(dc *v1alpha1.DataCenter) contract.Addresses {
 	var a contract.Addresses
@@ -89,10 +89,10 @@ func (b *builder) addresses(dc *v1alpha1.DataCenter) contract.Addresses {
 	return a
 }
 
-// address returns the address of a pod. In another region the port is that of the edge, and the name in front of its
+// address returns the address of a pod. In another cluster the port is that of the edge, and the name in front of its
 // host selects the pod.
 func (b *builder) address(dc *v1alpha1.DataCenter, pod string) string {
-	if dc.Region != b.in.Region {
+	if dc.Region != b.in.Region && !b.in.Neighbors[dc.Name] {
 		return pod + "." + dc.Edge.Address
 	}
 	host := fmt.Sprintf("%s.%s.%s.svc", pod, partsName(b.store.Name, dc.Name), b.store.Namespace)

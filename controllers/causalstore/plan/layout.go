@@ -81,7 +81,7 @@ func decideStart(in Observed, f *topology.File) Decision {
 func checkStatefulSets(in Observed, f *topology.File) Decision {
 	for i := range f.DataCenters {
 		dc := f.DataCenters[i].Counts()
-		if !isLocal(in, dc.Name) {
+		if !in.IsLocal(dc.Name) {
 			continue
 		}
 		name, want := coordinatorsName(in.Store.Name, dc.Name), int32(dc.RunningCoordinators())
@@ -135,8 +135,8 @@ func describeRequested(what string, changes, requested []string, start Decision)
 	return texts
 }
 
-// isLocal reports whether a data center is in the region of this operator.
-func isLocal(in Observed, name string) bool {
+// IsLocal reports whether a data center is in the region of this operator.
+func (in *Observed) IsLocal(name string) bool {
 	return slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
 		return dc.Name == name && dc.Region == in.Region
 	})

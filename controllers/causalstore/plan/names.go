@@ -15,6 +15,8 @@ const (
 	LabelManagedBy  = "app.kubernetes.io/managed-by"
 	LabelDataCenter = "causalstore.io/data-center"
 	LabelShard      = "causalstore.io/shard"
+	// LabelRegion is the region of the operator that made the object.
+	LabelRegion = "causalstore.io/region"
 )
 
 // ManagedBy is the value of LabelManagedBy, and the field manager of server-side apply.
@@ -40,7 +42,9 @@ func Labels(store string) map[string]string {
 	return map[string]string{LabelName: "causalstore", LabelInstance: store, LabelManagedBy: ManagedBy}
 }
 
-func (b *builder) labels() map[string]string { return Labels(b.store.Name) }
+func (b *builder) labels() map[string]string {
+	return withLabel(Labels(b.store.Name), LabelRegion, b.in.Region)
+}
 
 func (b *builder) dcLabels(dc *v1alpha1.DataCenter) map[string]string {
 	return withLabel(b.labels(), LabelDataCenter, dc.Name)
@@ -50,15 +54,24 @@ func (b *builder) partLabels(dc *v1alpha1.DataCenter, component string) map[stri
 	return withLabel(b.dcLabels(dc), LabelComponent, component)
 }
 
+// claimLabels returns the labels of claims. Claim templates cannot change, and a claim says by its data center which
+// region it is of.
+func (b *builder) claimLabels(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	delete(labels, LabelRegion)
+	return labels
+}
+
 func withLabel(labels map[string]string, key, value string) map[string]string {
 	labels = maps.Clone(labels)
 	labels[key] = value
 	return labels
 }
 
-// RecordName and KeysName are the names of the objects that are kept with the volumes of a deleted store.
-func RecordName(store string) string { return store + "-record" }
-func KeysName(store string) string   { return store + "-keys" }
+// RecordName and KeysName are the names of the objects that are kept with the volumes of a deleted store. Each region
+// has a record of its own, even if a cluster has several. Its name has a dot, which no data center's has.
+func RecordName(store, region string) string { return store + "-record." + region }
+func KeysName(store string) string           { return store + "-keys" }
 
 // DataCenterName is the name of a data center's Service for clients, and of its ConfigMap.
 func DataCenterName(store, dc string) string { return store + "-" + dc }

@@ -16,6 +16,8 @@ const (
 	// annotationTemplate keeps the pod template as it was built, so that another version of the operator can apply the
 	// same one.
 	annotationTemplate = "causalstore.io/template"
+	// annotationRestartEpoch is Record.RestartEpoch, which is part of the inputs: the record can be lost.
+	annotationRestartEpoch = "causalstore.io/restart-epoch"
 )
 
 // digest returns a short digest of anything that can be encoded.

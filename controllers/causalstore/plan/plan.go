@@ -19,8 +19,10 @@ import (
 // Observed is the input of a plan: the store, and what exists of it in this cluster.
 type Observed struct {
 	Store *v1alpha1.CausalStore
-	// Region is the region of the data centers that this operator runs.
-	Region string
+	// Region is the region of the data centers that this operator runs. Operator tells it from other operators.
+	Region, Operator string
+	// Neighbors are the data centers of other regions that another operator runs in the same namespace.
+	Neighbors map[string]bool
 	// Image is the image of this operator, for stores that name none.
 	Image string
 	// Record is what the operator has recorded about the store; a new store has none.
@@ -35,6 +37,9 @@ type Observed struct {
 	Reports map[string]Report
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
+	// VolumeZones are the zones in which the volume of a claim can be used, by the name of the claim. A volume that can be
+	// used anywhere, or of which it is unknown, has none.
+	VolumeZones map[string][]string
 	// SameZone is the traffic distribution by which this cluster prefers endpoints in the same zone. If it is empty,
 	// PreferClose is used, which all supported versions of Kubernetes know.
 	SameZone string

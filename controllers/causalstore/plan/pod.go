@@ -55,14 +55,15 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.State
 	}
 	if s.volume != nil {
 		out.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
-			ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: s.labels},
+			ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: b.claimLabels(s.labels)},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.volume.StorageClassName,
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: s.volume.Size.Quantity()}},
 			},
 		}}
 	}
-	out.Annotations = map[string]string{annotationInputs: digest(s.inputs)}
+	out.Annotations = map[string]string{annotationInputs: digest(s.inputs),
+		annotationRestartEpoch: strconv.FormatInt(b.record.RestartEpoch, 10)}
 	return out
 }
 

@@ -28,6 +28,8 @@ type Record struct {
 	Image string
 	// Spec is the last spec that was applied, as JSON.
 	Spec string
+	// Operator identifies the operator that runs this region of the store: the namespace of its lease.
+	Operator string
 }
 
 // The keys of the record's ConfigMap.
@@ -38,6 +40,7 @@ const (
 	recordServed       = "served.json"
 	recordImage        = "image"
 	recordSpec         = "spec.json"
+	recordOperator     = "operator"
 )
 
 // ReadRecord reads what recordMap has written.
@@ -52,7 +55,8 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it, which restarts all pods", m.Name, recordRestartEpoch, err)
 		}
 	}
-	r := &Record{Epoch: epoch, RestartEpoch: restartEpoch, Layout: m.Data[recordLayout], Image: m.Data[recordImage], Spec: m.Data[recordSpec]}
+	r := &Record{Epoch: epoch, RestartEpoch: restartEpoch, Layout: m.Data[recordLayout], Image: m.Data[recordImage],
+		Spec: m.Data[recordSpec], Operator: m.Data[recordOperator]}
 	if text, ok := m.Data[recordServed]; ok && text != "" {
 		if err := json.Unmarshal([]byte(text), &r.Served); err != nil {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
@@ -67,9 +71,10 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 	if err != nil {
 		panic(err) // unreachable: strings and numbers can always be encoded
 	}
-	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name), b.labels()), Data: map[string]string{
+	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()), Data: map[string]string{
 		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordRestartEpoch: strconv.FormatInt(r.RestartEpoch, 10),
 		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
+		recordOperator: r.Operator,
 	}}
 }
 

@@ -50,7 +50,7 @@ func (r *Resharding) describe(in Observed, f, requested *topology.File) {
 			r.Requested = append(r.Requested, fmt.Sprintf("%s to %d", dc.Name, n))
 		}
 	}
-	local := func(dc topology.FileDataCenter) bool { return isLocal(in, dc.Name) }
+	local := func(dc topology.FileDataCenter) bool { return in.IsLocal(dc.Name) }
 	for i := range f.Rings {
 		ring := ringMembers(f, &f.Rings[i])
 		r.Local = r.Local || anyResharding(ring) && slices.ContainsFunc(ring, local)
@@ -97,7 +97,7 @@ func finishResharding(in Observed, f *topology.File) (blockers []Decision) {
 func reshardingBlockers(in Observed, f *topology.File, ring string, members []topology.FileDataCenter) (blockers []Decision) {
 	local := false
 	for _, dc := range members {
-		if isLocal(in, dc.Name) {
+		if in.IsLocal(dc.Name) {
 			local = true
 			blockers = append(blockers, in.unfinishedMiddlemen(&dc)...)
 		}
@@ -106,7 +106,7 @@ func reshardingBlockers(in Observed, f *topology.File, ring string, members []to
 		return blockers
 	}
 	for i := range f.DataCenters {
-		if dc := &f.DataCenters[i]; isLocal(in, dc.Name) {
+		if dc := &f.DataCenters[i]; in.IsLocal(dc.Name) {
 			blockers = append(blockers, in.unswitchedCoordinators(dc, ring)...)
 		}
 	}

@@ -75,7 +75,7 @@ func startScaling(f, requested *topology.File) {
 // this does is that coordinators which have not left there yet still get answers here.
 func scalingDown(in Observed, f *topology.File) bool {
 	return slices.ContainsFunc(f.DataCenters, func(dc topology.FileDataCenter) bool {
-		return dc.CoordinatorsBefore != nil && isLocal(in, dc.Name)
+		return dc.CoordinatorsBefore != nil && in.IsLocal(dc.Name)
 	})
 }
 
@@ -84,7 +84,7 @@ func scalingDown(in Observed, f *topology.File) bool {
 func finishScaleDown(in Observed, f *topology.File) (blockers []Decision) {
 	for i := range f.DataCenters {
 		dc := &f.DataCenters[i]
-		if dc.CoordinatorsBefore == nil || !isLocal(in, dc.Name) {
+		if dc.CoordinatorsBefore == nil || !in.IsLocal(dc.Name) {
 			continue
 		}
 		var denied []Decision
@@ -138,7 +138,7 @@ func (in *Observed) describeDeparture(pod string) string {
 func (s *CoordinatorScaling) describe(in Observed, f, requested *topology.File) {
 	for i := range f.DataCenters {
 		dc := &f.DataCenters[i]
-		local := isLocal(in, dc.Name)
+		local := in.IsLocal(dc.Name)
 		if dc.CoordinatorsBefore != nil && local {
 			s.ScaleDowns = append(s.ScaleDowns, fmt.Sprintf("%s from %d to %d", dc.Name, *dc.CoordinatorsBefore, *dc.Coordinators))
 		}
@@ -172,7 +172,7 @@ func countServed(in Observed, last, next *topology.File) map[string]int {
 	all := map[string]int{}
 	for i := range next.DataCenters {
 		dc := &next.DataCenters[i]
-		if !isLocal(in, dc.Name) {
+		if !in.IsLocal(dc.Name) {
 			continue
 		}
 		n := 0

@@ -69,16 +69,7 @@ func (v *view) dynamicSwitching() v1alpha1.DynamicSwitching {
 }
 
 func (v *view) summary() v1alpha1.Summary {
-	complete, known := 0, 0
-	for _, r := range v.rings {
-		if r.Availability != v1alpha1.RingUnknown {
-			known++
-		}
-		if r.Availability == v1alpha1.RingComplete {
-			complete++
-		}
-	}
-	s := v1alpha1.Summary{Rings: fmt.Sprintf("%d/%d", complete, known), DataCenters: fmt.Sprintf("%d/%d", v.localReady, v.local)}
+	s := v1alpha1.Summary{Rings: countRings(v.rings), DataCenters: fmt.Sprintf("%d/%d", v.localReady, v.local)}
 	if v.measured {
 		s.VisibilityLag = (time.Duration(roundMs(v.lag)) * time.Millisecond).String()
 		if v.lag < 50*time.Millisecond {
@@ -86,4 +77,18 @@ func (v *view) summary() v1alpha1.Summary {
 		}
 	}
 	return s
+}
+
+// countRings counts the complete rings, of those that are known.
+func countRings(all []v1alpha1.RingStatus) string {
+	complete, known := 0, 0
+	for _, r := range all {
+		if r.Availability != v1alpha1.RingUnknown {
+			known++
+		}
+		if r.Availability == v1alpha1.RingComplete {
+			complete++
+		}
+	}
+	return fmt.Sprintf("%d/%d", complete, known)
 }
