@@ -1,6 +1,7 @@
 package causalstore_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -49,6 +49,8 @@ type cluster struct {
 	parts     *parts
 	// prober is what operators ask; nil for none.
 	prober causalstore.Prober
+	// user is whom operators are, if not the one with the rights of the manifests; it may use the namespace only.
+	user string
 	// identity of operators, which is the namespace of their lease.
 	identity string
 }
@@ -112,9 +114,8 @@ func (k *cluster) grantOperator() {
 func (k *cluster) operator(region, image string) (stop func()) {
 	k.t.Helper()
 	config := rest.CopyConfig(k.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
-	options := causalstore.CacheOptions()
-	options.DefaultNamespaces = map[string]cache.Config{k.namespace: {}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: cmp.Or(k.user, operatorUser)}
+	options := causalstore.CacheOptions(k.namespace)
 	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options,
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr(true)}})
@@ -122,8 +123,8 @@ func (k *cluster) operator(region, image string) (stop func()) {
 		k.t.Fatal(err)
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
-		Events: m.GetEventRecorder(plan.ManagedBy),
-		Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
+		Events:     m.GetEventRecorder(plan.ManagedBy),
+		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
 	if err := r.SetupWithManager(m); err != nil {
 		k.t.Fatal(err)
 	}

@@ -54,6 +54,9 @@ type Reconciler struct {
 	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds. If
 	// it is empty, no other operator is expected.
 	Operator, Lease string
+	// Limits are what authors of stores may choose. Namespaces are those that the operator may use; if empty, all.
+	Limits     v1alpha1.Limits
+	Namespaces []string
 	// SameZone is plan.Observed.SameZone.
 	SameZone string
 	// Random is the source of keys, Now the clock.
@@ -112,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)
-	seen.Refused, seen.Forbidden = validate(seen)
+	seen.Refused, seen.Forbidden = validate(seen, r.Limits)
 	seen.Reports = r.askReports(ctx, seen)
 	seen.Failed = r.execute(ctx, seen)
 	interval := idleInterval
@@ -128,8 +131,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // validate returns why the spec must not be applied. The API server has checked the same, unless the rules of its CRD
 // are missing; where the volumes are, only the operator knows.
-func validate(seen *status.Observed) (refused, forbidden []string) {
-	refused = seen.Store.Validate()
+func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden []string) {
+	refused = append(seen.Store.Validate(), limits.Check(&seen.Store.Spec, seen.Region)...)
 	last, err := seen.Record.LastSpec()
 	switch {
 	case err != nil:

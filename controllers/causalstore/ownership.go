@@ -67,5 +67,5 @@ func (r *Reconciler) deleteKept(ctx context.Context, store *v1alpha1.CausalStore
 	if !plan.HasLabels(store, o) {
 		return nil
 	}
-	return ignoreGone(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID())}))
+	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID()), ResourceVersion: ptr(o.GetResourceVersion())}))
 }

@@ -66,9 +66,21 @@ func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, 
 	if len(p.Notify)+len(p.Resharding.Changes)+len(p.Scaling.ScaleDowns) == 0 || p.Record.Epoch == p.Record.RestartEpoch {
 		return nil
 	}
+	namespaces := r.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var errs []error
+	for _, namespace := range namespaces {
+		errs = append(errs, r.notifySidecarsIn(ctx, namespace, seen, p))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) notifySidecarsIn(ctx context.Context, namespace string, seen *status.Observed, p plan.Plan) error {
 	pods := metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := r.Uncached.List(ctx, &pods, client.MatchingLabels{inject.LabelStore: seen.Store.Name}); err != nil {
+	if err := r.Uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{inject.LabelStore: seen.Store.Name}); err != nil {
 		return fmt.Errorf("list pods with sidecars: %w", err)
 	}
 	epoch := strconv.FormatInt(p.Record.Epoch, 10)
@@ -78,7 +90,9 @@ func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, 
 		pod := &pods.Items[i]
 		ours := strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Name+"/") && pod.Namespace == seen.Store.Namespace ||
 			strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Namespace+"/"+seen.Store.Name+"/")
-		if !ours || pod.Annotations[plan.AnnotationEpoch] == epoch || pod.DeletionTimestamp != nil {
+		// The operator of another region marks the sidecars of its own data centers.
+		dc := pod.Annotations[inject.AnnotationInjected][strings.LastIndex(pod.Annotations[inject.AnnotationInjected], "/")+1:]
+		if !ours || !seen.IsLocal(dc) || pod.Annotations[plan.AnnotationEpoch] == epoch || pod.DeletionTimestamp != nil {
 			continue
 		}
 		if err := ignoreGone(r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, body))); err != nil {

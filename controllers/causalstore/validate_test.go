@@ -22,7 +22,7 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 				Volume: v1alpha1.Volume{Size: "1Gi"}}, Caches: v1alpha1.Caches{Memory: "1Gi"}}},
 		Rings: []v1alpha1.Ring{{Name: "q", DataCenters: []string{"a"}}}}
 	seen := &status.Observed{Observed: plan.Observed{Store: s}}
-	if refused, forbidden := validate(seen); len(refused)+len(forbidden) > 0 {
+	if refused, forbidden := validate(seen, v1alpha1.Limits{}); len(refused)+len(forbidden) > 0 {
 		t.Fatalf("a good spec: %v %v", refused, forbidden)
 	}
 	carriedOut, err := json.Marshal(s.Spec)
@@ -31,20 +31,38 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 	}
 	seen.Record = &plan.Record{Epoch: 1, Spec: string(carriedOut)}
 	s.Spec.DataCenters[0].Shards, s.Spec.DataCenters[0].Coordinators.Replicas = 3, 16
-	if refused, forbidden := validate(seen); len(refused)+len(forbidden) > 0 {
+	if refused, forbidden := validate(seen, v1alpha1.Limits{}); len(refused)+len(forbidden) > 0 {
 		t.Errorf("other numbers of shards and coordinators: %v %v", refused, forbidden)
 	}
 	s.Spec.DataCenters[0].Coordinators.Replicas = 17
-	if refused, _ := validate(seen); len(refused) != 1 || !strings.Contains(refused[0], "at most 16 coordinators") {
+	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 || !strings.Contains(refused[0], "at most 16 coordinators") {
 		t.Errorf("too many coordinators: %v", refused)
 	}
 	s.Spec.DataCenters[0].Coordinators.Replicas = 16
 	s.Spec.Binding = v1alpha1.BindingStatic
-	if _, forbidden := validate(seen); len(forbidden) != 1 || !strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 1 || !strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
 		t.Errorf("another binding: %v", forbidden)
 	}
 	s.Spec.DataCenters[0].Zones.Backend = []string{"x"}
-	if refused, _ := validate(seen); len(refused) != 1 || !strings.Contains(refused[0], "x is in both") {
+	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 || !strings.Contains(refused[0], "x is in both") {
 		t.Errorf("a zone in both: %v", refused)
+	}
+}
+
+// The limits of the operator also hold where the admission policy of the chart is missing.
+func TestTheOperatorRefusesWhatItsLimitsForbid(t *testing.T) {
+	s := &v1alpha1.CausalStore{}
+	s.Name = "s"
+	s.Spec.Image, s.Spec.ZoneLabel = "docker.io/other/image:v1", "topology.kubernetes.io/zone"
+	seen := &status.Observed{Observed: plan.Observed{Store: s, Region: "r"}}
+	has := func(limits v1alpha1.Limits) bool {
+		refused, _ := validate(seen, limits)
+		return strings.Contains(strings.Join(refused, "; "), "spec.image: docker.io/other/image:v1 is not allowed; this operator allows registry.example.com/")
+	}
+	if !has(v1alpha1.Limits{Images: []string{"registry.example.com/"}}) {
+		t.Error("an image that is not allowed is accepted")
+	}
+	if has(v1alpha1.Limits{}) {
+		t.Error("without limits an image is refused")
 	}
 }

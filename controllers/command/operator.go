@@ -37,6 +37,8 @@ type operatorFlags struct {
 	leaderElect         bool
 	leaderNamespace     string
 	logLevel, logFormat string
+	namespaces          []string
+	limits              v1alpha1.Limits
 	webhook             webhookFlags
 }
 
@@ -65,6 +67,13 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 	fs.StringVar(&f.leaderNamespace, "leader-namespace", "", "namespace of the lease; default: the pod's own")
 	fs.StringVar(&f.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "json", "format of the log: text or json")
+	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil, "namespaces whose stores and apps to serve, separated by commas; if empty, all")
+	fs.StringSliceVar(&f.limits.Images, "allowed-images", nil,
+		"images that stores may name; an entry that ends in / or : allows all that begin with it; if empty, all are allowed")
+	fs.StringSliceVar(&f.limits.NodeLabels, "allowed-node-labels", nil,
+		"keys of node labels that zoneLabel and nodeSelector of stores may use, besides topology.kubernetes.io/zone; if empty, all are allowed")
+	fs.StringSliceVar(&f.limits.Tolerations, "allowed-tolerations", nil,
+		"keys of taints that stores may tolerate; if empty, all are allowed")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // the flag exists
 	cmd.AddCommand(newVerifyCommand())
@@ -150,7 +159,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	}
 	certificate := &inject.ServingCertificate{}
 	m, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Cache: causalstore.CacheOptions(),
+		Scheme: scheme, Cache: causalstore.CacheOptions(f.namespaces...),
 		Metrics:                       server.Options{BindAddress: f.metrics},
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
@@ -167,14 +176,14 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		return nil, err
 	}
 	r := &causalstore.Reconciler{
-		Operator: identity, Lease: leaseName(f.region),
+		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {
 		r.Webhook = certificate.Serving
-		if err := f.webhook.serve(m, certificate, f.region, f.image); err != nil {
+		if err := f.webhook.serve(m, certificate, f); err != nil {
 			return nil, err
 		}
 	}

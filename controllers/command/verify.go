@@ -56,6 +56,7 @@ the operator, because it uses the names of Services.`,
 	fs.StringVar(&region, "region", "", "region of the operator (required)")
 	fs.StringVar(&in.Namespace, "namespace", "", "namespace of the operator (required)")
 	fs.StringVar(&selector, "selector", "app.kubernetes.io/name=causalstore-operator", "labels of the operator's pods")
+	fs.StringSliceVar(&in.WatchNamespaces, "watch-namespaces", nil, "namespaces whose stores the operator serves; if empty, all")
 	fs.IntVar(&in.Replicas, "replicas", 1, "number of the operator's pods that must be ready")
 	fs.StringVar(&in.Webhook, "webhook-configuration", "", "MutatingWebhookConfiguration that calls the operator; if empty, the webhook is not checked")
 	fs.StringVar(&store, "store", "", "namespace/name of a CausalStore to write to and read from; if empty, no store is checked")

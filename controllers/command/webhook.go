@@ -67,16 +67,18 @@ func (f *webhookFlags) certificateSource(m ctrl.Manager, certificate *inject.Ser
 }
 
 // serve registers the webhook, which every replica serves, leader or not, and the copier.
-func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, region, image string) error {
+func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags) error {
 	injections := inject.NewInjections()
 	if err := metrics.Registry.Register(injections); err != nil {
 		return err
 	}
-	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: region}
+	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: operator.region,
+		Namespaces: operator.namespaces}
 	if err := copier.SetupWithManager(m); err != nil {
 		return err
 	}
 	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: admission.Handler(&inject.Webhook{
-		Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy), Region: region, Image: image, ClusterDomain: f.clusterDomain, Injections: injections})})
+		Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy), Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain,
+		Limits: operator.limits, Namespaces: operator.namespaces, Injections: injections})})
 	return m.Add(f.certificateSource(m, certificate))
 }

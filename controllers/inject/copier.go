@@ -35,6 +35,8 @@ type Copier struct {
 	Scheme   *runtime.Scheme
 	// Region of the operator.
 	Region string
+	// Namespaces are those that the operator may use; if empty, all.
+	Namespaces []string
 }
 
 // podCheckInterval is how often Copier checks whether pods still need copies that their namespace no longer asks for.
@@ -42,6 +44,9 @@ const podCheckInterval = time.Minute
 
 // Reconcile creates, updates and deletes the copies in one namespace.
 func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if !serves(c.Namespaces, request.Name) {
+		return ctrl.Result{}, nil
+	}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: request.Name}, ns); err != nil || ns.DeletionTimestamp != nil {
@@ -61,7 +66,7 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 // copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef.
 func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (StoreRef, error) {
 	use, ok := ParseStoreRef(ns.Name, ns.Labels)
-	if !ok || use.Namespace == ns.Name {
+	if !ok || use.Namespace == ns.Name || !serves(c.Namespaces, use.Namespace) {
 		return StoreRef{}, nil
 	}
 	store := &v1alpha1.CausalStore{}
@@ -121,6 +126,9 @@ func (c *Copier) apply(ctx context.Context, use StoreRef, o client.Object) error
 	case !isCopy(live, use):
 		return fmt.Errorf("write %s: an object of that name exists and is no copy of store %s (label %s); delete or rename it", what, use, LabelCopyOf)
 	}
+	if live != nil {
+		u.SetResourceVersion(live.GetResourceVersion()) // the label may be removed at this moment
+	}
 	if err := serverside.Write(ctx, c.Client, u, live, plan.ManagedBy); err != nil {
 		return fmt.Errorf("write %s: %w", what, err)
 	}
@@ -137,8 +145,8 @@ func (c *Copier) deleteCopy(ctx context.Context, o client.Object, of StoreRef) e
 	if err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || !isCopy(o, of) {
 		return client.IgnoreNotFound(err)
 	}
-	uid := o.GetUID()
-	return client.IgnoreNotFound(c.Client.Delete(ctx, o, client.Preconditions{UID: &uid}))
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return client.IgnoreNotFound(c.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
 // prune deletes the copies in a namespace that are of another store than use, and reports whether some remain because

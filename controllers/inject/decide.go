@@ -44,6 +44,7 @@ const (
 	HostNetwork          Reason = "HostNetwork"
 	StoreNotFound        Reason = "StoreNotFound"
 	StoreNotHere         Reason = "StoreNotHere"
+	StoreRefused         Reason = "StoreRefused"
 	NotAdmitted          Reason = "NotAdmitted"
 	ConfigurationMissing Reason = "ConfigurationMissing"
 	DataCenterUnknown    Reason = "DataCenterUnknown"
@@ -62,6 +63,8 @@ type Request struct {
 	// StoreRef names the store that the namespace asks for; Store is that store, or nil if it does not exist.
 	StoreRef StoreRef
 	Store    *v1alpha1.CausalStore
+	// Refused is why the operator does not run the store: its author may not choose what it asks for.
+	Refused []string
 	// Copied reports whether a copy of a ConfigMap exists in the pod's namespace. It is used if the store is in another
 	// one.
 	Copied func(configMap string) bool
@@ -170,6 +173,8 @@ func checkPod(r *Request) *refusal {
 		return refuse(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
 			r.StoreRef.Namespace, r.StoreRef.Name,
 			LabelInject, r.Namespace)
+	case len(r.Refused) > 0:
+		return refuse(StoreRefused, "CausalStore %s: %s", r.StoreRef, strings.Join(r.Refused, "; "))
 	}
 	return nil
 }

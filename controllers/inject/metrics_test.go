@@ -11,7 +11,7 @@ import (
 // TestEveryResultOfInjectionIsExportedFromTheStart: Prometheus sees no increase in a series that appears with its first
 // event.
 func TestEveryResultOfInjectionIsExportedFromTheStart(t *testing.T) {
-	const reasons, others = 12, 2 // Injected and Error
+	const reasons, others = 13, 2 // Injected and Error
 	if n := testutil.CollectAndCount(inject.NewInjections()); n != reasons+others {
 		t.Errorf("%d results are exported, want %d", n, reasons+others)
 	}

@@ -34,6 +34,9 @@ type Webhook struct {
 	Events events.EventRecorder
 	// Region, Image and ClusterDomain are passed on in Request.
 	Region, Image, ClusterDomain string
+	// Limits are what authors of stores may choose. Namespaces are those that the operator may use; if empty, all.
+	Limits     v1alpha1.Limits
+	Namespaces []string
 	// Injections counts pods by result: "Injected", "Error", or the Reason.
 	Injections *prometheus.CounterVec
 }
@@ -43,7 +46,7 @@ type Webhook struct {
 func NewInjections() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "causalstore_injections_total",
 		Help: "Pods created in namespaces that ask for sidecars, by result: Injected, Error, or the reason why not."}, []string{"result"})
-	for _, r := range []Reason{OptedOut, AlreadyInjected, HostNetwork, StoreNotFound, StoreNotHere, NotAdmitted, ConfigurationMissing,
+	for _, r := range []Reason{OptedOut, AlreadyInjected, HostNetwork, StoreNotFound, StoreNotHere, StoreRefused, NotAdmitted, ConfigurationMissing,
 		DataCenterUnknown, ModeUnknown, RedirectForbidden, RedirectImpossible, PartOfStore, resultInjected, resultError} {
 		c.WithLabelValues(string(r))
 	}
@@ -79,6 +82,9 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 // completeRequest fills in the store that the namespace asks for, and what exists of it. It reports whether the
 // namespace asks for one.
 func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, err error) {
+	if !serves(w.Namespaces, r.Namespace) {
+		return false, nil
+	}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, ns); err != nil {
@@ -88,6 +94,9 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 	if r.StoreRef, asked = ParseStoreRef(r.Namespace, ns.Labels); !asked {
 		return false, nil
 	}
+	if !serves(w.Namespaces, r.StoreRef.Namespace) {
+		return true, nil // as for a store that does not exist
+	}
 	store := &v1alpha1.CausalStore{}
 	err = w.Client.Get(ctx, client.ObjectKey(r.StoreRef), store)
 	if apierrors.IsNotFound(err) {
@@ -96,7 +105,7 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 	if err != nil {
 		return false, fmt.Errorf("read CausalStore %s: %w", r.StoreRef, err)
 	}
-	r.Store = store
+	r.Store, r.Refused = store, w.Limits.Check(&store.Spec, w.Region)
 	if err := w.findDataCenters(ctx, r); err != nil {
 		return false, err
 	}
@@ -181,4 +190,9 @@ func eventSubject(r *Request) runtime.Object {
 	}
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Pod.Name}}
+}
+
+// serves reports whether an operator may use a namespace.
+func serves(namespaces []string, name string) bool {
+	return len(namespaces) == 0 || slices.Contains(namespaces, name)
 }

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,8 @@ type Installation struct {
 	Namespace string
 	Selector  labels.Selector
 	Replicas  int
+	// WatchNamespaces are those whose stores the operator serves; if empty, all.
+	WatchNamespaces []string
 	// Lease is the name of the leader's lease.
 	Lease string
 	// Webhook is the name of the MutatingWebhookConfiguration; if empty, the webhook is not checked.
@@ -94,8 +97,15 @@ const requestTimeout = 10 * time.Second
 func (i *Installation) checkCRD(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var stores v1alpha1.CausalStoreList
-	if err := i.Client.List(ctx, &stores, client.Limit(1)); err != nil {
+	namespaces := i.WatchNamespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var errs []error
+	for _, namespace := range namespaces {
+		errs = append(errs, i.Client.List(ctx, &v1alpha1.CausalStoreList{}, client.Limit(1), client.InNamespace(namespace)))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return "", fmt.Errorf("list CausalStores: %w; if the chart was installed with crds.install=false, run: kubectl apply -k config/crd", err)
 	}
 	return "the API server serves CausalStores", nil

@@ -18,9 +18,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{- /* The object is cluster-wide, so its name includes the release. */ -}}
-{{- define "causalstore.webhook" -}}
+{{- /* Cluster-wide objects, so that two releases do not share them. */ -}}
+{{- define "causalstore.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "causalstore.name" . }}
+{{- end -}}
+
+{{- /* The rules of the generated role for resources of the cluster (nodes, and what is read of other namespaces), or for the others. */ -}}
+{{- define "causalstore.rules" -}}
+{{- $cluster := list "nodes" "namespaces" "persistentvolumes" "leases" -}}
+{{- $rules := list -}}
+{{- range (.root.Files.Get "files/role.yaml" | fromYaml).rules -}}
+{{- if eq $.cluster (has (first .resources) $cluster) }}{{ $rules = append $rules . }}{{ end -}}
+{{- end -}}
+{{- toYaml $rules -}}
 {{- end -}}
 
 {{- define "causalstore.webhookHost" -}}
