@@ -146,7 +146,8 @@ func combineSummaries(entries []v1alpha1.RegionStatus, rings []v1alpha1.RingStat
 		if n, _ := fmt.Sscanf(e.Summary.DataCenters, "%d/%d", &a, &b); n == 2 {
 			ready, local = ready+a, local+b
 		}
-		lag, err := time.ParseDuration(strings.TrimPrefix(e.Summary.VisibilityLag, "<"))
+		number, _, _ := strings.Cut(e.Summary.VisibilityLag, ",") // what follows is a remark
+		lag, err := time.ParseDuration(strings.TrimPrefix(number, "<"))
 		if err == nil && lag > greatest {
 			greatest, s.VisibilityLag = lag, e.Summary.VisibilityLag
 		}
