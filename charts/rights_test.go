@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -193,7 +194,7 @@ spec:
 			s := store(change)
 			err := admin.Create(ctx, s)
 			if err == nil {
-				return fmt.Errorf("the store was accepted (%v)", admin.Delete(ctx, s))
+				return errors.Join(errors.New("the store was accepted"), admin.Delete(ctx, s))
 			}
 			if !strings.Contains(err.Error(), want) {
 				return err
