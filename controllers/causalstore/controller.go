@@ -120,15 +120,19 @@ func validate(seen *status.Observed) (refused, forbidden []string) {
 
 // execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed.
 func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
-	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || seen.Store.Spec.Paused || !isLocal(seen.Store, r.Region) {
-		if seen.Record != nil {
-			seen.Epoch = seen.Record.Epoch
-		}
+	if seen.Record != nil {
+		seen.Epoch = seen.Record.Epoch
+	}
+	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || !isLocal(seen.Store, r.Region) {
 		return nil
 	}
 	p, err := plan.Make(seen.Observed)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
+	}
+	if seen.Store.Spec.Paused {
+		seen.Pending = plan.DescribePending(seen.Observed, p)
+		return nil
 	}
 	seen.Epoch, seen.Rollout, seen.Resharding, seen.Scaling = p.Record.Epoch, p.Rollout, p.Resharding, p.Scaling
 	for _, g := range p.GrowClaims {

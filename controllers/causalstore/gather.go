@@ -18,7 +18,7 @@ import (
 // gather reads what exists of a store.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
 	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Image: r.Image, SameZone: r.SameZone,
-		ZoneOf: map[string]string{}, Now: r.Now()}, Webhook: r.Webhook != nil && r.Webhook()}
+		ZoneOf: map[string]string{}, Now: r.Now()}, WebhookInstalled: r.Webhook != nil, Webhook: r.Webhook != nil && r.Webhook()}
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	var claims corev1.PersistentVolumeClaimList

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
@@ -38,6 +40,7 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed) e
 	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write status: %w", err))
 	}
+	r.recordProblems(before, &is)
 	for _, c := range is.Conditions {
 		was := meta.FindStatusCondition(before.Status.Conditions, c.Type)
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
@@ -54,6 +57,19 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed) e
 		r.Events.Eventf(before, nil, kind, c.Reason, "Observe", "%s is %s: %s", c.Type, c.Status, c.Message)
 	}
 	return nil
+}
+
+// recordProblems records an event for each pod that has stopped to serve for a new reason. Those that resolve themselves need
+// none.
+func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, is *v1alpha1.CausalStoreStatus) {
+	for _, p := range is.Problems {
+		known := slices.ContainsFunc(store.Status.Problems, func(q v1alpha1.PodProblem) bool { return q.Pod == p.Pod && q.Reason == p.Reason })
+		if known || !diagnose.IsEventful(diagnose.Reason(p.Reason)) {
+			continue
+		}
+		// Kubernetes merges events with the same object, reason and action, so the action names the pod.
+		r.Events.Eventf(store, nil, corev1.EventTypeWarning, p.Reason, p.Pod, "pod %s: %s", p.Pod, p.Message)
+	}
 }
 
 // needsAttention reports whether people should look at a condition.

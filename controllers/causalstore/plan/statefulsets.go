@@ -134,6 +134,7 @@ func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
 			"--aclfile", keysDir + "/" + keyUsers, "--appendonly", "yes", "--appendfsync", "always",
 			"--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
 		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		// Any answer is enough: without a password it is that authentication is required.
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s", socketFile, "ping"}}},
