@@ -78,11 +78,9 @@ func TestABundleIsBoundedAndListsWhatItLacks(t *testing.T) {
 
 const secret = "hunter2-is-a-secret"
 
-// TestASupportBundleHasEverythingButSecrets runs the command against a real API server, where no pod runs: logs and metrics
-// cannot be had, and are listed.
-func TestASupportBundleHasEverythingButSecrets(t *testing.T) {
-	h := newTestCluster(t)
-	t.Cleanup(func() { h.cleanUp() })
+// testSupportBundle runs the command against a real API server, where no pod runs: logs and metrics cannot be had, and are
+// listed.
+func (h *testCluster) testSupportBundle(t *testing.T) {
 	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-keys"}, StringData: map[string]string{"token-key": secret}})
 	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{inject.LabelStore: "orders"},
 		Annotations: map[string]string{inject.AnnotationInjected: "orders/virginia", lastApplied: secret, "note": secret}},
@@ -91,11 +89,11 @@ func TestASupportBundleHasEverythingButSecrets(t *testing.T) {
 			Containers:     []corev1.Container{{Name: "app", Image: "app", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}, Args: []string{secret}}}}}
 	h.create(app)
 	for _, line := range [][]string{{"--max-size", "1k"}, {"--log-lines", "0"}} {
-		h.expectError(line[0], append([]string{"support-bundle"}, line...)...)
+		h.expectError(line[0], append([]string{"support-bundle", "orders"}, line...)...)
 	}
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	h.expectOutput("see errors.txt in it", "support-bundle", "--output", file)
-	h.expectError("create the archive", "support-bundle", "--output", file)
+	h.expectOutput("see errors.txt in it", "support-bundle", "orders", "--output", file)
+	h.expectError("create the archive", "support-bundle", "orders", "--output", file)
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive may be read by others: %v (%v)", info.Mode(), err)

@@ -114,8 +114,8 @@ func (k *connection) restartPods(ctx context.Context, w io.Writer, all []sidecar
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, f.timeout)
-		err = k.restartPod(ctx, p, before)
+		bounded, cancel := context.WithTimeout(ctx, f.timeout)
+		err = k.restartPod(bounded, p, before)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("restart pod %s/%s: %w; the others were not restarted", p.namespace, p.pod, err)

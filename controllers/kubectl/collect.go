@@ -3,6 +3,7 @@ package kubectl
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -242,12 +243,18 @@ func (c *partCollector) answer(ctx context.Context, p process, path, name string
 	defer cancel()
 	result := c.pods.RESTClient().Get().Namespace(p.namespace).Resource("pods").SubResource("proxy").
 		Name(p.pod + ":" + strconv.Itoa(p.port)).Suffix(path).Do(ctx)
-	content, err := result.Raw() // a part that is not ready answers 503, with its report
-	if err != nil && len(content) == 0 {
+	content, err := result.Raw()
+	if err != nil && (path != contract.PathReady || !isReport(content)) {
 		c.bundle.fail(name, err)
 		return
 	}
 	c.bundle.add(name, content)
+}
+
+// isReport reports whether an answer is a readiness report: a part that is not ready sends one as well, with the status 503.
+func isReport(content []byte) bool {
+	var report contract.Readiness
+	return json.Unmarshal(content, &report) == nil && report.Phase != ""
 }
 
 func (c *partCollector) addStream(name string, from io.ReadCloser, err error) {

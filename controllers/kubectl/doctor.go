@@ -80,6 +80,9 @@ type evidence struct {
 	now    time.Time
 }
 
+// unreadApps is in evidence.unread if sidecars could not be checked.
+const unreadApps = "namespaces and the pods of apps"
+
 // examine collects the evidence on a store.
 func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evidence, error) {
 	e := &evidence{store: s, nodes: map[string]*corev1.Node{}, claims: map[string]*corev1.PersistentVolumeClaim{}, now: time.Now()}
@@ -118,7 +121,7 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 	}
 	e.sidecars, err = k.sidecarProblems(ctx, s)
 	if apierrors.IsForbidden(err) {
-		e.unread, err = append(e.unread, "namespaces and the pods of apps"), nil
+		e.unread, err = append(e.unread, unreadApps), nil
 	}
 	return e, err
 }

@@ -121,7 +121,11 @@ func (e *evidence) checkPods() (all []finding) {
 			next: []string{fmt.Sprintf("kubectl -n %s get statefulsets,events --selector %s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name)},
 			safe: "waiting: the StatefulSets create their pods again, on their old volumes"})
 	}
-	return append(all, finding{level: levelOK, subject: "pods", text: fmt.Sprintf("%d of %d serve", serving, len(e.parts))})
+	f := finding{level: levelOK, subject: "pods", text: fmt.Sprintf("%d of %d serve", serving, len(e.parts))}
+	if serving < len(e.parts) {
+		f.level = levelNote
+	}
+	return append(all, f)
 }
 
 // missingPods says which pods the status asks for and are not there.
@@ -202,6 +206,9 @@ func (e *evidence) checkRings() finding {
 }
 
 func (e *evidence) checkSidecars() finding {
+	if slices.Contains(e.unread, unreadApps) {
+		return finding{level: levelNote, subject: "sidecars", text: "not checked"}
+	}
 	if len(e.sidecars) == 0 {
 		return finding{level: levelOK, subject: "sidecars", text: "every pod that should have one has a current one"}
 	}
