@@ -45,7 +45,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 	for name, set := range map[string]string{
 		"default":      "region=us-east-1",
-		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders",
+		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders,injection.failurePolicy=Fail",
 		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +105,14 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		t.Errorf("lint: %s", out)
 	}
 	for set, says := range map[string]string{
-		"replicas=1":                        "/region",
-		"region=US East":                    "/region",
-		"region=a,replicas=0":               "/replicas",
-		"region=a,image.pullPolicy=Maybe":   "/image/pullPolicy",
-		"region=a,reploicas=3":              "reploicas",
-		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
-		"region=a,test.store=orders":        "/test/store",
+		"replicas=1":                             "/region",
+		"region=US East":                         "/region",
+		"region=a,replicas=0":                    "/replicas",
+		"region=a,injection.failurePolicy=Never": "/injection/failurePolicy",
+		"region=a,image.pullPolicy=Maybe":        "/image/pullPolicy",
+		"region=a,reploicas=3":                   "reploicas",
+		"region=a,metrics.serviceMonitor=1":      "/metrics/serviceMonitor",
+		"region=a,test.store=orders":             "/test/store",
 
 		"region=a,metrics.prometheusRule.runbookBaseUrl=docs": "/metrics/prometheusRule/runbookBaseUrl",
 

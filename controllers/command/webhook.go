@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
@@ -76,7 +75,10 @@ func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertific
 	if err := copier.SetupWithManager(m); err != nil {
 		return err
 	}
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: admission.Handler(&inject.Webhook{
-		Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy), Region: region, Image: image, ClusterDomain: f.clusterDomain, Injections: injections})})
+	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
+		m.GetWebhookServer().Register(path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy),
+			Region: region, Image: image, ClusterDomain: f.clusterDomain, Injections: injections, Required: required}})
+	}
+	m.GetWebhookServer().Register(inject.PathBind, &webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(), Region: region}})
 	return m.Add(f.certificateSource(m, certificate))
 }

@@ -20,8 +20,11 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Path is the URL path of the webhook.
-const Path = "/inject"
+// Paths of the webhook: Path for pods that may run without a sidecar, PathRequired for those that must not.
+const (
+	Path         = "/inject"
+	PathRequired = "/require"
+)
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
@@ -33,6 +36,8 @@ type Webhook struct {
 	Region, Image, ClusterDomain string
 	// Injections counts pods by result: "Injected", "Error", or the Reason.
 	Injections *prometheus.CounterVec
+	// Required makes it refuse pods that should have a sidecar and cannot get one.
+	Required bool
 }
 
 // NewInjections returns the counter for Webhook.Injections. All results start at zero, because the increase of a series
@@ -57,7 +62,11 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	asked, err := w.completeRequest(ctx, &r)
 	if err != nil {
 		w.Injections.WithLabelValues(resultError).Inc()
-		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy is Ignore, so the API server creates the pod
+		log.FromContext(ctx).Error(err, "sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName)
+		if !w.Required { // an error would refuse the pod: the failurePolicy does not concern answers
+			return admission.Allowed("").WithWarnings("causalstore: no sidecar: " + err.Error())
+		}
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("the pod needs a sidecar, which could not be added: %w", err))
 	}
 	if !asked {
 		return admission.Allowed("the namespace does not ask for a sidecar")
@@ -65,6 +74,10 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	d := Decide(r)
 	if request.DryRun == nil || !*request.DryRun { // a dry run creates no pod
 		w.report(ctx, &r, d)
+	}
+	if w.Required && !d.Reason.MayRun() {
+		return admission.Denied(fmt.Sprintf("the pod needs a sidecar and cannot get one: %s: %s; label %s=false on the pod lets it run without",
+			d.Reason, d.Message, LabelInject))
 	}
 	patched, err := json.Marshal(d.Pod)
 	if err != nil {

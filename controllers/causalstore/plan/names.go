@@ -17,6 +17,9 @@ const (
 	LabelShard      = "causalstore.io/shard"
 )
 
+// LabelSidecarOf on a pod of an app names the store of its sidecar.
+const LabelSidecarOf = "causalstore.io/store"
+
 // ManagedBy is the value of LabelManagedBy, and the field manager of server-side apply.
 const ManagedBy = "causalstore-operator"
 
