@@ -45,7 +45,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 	for name, set := range map[string]string{
 		"default":      "region=us-east-1",
-		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders",
+		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders,injection.failurePolicy=Fail",
 		"restricted":   "region=us-east-1,watchNamespaces={shop,web},limits.images={registry.example.com/causalstore/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated}",
 		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager",
 	} {
@@ -111,6 +111,7 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		"region=a,replicas=0":               "/replicas",
 		"region=a,watchNamespaces={Shop}":   "/watchNamespaces/0",
 		"region=a,limits.images={a b}":      "/limits/images/0",
+		"region=a,injection.failurePolicy=Never": "/injection/failurePolicy",
 		"region=a,image.pullPolicy=Maybe":   "/image/pullPolicy",
 		"region=a,reploicas=3":              "reploicas",
 		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",

@@ -151,7 +151,7 @@ func allMetrics(t *testing.T) exported {
 	all.describe(t, metrics.Cache(func() *node.Cache { return nil }), indexed...)
 	all.describe(t, metrics.Network(func() transport.Stats { return transport.Stats{} }, func() uint64 { return 1 }), indexed...)
 	all.describe(t, inject.NewInjections())
-	all.describe(t, command.NewConditionMetrics(nil))
+	all.describe(t, command.NewStoreMetrics(nil))
 	all.describe(t, ctrlmetrics.Registry.(prometheus.Collector))
 	for name, labels := range processMetrics(t) {
 		if all[name] == nil {

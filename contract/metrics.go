@@ -9,4 +9,9 @@ const (
 	// MetricRingLag is how far a ring, given by the label LabelToRing, is behind a coordinator, in seconds.
 	MetricRingLag = "causalstore_coordinator_ring_lag_seconds"
 	LabelToRing   = "to_ring"
+	// MetricRoundTrip is the round trip from the first coordinator of a data center to a middleman of each data center, given
+	// by the label LabelToDataCenter, in seconds; +Inf if that one does not answer. It is absent until the first answer, or
+	// until it is known that there is none.
+	MetricRoundTrip   = "causalstore_coordinator_round_trip_seconds"
+	LabelToDataCenter = "to_data_center"
 )

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:printcolumn:name="Rings",type=string,JSONPath=`.status.summary.rings`,description="Complete rings, of those with a data centre in this cluster"
 // +kubebuilder:printcolumn:name="DCs",type=string,JSONPath=`.status.summary.dataCenters`,description="Ready data centres, of those in this cluster"
 // +kubebuilder:printcolumn:name="Visibility lag",type=string,JSONPath=`.status.summary.visibilityLag`,description="Time until a write is in every ring"
+// +kubebuilder:printcolumn:name="Heartbeat",type=date,JSONPath=`.status.heartbeatTime`,description="Time since the operator last looked at the store"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Engine",type=string,priority=1,JSONPath=`.spec.storage.engine`
 // +kubebuilder:printcolumn:name="Epoch",type=integer,priority=1,JSONPath=`.status.topology.epoch`

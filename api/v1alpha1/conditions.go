@@ -6,13 +6,14 @@ const (
 	ConditionReady = "Ready"
 	// ConditionProgressing is True while the operator is applying a change of the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while a part that has served before is missing.
+	// ConditionDegraded is True while a part that has served before is missing, or an image cannot be had.
 	ConditionDegraded = "Degraded"
 	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes.
 	ConditionTopologyValid = "TopologyValid"
 	// ConditionStorageReady is True while all shards in this cluster serve.
 	ConditionStorageReady = "StorageReady"
-	// ConditionPeersConnected is True while every ring acknowledges the writes of this cluster's coordinators.
+	// ConditionPeersConnected is True while every ring answers and acknowledges the writes of this cluster's coordinators. It is
+	// Unknown while a coordinator cannot be asked.
 	ConditionPeersConnected = "PeersConnected"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
@@ -36,9 +37,11 @@ const (
 	ReasonCoordinators  = "ChangingCoordinators"
 	ReasonDeleting      = "Deleting"
 	ReasonUpToDate      = "UpToDate"
+	ReasonNotApplied    = "NotApplied"
 	ReasonNotDegraded   = "NothingMissing"
 	ReasonPartsMissing  = "PartsMissing"
 	ReasonDataMissing   = "DataUnavailable"
+	ReasonImageMissing  = "ImageUnavailable"
 
 	ReasonTopologyAccepted = "Accepted"
 	ReasonTopologyChanged  = "ForbiddenChange"
@@ -50,14 +53,19 @@ const (
 
 	ReasonPeersAcknowledge = "RingsAcknowledge"
 	ReasonPeersBehind      = "RingsBehind"
+	ReasonPeersUnreachable = "DataCentersUnreachable"
 	ReasonPeersUnknown     = "NotMeasured"
+	ReasonPeersNotServing  = "RingsNotServing"
+	ReasonPeersUnasked     = "CoordinatorsUnreachable"
 	ReasonOneRing          = "OneRing"
 
 	ReasonWebhookServing      = "WebhookServing"
+	ReasonWebhookNotServing   = "WebhookNotServing"
 	ReasonWebhookNotInstalled = "WebhookNotInstalled"
 
-	ReasonPaused    = "PausedBySpec"
-	ReasonNotPaused = "NotPaused"
+	ReasonPaused         = "PausedBySpec"
+	ReasonChangesPending = "ChangesPending"
+	ReasonNotPaused      = "NotPaused"
 )
 
 // Finalizer keeps a deleted store until the operator has applied its deletionPolicy to the volumes.

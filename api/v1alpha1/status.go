@@ -17,6 +17,11 @@ type CausalStoreStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// HeartbeatTime is when the operator last looked at the store. It is updated about once a minute; if it is minutes old, no
+	// operator runs, and the rest of the status is as old.
+	//
+	// +optional
+	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
 	// Summary holds the texts of the printed columns.
 	//
 	// +optional
@@ -43,6 +48,14 @@ type CausalStoreStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Rings []RingStatus `json:"rings,omitempty"`
+	// Problems lists the pods of the store in this cluster that do not serve, with the cause as far as Kubernetes or the part itself
+	// knows it: the first 32, by name.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=32
+	Problems []PodProblem `json:"problems,omitempty"`
 	// Regions has what the operator of each region reports, if operators of several regions run the store in this cluster. The rest
 	// of the status combines it: a condition is that of the region that needs attention most.
 	//
@@ -70,6 +83,10 @@ type RegionStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// HeartbeatTime is when the operator of the region last looked at the store.
+	//
+	// +optional
+	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
 	// Summary holds the texts of the printed columns.
 	//
 	// +optional
@@ -85,6 +102,29 @@ type RegionStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Rings []RingStatus `json:"rings,omitempty"`
+	// Problems lists the pods of the region that do not serve: the first 32, by name.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=32
+	Problems []PodProblem `json:"problems,omitempty"`
+}
+
+// PodProblem is why a pod does not serve.
+type PodProblem struct {
+	// Pod is its name.
+	//
+	// +required
+	Pod string `json:"pod"`
+	// Reason is the cause in one word, such as ImagePullBackOff, OOMKilled, Unschedulable or VolumeInOtherZone.
+	//
+	// +required
+	Reason string `json:"reason"`
+	// Message has the words of the scheduler, the kubelet or the part.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Summary holds the texts of the printed columns.
@@ -97,7 +137,8 @@ type Summary struct {
 	//
 	// +optional
 	DataCenters string `json:"dataCenters,omitempty"`
-	// VisibilityLag is the greatest stability lag of the coordinators in this cluster: "120ms".
+	// VisibilityLag is the greatest stability lag of the coordinators in this cluster: "120ms". It says how many of them could not be
+	// asked: "120ms, 1 unknown".
 	//
 	// +optional
 	VisibilityLag string `json:"visibilityLag,omitempty"`

@@ -33,8 +33,11 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 	var columns, wide []string
 	for i, column := range table.ColumnDefinitions {
 		cell := fmt.Sprintf("%s=%v", column.Name, table.Rows[0].Cells[i])
-		if column.Name == "Age" {
-			cell = "Age"
+		if column.Name == "Age" || column.Name == "Heartbeat" {
+			if cell == column.Name+"=<nil>" {
+				t.Errorf("column %s is empty", column.Name)
+			}
+			cell = column.Name
 		}
 		if column.Priority == 0 {
 			columns = append(columns, cell)
@@ -43,7 +46,7 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 		}
 	}
 	if got, want := strings.Join(columns,
-		", "), "Name=rings, Ready=True, Rings=3/3, DCs=3/3, Visibility lag=<nil>, Age"; got != want {
+		", "), "Name=rings, Ready=True, Rings=3/3, DCs=3/3, Visibility lag=<nil>, Heartbeat, Age"; got != want {
 		t.Errorf("columns are %s\nwant        %s", got, want)
 	}
 	if got, want := strings.Join(wide,

@@ -146,10 +146,10 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 // execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed. Nothing is done
 // while an object that is not the store's has the name of a planned one.
 func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
-	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || seen.Store.Spec.Paused || !isLocal(seen.Store, r.Region) {
-		if seen.Record != nil {
-			seen.Epoch = seen.Record.Epoch
-		}
+	if seen.Record != nil {
+		seen.Epoch = seen.Record.Epoch
+	}
+	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || !isLocal(seen.Store, r.Region) {
 		return nil
 	}
 	p, err := plan.Make(seen.Observed)
@@ -157,8 +157,15 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 		return fmt.Errorf("plan: %w", err)
 	}
 	live, err := r.findLive(ctx, seen, p.Apply)
-	if err != nil || len(seen.Conflicts) > 0 {
+	if err != nil {
 		return err
+	}
+	if seen.Store.Spec.Paused {
+		seen.Pending = plan.DescribePending(seen.Observed, p)
+		return nil
+	}
+	if len(seen.Conflicts) > 0 {
+		return nil
 	}
 	seen.Epoch, seen.Rollout, seen.Resharding, seen.Scaling = p.Record.Epoch, p.Rollout, p.Resharding, p.Scaling
 	for _, g := range p.GrowClaims {

@@ -22,7 +22,7 @@ type drainTracker struct {
 func (d *drainTracker) update(store types.NamespacedName, seen *status.Observed) map[string]time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, now := d.stores[store], map[string]time.Time{}
+	before, now, leaving := d.stores[store], map[string]time.Time{}, seen.LeavingPods()
 	for i := range seen.Pods {
 		p := &seen.Pods[i]
 		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator {
@@ -31,7 +31,7 @@ func (d *drainTracker) update(store types.NamespacedName, seen *status.Observed)
 		since, known := before[p.Name]
 		m, answered := seen.Measured[p.Name]
 		switch {
-		case answered && m.Drained():
+		case answered && m.Drained() && (plan.Ready(p) || leaving[p.Name]): // one that starts has not read its log yet
 		case known:
 			now[p.Name] = since
 		case plan.Ready(p):

@@ -156,7 +156,7 @@ func TestAPausedStoreIsNotChangedButReported(t *testing.T) {
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Paused, s.Spec.Image = true, "causalstore:v2" })
-	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused)
+	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonChangesPending)
 	k.workloads.fail("try-here-cache-0")
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	s := &appsv1.StatefulSet{}

@@ -217,6 +217,6 @@ func TestAPausedStoreCanBeDeleted(t *testing.T) {
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
 		s.Spec.DeletionPolicy, s.Spec.Paused = v1alpha1.DeletionDelete, true
 	})
-	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused)
+	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonChangesPending)
 	k.delete("try")
 }

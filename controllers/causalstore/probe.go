@@ -3,6 +3,7 @@ package causalstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -32,36 +33,46 @@ type Prober interface {
 // in time is not measured.
 const probeTimeout = 2 * time.Second
 
-// measure asks the coordinators that serve and those that leave, and records whose log has not drained.
+// measure asks all coordinators, whether they are ready or not, and records whose log has not drained.
 func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	if r.Prober == nil {
 		return
 	}
-	seen.Measured = r.askMeasures(ctx, seen.Pods, seen.LeavingPods())
+	seen.Measured, seen.Unmeasured = r.askMeasures(ctx, seen.Pods)
 	seen.UndrainedSince = r.drains.update(client.ObjectKeyFromObject(seen.Store), seen)
 }
 
-func (r *Reconciler) askMeasures(ctx context.Context, pods []corev1.Pod, leaving map[string]bool) map[string]plan.Measure {
-	all := map[string]plan.Measure{}
+// askMeasures returns what coordinators report, and why the others could not be asked, both by the names of their pods.
+func (r *Reconciler) askMeasures(ctx context.Context, pods []corev1.Pod) (map[string]plan.Measure, map[string]string) {
+	all, failed := map[string]plan.Measure{}, map[string]string{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for i := range pods {
 		p := &pods[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || p.Status.PodIP == "" || !plan.Ready(p) && !leaving[p.Name] {
+		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator {
+			continue
+		}
+		if p.Status.PodIP == "" {
+			mu.Lock()
+			failed[p.Name] = "its pod has no address"
+			mu.Unlock()
 			continue
 		}
 		asked.Go(func() {
-			if m, err := r.Prober.Measure(ctx, p); err == nil { // a coordinator that does not answer shows in its pod's readiness
-				mu.Lock()
-				defer mu.Unlock()
-				all[p.Name] = m
+			m, err := r.Prober.Measure(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[p.Name] = "it does not answer"
+				return
 			}
+			all[p.Name] = m
 		})
 	}
 	asked.Wait()
-	return all
+	return all, failed
 }
 
 // HTTPProber reads the metrics and readiness reports that parts serve over HTTP.
@@ -105,7 +116,7 @@ func (h HTTPProber) readMeasure(ctx context.Context, url string) (plan.Measure, 
 }
 
 func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
-	out := plan.Measure{RingLag: map[string]time.Duration{}}
+	out := plan.Measure{RingLag: map[string]time.Duration{}, Answering: map[string]bool{}}
 	for _, g := range families[contract.MetricIncompleteWrites].GetMetric() {
 		out.Incomplete = int64(g.GetGauge().GetValue())
 	}
@@ -116,6 +127,13 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 		for _, l := range g.GetLabel() {
 			if l.GetName() == contract.LabelToRing {
 				out.RingLag[l.GetValue()] = seconds(g)
+			}
+		}
+	}
+	for _, g := range families[contract.MetricRoundTrip].GetMetric() {
+		for _, l := range g.GetLabel() {
+			if l.GetName() == contract.LabelToDataCenter {
+				out.Answering[l.GetValue()] = !math.IsInf(g.GetGauge().GetValue(), 1)
 			}
 		}
 	}

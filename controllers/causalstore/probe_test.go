@@ -37,9 +37,13 @@ causalstore_coordinator_stability_lag_seconds{data_center="a",index="0",ring="x"
 # TYPE causalstore_coordinator_ring_lag_seconds gauge
 causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="x"} 0.01
 causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="x",to_ring="y"} 3
+# TYPE causalstore_coordinator_round_trip_seconds gauge
+causalstore_coordinator_round_trip_seconds{data_center="a",index="0",ring="x",to_data_center="a"} 0.001
+causalstore_coordinator_round_trip_seconds{data_center="a",index="0",ring="x",to_data_center="b"} +Inf
 `)
 	want := plan.Measure{Published: true, Incomplete: 12, StabilityLag: 250 * time.Millisecond,
-		RingLag: map[string]time.Duration{"x": 10 * time.Millisecond, "y": 3 * time.Second}}
+		RingLag:   map[string]time.Duration{"x": 10 * time.Millisecond, "y": 3 * time.Second},
+		Answering: map[string]bool{"a": true, "b": false}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -58,13 +62,15 @@ func TestCoordinatorsServeTheMetricsThatTheProberReads(t *testing.T) {
 	for d := range served {
 		fmt.Fprintln(&all, d)
 	}
-	for _, name := range []string{contract.MetricIncompleteWrites, contract.MetricStabilityLag, contract.MetricRingLag} {
+	for _, name := range []string{contract.MetricIncompleteWrites, contract.MetricStabilityLag, contract.MetricRingLag, contract.MetricRoundTrip} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
 			t.Errorf("coordinators do not serve %s, but:\n%s", name, all.String())
 		}
 	}
-	if !strings.Contains(all.String(), contract.LabelToRing) {
-		t.Errorf("no metric of coordinators has the label %s:\n%s", contract.LabelToRing, all.String())
+	for _, label := range []string{contract.LabelToRing, contract.LabelToDataCenter} {
+		if !strings.Contains(all.String(), label) {
+			t.Errorf("no metric of coordinators has the label %s:\n%s", label, all.String())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
@@ -31,7 +33,8 @@ func finalizersPatch(store *v1alpha1.CausalStore) []byte {
 func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, published v1alpha1.CausalStoreStatus) error {
 	before := seen.Store.DeepCopy()
 	before.Status = published
-	is := status.Combine(published, status.Of(*seen), r.Region)
+	own := status.Of(*seen)
+	is := status.Combine(published, own, r.Region)
 	if equality.Semantic.DeepEqual(before.Status, is) {
 		return nil
 	}
@@ -44,6 +47,7 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, p
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write status: %w", err))
 	}
+	r.recordProblems(before, seen.Store.Status.Problems, own.Problems)
 	for _, c := range is.Conditions {
 		was := meta.FindStatusCondition(before.Status.Conditions, c.Type)
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
@@ -60,6 +64,19 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, p
 		r.Events.Eventf(before, nil, kind, c.Reason, "Observe", "%s is %s: %s", c.Type, c.Status, c.Message)
 	}
 	return nil
+}
+
+// recordProblems records an event for each pod that has stopped to serve for a new reason. Those that resolve themselves need
+// none.
+func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, were, are []v1alpha1.PodProblem) {
+	for _, p := range are {
+		known := slices.ContainsFunc(were, func(q v1alpha1.PodProblem) bool { return q.Pod == p.Pod && q.Reason == p.Reason })
+		if known || !diagnose.IsEventful(diagnose.Reason(p.Reason)) {
+			continue
+		}
+		// Kubernetes merges events with the same object, reason and action, so the action names the pod.
+		r.Events.Eventf(store, nil, corev1.EventTypeWarning, p.Reason, p.Pod, "pod %s: %s", p.Pod, p.Message)
+	}
 }
 
 // needsAttention reports whether people should look at a condition.

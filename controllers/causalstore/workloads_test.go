@@ -26,16 +26,18 @@ type workloads struct {
 	stop chan struct{}
 
 	mu       sync.Mutex
-	podIP    string          // of all pods
-	broken   map[string]bool // images and pods that do not become ready
-	restarts []string        // pods that were deleted and created again, in that order
-	most     int             // the greatest number of pods that were not ready at the same time, after all had been
+	podIP    string                                  // of all pods
+	broken   map[string]bool                         // images and pods that do not become ready
+	waiting  map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
+	restarts []string                                // pods that were deleted and created again, in that order
+	most     int                                     // the greatest number of pods that were not ready at the same time, after all had been
 	served   bool
 }
 
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
-	w := &workloads{cluster: k, stop: make(chan struct{}), podIP: "10.1.2.3", broken: map[string]bool{}}
+	w := &workloads{cluster: k, stop: make(chan struct{}), podIP: "10.1.2.3", broken: map[string]bool{},
+		waiting: map[string]corev1.ContainerStateWaiting{}}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -56,7 +58,15 @@ func simulateWorkloads(k *cluster) *workloads {
 }
 
 // fail makes a pod, or all pods with an image, not ready; repair ends that.
-func (w *workloads) fail(what string)   { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
+func (w *workloads) fail(what string) { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
+
+// failWaiting does the same, and says why the first container waits.
+func (w *workloads) failWaiting(what, reason, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken[what], w.waiting[what] = true, corev1.ContainerStateWaiting{Reason: reason, Message: message}
+}
+
 func (w *workloads) repair(what string) { w.mu.Lock(); delete(w.broken, what); w.mu.Unlock() }
 
 // history returns the pods that have restarted so far, and the greatest number that was away at once.
@@ -115,8 +125,12 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.St
 	}
 	w.mu.Lock()
 	ready, ip := !w.broken[p.Name], w.podIP
+	waiting, waits := w.waiting[p.Name]
 	for _, c := range p.Spec.Containers {
 		ready = ready && !w.broken[c.Image]
+		if why, ok := w.waiting[c.Image]; ok {
+			waiting, waits = why, true
+		}
 	}
 	w.mu.Unlock()
 	if isReady(p) == ready && len(p.Status.Conditions) > 0 {
@@ -129,6 +143,10 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.St
 	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, ip
 	p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}
+	p.Status.ContainerStatuses = nil
+	if first := p.Spec.Containers[0]; !ready && waits {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Image: first.Image, State: corev1.ContainerState{Waiting: &waiting}}}
+	}
 	return w.client.Status().Update(ctx, p)
 }
 

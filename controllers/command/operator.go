@@ -187,7 +187,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	if err := metrics.Registry.Register(NewConditionMetrics(m.GetClient())); err != nil {
+	if err := metrics.Registry.Register(NewStoreMetrics(m.GetClient())); err != nil {
 		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
 	return m, errors.Join(r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))

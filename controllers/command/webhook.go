@@ -1,17 +1,24 @@
 package command
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 )
@@ -77,8 +84,32 @@ func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertific
 	if err := copier.SetupWithManager(m); err != nil {
 		return err
 	}
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: admission.Handler(&inject.Webhook{
-		Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy), Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain,
-		Limits: operator.limits, Namespaces: operator.namespaces, Injections: injections})})
+	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
+		m.GetWebhookServer().Register(path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy),
+			Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain, Limits: operator.limits,
+			Namespaces: operator.namespaces, Injections: injections, Required: required}})
+	}
+	m.GetWebhookServer().Register(inject.PathBind, &webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(), Region: operator.region,
+		Namespaces: operator.namespaces}})
+	if err := cacheForWebhook(m); err != nil {
+		return err
+	}
 	return m.Add(f.certificateSource(m, certificate))
+}
+
+// cacheForWebhook makes the cache hold from the start what the webhook reads. The controllers of a replica that is not the leader
+// do not run, so that it would be filled at the first request, and that request would run out of time.
+func cacheForWebhook(m ctrl.Manager) error {
+	all := []client.Object{&v1alpha1.CausalStore{}, &corev1.ConfigMap{}, &corev1.Service{}, &appsv1.StatefulSet{}}
+	for _, kind := range []string{"Namespace", "Node"} {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		all = append(all, o)
+	}
+	for _, o := range all {
+		if _, err := m.GetCache().GetInformer(context.Background(), o, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", o, err)
+		}
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func (k *cluster) runOperator(config *rest.Config) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	configuration := k.registerWebhook(fmt.Sprintf("https://localhost:%d%s", port, inject.Path))
+	configuration := k.registerWebhooks(fmt.Sprintf("https://localhost:%d", port))
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
 	certificate, skip := &inject.ServingCertificate{}, true
@@ -115,9 +115,12 @@ func (k *cluster) runOperator(config *rest.Config) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
-		Events: m.GetEventRecorder("test"),
-		Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections}})
+	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
+		m.GetWebhookServer().Register(path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
+			Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections, Required: required}})
+	}
+	m.GetWebhookServer().Register(inject.PathBind, &webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(),
+		Region: "local"}})
 	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default",
 		Secret: "webhook",
 		Host:   "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
@@ -150,19 +153,21 @@ func (k *cluster) runOperator(config *rest.Config) {
 	k.waitFor("the webhook to serve", certificate.Serving)
 }
 
-// registerWebhook creates a webhook configuration for a URL.
-func (k *cluster) registerWebhook(url string) *admissionv1.MutatingWebhookConfiguration {
+// registerWebhooks creates the webhook configuration of the manifests, for a server at a URL.
+func (k *cluster) registerWebhooks(url string) *admissionv1.MutatingWebhookConfiguration {
 	k.Helper()
-	ignore, effects := admissionv1.Ignore, admissionv1.SideEffectClassNoneOnDryRun
-	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "causalstore-operator"},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &effects, FailurePolicy: &ignore,
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: inject.LabelInject,
-				Operator: metav1.LabelSelectorOpExists}}},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
-		}}}
+	b, err := os.ReadFile(filepath.Join("..", "..", "config", "webhook", "configuration.yaml"))
+	if err != nil {
+		k.Fatal(err)
+	}
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(b, c); err != nil {
+		k.Fatal(err)
+	}
+	for i := range c.Webhooks {
+		to := url + *c.Webhooks[i].ClientConfig.Service.Path
+		c.Webhooks[i].ClientConfig = admissionv1.WebhookClientConfig{URL: &to}
+	}
 	k.create(c)
 	return c
 }

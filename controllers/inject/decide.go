@@ -21,14 +21,19 @@ import (
 const (
 	// LabelInject on a namespace names the store whose sidecar its pods get, see ParseStoreRef. On a pod, "false" opts out.
 	LabelInject = "causalstore.io/inject"
+	// LabelRequired on a namespace, if "true", makes the API server refuse pods that should have a sidecar and cannot get one.
+	LabelRequired = "causalstore.io/inject-required"
 	// AnnotationDataCenter on a pod names its data centre, if the cluster has several.
 	AnnotationDataCenter = "causalstore.io/data-center"
+	// AnnotationSidecarDataCenter on a pod is the data centre that its sidecar starts with, if the pod leaves the choice to the zone
+	// of its node: see Binder.
+	AnnotationSidecarDataCenter = "causalstore.io/sidecar-data-center"
 	// AnnotationMode on a pod overrides the store's injection mode.
 	AnnotationMode = "causalstore.io/injection-mode"
 	// AnnotationInjected on a pod names the store and data centre of its sidecar.
 	AnnotationInjected = "causalstore.io/injected"
 	// LabelStore on a pod names the store of its sidecar, so that selectors can match such pods.
-	LabelStore = "causalstore.io/store"
+	LabelStore = plan.LabelSidecarOf
 	// AnnotationNotInjected on a pod has the reason why it has no sidecar.
 	AnnotationNotInjected = "causalstore.io/not-injected"
 )
@@ -53,6 +58,12 @@ const (
 	RedirectImpossible   Reason = "RedirectImpossible"
 	PartOfStore          Reason = "PartOfStore"
 )
+
+// MayRun reports whether a pod without a sidecar may run where sidecars are required: it has one already, is a part of a store,
+// or was opted out.
+func (r Reason) MayRun() bool {
+	return r == Injected || r == AlreadyInjected || r == PartOfStore || r == OptedOut
+}
 
 // Request is the input of a decision.
 type Request struct {
@@ -106,7 +117,7 @@ func Decide(r Request) Decision {
 	if r.Regions == nil {
 		r.Regions = map[string]bool{r.Region: true}
 	}
-	dc, mode, refused := choose(&r)
+	c, refused := choose(&r)
 	if refused != nil {
 		d.Reason, d.Message = refused.reason, refused.message
 		if d.Reason != AlreadyInjected && d.Reason != PartOfStore {
@@ -115,14 +126,17 @@ func Decide(r Request) Decision {
 		return d
 	}
 	delete(d.Pod.Annotations, AnnotationNotInjected) // of another operator's webhook
-	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected, r.StoreRef.injectedAnnotation(r.Namespace, dc))
+	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected, r.StoreRef.injectedAnnotation(r.Namespace, c.dataCenter))
+	if c.byNode {
+		d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationSidecarDataCenter, c.dataCenter)
+	}
 	d.Pod.Labels = withEntry(d.Pod.Labels, LabelStore, r.Store.Name)
-	addSidecar(d.Pod, &r, dc)
-	switch mode {
+	addSidecar(d.Pod, &r, c)
+	switch c.mode {
 	case v1alpha1.InjectExplicit:
 		addAddressEnv(d.Pod)
 	case v1alpha1.InjectRedirect:
-		addRedirect(d.Pod, &r, dc)
+		addRedirect(d.Pod, &r, c.dataCenter)
 	default:
 		addHostAliases(d.Pod, &r)
 	}
@@ -137,23 +151,45 @@ func withEntry(in map[string]string, key, value string) map[string]string {
 	return in
 }
 
+// choice is what kind of sidecar a pod gets.
+type choice struct {
+	dataCenter string
+	// byNode is whether the zone of the pod's node may still replace the data centre, when the pod is bound to a node.
+	byNode bool
+	mode   v1alpha1.InjectionMode
+}
+
 // choose returns the data centre of a pod and its injection mode, or why the pod gets no sidecar.
-func choose(r *Request) (dc string, mode v1alpha1.InjectionMode, refused *refusal) {
+func choose(r *Request) (c choice, refused *refusal) {
 	if refused = checkPod(r); refused != nil {
-		return "", "", refused
+		return c, refused
 	}
 	if r.Namespace != r.StoreRef.Namespace && !admits(r.Store, r.Labels) {
-		return "", "", refuse(NotAdmitted, "CausalStore %s does not admit namespace %s; select the namespace in its spec.access.namespaces", r.StoreRef, r.Namespace)
+		return c, refuse(NotAdmitted, "CausalStore %s does not admit namespace %s; select the namespace in its spec.access.namespaces", r.StoreRef, r.Namespace)
 	}
-	if dc, refused = chooseDataCenter(r); refused != nil {
-		return "", "", refused
+	if c.dataCenter, c.byNode, refused = chooseDataCenter(r); refused != nil {
+		return c, refused
 	}
-	if name := r.StoreRef.configMap(r.Namespace, dc); r.Namespace != r.StoreRef.Namespace && !r.Copied(name) {
-		return "", "", refuse(ConfigurationMissing, "the operator has not copied the sidecar's configuration to ConfigMap %s in the namespace yet; restart the pod once it exists",
-			name)
+	for _, dc := range c.candidates(r) {
+		if name := r.StoreRef.configMap(r.Namespace, dc); r.Namespace != r.StoreRef.Namespace && !r.Copied(name) {
+			return c, refuse(ConfigurationMissing, "the operator has not copied the sidecar's configuration to ConfigMap %s in the namespace yet; restart the pod once it exists",
+				name)
+		}
 	}
-	mode, refused = chooseMode(r)
-	return dc, mode, refused
+	c.mode, refused = chooseMode(r)
+	return c, refused
+}
+
+// candidates returns the data centres that the sidecar may start with.
+func (c choice) candidates(r *Request) []string {
+	if !c.byNode {
+		return []string{c.dataCenter}
+	}
+	var all []string
+	for _, dc := range r.localDataCenters() {
+		all = append(all, dc.Name)
+	}
+	return all
 }
 
 // checkPod refuses pods that cannot have a sidecar, or whose store does not exist.
@@ -188,34 +224,31 @@ func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// chooseDataCenter returns the data centre of a pod. If the cluster has several, the pod selects one by annotation, or
-// by a zone in its nodeSelector.
-func chooseDataCenter(r *Request) (string, *refusal) {
+// chooseDataCenter returns the data centre of a pod. If the cluster has several, the pod selects one by annotation, or by a zone
+// in its nodeSelector. If it does neither, the zone of its node decides when the scheduler has found one; until then it has the
+// first data centre.
+func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 	p, here := r.Pod, r.localDataCenters()
 	if name := p.Annotations[AnnotationDataCenter]; name != "" {
 		for _, dc := range here {
 			if dc.Name == name {
-				return name, nil
+				return name, false, nil
 			}
 		}
-		return "", refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
+		return "", false, refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
 			AnnotationDataCenter, name, joinNames(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", refuse(StoreNotHere, "CausalStore %s has no data centre in region %s; connect to the Service of another region",
+		return "", false, refuse(StoreNotHere, "CausalStore %s has no data centre in region %s; connect to the Service of another region",
 			r.Store.Name, r.Region)
 	case 1:
-		return here[0].Name, nil
+		return here[0].Name, false, nil
 	}
-	zone := p.Spec.NodeSelector[r.Store.Spec.ZoneLabel]
-	for _, dc := range here {
-		if zone != "" && (slices.Contains(dc.Zones.Frontend, zone) || slices.Contains(dc.Zones.Backend, zone)) {
-			return dc.Name, nil
-		}
+	if name := dataCenterOfZone(here, p.Spec.NodeSelector[r.Store.Spec.ZoneLabel]); name != "" {
+		return name, false, nil
 	}
-	return "", refuse(DataCenterUnknown, "this cluster has several data centres (%s); name one in annotation %s, or set a zone in nodeSelector", joinNames(here),
-		AnnotationDataCenter)
+	return here[0].Name, true, nil
 }
 
 // localDataCenters returns the data centres of the store in this cluster.

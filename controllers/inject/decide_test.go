@@ -57,6 +57,7 @@ func TestAPodGetsASidecarByTheInjectionModeOfTheStore(t *testing.T) {
 		"Explicit":       func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectExplicit },
 		"Redirect":       func(r *inject.Request) { r.Store.Spec.Injection.Mode = v1alpha1.InjectRedirect },
 		"OtherNamespace": otherNamespace,
+		"ByNode":         twoHere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, app)
@@ -135,7 +136,7 @@ func TestAPodWithoutASidecarHasTheReason(t *testing.T) {
 		{"spec: {hostNetwork: true}", nil, inject.HostNetwork, "Service orders"},
 		{app, func(r *inject.Request) { r.Store = nil }, inject.StoreNotFound, "no CausalStore orders"},
 		{app, func(r *inject.Request) { r.Region = "mars" }, inject.StoreNotHere, "region mars"},
-		{app, twoHere, inject.DataCenterUnknown, "east, west"},
+		{"metadata: {annotations: {causalstore.io/data-center: paris}}", twoHere, inject.DataCenterUnknown, "east, west"},
 		{"metadata: {annotations: {causalstore.io/data-center: paris}}", nil, inject.DataCenterUnknown, "is paris"},
 		{"metadata: {annotations: {causalstore.io/injection-mode: Magic}}", nil, inject.ModeUnknown,
 			"use LoopbackNames, Redirect or Explicit"},

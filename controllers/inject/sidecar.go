@@ -20,16 +20,23 @@ const (
 	Address   = "127.67.83.1"
 )
 
+// configDir is the folder with the configuration in the sidecar's container, envDataCenter the variable with the name of the file
+// to use, if it has the files of several data centres.
+const (
+	configDir     = "/etc/causalstore"
+	envDataCenter = "CAUSALSTORE_DATA_CENTER"
+)
+
 // image returns the image of the sidecar, which is that of the data centre's parts.
 func (r *Request) image(dc string) string { return cmp.Or(r.Store.Spec.Image, r.Images[dc], r.Image) }
 
 // addSidecar adds the sidecar as the first init container, so that other init containers can use it too. It is a native
 // sidecar: Kubernetes starts it before the app and stops it after the app.
-func addSidecar(p *corev1.Pod, r *Request, dc string) {
+func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
-		Name: Container, Image: r.image(dc), RestartPolicy: &always,
-		Args: []string{"sidecar", "--config=/etc/causalstore/causalstore.yaml", fmt.Sprintf("--listen-redis=%s:%d", Address,
+		Name: Container, Image: r.image(choice.dataCenter), RestartPolicy: &always,
+		Args: []string{"sidecar", "--config=" + configDir + "/" + plan.PartsFile, fmt.Sprintf("--listen-redis=%s:%d", Address,
 			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
 		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
@@ -48,8 +55,17 @@ func addSidecar(p *corev1.Pod, r *Request, dc string) {
 		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: "/etc/causalstore", ReadOnly: true},
+		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: configDir, ReadOnly: true},
 			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
+	}
+	config := corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, choice.dataCenter)}}}
+	if choice.byNode {
+		// Kubernetes resolves the variable when the container starts: the pod is bound to its node by then.
+		c.Env = append(c.Env, corev1.EnvVar{Name: envDataCenter, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			FieldPath: fmt.Sprintf("metadata.annotations['%s']", AnnotationSidecarDataCenter)}}})
+		c.Args[1] = fmt.Sprintf("--config=%s/$(%s).yaml", configDir, envDataCenter)
+		config = configOfEach(r, choice.candidates(r))
 	}
 	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, 0, c)
 	if r.Namespace == r.Store.Namespace { // other namespaces do not have these Secrets
@@ -57,12 +73,22 @@ func addSidecar(p *corev1.Pod, r *Request, dc string) {
 	}
 	readable := int32(0o444)
 	p.Spec.Volumes = append(p.Spec.Volumes,
-		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, dc)}}}},
+		corev1.Volume{Name: "causalstore-config", VolumeSource: config},
 		// Of the store's keys, only that of session tokens.
 		corev1.Volume{Name: "causalstore-keys",
 			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.keysSecret(r.Namespace),
 				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
+}
+
+// configOfEach returns a volume with the configuration of each data centre, under the name of the data centre.
+func configOfEach(r *Request, dataCenters []string) corev1.VolumeSource {
+	v := &corev1.ProjectedVolumeSource{}
+	for _, dc := range dataCenters {
+		v.Sources = append(v.Sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, dc)},
+			Items:                []corev1.KeyToPath{{Key: plan.PartsFile, Path: dc + ".yaml"}}}})
+	}
+	return corev1.VolumeSource{Projected: v}
 }
 
 // addPullSecrets adds the Secrets with which the store's own pods pull the image.

@@ -23,8 +23,11 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Path is the URL path of the webhook.
-const Path = "/inject"
+// Paths of the webhook: Path for pods that may run without a sidecar, PathRequired for those that must not.
+const (
+	Path         = "/inject"
+	PathRequired = "/require"
+)
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
@@ -39,6 +42,8 @@ type Webhook struct {
 	Namespaces []string
 	// Injections counts pods by result: "Injected", "Error", or the Reason.
 	Injections *prometheus.CounterVec
+	// Required makes it refuse pods that should have a sidecar and cannot get one.
+	Required bool
 }
 
 // NewInjections returns the counter for Webhook.Injections. All results start at zero, because the increase of a series
@@ -63,7 +68,11 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	asked, err := w.completeRequest(ctx, &r)
 	if err != nil {
 		w.Injections.WithLabelValues(resultError).Inc()
-		return admission.Errored(http.StatusInternalServerError, err) // failurePolicy is Ignore, so the API server creates the pod
+		log.FromContext(ctx).Error(err, "sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName)
+		if !w.Required { // an error would refuse the pod: the failurePolicy does not concern answers
+			return admission.Allowed("").WithWarnings("causalstore: no sidecar: " + err.Error())
+		}
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("the pod needs a sidecar, which could not be added: %w", err))
 	}
 	if !asked {
 		return admission.Allowed("the namespace does not ask for a sidecar")
@@ -71,6 +80,10 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	d := Decide(r)
 	if request.DryRun == nil || !*request.DryRun { // a dry run creates no pod
 		w.report(ctx, &r, d)
+	}
+	if w.Required && !d.Reason.MayRun() {
+		return admission.Denied(fmt.Sprintf("the pod needs a sidecar and cannot get one: %s: %s; label %s=false on the pod lets it run without",
+			d.Reason, d.Message, LabelInject))
 	}
 	patched, err := json.Marshal(d.Pod)
 	if err != nil {
@@ -106,7 +119,7 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 		return false, fmt.Errorf("read CausalStore %s: %w", r.StoreRef, err)
 	}
 	r.Store, r.Refused = store, w.Limits.Check(&store.Spec, w.Region)
-	if err := w.findDataCenters(ctx, r); err != nil {
+	if r.Regions, r.Images, err = findDataCenters(ctx, w.Client, store, w.Region); err != nil {
 		return false, err
 	}
 	r.Copied = func(name string) bool {
@@ -122,36 +135,36 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 	return true, nil
 }
 
-// findDataCenters fills in which data centers of other regions are in this cluster, and the images that run. Operators
-// of several regions thus decide the same, so that it does not matter whose webhook is called first.
-func (w *Webhook) findDataCenters(ctx context.Context, r *Request) error {
-	r.Regions, r.Images = map[string]bool{r.Region: true}, map[string]string{}
-	in, ofStore := client.InNamespace(r.StoreRef.Namespace), client.MatchingLabels(plan.Labels(r.StoreRef.Name))
+// findDataCenters returns the regions that have data centers of a store in this cluster, the operator's included, and the
+// images that run, by data center. Operators of several regions thus decide the same, so that it does not matter whose
+// webhook is called first.
+func findDataCenters(ctx context.Context, c client.Reader, store *v1alpha1.CausalStore, region string) (regions map[string]bool, images map[string]string, err error) {
+	regions, images = map[string]bool{region: true}, map[string]string{}
 	var sets appsv1.StatefulSetList
-	if err := w.Client.List(ctx, &sets, in, ofStore); err != nil {
-		return fmt.Errorf("list the StatefulSets of CausalStore %s: %w", r.StoreRef, err)
+	if err := c.List(ctx, &sets, client.InNamespace(store.Namespace), client.MatchingLabels(plan.Labels(store.Name))); err != nil {
+		return nil, nil, fmt.Errorf("list the StatefulSets of CausalStore %s/%s: %w", store.Namespace, store.Name, err)
 	}
-	for _, dc := range r.Store.Spec.DataCenters {
+	for _, dc := range store.Spec.DataCenters {
 		running := slices.DeleteFunc(slices.Clone(sets.Items), func(s appsv1.StatefulSet) bool {
-			return s.Labels[plan.LabelDataCenter] != dc.Name || !metav1.IsControlledBy(&s, r.Store)
+			return s.Labels[plan.LabelDataCenter] != dc.Name || !metav1.IsControlledBy(&s, store)
 		})
-		r.Regions[dc.Region] = r.Regions[dc.Region] || len(running) > 0
+		regions[dc.Region] = regions[dc.Region] || len(running) > 0
 		record := &corev1.ConfigMap{}
-		err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.StoreRef.Namespace, Name: plan.RecordName(r.StoreRef.Name, dc.Region)}, record)
+		err := c.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.RecordName(store.Name, dc.Region)}, record)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read the record of CausalStore %s: %w", r.StoreRef, err)
+			return nil, nil, fmt.Errorf("read the record of CausalStore %s/%s: %w", store.Namespace, store.Name, err)
 		}
-		r.Images[dc.Name] = plan.RunningImage(running)
-		if err != nil || !plan.HasLabels(r.Store, record) {
+		images[dc.Name] = plan.RunningImage(running)
+		if err != nil || !plan.HasLabels(store, record) {
 			continue
 		}
 		known, err := plan.ReadRecord(record)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		r.Images[dc.Name] = cmp.Or(known.Image, r.Images[dc.Name])
+		images[dc.Name] = cmp.Or(known.Image, images[dc.Name])
 	}
-	return nil
+	return regions, images, nil
 }
 
 // Results that are counted, besides the reasons not to inject.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,6 +38,7 @@ func newTestCluster(t *testing.T) *testCluster {
 	status := h.store.Status
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, h.store)
 	h.store.Status = status
+	h.store.Status.HeartbeatTime = &metav1.Time{Time: time.Now()}
 	if err := h.k.Status().Update(t.Context(), h.store); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +134,16 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 	h.expectOutput("coordinator of store orders, data centre virginia; being removed (scale down to 1)", "explain", "pod", "orders-virginia-cc-1")
 	h.expectOutput("coordinator   being removed", "topology", "orders")
 	h.expectOutput("coordinator   ready on", "topology", "orders")
+
+	t.Run("a support bundle has everything but secrets", h.testSupportBundle)
+	t.Run("pods without a sidecar are listed, and restarted one by one", h.testCheck)
+	h.expectOutput("8 of 8 serve", "doctor", "orders")
+	lost := h.pod(t, "orders-virginia-shard-0-0")
+	lost.Status.Conditions[0].Status = corev1.ConditionFalse
+	if err := h.k.Status().Update(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	h.expectError("1 problems found", "doctor", "orders")
 
 	t.Run("a user without the right to pods/proxy learns what to ask for", func(t *testing.T) {
 		k := h.connectAs(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",

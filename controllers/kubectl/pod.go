@@ -58,6 +58,9 @@ func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 	if of, ok := inject.SidecarOf(p); ok {
 		return explainSidecar(p, of)
 	}
+	if p.Labels[inject.LabelInject] == "false" {
+		return fmt.Sprintf("no sidecar: the pod has label %s=false", inject.LabelInject)
+	}
 	if note := p.Annotations[inject.AnnotationNotInjected]; note != "" {
 		return "no sidecar: " + note
 	}

@@ -9,15 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 // roundTrips are those that the first coordinators of data centres have probed: from, to, time. A negative time means
 // no answer.
 type roundTrips map[string]map[string]time.Duration
-
-// metricRoundTrip is exported by the first coordinator of each data centre.
-const metricRoundTrip = "causalstore_coordinator_round_trip_seconds"
 
 // measureRoundTrips reads the round trips from the metrics of all coordinators. If some do not answer it returns the
 // others' and an error.
@@ -53,9 +51,9 @@ func isCoordinator(parts []corev1.Pod, name string) bool {
 }
 
 func (t roundTrips) add(from string, f families) {
-	for _, m := range f[metricRoundTrip].GetMetric() {
+	for _, m := range f[contract.MetricRoundTrip].GetMetric() {
 		for _, l := range m.GetLabel() {
-			if l.GetName() != "to_data_center" {
+			if l.GetName() != contract.LabelToDataCenter {
 				continue
 			}
 			if t[from] == nil {

@@ -3,12 +3,14 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -54,23 +56,19 @@ func (s scaleDowns) explain(p *corev1.Pod) string {
 	return fmt.Sprintf("being removed (scale down to %d): it stays until every ring has its writes", s[p.Labels[plan.LabelDataCenter]])
 }
 
-// unreadyReason returns why a pod is not ready.
-func (s scaleDowns) unreadyReason(p *corev1.Pod) string {
-	if p.DeletionTimestamp != nil {
-		return "terminating"
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
-			return strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", c.Name, w.Reason, w.Message), ": ")
-		}
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	if s.includes(p) {
+// unreadyReason returns why a pod is not ready: what the operator has learned from the pod, if it knows more than Kubernetes.
+func (s scaleDowns) unreadyReason(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) string {
+	c := diagnose.Of(p, nil, now)
+	if s.includes(p) && c.Reason == diagnose.ReasonNotReady {
 		return s.explain(p)
 	}
-	return "not ready; its /readyz has the reason"
+	for _, known := range store.Status.Problems {
+		if known.Pod == p.Name && known.Reason == string(c.Reason) && c.Reason == diagnose.ReasonNotReady && known.Message != "" {
+			return "not ready: " + known.Message
+		}
+	}
+	if c.Reason == diagnose.ReasonNotReady {
+		return "not ready; its /readyz has the reason"
+	}
+	return c.String()
 }

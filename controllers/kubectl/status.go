@@ -49,9 +49,12 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 // writeStatus writes the state of a store.
 func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s))
+	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s, now))
 	if len(s.Status.Conditions) == 0 {
 		return t.Flush()
+	}
+	for _, line := range compareWithPods(s, pods, now) {
+		fmt.Fprintf(t, "the pods differ from this status: %s\n", line)
 	}
 	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
 		orDash(s.Status.Summary.VisibilityLag), orDash(s.Status.Endpoint))
@@ -82,21 +85,25 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 			formatCount(d.Shards),
 			formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
 	}
-	writeUnreadyPods(t, pods, downs, now)
+	writeUnreadyPods(t, s, pods, downs, now)
 	writeConditions(t, s, now)
 	return t.Flush()
 }
 
-// describeReady renders condition Ready.
-func describeReady(s *v1alpha1.CausalStore) string {
+// describeReady renders condition Ready, and whether an operator still keeps it true.
+func describeReady(s *v1alpha1.CausalStore, now time.Time) string {
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
-	switch {
-	case c == nil:
+	if c == nil {
 		return "no operator has processed it; install an operator whose region is that of one of its data centres"
-	case c.Status == metav1.ConditionTrue:
-		return "ready, " + c.Message
 	}
-	return "NOT READY, " + c.Message
+	is := "NOT READY, " + c.Message
+	if c.Status == metav1.ConditionTrue {
+		is = "ready, " + c.Message
+	}
+	if stale := describeStaleness(s, now); stale != "" {
+		return fmt.Sprintf("NOT KNOWN, %s; what follows is what was then: %s", stale, is)
+	}
+	return is
 }
 
 // ringMembers returns the data centres of a ring.
@@ -133,7 +140,7 @@ func orDash(s string) string {
 }
 
 // writeUnreadyPods lists the pods that are not ready, with the reason.
-func writeUnreadyPods(w io.Writer, pods []corev1.Pod, downs scaleDowns, now time.Time) {
+func writeUnreadyPods(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	first := true
 	for i := range pods {
@@ -146,7 +153,7 @@ func writeUnreadyPods(w io.Writer, pods []corev1.Pod, downs scaleDowns, now time
 			first = false
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
-			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p))
+			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p, s, now))
 	}
 }
 

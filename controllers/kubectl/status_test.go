@@ -16,7 +16,7 @@ import (
 )
 
 func TestStatusShowsWhatIsWrong(t *testing.T) {
-	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down"} {
+	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down", "operator-away"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 			if err != nil {
@@ -32,13 +32,16 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if err := writeStatus(&out, &given.Store, given.Pods, given.ScaleDowns, time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)); err != nil {
+			if err := writeStatus(&out, &given.Store, given.Pods, given.ScaleDowns, testTime); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name, out.String())
 		})
 	}
 }
+
+// testTime is the present of the golden files.
+var testTime = time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)
 
 func TestExplainPodDescribesTheSidecarOrWhyThereIsNone(t *testing.T) {
 	labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",

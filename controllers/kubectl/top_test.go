@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
@@ -138,7 +139,7 @@ func TestTopReadsOnlyExportedMetrics(t *testing.T) {
 	}
 	for _, name := range []string{metricCommands, metricPuts, metricGets, metricBound, metricReads, metricIncomplete,
 		metricStability, metricVisibility,
-		metricRoundTrip} {
+		contract.MetricRoundTrip} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
 			t.Errorf("no process exports %s", name)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ func (c *cluster) topology(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	in := topologyView{store: s}
+	in := topologyView{store: s, now: time.Now()}
 	if in.parts, err = k.partPods(cmd.Context(), s); err != nil {
 		return err
 	}
@@ -44,6 +45,7 @@ type topologyView struct {
 	zoneOf     map[string]string
 	scaleDowns scaleDowns
 	trips      roundTrips
+	now        time.Time
 	// unmeasured is why some round trips are missing.
 	unmeasured error
 }
@@ -69,7 +71,7 @@ func (b treeNode) draw(to *table, prefix string) {
 // writeTopology draws the rings of a store with their data centres, zones and parts.
 func writeTopology(w io.Writer, in topologyView) error {
 	s := in.store
-	fmt.Fprintf(w, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s))
+	fmt.Fprintf(w, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s, in.now))
 	var tree table
 	for i := range s.Spec.Rings {
 		ring := in.ringNode(&s.Spec.Rings[i])
@@ -199,7 +201,7 @@ func (in *topologyView) describeReadiness(p *corev1.Pod) string {
 	case in.scaleDowns.includes(p) && p.DeletionTimestamp == nil:
 		return in.scaleDowns.explain(p)
 	case !plan.Ready(p):
-		return "NOT READY: " + in.scaleDowns.unreadyReason(p)
+		return "NOT READY: " + in.scaleDowns.unreadyReason(p, in.store, in.now)
 	}
 	return "ready on " + orDash(p.Spec.NodeName)
 }

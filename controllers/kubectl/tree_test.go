@@ -32,7 +32,7 @@ func TestTopologyDrawsATreeOfRingsDataCentresZonesAndPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			in := topologyView{store: w.store, zoneOf: w.zoneOf, trips: probed}
+			in := topologyView{store: w.store, now: testTime, zoneOf: w.zoneOf, trips: probed}
 			change(w, &in)
 			in.parts = w.parts
 			var out bytes.Buffer

@@ -86,6 +86,8 @@ func (i *Installation) callWebhook(ctx context.Context, url string, roots *x509.
 		return errors.New("the response does not match the request")
 	case !response.Response.Allowed:
 		return fmt.Errorf("the webhook fails: %s", response.Response.Result.Message)
+	case len(response.Response.Warnings) > 0: // it could not read what it needs
+		return fmt.Errorf("the webhook fails: %s", response.Response.Warnings[0])
 	}
 	return nil
 }

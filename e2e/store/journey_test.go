@@ -179,12 +179,25 @@ func (u user) redis(app, host string, args ...string) string {
 	return u.kubectl(append([]string{"exec", app, "-c", "main", "--", "redis-cli", "-h", host}, args...)...)
 }
 
+// checkDataCenterOfNode checks that the sidecar of a pod that names no data center runs with that of its node's zone.
+func (u user) checkDataCenterOfNode(name string) {
+	u.Helper()
+	node := u.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+	zone := u.kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
+	want := u.kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(
+		`jsonpath={range .spec.dataCenters[?(@.zones.frontend[0]=="%[1]s")]}{.name}{end}{range .spec.dataCenters[?(@.zones.backend[0]=="%[1]s")]}{.name}{end}`, zone))
+	if got := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); want == "" || got != "rings/"+want {
+		u.Errorf("on node %s in zone %s the sidecar is of %q, want data center %q", node, zone, got, want)
+	}
+	if host := u.kubectl("exec", name, "-c", "main", "--", "redis-cli", "-h", "rings", "PING"); host != "PONG" {
+		u.Errorf("the sidecar answers %q", host)
+	}
+}
+
 func (j *journey) useSidecar(u user) {
 	u.kubectl("label", "namespace", u.namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
 	u.startApp("nowhere", "")
-	if why := u.kubectl("get", "pod", "nowhere", "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`); !strings.Contains(why, "name one in annotation") {
-		u.Errorf("a pod without a data center is annotated %q", why)
-	}
+	u.checkDataCenterOfNode("nowhere")
 	u.kubectl("delete", "pod", "nowhere", "--wait=false")
 	u.startApp("injected", "east")
 	if names := u.kubectl("get", "pod", "injected", "-o", "jsonpath={.spec.initContainers[*].name}"); names == "" {

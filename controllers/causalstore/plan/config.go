@@ -21,12 +21,14 @@ const (
 )
 
 // Files and folders inside of containers.
+// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts and of sidecars.
+const PartsFile = "causalstore.yaml"
+
 const (
 	configDir  = "/etc/causalstore"
 	keysDir    = "/etc/causalstore-keys"
 	dataDir    = "/data"
 	socketDir  = "/run/storage"
-	partsFile  = "causalstore.yaml"
 	frontFile  = "front.yaml"
 	socketFile = socketDir + "/redis.sock"
 )
@@ -48,7 +50,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	front.Session.Scope = contract.ScopeConnection
 	c.DataDir, c.Storage, c.Limits = dataDir, b.storageConfig(), limits(dc)
 	data := map[string]string{}
-	for name, file := range map[string]contract.Config{partsFile: c, frontFile: front} {
+	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front} {
 		text, err := yaml.Marshal(file)
 		if err != nil {
 			return nil, fmt.Errorf("write %s of %s: %w", name, dc.Name, err)

@@ -17,6 +17,9 @@ type Measure struct {
 	Incomplete int64
 	// Published says whether the lags are known yet.
 	Published bool
+	// Answering says of each data center that a first coordinator has probed whether its middlemen answer. Other coordinators
+	// probe none. A coordinator without incomplete writes has no lag, so this alone tells that a ring can be reached.
+	Answering map[string]bool
 }
 
 const (

@@ -19,6 +19,9 @@ const (
 	LabelRegion = "causalstore.io/region"
 )
 
+// LabelSidecarOf on a pod of an app names the store of its sidecar.
+const LabelSidecarOf = "causalstore.io/store"
+
 // ManagedBy is the value of LabelManagedBy, and the field manager of server-side apply.
 const ManagedBy = "causalstore-operator"
 

@@ -56,10 +56,20 @@ func (b *builder) partsService(dc *v1alpha1.DataCenter) *corev1.Service {
 // networkPolicies admit to the parts and fronts: pods of the store's namespace and of the namespaces that spec.access
 // selects, where sidecars run. To health and metrics they admit everyone, including the API server, through whose proxy
 // people read them. The storage has no port.
+//
+// Pods with a sidecar of the store are not admitted to the fronts. Their apps are to reach the sidecar; where they do not, for
+// example because the kubelet is just rewriting /etc/hosts, the connection fails, instead of being a session of its own that
+// nobody knows of.
 func (b *builder) networkPolicies() []client.Object {
 	clients := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	if n := b.spec.Access.Namespaces; n != nil {
 		clients = append(clients, networkingv1.NetworkPolicyPeer{NamespaceSelector: n})
+	}
+	withoutSidecar := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: LabelSidecarOf, Operator: metav1.LabelSelectorOpNotIn, Values: []string{b.store.Name}}}}
+	direct := []networkingv1.NetworkPolicyPeer{{PodSelector: withoutSidecar}}
+	if n := b.spec.Access.Namespaces; n != nil {
+		direct = append(direct, networkingv1.NetworkPolicyPeer{NamespaceSelector: n, PodSelector: withoutSidecar})
 	}
 	policy := func(name string, selector map[string]string, rules ...networkingv1.NetworkPolicyIngressRule) client.Object {
 		return &networkingv1.NetworkPolicy{ObjectMeta: b.meta(name, b.labels()), Spec: networkingv1.NetworkPolicySpec{
@@ -68,7 +78,7 @@ func (b *builder) networkPolicies() []client.Object {
 	}
 	return []client.Object{
 		policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(nil, PortHTTP, PortFrontHTTP)),
-		policy(b.store.Name+"-front", withLabel(b.selector(), LabelComponent, ComponentCoordinator), ingress(clients, PortRedis)),
+		policy(b.store.Name+"-front", withLabel(b.selector(), LabelComponent, ComponentCoordinator), ingress(direct, PortRedis)),
 	}
 }
 

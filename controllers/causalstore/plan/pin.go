@@ -13,9 +13,9 @@ import (
 const (
 	// annotationInputs is a digest of the part of the spec that the pods were built from.
 	annotationInputs = "causalstore.io/inputs"
-	// annotationTemplate keeps the pod template as it was built, so that another version of the operator can apply the
+	// AnnotationTemplate keeps the pod template as it was built, so that another version of the operator can apply the
 	// same one.
-	annotationTemplate = "causalstore.io/template"
+	AnnotationTemplate = "causalstore.io/template"
 	// annotationRestartEpoch is Record.RestartEpoch, which is part of the inputs: the record can be lost.
 	annotationRestartEpoch = "causalstore.io/restart-epoch"
 )
@@ -34,12 +34,12 @@ func digest(v any) string {
 // nothing. It keeps the template that was built, not the present one, which somebody else may have changed.
 func (b *builder) pinTemplate(s *appsv1.StatefulSet) error {
 	if was := findStatefulSet(b.in.StatefulSets, s.Name); was != nil && was.Annotations[annotationInputs] == s.Annotations[annotationInputs] {
-		if text := was.Annotations[annotationTemplate]; text != "" {
+		if text := was.Annotations[AnnotationTemplate]; text != "" {
 			var t corev1.PodTemplateSpec
 			if err := json.Unmarshal([]byte(text), &t); err != nil {
-				return fmt.Errorf("StatefulSet %s: read annotation %s: %w; remove it", s.Name, annotationTemplate, err)
+				return fmt.Errorf("StatefulSet %s: read annotation %s: %w; remove it", s.Name, AnnotationTemplate, err)
 			}
-			s.Spec.Template, s.Annotations[annotationTemplate] = t, text
+			s.Spec.Template, s.Annotations[AnnotationTemplate] = t, text
 			return nil
 		}
 	}
@@ -47,6 +47,6 @@ func (b *builder) pinTemplate(s *appsv1.StatefulSet) error {
 	if err != nil {
 		return fmt.Errorf("StatefulSet %s: %w", s.Name, err)
 	}
-	s.Annotations[annotationTemplate] = string(text)
+	s.Annotations[AnnotationTemplate] = string(text)
 	return nil
 }

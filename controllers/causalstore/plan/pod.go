@@ -131,7 +131,9 @@ func (b *builder) container(name string, args []string, http int32, r corev1.Res
 	}
 	return corev1.Container{
 		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: memoryLimit(r),
-		SecurityContext: containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
+		// The last lines of the log say why a container has ended; the operator shows them.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext:          containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
 		Ports: []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true},
 			{Name: "keys", MountPath: keysDir, ReadOnly: true}}, mounts...),

@@ -22,7 +22,7 @@ type PublishedTopology struct {
 func ReadPublishedTopology(maps []corev1.ConfigMap) (*PublishedTopology, error) {
 	var newest *PublishedTopology
 	for _, m := range maps {
-		text, ok := m.Data[partsFile]
+		text, ok := m.Data[PartsFile]
 		if !ok {
 			continue // the record
 		}

@@ -53,7 +53,7 @@ func newestLayout(in Observed, configs []corev1.ConfigMap) *topology.File {
 			continue
 		}
 		var c contract.Config
-		if err := yaml.Unmarshal([]byte(m.Data[partsFile]), &c); err != nil || c.Topology == nil {
+		if err := yaml.Unmarshal([]byte(m.Data[PartsFile]), &c); err != nil || c.Topology == nil {
 			continue
 		}
 		if _, err := c.Topology.Topology(); err == nil && (newest == nil || c.Topology.Epoch > newest.Epoch) {

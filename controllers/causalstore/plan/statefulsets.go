@@ -48,7 +48,7 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in := b.inputs(dc, dc.Zones.Frontend)
 	in.Reads = b.spec.Session.Reads
 	b.setCoordinatorInputs(&in, dc)
-	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)",
+	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
 		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
@@ -85,7 +85,7 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
 	memory := string(dc.Caches.Memory)
-	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + partsFile, "--index=$(POD_INDEX)"}, PortHTTP,
+	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)"}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
 	c.Env = append(c.Env, podIndex())
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
@@ -102,7 +102,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	storage := b.spec.Storage
 	storage.Volume = v1alpha1.Volume{} // it grows without a restart
 	in.Storage = &storage
-	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + partsFile,
+	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
 		"--index=" + strconv.Itoa(i)}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
@@ -134,6 +134,7 @@ func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
 			"--aclfile", keysDir + "/" + keyUsers, "--appendonly", "yes", "--appendfsync", "always",
 			"--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
 		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		// Any answer is enough: without a password it is that authentication is required.
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"redis-cli", "-s", socketFile, "ping"}}},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -64,31 +65,23 @@ func storageReady(v *view) verdict {
 	return yes(v1alpha1.ReasonShardsServe, "all shards in this region serve")
 }
 
-// peersConnected holds if every ring acknowledges the writes of this region, which shows that it can be reached.
-func peersConnected(v *view) verdict {
-	switch {
-	case len(v.Store.Spec.Rings) == 1:
-		return yes(v1alpha1.ReasonOneRing, "there is only one ring")
-	case !v.measured:
-		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator in this region has reported yet how far the rings are behind")
-	case len(v.behind) > 0:
-		return no(v1alpha1.ReasonPeersBehind,
-			"rings that do not acknowledge writes: %s; check their data centres and the network to them", strings.Join(v.behind, ", "))
-	}
-	return yes(v1alpha1.ReasonPeersAcknowledge, "every ring acknowledges the writes of this region")
-}
-
 // injectionReady holds if this operator injects sidecars.
 func injectionReady(v *view) verdict {
-	if !v.Webhook {
+	switch {
+	case v.WebhookInstalled && !v.Webhook:
+		return no(v1alpha1.ReasonWebhookNotServing, "the API server does not trust the webhook's certificate, so new pods get no sidecar; see the operator's log")
+	case !v.Webhook:
 		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected; clients use the Service %s", v.Store.Name)
 	}
 	return yes(v1alpha1.ReasonWebhookServing, "sidecars are injected into new pods of labelled namespaces")
 }
 
 func paused(v *view) verdict {
-	if v.Store.Spec.Paused {
-		return yes(v1alpha1.ReasonPaused, "the operator changes nothing while spec.paused is true")
+	switch {
+	case v.Store.Spec.Paused && len(v.Pending) > 0:
+		return yes(v1alpha1.ReasonChangesPending, "the operator changes nothing while spec.paused is true; what it would change: %s", strings.Join(v.Pending, "; "))
+	case v.Store.Spec.Paused:
+		return yes(v1alpha1.ReasonPaused, "the operator changes nothing while spec.paused is true, and has nothing to change")
 	}
 	return no(v1alpha1.ReasonNotPaused, "the operator applies changes")
 }
@@ -126,8 +119,14 @@ func progressing(v *view) verdict {
 		return yes(v1alpha1.ReasonDeleting, "the volumes are handled by deletionPolicy %s", v.Store.Spec.DeletionPolicy)
 	case !v.created() && len(v.Refused) > 0:
 		return no(v1alpha1.ReasonSpecRefused, "the spec is not applied; see TopologyValid")
+	case v.local > 0 && !v.created() && len(v.missing) > 0 && v.Store.Spec.Paused:
+		return no(v1alpha1.ReasonCreating, "the store was paused before it was created; %s", describe(v.missing))
 	case v.local > 0 && !v.created() && len(v.missing) > 0:
-		return yes(v1alpha1.ReasonCreating, "%s%s", describe(v.missing), scaling)
+		return yes(v1alpha1.ReasonCreating, "%s%s%s", describe(v.missing), causes(v.problems), scaling)
+	case len(v.Refused)+len(v.Forbidden)+len(v.Conflicts) > 0:
+		return no(v1alpha1.ReasonNotApplied, "the spec is not applied; see TopologyValid")
+	case len(v.Pending) > 0:
+		return no(v1alpha1.ReasonChangesPending, "paused; what would change: %s", strings.Join(v.Pending, "; "))
 	case len(v.Resharding.Changes) > 0:
 		return yes(v1alpha1.ReasonMovingSlots, "%s%s%s", v.Resharding, scaling, laterRestarts(v.Rollout))
 	case len(v.Growing) > 0:
@@ -138,7 +137,7 @@ func progressing(v *view) verdict {
 	case v.Rollout.Outdated > 0:
 		return yes(v1alpha1.ReasonRollingOut, "%s%s", restarts(v.Rollout), scaling)
 	case v.rollingOut():
-		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s", describe(v.lost), scaling)
+		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.lost), causes(v.problems), scaling)
 	case v.Scaling.Pending():
 		return yes(v1alpha1.ReasonCoordinators, "%s", v.Scaling)
 	case v.Rollout.Next.Denied():
@@ -172,20 +171,26 @@ func restartCount(n int) string {
 	return fmt.Sprintf("%d pods have to restart", n)
 }
 
-// degraded holds if parts that have served are missing. One part that restarts for a change does not count.
+// degraded holds if parts that have served are missing, or an image cannot be had. One part that restarts for a change does not
+// count, unless it is known that it will not come back by itself.
 func degraded(v *view) verdict {
-	if !v.created() || len(v.lost) == 0 {
-		return no(v1alpha1.ReasonNotDegraded, "no part is missing")
-	}
-	if v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() {
+	images := v.problemsOf(diagnose.ReasonImage)
+	lost := v.created() && len(v.lost) > 0
+	if lost && v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() && !v.stuck() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
 	for _, r := range v.rings {
-		if r.Availability == v1alpha1.RingUnavailable {
-			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s", r.Name, r.Message)
+		if lost && r.Availability == v1alpha1.RingUnavailable {
+			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s%s", r.Name, r.Message, causes(v.problems))
 		}
 	}
-	return yes(v1alpha1.ReasonPartsMissing, "%s", describe(v.lost))
+	switch {
+	case len(images) > 0:
+		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image or spec.storage.image, or the pull secrets%s", causes(images))
+	case lost:
+		return yes(v1alpha1.ReasonPartsMissing, "%s%s", describe(v.lost), causes(v.problems))
+	}
+	return no(v1alpha1.ReasonNotDegraded, "no part is missing")
 }
 
 // ready holds if everything that the spec asks for in this region exists and serves. Other regions do not count. Nor do
@@ -199,7 +204,7 @@ func ready(v *view) verdict {
 	case len(v.Conflicts) > 0:
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	case len(v.missing) > 0:
-		return no(v1alpha1.ReasonPartsNotReady, "%s", describe(v.missing))
+		return no(v1alpha1.ReasonPartsNotReady, "%s%s", describe(v.missing), causes(v.problems))
 	case v.Failed != nil:
 		return no(v1alpha1.ReasonApplyFailed, "%s", v.Failed)
 	}

@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
@@ -47,6 +49,17 @@ func fail(in *status.Observed, part string) {
 	for i := range in.Pods {
 		if in.Pods[i].Name == part {
 			in.Pods[i].Status.Conditions[0].Status = corev1.ConditionFalse
+		}
+	}
+}
+
+// wait makes a part not ready because its container waits for a reason.
+func wait(in *status.Observed, part, reason, message string) {
+	fail(in, part)
+	for i := range in.Pods {
+		if in.Pods[i].Name == part {
+			in.Pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Image: "causalstore:bad",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
 		}
 	}
 }
@@ -88,7 +101,7 @@ func TestEachConditionReportsTheState(t *testing.T) {
 	measured := func(lag time.Duration) func(*status.Observed) {
 		return func(in *status.Observed) {
 			in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: lag, Incomplete: 5,
-				RingLag: map[string]time.Duration{"mine": 0, "theirs": lag}}}
+				RingLag: map[string]time.Duration{"mine": 0, "theirs": lag}, Answering: map[string]bool{"here": true, "there": true}}}
 		}
 	}
 	for _, c := range []struct {
@@ -131,7 +144,7 @@ func TestEachConditionReportsTheState(t *testing.T) {
 		{"a coordinator leaves", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) }, v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonNotDegraded, "False", ""},
 		{"a coordinator leaves, and lags behind", func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1) },
-			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown", ""},
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersBehind, "False", "theirs (1h6m40s)"},
 		{"a coordinator leaves, and the other is lost",
 			func(in *status.Observed) { wasReady(in); scaleCoordinators(in, 1); fail(in, plan.ComponentCoordinator) },
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonPartsMissing, "True", "0 of 1 coordinators"},
@@ -203,6 +216,72 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			v1alpha1.ReasonWebhookServing, "True", ""},
 		{"it is paused", func(in *status.Observed) { in.Store.Spec.Paused = true }, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused,
 			"True", ""},
+		{"it is paused, and a change waits", func(in *status.Observed) {
+			wasReady(in)
+			in.Store.Spec.Paused, in.Pending = true, []string{"spec.image", "3 pods to restart"}
+		}, v1alpha1.ConditionPaused, v1alpha1.ReasonChangesPending, "True", "spec.image; 3 pods to restart"},
+		{"it is paused, and a change waits", func(in *status.Observed) {
+			wasReady(in)
+			in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"}
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonChangesPending, "False", "paused; what would change: spec.image"},
+		{"it was paused before it was created", func(in *status.Observed) {
+			in.Store.Spec.Paused, in.Pending = true, []string{"StatefulSets to create: x"}
+			fail(in, "shard")
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "False", "paused before it was created"},
+		{"a change is forbidden", func(in *status.Observed) { wasReady(in); in.Forbidden = []string{"spec.rings"} },
+			v1alpha1.ConditionProgressing, v1alpha1.ReasonNotApplied, "False", "not applied"},
+		{"a coordinator does not answer", func(in *status.Observed) {
+			measured(time.Second)(in)
+			delete(in.Measured, plan.ComponentCoordinator)
+			in.Unmeasured = map[string]string{plan.ComponentCoordinator: "it does not answer"}
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnasked, "Unknown", "coordinator (it does not answer)"},
+		{"one of two coordinators does not answer", func(in *status.Observed) {
+			scaleCoordinators(in, 2)
+			in.Record.Served["here"] = 2
+			measured(time.Second)(in)
+			in.Unmeasured = map[string]string{"second": "it does not answer"}
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnasked, "Unknown", "second (it does not answer)"},
+		{"one coordinator of two is not behind", func(in *status.Observed) {
+			scaleCoordinators(in, 2)
+			in.Record.Served["here"] = 2
+			measured(time.Second)(in)
+			in.Measured["second"] = plan.Measure{Published: true, StabilityLag: time.Hour, RingLag: map[string]time.Duration{"theirs": time.Hour}}
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersBehind, "False", "theirs (1h6m40s)"},
+		{"a coordinator has no pod", func(in *status.Observed) { measured(time.Second)(in); in.Pods = in.Pods[1:] },
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnasked, "Unknown", "1 of here (there is no pod)"},
+		{"a coordinator has published nothing", func(in *status.Observed) {
+			in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {}}
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnasked, "Unknown", "coordinator (it has not published its progress yet)"},
+		{"nobody writes, and the shards of another region do not answer", func(in *status.Observed) {
+			measured(0)(in)
+			in.Measured[plan.ComponentCoordinator].Answering["there"] = false
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnreachable, "False", "there (ring theirs)"},
+		{"nobody writes, and another region was never probed", func(in *status.Observed) {
+			measured(0)(in)
+			delete(in.Measured[plan.ComponentCoordinator].Answering, "there")
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown", "there (ring theirs)"},
+		{"nobody writes, and a ring here has never served", func(in *status.Observed) { measured(0)(in); fail(in, "shard") },
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersNotServing, "Unknown", "mine (ready: here has 0 of 1 shards)"},
+		{"the API server does not trust the webhook", func(in *status.Observed) { in.WebhookInstalled = true },
+			v1alpha1.ConditionInjectionReady, v1alpha1.ReasonWebhookNotServing, "False", "does not trust"},
+		{"an image cannot be had in a rollout", func(in *status.Observed) {
+			wasReady(in)
+			in.Rollout.Outdated = 2
+			wait(in, "cache", "ImagePullBackOff", "no such image")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonImageMissing, "True", "cache: ImageUnavailable: container main: ImagePullBackOff of image causalstore:bad: no such image"},
+		{"an image cannot be had in a rollout of shards", func(in *status.Observed) {
+			wasReady(in)
+			in.Rollout.Outdated = 2
+			wait(in, "shard", "ErrImagePull", "no such image")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "shard: ImageUnavailable: container main: ErrImagePull"},
+		{"it is new and an image cannot be had", func(in *status.Observed) { wait(in, "shard", "ImagePullBackOff", "no such image") },
+			v1alpha1.ConditionDegraded, v1alpha1.ReasonImageMissing, "True", "no such image"},
+		{"a part does not start", func(in *status.Observed) { wait(in, "shard", "CrashLoopBackOff", "back-off") },
+			v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "shard: CrashLoopBackOff: container main: back-off"},
+		{"a part says why it is not ready", func(in *status.Observed) {
+			fail(in, "shard")
+			in.Reports = map[string]plan.Report{"shard": {Readiness: contract.Readiness{Reason: "waiting: its storage"}}}
+		}, v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "shard: NotReady: waiting: its storage"},
 		{"nothing of it is here", func(in *status.Observed) { in.Region = "mars" }, v1alpha1.ConditionReady,
 			v1alpha1.ReasonNothingHere, "False", "region mars"},
 	} {
@@ -231,6 +310,55 @@ func TestLagsAreShownIfTheyAreKnown(t *testing.T) {
 	s := status.Of(in)
 	if s.Summary.VisibilityLag != "200ms" || *s.DataCenters[0].StabilityLagMs != 200 || *s.DataCenters[0].IncompleteWrites != 5 || *s.Rings[1].LagMs != 200 {
 		t.Errorf("summary %+v, data centre %+v, ring %+v", s.Summary, s.DataCenters[0], s.Rings[1])
+	}
+}
+
+// TestTheSummarySaysHowManyLagsAreUnknown: the lag of those that answer is not that of all.
+func TestTheSummarySaysHowManyLagsAreUnknown(t *testing.T) {
+	in := one()
+	scaleCoordinators(&in, 2)
+	in.Record.Served["here"] = 2
+	in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, StabilityLag: 230 * time.Millisecond}}
+	if got := status.Of(in).Summary.VisibilityLag; got != "200ms, 1 unknown" {
+		t.Errorf("the visibility lag is %q", got)
+	}
+}
+
+func TestTheHeartbeatAdvancesEveryMinuteAndWithEachChange(t *testing.T) {
+	in := one()
+	start := in.Now
+	beat := func(after time.Duration) time.Duration {
+		in.Now = start.Add(after)
+		in.Store.Status = status.Of(in)
+		return in.Store.Status.HeartbeatTime.Sub(start)
+	}
+	for _, c := range []struct{ at, want time.Duration }{{0, 0}, {30 * time.Second, 0}, {time.Minute, time.Minute}, {90 * time.Second, time.Minute}} {
+		if got := beat(c.at); got != c.want {
+			t.Errorf("after %s the heartbeat is that of %s, want %s", c.at, got, c.want)
+		}
+	}
+	fail(&in, "cache")
+	if got := beat(95 * time.Second); got != 95*time.Second {
+		t.Errorf("with a change after 95s the heartbeat is that of %s", got)
+	}
+}
+
+// TestTheProblemsOfPodsAreBounded: a status is an object in etcd.
+func TestTheProblemsOfPodsAreBounded(t *testing.T) {
+	in := one()
+	wait(&in, "shard", "CrashLoopBackOff", strings.Repeat("x", 5000))
+	for i := range 100 {
+		p := in.Pods[2].DeepCopy()
+		p.Name = fmt.Sprintf("shard-%03d", i)
+		in.Pods = append(in.Pods, *p)
+	}
+	s := status.Of(in)
+	if len(s.Problems) != 32 || s.Problems[0].Pod != "shard" || s.Problems[0].Reason != "CrashLoopBackOff" || len(s.Problems[0].Message) > 600 {
+		t.Errorf("%d problems; the first: %+v", len(s.Problems), s.Problems[0])
+	}
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)
+	if len(c.Message) > 3000 || !strings.Contains(c.Message, "and 98 more") {
+		t.Errorf("Ready has a message of %d bytes: %s", len(c.Message), c.Message)
 	}
 }
 

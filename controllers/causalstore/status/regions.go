@@ -19,13 +19,25 @@ func OfRegion(published *v1alpha1.CausalStoreStatus, region string) v1alpha1.Cau
 	for _, e := range published.Regions {
 		if e.Region == region {
 			return v1alpha1.CausalStoreStatus{ObservedGeneration: e.ObservedGeneration, Conditions: slices.Clone(e.Conditions),
-				Summary: e.Summary, Topology: e.Topology, Rings: e.Rings, DataCenters: published.DataCenters}
+				HeartbeatTime: e.HeartbeatTime, Summary: e.Summary, Topology: e.Topology, Endpoint: published.Endpoint,
+				DataCenters: dataCentersOf(published.DataCenters, region), Rings: e.Rings, Problems: e.Problems}
 		}
 	}
 	if len(published.Regions) > 0 || writtenElsewhere(published, region) {
 		return v1alpha1.CausalStoreStatus{}
 	}
 	return *published.DeepCopy()
+}
+
+// dataCentersOf returns the data centers as the operator of a region reports them: of those elsewhere, only that they exist.
+func dataCentersOf(published []v1alpha1.DataCenterStatus, region string) (all []v1alpha1.DataCenterStatus) {
+	for _, dc := range published {
+		if dc.Region != region {
+			dc = v1alpha1.DataCenterStatus{Name: dc.Name, Region: dc.Region}
+		}
+		all = append(all, dc)
+	}
+	return all
 }
 
 // writtenElsewhere reports whether a status without entries is by the operator of another region: one that runs data
@@ -48,7 +60,9 @@ func Combine(published, own v1alpha1.CausalStoreStatus, region string) v1alpha1.
 			}
 		}
 	}
-	entries = slices.DeleteFunc(entries, func(e v1alpha1.RegionStatus) bool { return e.Region == region })
+	entries = slices.DeleteFunc(entries, func(e v1alpha1.RegionStatus) bool {
+		return e.Region == region || !slices.ContainsFunc(own.DataCenters, func(dc v1alpha1.DataCenterStatus) bool { return dc.Region == e.Region })
+	})
 	if len(entries) == 0 {
 		own.Regions = nil
 		return own
@@ -56,13 +70,19 @@ func Combine(published, own v1alpha1.CausalStoreStatus, region string) v1alpha1.
 	entries = append(entries, entryOf(own, region))
 	slices.SortFunc(entries, func(a, b v1alpha1.RegionStatus) int { return cmp.Compare(a.Region, b.Region) })
 	out := own
-	out.Regions, out.Conditions, out.Rings = entries, slices.Clone(published.Conditions), nil
+	out.Regions, out.Conditions, out.Rings, out.Problems = entries, slices.Clone(published.Conditions), nil, nil
 	out.DataCenters = combineDataCenters(published.DataCenters, own.DataCenters)
 	for _, e := range entries {
 		out.ObservedGeneration = min(out.ObservedGeneration, e.ObservedGeneration)
 		out.Topology.Epoch = max(out.Topology.Epoch, e.Topology.Epoch)
 		out.Rings = combineRings(out.Rings, e.Rings)
+		out.Problems = append(out.Problems, e.Problems...)
+		if e.HeartbeatTime.Before(out.HeartbeatTime) {
+			out.HeartbeatTime = e.HeartbeatTime
+		}
 	}
+	slices.SortFunc(out.Problems, func(a, b v1alpha1.PodProblem) int { return cmp.Compare(a.Pod, b.Pod) })
+	out.Problems = out.Problems[:min(len(out.Problems), maxProblems)]
 	for _, c := range own.Conditions {
 		meta.SetStatusCondition(&out.Conditions, combineCondition(c.Type, entries, out.ObservedGeneration))
 	}
@@ -71,8 +91,8 @@ func Combine(published, own v1alpha1.CausalStoreStatus, region string) v1alpha1.
 }
 
 func entryOf(s v1alpha1.CausalStoreStatus, region string) v1alpha1.RegionStatus {
-	return v1alpha1.RegionStatus{Region: region, ObservedGeneration: s.ObservedGeneration, Conditions: s.Conditions, Summary: s.Summary,
-		Topology: s.Topology, Rings: s.Rings}
+	return v1alpha1.RegionStatus{Region: region, ObservedGeneration: s.ObservedGeneration, Conditions: s.Conditions,
+		HeartbeatTime: s.HeartbeatTime, Summary: s.Summary, Topology: s.Topology, Rings: s.Rings, Problems: s.Problems}
 }
 
 // combineDataCenters takes each data center from the operator that runs it.

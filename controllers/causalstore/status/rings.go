@@ -44,10 +44,11 @@ func (v *view) addRing(r *v1alpha1.Ring) {
 	v.rings = append(v.rings, s)
 }
 
-// addRingLag sets how far a ring is behind the coordinators of this region.
+// addRingLag sets how far a ring is behind the coordinators of this region: the worst counts. One that leaves counts while it
+// has writes that some ring lacks.
 func (v *view) addRingLag(s *v1alpha1.RingStatus) {
 	for pod, m := range v.Measured {
-		if lag, ok := m.RingLag[s.Name]; ok && m.Published && !v.leaving[pod] {
+		if lag, ok := m.RingLag[s.Name]; ok && m.Published && (m.Incomplete > 0 || !v.leaving[pod]) {
 			if ms := roundMs(lag); s.LagMs == nil || *s.LagMs < ms {
 				s.LagMs = &ms
 			}
@@ -74,6 +75,9 @@ func (v *view) summary() v1alpha1.Summary {
 		s.VisibilityLag = (time.Duration(roundMs(v.lag)) * time.Millisecond).String()
 		if v.lag < 50*time.Millisecond {
 			s.VisibilityLag = "<100ms"
+		}
+		if n := len(v.unasked); n > 0 {
+			s.VisibilityLag += fmt.Sprintf(", %d unknown", n)
 		}
 	}
 	return s

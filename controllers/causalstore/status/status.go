@@ -4,7 +4,9 @@ package status
 
 import (
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,10 +30,15 @@ type Observed struct {
 	Rollout    plan.Rollout
 	Resharding plan.Resharding
 	Scaling    plan.CoordinatorScaling
+	// Unmeasured are the coordinators that could not be asked, by the names of their pods, with the reason. It is nil if nobody
+	// was asked.
+	Unmeasured map[string]string
+	// Pending describes what would change if the store were not paused.
+	Pending []string
 	// Growing names the claims that do not have their planned size yet.
 	Growing []string
-	// Webhook says whether this operator injects sidecars.
-	Webhook bool
+	// WebhookInstalled says whether this operator is to inject sidecars, Webhook whether it does: the API server trusts it.
+	WebhookInstalled, Webhook bool
 }
 
 // verdict is the content of a condition.
@@ -60,7 +67,7 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		Topology: v1alpha1.TopologyStatus{Epoch: max(in.Epoch, before.Topology.Epoch)},
 	}
 	v := newView(in)
-	s.DataCenters, s.Rings, s.Summary = v.dataCenters, v.rings, v.summary()
+	s.DataCenters, s.Rings, s.Summary, s.Problems = v.dataCenters, v.rings, v.summary(), v.publicProblems()
 	if v.local > 0 {
 		s.Endpoint = fmt.Sprintf("%s.%s.svc:%d", in.Store.Name, in.Store.Namespace, plan.PortRedis)
 	}
@@ -82,5 +89,18 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 			Message:            d.message,
 			ObservedGeneration: in.Store.Generation, LastTransitionTime: metav1.NewTime(in.Now)})
 	}
+	s.HeartbeatTime = heartbeat(before, &s, in.Now)
 	return s
+}
+
+// heartbeatInterval is how old the heartbeat may be until the status is written for its sake alone.
+const heartbeatInterval = time.Minute
+
+// heartbeat returns the heartbeat of a status: the present time if the status is to be written, or else the one from before.
+func heartbeat(before, s *v1alpha1.CausalStoreStatus, now time.Time) *metav1.Time {
+	s.HeartbeatTime = before.HeartbeatTime
+	if at := before.HeartbeatTime; at != nil && now.Sub(at.Time) < heartbeatInterval && equality.Semantic.DeepEqual(before, s) {
+		return at
+	}
+	return &metav1.Time{Time: now}
 }

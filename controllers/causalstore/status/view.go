@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -27,7 +28,9 @@ type view struct {
 	leaving     map[string]bool           // pods of coordinators that leave
 	lag         time.Duration
 	measured    bool
-	behind      []string // rings that are far behind
+	behind      []string  // rings that are far behind
+	unasked     []string  // coordinators that have served, and whose lag is unknown, with the reason
+	problems    []problem // why pods do not serve, by pod
 }
 
 func newView(in Observed) *view {
@@ -35,6 +38,7 @@ func newView(in Observed) *view {
 	for i := range in.Store.Spec.DataCenters {
 		v.addDataCenter(&in.Store.Spec.DataCenters[i])
 	}
+	v.findProblems()
 	for i := range in.Store.Spec.Rings {
 		v.addRing(&in.Store.Spec.Rings[i])
 	}
@@ -54,6 +58,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
 	before := s // the parts that have served before
 	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards * replicas}, v1alpha1.Count{Desired: served}
+	missing := served
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -64,7 +69,10 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 			n := int32(plan.Index(p))
 			v.count(&s.Coordinators, p, n < dc.Coordinators.Replicas)
 			v.count(&before.Coordinators, p, n < served)
-			v.addMeasure(&s, p)
+			v.addMeasure(&s, p, n < served)
+			if n < served {
+				missing--
+			}
 		case plan.ComponentCache:
 			v.count(&s.Caches, p, true)
 			v.count(&before.Caches, p, true)
@@ -78,6 +86,9 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 				s.Images = append(s.Images, c.Image)
 			}
 		}
+	}
+	if v.asked() && missing > 0 {
+		v.unasked = append(v.unasked, fmt.Sprintf("%d of %s (there is no pod)", missing, dc.Name))
 	}
 	slices.Sort(s.Images)
 	v.local++
@@ -113,11 +124,18 @@ func (v *view) count(c *v1alpha1.Count, p *corev1.Pod, belongs bool) {
 	}
 }
 
+// asked reports whether coordinators were asked how far the rings are behind.
+func (v *view) asked() bool { return v.Measured != nil || v.Unmeasured != nil }
+
 // addMeasure adds what a coordinator has reported. Lags are rounded, so that the status does not change all the time. A
 // coordinator that leaves accepts no writes, so its lag says nothing about those that serve.
-func (v *view) addMeasure(s *v1alpha1.DataCenterStatus, p *corev1.Pod) {
+func (v *view) addMeasure(s *v1alpha1.DataCenterStatus, p *corev1.Pod, hasServed bool) {
 	m, ok := v.Measured[p.Name]
+	hasServed = hasServed && !v.leaving[p.Name]
 	if !ok {
+		if v.asked() && hasServed {
+			v.unasked = append(v.unasked, fmt.Sprintf("%s (%s)", p.Name, cmp.Or(v.Unmeasured[p.Name], "it was not asked")))
+		}
 		return
 	}
 	incomplete := m.Incomplete
@@ -125,7 +143,13 @@ func (v *view) addMeasure(s *v1alpha1.DataCenterStatus, p *corev1.Pod) {
 		incomplete += *s.IncompleteWrites
 	}
 	s.IncompleteWrites = &incomplete
-	if !m.Published || v.leaving[p.Name] {
+	if v.leaving[p.Name] {
+		return
+	}
+	if !m.Published {
+		if hasServed {
+			v.unasked = append(v.unasked, p.Name+" (it has not published its progress yet)")
+		}
 		return
 	}
 	v.measured = true

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// problem is why a pod does not serve.
+type problem struct {
+	pod   string
+	cause diagnose.Cause
+}
+
+// Bounds of the problems in the status and of those in a message.
+const (
+	maxProblems      = 32
+	maxProblemsShown = 3
+)
+
+// findProblems finds out why pods do not serve. A pod that stops is no problem, unless its node does not answer; nor is a
+// coordinator that leaves, unless its containers do not run.
+func (v *view) findProblems() {
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		if plan.Ready(p) && p.DeletionTimestamp == nil {
+			continue
+		}
+		var report *contract.Readiness
+		if r, ok := v.Reports[p.Name]; ok && r.Err == nil {
+			report = &r.Readiness
+		}
+		c := diagnose.Of(p, report, v.Now)
+		if c.Reason == diagnose.ReasonTerminating || v.leaving[p.Name] && !c.Lasting {
+			continue
+		}
+		v.problems = append(v.problems, problem{p.Name, c})
+	}
+	slices.SortFunc(v.problems, func(a, b problem) int { return cmp.Compare(a.pod, b.pod) })
+}
+
+// publicProblems returns the problems as the status has them.
+func (v *view) publicProblems() (all []v1alpha1.PodProblem) {
+	for _, p := range v.problems[:min(len(v.problems), maxProblems)] {
+		all = append(all, v1alpha1.PodProblem{Pod: p.pod, Reason: string(p.cause.Reason), Message: p.cause.Message})
+	}
+	return all
+}
+
+// problemsOf returns the problems with a reason.
+func (v *view) problemsOf(reason diagnose.Reason) (all []problem) {
+	for _, p := range v.problems {
+		if p.cause.Reason == reason {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// stuck reports whether a pod will not serve until somebody changes something.
+func (v *view) stuck() bool {
+	return slices.ContainsFunc(v.problems, func(p problem) bool { return p.cause.Lasting })
+}
+
+// causes describes problems, to be appended to a message. Those that last come first.
+func causes(all []problem) string {
+	all = slices.DeleteFunc(slices.Clone(all), func(p problem) bool { return p.cause.Message == "" })
+	slices.SortStableFunc(all, func(a, b problem) int { return lastingFirst(a) - lastingFirst(b) })
+	var b strings.Builder
+	for i, p := range all {
+		if i == maxProblemsShown {
+			fmt.Fprintf(&b, "; and %d more", len(all)-i)
+			break
+		}
+		fmt.Fprintf(&b, "; %s: %s", p.pod, p.cause)
+	}
+	return b.String()
+}
+
+func lastingFirst(p problem) int {
+	if p.cause.Lasting {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,70 @@
+package kubectl
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// advise returns what to do about a pod that does not serve.
+func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
+	in := "kubectl -n " + p.Namespace
+	edit := fmt.Sprintf("%s edit causalstore %s", in, e.store.Name)
+	switch c.Reason {
+	case diagnose.ReasonImage:
+		return []string{"correct spec.image or spec.storage.image, or spec.imagePullSecrets: " + edit, "the operator then replaces this pod first; nothing else has to be done"}
+	case diagnose.ReasonOOMKilled:
+		return []string{fmt.Sprintf("raise the memory limit (%s): %s", memoryField(p), edit)}
+	case diagnose.ReasonCrashing:
+		return []string{fmt.Sprintf("%s logs %s --all-containers --previous --tail=50", in, p.Name), "the last line says what the part refuses; docs/disasters.md if it is about data"}
+	case diagnose.ReasonContainer, diagnose.ReasonFailed, diagnose.ReasonStarting:
+		return []string{fmt.Sprintf("%s describe pod %s", in, p.Name)}
+	case diagnose.ReasonUnschedulable:
+		return []string{fmt.Sprintf("kubectl get nodes --label-columns %s", e.store.Spec.ZoneLabel), "add a node or room in the zones of the data centre; the zones are strict on purpose"}
+	case diagnose.ReasonVolumeZone:
+		return []string{"bring back a node in the zone of the volume: " + fmt.Sprintf("%s get persistentvolumeclaims, and the node affinity of their PersistentVolumes", in),
+			"if spec.dataCenters[].zones was changed, change it back: a volume does not move"}
+	case diagnose.ReasonNodeGone:
+		return e.adviseDeadNode(p)
+	}
+	return []string{fmt.Sprintf("%s port-forward %s %d:%d and curl -s http://127.0.0.1:%d/readyz", in, p.Name, plan.PortHTTP, plan.PortHTTP, plan.PortHTTP),
+		"docs/runbooks.md#causalstorepartnotready explains the reasons"}
+}
+
+// adviseDeadNode returns what to do about a pod on a node that does not answer. Kubernetes does not replace a pod of a
+// StatefulSet while it cannot know that the old one has stopped.
+func (e *evidence) adviseDeadNode(p *corev1.Pod) []string {
+	node := p.Spec.NodeName
+	steps := []string{fmt.Sprintf("bring node %s back: the pod goes on by itself", node)}
+	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
+		return append(steps, fmt.Sprintf("or replace the cache elsewhere: kubectl -n %s delete pod %s --force --grace-period=0", p.Namespace, p.Name))
+	}
+	return append(steps,
+		fmt.Sprintf("or, if that machine is certainly off and stays off: kubectl taint nodes %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node),
+		"the pod then starts on another node of its zones, if its volume can be reached from there; a volume on the disk of that machine cannot")
+}
+
+// memoryField names the field of the spec that sets the memory of a pod.
+func memoryField(p *corev1.Pod) string {
+	switch p.Labels[plan.LabelComponent] {
+	case plan.ComponentCoordinator:
+		return "spec.dataCenters[].coordinators.resources"
+	case plan.ComponentCache:
+		return "spec.dataCenters[].caches.memory"
+	}
+	return "spec.storage.middleman.resources, or spec.storage.resources for the container storage"
+}
+
+// safety says what may be done with a pod that does not serve.
+func safety(p *corev1.Pod, c diagnose.Cause) string {
+	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
+		return "deleting the pod, also by force: a cache has no volume"
+	}
+	if c.Reason == diagnose.ReasonNodeGone {
+		return "waiting. The taint, and deleting the pod by force, only if the machine is off: else two processes write to one volume. Never delete the volume claim"
+	}
+	return "deleting the pod: its volume stays. Never delete the volume claim"
+}

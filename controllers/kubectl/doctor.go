@@ -1,0 +1,175 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// labelsOfOperator select the pods of operators, however they were installed.
+var labelsOfOperator = client.MatchingLabels{plan.LabelName: plan.ManagedBy}
+
+func (c *cluster) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor [STORE]",
+		Short: "Check a store, and say what to do next and what is safe",
+		Long: `Checks the operator, the spec, the nodes, every pod, the rings and the sidecars of a store. Each problem comes with what to do
+next and what is safe meanwhile. It changes nothing, and fails if it finds a problem.
+
+It needs the rights to get and list what it checks; what it may not read it leaves out, and says so.`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.doctor(cmd, firstOrEmpty(args)) },
+	}
+}
+
+func (c *cluster) doctor(cmd *cobra.Command, name string) error {
+	k, err := c.connect()
+	if err != nil {
+		return err
+	}
+	stores, err := k.listStores(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	problems := 0
+	for i := range stores {
+		e, err := k.examine(cmd.Context(), &stores[i])
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(cmd.OutOrStdout())
+		}
+		findings := e.findings()
+		problems += count(findings, levelProblem)
+		if err := writeFindings(cmd.OutOrStdout(), &stores[i], findings); err != nil {
+			return err
+		}
+	}
+	if problems > 0 {
+		cmd.SilenceUsage = true
+		return fmt.Errorf("%d problems found", problems)
+	}
+	return nil
+}
+
+// evidence is what a store is judged by.
+type evidence struct {
+	store *v1alpha1.CausalStore
+	parts []corev1.Pod
+	// operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
+	// with a sidecar that is missing or old.
+	operator []corev1.Pod
+	nodes    map[string]*corev1.Node
+	claims   map[string]*corev1.PersistentVolumeClaim
+	sidecars []sidecarProblem
+	downs    scaleDowns
+	// unread names what the user may not read.
+	unread []string
+	now    time.Time
+}
+
+// unreadApps is in evidence.unread if sidecars could not be checked.
+const unreadApps = "namespaces and the pods of apps"
+
+// examine collects the evidence on a store.
+func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evidence, error) {
+	e := &evidence{store: s, nodes: map[string]*corev1.Node{}, claims: map[string]*corev1.PersistentVolumeClaim{}, now: time.Now()}
+	var err error
+	if e.parts, err = k.partPods(ctx, s); err != nil {
+		return nil, err
+	}
+	if e.downs, err = k.scaleDowns(ctx, s.Namespace, s.Name); err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var claims corev1.PersistentVolumeClaimList
+	for _, l := range []struct {
+		what    string
+		into    client.ObjectList
+		options []client.ListOption
+	}{
+		{"the pods of the operator", &pods, []client.ListOption{labelsOfOperator}},
+		{"nodes", &nodes, nil},
+		{"claims", &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
+	} {
+		err := k.List(ctx, l.into, l.options...)
+		if apierrors.IsForbidden(err) {
+			e.unread = append(e.unread, l.what)
+		} else if err != nil {
+			return nil, fmt.Errorf("list %s: %w", l.what, err)
+		}
+	}
+	e.operator = pods.Items
+	for i := range nodes.Items {
+		e.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	for i := range claims.Items {
+		e.claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	e.sidecars, err = k.sidecarProblems(ctx, s)
+	if apierrors.IsForbidden(err) {
+		e.unread, err = append(e.unread, unreadApps), nil
+	}
+	return e, err
+}
+
+// level is how serious a finding is.
+type level string
+
+const (
+	levelOK      level = "ok"
+	levelNote    level = "note"
+	levelProblem level = "PROBLEM"
+)
+
+// finding is the result of a check.
+type finding struct {
+	level   level
+	subject string
+	text    string
+	// next is what to do, in order; safe is what may be done meanwhile, and what must not be.
+	next []string
+	safe string
+}
+
+func count(all []finding, l level) (n int) {
+	for _, f := range all {
+		if f.level == l {
+			n++
+		}
+	}
+	return n
+}
+
+func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {
+	var b strings.Builder
+	summary := "no problem found"
+	if n := count(all, levelProblem); n > 0 {
+		summary = fmt.Sprintf("%d of %d checks found a problem", n, len(all))
+	}
+	fmt.Fprintf(&b, "%s/%s: %s\n", s.Namespace, s.Name, summary)
+	for _, f := range all {
+		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.level, f.subject, cmp.Or(f.text, "nothing to report"))
+		for _, step := range f.next {
+			fmt.Fprintf(&b, "         next: %s\n", step)
+		}
+		if f.safe != "" {
+			fmt.Fprintf(&b, "         safe: %s\n", f.safe)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
