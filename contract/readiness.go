@@ -53,6 +53,8 @@ const (
 	MembershipLeaving Membership = "leaving"
 	// MembershipLeft: it has no incomplete writes, and the first coordinator knows.
 	MembershipLeft Membership = "left"
+	// MembershipLogLost: its log is empty, although other parts know of writes that it held. It accepts no writes.
+	MembershipLogLost Membership = "log-lost"
 )
 
 // Readiness is the answer to PathReady.
@@ -66,6 +68,9 @@ type Readiness struct {
 	Epoch uint64 `json:"topologyEpoch"`
 	// Reason says, for people, why the part is not ready.
 	Reason string `json:"reason,omitempty"`
+	// DataLost says that the disk of a coordinator or middleman has lost data that it had acknowledged. The part then refuses
+	// reads (a middleman) or writes (a coordinator) until it is given its data back.
+	DataLost bool `json:"dataLost,omitempty"`
 	// Shards is set by middlemen.
 	Shards ReshardingState `json:"shards,omitempty"`
 	// Membership is set by coordinators.

@@ -247,6 +247,7 @@ func (d *deployment) awaitReady(p *proc) {
 	eventually(d.t, p.name+" to be ready", func() error {
 		select {
 		case err := <-p.ended:
+			p.ended <- err // for killAll
 			d.t.Fatalf("%s ended: %v", p.name, err)
 		default:
 		}

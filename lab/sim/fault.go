@@ -63,6 +63,9 @@ var detectedBy = map[causal.Fault]string{
 	causal.MoveOntoOld:              "resharding",
 	causal.JoinFresh:                "resharding",
 	causal.FillAnyCache:             "cache-scaling",
+	causal.TrustEmptyStorage:        "empty-disks",
+	causal.ServeLostData:            "empty-disks",
+	causal.ReuseOrigin:              "empty-disks",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

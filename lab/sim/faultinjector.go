@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -20,6 +21,7 @@ type faultInjector struct {
 	crashable []*node
 	disks     []*node
 	byPart    [topology.Cache + 1][]*node
+	logLost   bool // a leader has lost its log; one is enough
 }
 
 func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
@@ -71,7 +73,7 @@ func (c *faultInjector) injectNext() {
 var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest, Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
 	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
-	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious,
+	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -255,6 +257,29 @@ func (c *faultInjector) cacheOblivious(duration int64) {
 	c.later(c.w.rng.Int64N(int64(50*time.Millisecond)), func() {
 		c.crashNode(mm, CacheOblivious, c.w.rng.Int64N(int64(50*time.Millisecond)))
 	})
+}
+
+// emptyDisk replaces the disk of a node: of a middleman of the first ring, so that the others have the data, or of one leader.
+func (c *faultInjector) emptyDisk(duration int64) {
+	n := c.anyOf(c.byPart[topology.Middleman])
+	if c.w.rng.IntN(3) == 0 && !c.logLost {
+		n = c.anyOf(c.byPart[topology.Coordinator])
+	}
+	switch m := n.m.(type) {
+	case *coordinator.Coordinator:
+		if n.id.Index > 0 {
+			return
+		}
+		c.logLost, c.w.lostWrites = true, !m.IsDrained()
+	case *shard.Shard:
+		if c.w.topo.RingOf(n.id.DC) != 0 {
+			return
+		}
+	default:
+		return
+	}
+	c.crashNode(n, EmptyDisk, duration)
+	n.disk = newDisk()
 }
 
 // later runs f after a delay, unless all faults have been healed by then.

@@ -56,6 +56,7 @@ var profiles = []Profile{
 	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
+	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
 	{"contention", "many sessions use one or two keys; only links fail", contention},
 }
 
@@ -261,6 +262,15 @@ func coordinatorScaling(p *runPlan, rng *rand.Rand) {
 	}
 	p.sessions, p.shape.coordinators = intRange{2, 4}, intRange{2, 3}
 	p.scaled = coordinatorCount
+}
+
+func emptyDisks(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
+	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
+	p.set.Static, p.set.Snapshot = false, false // the cut does not move on without the log of every leader
+	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
+	p.faultEvery = ms(200, 900, rng)
+	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
 }
 
 func contention(p *runPlan, rng *rand.Rand) {

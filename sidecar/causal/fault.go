@@ -61,6 +61,9 @@ const (
 	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
 	LeaveUndrained                        // coordinator: it leaves with incomplete writes
 	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
+	TrustEmptyStorage                     // middleman: an empty storage counts as new, without asking the coordinators
+	ServeLostData                         // middleman: reads are served although the storage has lost its data
+	ReuseOrigin                           // coordinator: it starts with an empty log, without asking the middlemen
 	faultEnd
 )
 
@@ -120,6 +123,9 @@ var faultNames = [faultEnd]string{
 	JoinBelow:                "join-below",
 	LeaveUndrained:           "leave-undrained",
 	SyncInUse:                "sync-in-use",
+	TrustEmptyStorage:        "trust-empty-storage",
+	ServeLostData:            "serve-lost-data",
+	ReuseOrigin:              "reuse-origin",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -161,16 +161,22 @@ type Term struct {
 	UpTo HLC
 	// Join says that it wants to come into use.
 	Join bool
+	// New says that its log is empty: it asks only which term the leader knows, and nothing changes.
+	New bool
+	// Shards is what it knows of shards, when it has left: the leader remembers that in its place.
+	Shards []ShardMark
 }
 
 // Message returns t as a message.
 func (t Term) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTerm, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join}}
+	return Message{Kind: KindTerm, From: from, To: to,
+		fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join, Hit: t.New, Versions: encodeMarks(t.Shards)}}
 }
 
 // Term returns the content of a message of KindTerm.
 func (m *Message) Term() Term {
-	return Term{ID: m.fields.ID, Term: m.fields.Seq, UpTo: m.fields.HLC, Join: m.fields.Clean}
+	f := &m.fields
+	return Term{ID: f.ID, Term: f.Seq, UpTo: f.HLC, Join: f.Clean, New: f.Hit, Shards: decodeMarks(f.Versions)}
 }
 
 // TermReply is the leader's answer to a Term.

@@ -101,6 +101,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindLatencies, (*Message).Latencies)
 	checkContent(t, KindTerm, (*Message).Term)
 	checkContent(t, KindTermReply, (*Message).TermReply)
+	checkContent(t, KindPastQuery, (*Message).PastQuery)
+	checkContent(t, KindPastReply, (*Message).PastReply)
 	checkContent(t, KindCut, (*Message).CutNotice)
 	checkContent(t, KindCount, (*Message).Count)
 	checkContent(t, KindCountReply, (*Message).CountReply)

@@ -11,7 +11,8 @@ type Routes struct {
 	topo    *topology.Topology
 	self    topology.DC
 	ms      []float64
-	suspect []int64 // by DC: until when it is avoided, because a request to it timed out
+	suspect []int64                 // by DC: until when it is avoided, because a request to it timed out
+	lost    map[topology.Node]int64 // until when a shard is avoided, because it has lost its data
 }
 
 // suspicionTime is how long a data center is avoided after a time-out.
@@ -25,7 +26,7 @@ const hysteresis = 0.2
 
 // NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
-	return &Routes{topo: t, self: self, ms: append([]float64(nil), t.RTT[self]...), suspect: make([]int64, len(t.DCs))}
+	return &Routes{topo: t, self: self, ms: append([]float64(nil), t.RTT[self]...), suspect: make([]int64, len(t.DCs)), lost: map[topology.Node]int64{}}
 }
 
 // SetTopology takes a topology that differs from the one in use in the slot maps only.
@@ -50,6 +51,20 @@ func (r *Routes) Update(ms []float64) {
 // TimedOut records that a node of dc did not answer.
 func (r *Routes) TimedOut(now Now, dc topology.DC) { r.suspect[dc] = now.Mono + int64(suspicionTime) }
 
+// NoteDataLost records that a shard refuses reads, because it has lost its data.
+func (r *Routes) NoteDataLost(now Now, shard topology.Node) {
+	r.lost[shard] = now.Mono + int64(suspicionTime)
+}
+
+// shardMs returns the latency by which a shard is ranked, in milliseconds.
+func (r *Routes) shardMs(now Now, shard topology.Node) float64 {
+	ms := r.Ms(now, shard.DC)
+	if len(r.lost) > 0 && r.lost[shard] > now.Mono {
+		ms += unreachableMs
+	}
+	return ms
+}
+
 // Ms returns the latency by which dc is ranked, in milliseconds.
 func (r *Routes) Ms(now Now, dc topology.DC) float64 {
 	if r.suspect[dc] > now.Mono {
@@ -67,7 +82,7 @@ func (r *Routes) Nearest(now Now, slot topology.Slot, allowed topology.RingSet) 
 		if !allowed.Has(id) {
 			continue
 		}
-		if ms := r.Ms(now, r.topo.Owner(id, slot).DC); !found || ms < bestMs {
+		if ms := r.shardMs(now, r.topo.Owner(id, slot)); !found || ms < bestMs {
 			best, bestMs, found = id, ms, true
 		}
 	}
@@ -85,7 +100,7 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 		}
 		var worst float64
 		for _, s := range slots {
-			worst = max(worst, r.Ms(now, r.topo.Owner(id, s).DC))
+			worst = max(worst, r.shardMs(now, r.topo.Owner(id, s)))
 		}
 		if !found || worst < bestMs {
 			best, bestMs, found = id, worst, true

@@ -99,6 +99,18 @@ func (c *Coordinator) Membership() (is coordinator.Membership) {
 	return is
 }
 
+// DataLost returns the parts that know of writes which the log does not hold; none unless the log was lost.
+func (c *Coordinator) DataLost() (nodes []topology.Node) {
+	c.Inspect(func(m *coordinator.Coordinator) { nodes = m.DataLost() })
+	return nodes
+}
+
+// Unanswered returns the parts that have to answer before the coordinator starts with an empty log.
+func (c *Coordinator) Unanswered() (nodes []topology.Node) {
+	c.Inspect(func(m *coordinator.Coordinator) { nodes = m.Unanswered() })
+	return nodes
+}
+
 // IsDrained reports whether all accepted writes are in every ring.
 func (c *Coordinator) IsDrained() (drained bool) {
 	c.Inspect(func(m *coordinator.Coordinator) { drained = m.IsDrained() })

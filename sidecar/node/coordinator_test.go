@@ -59,6 +59,28 @@ func (r *recorder) wait(t *testing.T, kind causal.Kind, n int) []causal.Message 
 	}
 }
 
+// establish answers, for a part with an empty disk, that nobody knows of a past, and waits until the part serves.
+func establish(t *testing.T, h Host, net *recorder, serves func() bool) {
+	t.Helper()
+	answered := 0
+	waitUntil(t, "the part with an empty disk to serve", func() bool {
+		if serves() {
+			return true
+		}
+		h.Tick()
+		net.mu.Lock()
+		sent := net.sent[answered:]
+		answered = len(net.sent)
+		net.mu.Unlock()
+		for _, m := range sent {
+			if m.Kind == causal.KindPastQuery {
+				h.Handle([]causal.Message{causal.PastReply{ID: m.PastQuery().ID}.Message(m.To, m.From)})
+			}
+		}
+		return serves()
+	})
+}
+
 func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 	t.Helper()
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
@@ -71,6 +93,7 @@ func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	establish(t, c, net, func() bool { return c.Membership() == coordinator.Serving })
 	return c
 }
 

@@ -176,7 +176,9 @@ func (s *servingMiddleman) result(id uint64, rec causal.Record, found bool, err 
 		s.mm.logger.Warn("the store holds a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
 		return middleman.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
 	}
-	if s.ctx.Err() == nil {
+	if errors.Is(err, storage.ErrDataLost) {
+		s.mm.ReportDataLoss(err)
+	} else if s.ctx.Err() == nil {
 		s.mm.logger.Error("storage failed", "error", err)
 	}
 	return middleman.StorageResult{ID: id, Failed: true}
@@ -231,6 +233,9 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
+	if err == nil {
+		err = s.mm.origins.include(ctx, s.mm.store, writes)
+	}
 	if err == nil && len(writes) > 0 {
 		err = s.mm.store.Apply(ctx, writes)
 	}

@@ -27,12 +27,13 @@ type health struct {
 	phase   contract.Phase
 	waiting error // why the start waits, if it does
 
-	readyDesc *prometheus.Desc
+	readyDesc, dataLostDesc *prometheus.Desc
 }
 
 func newHealth(p *process, registry *prometheus.Registry) *health {
 	return &health{p: p, registry: registry, phase: contract.PhaseStarting,
-		readyDesc: prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil)}
+		readyDesc:    prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil),
+		dataLostDesc: prometheus.NewDesc("causalstore_data_lost", "Whether the disk of this process has lost data that it had acknowledged (1) or not (0).", nil, nil)}
 }
 
 // serve starts to serve; close ends it.
@@ -115,8 +116,10 @@ func (h *health) readiness() contract.Readiness {
 	case *middlemanPart:
 		stage, _, _ := part.m.Resharding()
 		r.Shards = contract.ReshardingState(stage)
+		r.DataLost, _ = part.m.DataLost()
 	case *coordinatorPart:
 		r.Membership = memberships[part.c.Membership()]
+		r.DataLost = r.Membership == contract.MembershipLogLost
 		r.CoordinatorsInUse = part.c.CoordinatorsInUse()
 		before := part.c.PendingRings()
 		for i, ring := range p.topo().Rings {
@@ -152,13 +155,22 @@ func (h *health) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Describe implements prometheus.Collector.
-func (h *health) Describe(ch chan<- *prometheus.Desc) { ch <- h.readyDesc }
+func (h *health) Describe(ch chan<- *prometheus.Desc) {
+	ch <- h.readyDesc
+	ch <- h.dataLostDesc
+}
 
 // Collect implements prometheus.Collector.
 func (h *health) Collect(ch chan<- prometheus.Metric) {
+	r := h.readiness()
+	ch <- gauge(h.readyDesc, r.Ready)
+	ch <- gauge(h.dataLostDesc, r.DataLost)
+}
+
+func gauge(desc *prometheus.Desc, is bool) prometheus.Metric {
 	value := 0.0
-	if h.readiness().Ready {
+	if is {
 		value = 1
 	}
-	ch <- prometheus.MustNewConstMetric(h.readyDesc, prometheus.GaugeValue, value)
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 }

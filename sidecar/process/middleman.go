@@ -28,6 +28,7 @@ import (
 type middlemanPart struct {
 	m     *node.Middleman
 	store storage.Store
+	topo  func() *topology.Topology
 
 	mu         sync.Mutex
 	storageErr error         // why the storage cannot be used now
@@ -54,7 +55,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() *node.Middleman { return n }))
-	m := &middlemanPart{m: n, store: store, done: make(chan struct{}), ended: make(chan struct{})}
+	m := &middlemanPart{m: n, store: store, topo: p.topo, done: make(chan struct{}), ended: make(chan struct{})}
 	go m.watchStorage(p.fail)
 	return m, nil
 }
@@ -158,8 +159,11 @@ func (m *middlemanPart) watchStorage(fail func(error)) {
 		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 		err := m.store.Ping(ctx)
 		cancel()
-		if errors.Is(err, storage.ErrRestarted) { // the server answers again, with whatever it holds now: see there
+		if errors.Is(err, storage.ErrRestarted) { // the server answers again: see there
 			err = nil
+		}
+		if errors.Is(err, storage.ErrDataLost) {
+			m.m.ReportDataLoss(err)
 		}
 		m.mu.Lock()
 		m.storageErr = err
@@ -191,6 +195,12 @@ func (m *middlemanPart) ready() error {
 	defer m.mu.Unlock()
 	if m.storageErr != nil {
 		return fmt.Errorf("storage does not answer: %w", m.storageErr)
+	}
+	if nodes := m.m.Unanswered(); len(nodes) > 0 {
+		return explainUnanswered(m.topo(), "storage", nodes)
+	}
+	if lost, known := m.m.DataLost(); lost {
+		return explainLostStorage(m.topo(), known)
 	}
 	return nil
 }

@@ -70,6 +70,12 @@ func fetch(addr, path string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
+// fetchUnanswered reports whether a part says that its disk is empty, and whose answer it waits for.
+func fetchUnanswered(addr, disk string) bool {
+	status, body := fetch(addr, "/readyz")
+	return status == http.StatusServiceUnavailable && strings.Contains(body, "its "+disk+" is empty") && strings.Contains(body, "waiting for the answer of")
+}
+
 func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
 	addr, ended, stop := run(t, good, topology.Sidecar, func(*contract.Config) {})
 	await(t, "the sidecar to run", func() bool {
@@ -99,7 +105,7 @@ func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
 func TestASecondCoordinatorOnTheSameLogFails(t *testing.T) {
 	dir := t.TempDir()
 	addr, ended, stop := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
-	await(t, "the first coordinator to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	await(t, "the first coordinator to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "log") })
 	_, second, _ := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
 	if err := <-second; err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
 		t.Errorf("the second ended with %v", err)
@@ -120,7 +126,7 @@ func TestAMiddlemanFailsWhenItsStorageIsTakenOver(t *testing.T) {
 	}
 	defer server.Kill()
 	addr, ended, _ := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: server.Socket} })
-	await(t, "the middleman to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	await(t, "the middleman to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "storage") })
 	usurper, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
 	if err != nil {
 		t.Fatal(err)

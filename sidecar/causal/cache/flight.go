@@ -126,6 +126,9 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		return
 	}
 	if r.Err != causal.OK {
+		if r.Err == causal.ErrDataLost {
+			c.routes.NoteDataLost(now, f.from.mm)
+		}
 		c.launch(now, f)
 		return
 	}

@@ -15,6 +15,10 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		return
 	}
 	c.noteIncarnation(now, l, a.Incarnation)
+	if l.marked != a.Incarnation {
+		l.marked = a.Incarnation
+		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.Incarnation, HasData: true})
+	}
 	for _, v := range a.Versions {
 		w := c.incomplete[v.HLC]
 		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) {

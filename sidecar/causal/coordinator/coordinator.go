@@ -68,10 +68,12 @@ type Coordinator struct {
 	known  *causal.Stability
 
 	buffer
-	lanes     map[topology.Node]*lane
-	laneOrder []*lane // by lane.index
-	log       logState
-	member    membershipState
+	lanes       map[topology.Node]*lane
+	laneOrder   []*lane // by lane.index
+	log         logState
+	member      membershipState
+	past        pastInquiry
+	pastAnswers map[topology.Node]pastAnswer
 
 	refusesPuts bool // the process is about to stop
 	publishAt   int64
@@ -89,6 +91,7 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
+		pastAnswers: map[topology.Node]pastAnswer{},
 	}
 	for r := range t.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -97,8 +100,10 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		c.leader = newLeader(cfg, c.known)
 	}
 	c.restore(replay)
-	if c.leader != nil {
-		c.log.durable.Term, c.log.pending.Term = 1, 1 // a leader is always in use
+	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
+		c.log.durable.Term, c.log.pending.Term = 1, 1
+	} else if len(replay) == 0 {
+		c.past = pastInquiry{active: true, answered: map[topology.Node]bool{}}
 	}
 	c.publishAt = now.Mono
 	return c
@@ -126,7 +131,11 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindTerm:
 		c.handleTerm(now, m.From, m.Term())
 	case causal.KindTermReply:
-		c.handleTermReply(now, m.TermReply())
+		c.handleTermReply(now, m.From, m.TermReply())
+	case causal.KindPastQuery:
+		c.handlePastQuery(m.From, m.PastQuery())
+	case causal.KindPastReply:
+		c.handlePastReply(now, m.From, m.PastReply())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -147,7 +156,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 		c.pump(now, l)
 	}
 	if c.leader != nil {
-		c.leader.inUse = c.InUse()
+		c.leader.inUse = c.InUse() // 0 until it is established
 		defer c.leader.tick(now)
 	}
 	due := c.cfg.IdleEvery

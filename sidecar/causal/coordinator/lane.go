@@ -24,6 +24,7 @@ type lane struct {
 	backoff     int
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
+	marked      uint64           // the incarnation of which an acknowledgement was noted
 }
 
 // maxBackoff bounds the exponent of the interval between two resends.
@@ -155,9 +156,10 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 // this coordinator has sent counts too, so everything durable does.
 func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h causal.LaneHello) {
 	l := c.lanes[from]
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) {
-		return
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
+		return // a log that may be lost knows nothing of what was sent
 	}
+	c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation})
 	if !h.AwayOnly {
 		c.resend(now, l, true)
 		l.incarnation = h.Incarnation

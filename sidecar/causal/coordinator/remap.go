@@ -54,7 +54,8 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 		if len(c.writes) > 0 {
 			l.base = c.writes[0].rec.Version.HLC - 1
 		}
-		l.stableMarks = slices.Clone(marks) // marks of keys that the shard does not own are harmless
+		c.log.pending.note(causal.ShardMark{DC: l.mm.DC, Index: l.mm.Index, HasData: true}) // it was given slots
+		l.stableMarks = slices.Clone(marks)                                                 // marks of keys that the shard does not own are harmless
 	}
 	for _, w := range c.writes {
 		if w.released {

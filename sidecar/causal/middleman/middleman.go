@@ -93,6 +93,9 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 			m.confirmStream(now, s, a.AckedSeq)
 		}
 	case causal.KindCount:
+		if m.cfg.DataLost {
+			return // what it holds is not what it should hold; the sidecar's time-out tells its client
+		}
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
@@ -157,6 +160,12 @@ func (m *Middleman) Stats() Stats { return m.stats }
 // versions.
 func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 	return len(m.writes.pending), len(m.writes.processed), m.copies.cachedAt.bytes(), m.oldVersions.bytes
+}
+
+// HasReceivedFrom reports whether a put of an origin has arrived since the start.
+func (m *Middleman) HasReceivedFrom(o topology.Origin) bool {
+	l := m.lanes.of(o)
+	return l != nil && l.received > 0
 }
 
 // Known returns the vectors as this middleman knows them.

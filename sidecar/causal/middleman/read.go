@@ -39,6 +39,10 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrMoved, Map: m.slotMap()})
 		return
 	}
+	if m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) {
+		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrDataLost})
+		return
+	}
 	if m.deferRead(now, &r) {
 		return
 	}

@@ -139,6 +139,15 @@ func (s *Sidecar) retryLater(now causal.Now, c *call) {
 func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	ss := c.session
 	switch {
+	case r.Err == causal.ErrDataLost && c.target.Part == topology.Middleman:
+		s.routes.NoteDataLost(now, c.target)
+		if s.allowedRings(ss)&^c.tried == 0 {
+			s.retryLater(now, c)
+			return
+		}
+		c.replied = true
+		s.retryGet(now, c)
+		return
 	case r.Err != causal.OK:
 		s.retryLater(now, c)
 		c.skipCache = c.skipCache || c.target.Part == topology.Cache

@@ -64,6 +64,9 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		s.readLatest(now, c)
 		return
 	case r.Err != causal.OK:
+		if r.Err == causal.ErrDataLost && from.Part == topology.Middleman {
+			s.routes.NoteDataLost(now, from)
+		}
 		m.failed = true
 		c.retryAt = now.Mono + int64(unusableDelay)
 		return

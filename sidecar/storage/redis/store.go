@@ -5,7 +5,8 @@
 // settings allow it to lose or evict what it acknowledged, and so does every reconnection.
 //
 // Only one Store can write to a server's database: a second Open takes over, and the first store then returns
-// storage.ErrFenced. If the server restarts, fails over or loses its data, one call returns storage.ErrRestarted.
+// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, all do that with
+// storage.ErrDataLost.
 // Len is DBSIZE minus the store's own names: exact as long as nobody else writes there.
 package redis
 
@@ -30,6 +31,8 @@ type Store struct {
 	link         atomic.Pointer[link]
 	reconnecting sync.Mutex // held while link is replaced
 	fenced       atomic.Bool
+	lost         atomic.Bool
+	canary       atomic.Uint64 // of the last transaction that was acknowledged
 	writing      chan struct{} // has a token while a transaction runs
 }
 
@@ -46,6 +49,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open redis store: %w", err)
 	}
+	canary, _, err := readCanary(ctx, l.reads)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open redis store: %s: %w", opts.server(), err), l.close())
+	}
+	s.canary.Store(canary)
 	s.link.Store(l)
 	return s, nil
 }
@@ -63,6 +71,18 @@ func (s *Store) Close() error {
 
 // enter must be called before the server is used. If it returns nil, calls.Leave must follow.
 func (s *Store) enter(ctx context.Context) error {
+	if err := s.enterLost(ctx); err != nil {
+		return err
+	}
+	if s.lost.Load() {
+		s.calls.Leave()
+		return storage.ErrDataLost
+	}
+	return nil
+}
+
+// enterLost is enter for a call that works even when the data is lost.
+func (s *Store) enterLost(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -80,6 +100,8 @@ func (s *Store) enter(ctx context.Context) error {
 // not count once l was replaced, so that no call returns data from before a restart after another one has reported it.
 func (s *Store) callError(ctx context.Context, l *link, verb string, err error) error {
 	switch {
+	case errors.Is(err, errDataLost):
+		return s.noteLost(err)
 	case errors.Is(err, errServerChanged):
 		return s.reconnect(ctx, l)
 	case s.link.Load() != l:
