@@ -44,6 +44,10 @@ type Stats struct {
 	FramesSent, FramesReceived uint64
 	BytesSent, BytesReceived   uint64
 	Opened, Failed             uint64
+	// RefusedDuplicates counts refusals of processes because another one runs as the same part. IsDuplicate says that peers
+	// refuse this process for that reason.
+	RefusedDuplicates uint64
+	IsDuplicate       bool
 	Links                      []LinkStats
 }
 
