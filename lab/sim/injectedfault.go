@@ -31,11 +31,12 @@ const (
 	Duplicate                           // a message is delivered twice
 	StorageFail                         // a storage request fails before or after it took effect
 	CacheOblivious                      // a middleman restarts while a cache cannot learn of it
+	ForgedPut                           // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "forged-put"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

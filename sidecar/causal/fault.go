@@ -61,6 +61,7 @@ const (
 	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
 	LeaveUndrained                        // coordinator: it leaves with incomplete writes
 	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
+	AnyClock                              // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
 	faultEnd
 )
 
@@ -120,6 +121,7 @@ var faultNames = [faultEnd]string{
 	JoinBelow:                "join-below",
 	LeaveUndrained:           "leave-undrained",
 	SyncInUse:                "sync-in-use",
+	AnyClock:                 "any-clock",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -67,6 +67,9 @@ var memberships = map[coordinator.Membership]contract.Membership{
 // ready returns why the coordinator does not serve. A coordinator whose log has failed does not get here: its process
 // has ended.
 func (c *coordinatorPart) ready() error {
+	if _, err := c.c.LogState(); err != nil {
+		return inState(contract.StateLogFull, fmt.Errorf("accepts no writes: %w", err))
+	}
 	switch c.c.Membership() {
 	case coordinator.Joining:
 		return errors.New("joining: the first coordinator of the data centre has not admitted it yet; check that it runs with this topology")

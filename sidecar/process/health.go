@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -69,11 +70,13 @@ func (h *health) setPhase(p contract.Phase) {
 	h.phase, h.waiting = p, nil
 }
 
-// setWaiting records why the start waits.
+// setWaiting records why the start waits. Once the part has started, it has no effect.
 func (h *health) setWaiting(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.waiting = err
+	if h.phase == contract.PhaseStarting {
+		h.waiting = err
+	}
 }
 
 // stuckTimeout is how long a part may hold its lock before it counts as dead.
@@ -132,10 +135,14 @@ func (h *health) readiness() contract.Readiness {
 	case phase != contract.PhaseRunning:
 		err = errors.New(string(phase))
 	default:
-		err = part.ready()
+		if err = p.net.Duplicate(); err != nil {
+			err = inState(contract.StateDuplicateIdentity, fmt.Errorf("refused by its peers: %s", status.Convert(err).Message()))
+		} else {
+			err = part.ready()
+		}
 	}
 	if r.Ready = err == nil; err != nil {
-		r.Reason = err.Error()
+		r.Reason, r.State = err.Error(), stateOf(err)
 	}
 	return r
 }

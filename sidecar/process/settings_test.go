@@ -25,6 +25,7 @@ addresses:
   eu: {coordinators: ["10.2.0.1:7401"], middlemen: ["10.2.0.2:7402", "10.2.0.3:7403"]}
 storage: {engine: redis, redis: {address: "127.0.0.1:6380"}}
 dataDir: /data
+allowPlaintext: true
 limits: {writeBufferBytes: 64Mi, cacheBytes: 1000, redis: {clients: 7, writeTimeout: 3s}}
 session: {scope: connection, reads: snapshot, readTimeout: 250ms}
 binding: static

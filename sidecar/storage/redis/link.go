@@ -133,7 +133,7 @@ func (s *Store) reconnect(ctx context.Context, old *link) error {
 	}
 	next, err := connect(ctx, s.opts, s.owner, claimMissing)
 	if err != nil {
-		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", err))
+		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", wrapFull(err)))
 	}
 	s.opts.Logger.Warn("storage: the server restarted, failed over or lost its data; continuing with what it holds now. "+
 		"If acknowledged writes are missing from it, nothing restores them: see docs/operations.md, Data and backup",
