@@ -45,7 +45,7 @@ type Config struct {
 	// AllowPlaintext lets a part listen for other machines without TLS. Whoever reaches it can then read and write
 	// everything.
 	AllowPlaintext bool `json:"allowPlaintext,omitempty"`
-	Log Log  `json:"log,omitzero"`
+	Log            Log  `json:"log,omitzero"`
 }
 
 // ParseConfig reads a configuration in YAML or JSON. It refuses unknown fields, which are most likely misspelled.

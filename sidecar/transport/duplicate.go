@@ -81,7 +81,9 @@ func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) err
 	return nil
 }
 
-func nodeName(n topology.Node) string { return fmt.Sprintf("%s %d of data centre %d", n.Part, n.Index, n.DC) }
+func nodeName(n topology.Node) string {
+	return fmt.Sprintf("%s %d of data centre %d", n.Part, n.Index, n.DC)
+}
 
 // describe names a process in errors.
 func describe(h *wire.Hello, at string) string {

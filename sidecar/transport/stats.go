@@ -48,7 +48,7 @@ type Stats struct {
 	// refuse this process for that reason.
 	RefusedDuplicates uint64
 	IsDuplicate       bool
-	Links                      []LinkStats
+	Links             []LinkStats
 }
 
 // MessageStats counts the messages of one kind. A sent message was passed to a link or a handler, a received one to a

@@ -15,7 +15,9 @@ import (
 var ErrNoSpace = errors.New("no space left for the write buffer log; free space on its volume, or enlarge the volume")
 
 // isNoSpace reports whether err says that the disk, or the quota of this user on it, is full.
-func isNoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // wrapNoSpace adds ErrNoSpace to an error that says that the disk is full, and returns other errors as they are.
 func wrapNoSpace(err error) error {

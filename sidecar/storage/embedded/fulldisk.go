@@ -65,7 +65,9 @@ func (d *fullDisk) problem() error {
 	return wrapFull(d.err)
 }
 
-func isNoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // wrapFull adds storage.ErrFull to an error that says that the disk is full.
 func wrapFull(err error) error {
