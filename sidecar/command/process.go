@@ -21,6 +21,7 @@ type processFlags struct {
 	index        int
 	grpc         string
 	plaintext    bool
+	dropFuture   bool
 	redis        string
 	http         string
 	dataDir      string
@@ -132,6 +133,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
+		fs.BoolVar(&f.dropFuture, "drop-future-versions", false, "repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, before serving; check the clock first")
 	}
 	_ = cmd.MarkFlagRequired("config") // fails only for an unknown flag
 	cmd.Args = cobra.NoArgs
@@ -182,6 +184,6 @@ func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, i
 	level.Set(set.LogLevel)
 	return process.Run(ctx, process.Options{
 		Settings: set, Source: source, Logger: NewLogger(os.Stderr, set.Config.Log.Format, level), Level: level,
-		DrainDelay: f.drainDelay, DrainTimeout: f.drainTimeout, Pprof: f.pprof, EmulateWAN: o.EmulateWAN,
+		DrainDelay: f.drainDelay, DrainTimeout: f.drainTimeout, DropFutureVersions: f.dropFuture, Pprof: f.pprof, EmulateWAN: o.EmulateWAN,
 	})
 }

@@ -240,32 +240,3 @@ func TestAMiddlemanThatStartsOnAFullRedisWaits(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
-
-func TestAMessageForgedWithATimestampYearsAheadIsRefused(t *testing.T) {
-	grpc, dir := freeAddr(t), t.TempDir()
-	p := newPeer(t, grpc)
-	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) {
-		p.configure(c, grpc)
-		c.Storage = contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dir}}
-	})
-	await(t, "the middleman to be ready", func() bool { status, _ := readiness(addr); return status == http.StatusOK })
-	key := keyOfFirstShard(t)
-	far, now := time.Now().AddDate(30, 0, 0), time.Now().Add(9*time.Second) // a coordinator may be 10 s ahead of its clock
-	var forged causal.Version
-	await(t, "the forged message to be refused", func() bool {
-		forged = p.put(key, "forged", far)
-		return metricOf(addr, "causalstore_middleman_clock_refused_total") > 0
-	})
-	v := p.put(key, "right", now)
-	await(t, "an ordinary write to be acknowledged", func() bool { return p.hasAck(v) })
-	if p.hasAck(forged) {
-		t.Error("the forged message was acknowledged")
-	}
-	if r := p.get(t, key); r.Err != causal.OK || string(r.Record.Value.Data) != "right" {
-		t.Errorf("read %+v", r)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-}

@@ -46,6 +46,11 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err := identityOf(p.topo(), p.self).claimStore(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	if p.o.DropFutureVersions {
+		if err := p.dropFutureVersions(ctx, store); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	config := middleman.DefaultConfig(p.topo(), p.self)
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)

@@ -48,6 +48,9 @@ type Options struct {
 	// DrainTimeout bounds how long a stop waits for clients to get their answers, and for accepted writes to be in
 	// every ring.
 	DrainTimeout time.Duration
+	// DropFutureVersions makes a middleman remove the values from its storage whose timestamps are too far ahead of the clock,
+	// before it serves. It is for repairs: with a clock that is behind, it would remove everything that is newer.
+	DropFutureVersions bool
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// EmulateWAN delays what goes to other data centers by half of the topology's round-trip times. It is for tests that run a
