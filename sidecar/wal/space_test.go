@@ -148,3 +148,35 @@ func TestALogIsOpenedOnAFullDisk(t *testing.T) {
 		mustClose(t, l)
 	}
 }
+
+func TestWhatWasCutOffOnAFullDiskDoesNotComeBack(t *testing.T) {
+	disk := &smallDisk{FS: vfs.NewMem(), free: 1 << 20}
+	l := mustOpen(t, testDir, smallOptions(disk))
+	mustAppend(t, l, 1, 3, 40)
+	path, end := l.segmentPath(1), l.Bytes()
+	if _, err := l.Append([][]byte{payloadOf(4, 40), payloadOf(5, 40)}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, l)
+	// As if the machine had crashed during the last append: of its two records only the second one is on the disk.
+	f, err := disk.FS.OpenReadWrite(path, diskCategory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 30), end); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk.setFree(0)
+	l = mustOpen(t, testDir, smallOptions(disk))
+	wantIDs(t, replayed(t, l), sequence(1, 3))
+	if _, err := l.Append([][]byte{payloadOf(4, 40)}); err != nil { // in the place of what was cut off
+		t.Fatal(err)
+	}
+	mustClose(t, l)
+	l = mustOpen(t, testDir, smallOptions(disk))
+	wantIDs(t, replayed(t, l), sequence(1, 4))
+	mustClose(t, l)
+}
