@@ -61,10 +61,7 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 			return 0, err
 		}
 	}
-	buf := l.buf[:0]
-	for i, p := range payloads {
-		buf = appendRecord(buf, l.salt, first+uint64(i), uint32(i), p)
-	}
+	buf := l.encode(l.buf[:0], first, payloads)
 	last = first + uint64(len(payloads)) - 1
 	if cap(buf) <= maxRetainedBuffer {
 		l.buf = buf
@@ -78,7 +75,7 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 	if n, err := l.active.Write(rest); err != nil {
 		err = wrapNoSpace(fmt.Errorf("write records %d to %d: %w", first, last, err))
 		if errors.Is(err, ErrNoSpace) {
-			l.unfinished.stop(buf, n)
+			l.unfinished.stop(l.encode(nil, first, payloads), n) // not buf: a file may use it as it likes
 		}
 		return 0, err
 	}
@@ -89,4 +86,12 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 		return 0, fmt.Errorf("sync records %d to %d: %w", first, last, err)
 	}
 	return last, nil
+}
+
+// encode appends the payloads to dst, as the records of one write of which first is the first.
+func (l *Log) encode(dst []byte, first uint64, payloads [][]byte) []byte {
+	for i, p := range payloads {
+		dst = appendRecord(dst, l.salt, first+uint64(i), uint32(i), p)
+	}
+	return dst
 }

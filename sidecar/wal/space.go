@@ -47,7 +47,7 @@ func (u *unfinished) continueWrite(buf []byte) ([]byte, error) {
 // stop records that only n more bytes of buf were written.
 func (u *unfinished) stop(buf []byte, n int) {
 	if u.buf == nil {
-		u.buf, u.written = bytes.Clone(buf), 0
+		u.buf, u.written = buf, 0
 	}
 	u.written += n
 }
