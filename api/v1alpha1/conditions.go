@@ -39,6 +39,8 @@ const (
 	ReasonNotDegraded   = "NothingMissing"
 	ReasonPartsMissing  = "PartsMissing"
 	ReasonDataMissing   = "DataUnavailable"
+	ReasonDuplicatePart = "DuplicateIdentity"
+	ReasonDiskFull      = "DiskFull"
 
 	ReasonTopologyAccepted = "Accepted"
 	ReasonTopologyChanged  = "ForbiddenChange"
@@ -46,6 +48,7 @@ const (
 
 	ReasonShardsServe    = "ShardsServe"
 	ReasonShardsNotReady = "ShardsNotReady"
+	ReasonStorageFull    = "StorageFull"
 
 	ReasonPeersAcknowledge = "RingsAcknowledge"
 	ReasonPeersBehind      = "RingsBehind"

@@ -47,7 +47,7 @@ func TestAMiddlemanWithAnEmptiedStorageServesNothingAndOthersDo(t *testing.T) {
 			must(t, os.RemoveAll(d.path("a-middleman")))
 		}
 		d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool {
-			return r.DataLost && strings.Contains(r.Reason, "data lost")
+			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "data lost")
 		})
 		if lost, ok := d.procs["a-middleman"].metric("causalstore_data_lost{"); !ok || lost != 1 {
 			t.Errorf("%s: causalstore_data_lost is %v, %v", round, lost, ok)
@@ -89,7 +89,7 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	}
 	must(t, os.RemoveAll(d.path("a-coordinator")))
 	d.startUnready("a-coordinator", "to report that its log is lost", func(r contract.Readiness) bool {
-		return r.DataLost && r.Membership == contract.MembershipLogLost && strings.Contains(r.Reason, "middleman 0 of")
+		return r.State == contract.StateDataLost && r.Membership == contract.MembershipLogLost && strings.Contains(r.Reason, "middleman 0 of")
 	})
 	eventually(t, "writes of its clients to go through another data centre", func() error {
 		return d.client("a").Set(t.Context(), "y", "2", 0).Err()
@@ -129,7 +129,7 @@ func TestARedisThatIsEmptiedBehindItsMiddlemanIsNotAnsweredFrom(t *testing.T) {
 	if err := <-p.ended; err == nil {
 		t.Error("the middleman ended without an error")
 	}
-	d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool { return r.DataLost })
+	d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool { return r.State == contract.StateDataLost })
 	for i := range keys {
 		if got, err := d.client("a").Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint(i) {
 			t.Fatalf("GET k%d: %q, %v", i, got, err)

@@ -14,6 +14,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.JoinBelow:                "coordinator-scaling",
 	causal.LeaveUndrained:           "coordinator-scaling",
 	causal.SyncInUse:                "restarts",
+	causal.AnyClock:                 "clocks",
 	causal.SkipDeps:                 "overlap",
 	causal.PropagateBeforeDurable:   "crash",
 	causal.SVEarly:                  "mixed",

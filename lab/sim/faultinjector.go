@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -74,6 +76,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest, Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
 	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
 	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
+	ForgedPut: (*faultInjector).forgePut,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -280,6 +283,25 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	}
 	c.crashNode(n, EmptyDisk, duration)
 	n.disk = newDisk()
+}
+
+// forgePut delivers a put dated years ahead to a middleman, in the name of some coordinator.
+func (c *faultInjector) forgePut(int64) {
+	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
+	for i := range 100 {
+		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC), topology.SlotOf(key)) == mm.id {
+			c.w.countFault(ForgedPut)
+			c.w.forgePut(mm, cc.id, key, "forged", 30*365*24*time.Hour)
+			return
+		}
+	}
+}
+
+// forgePut delivers a put to a middleman, dated ahead of its clock, as if a coordinator had sent it.
+func (w *World) forgePut(mm *node, from topology.Node, key, value string, ahead time.Duration) {
+	hlc := causal.HLCAt(w.clock(mm).WallMs + ahead.Milliseconds())
+	w.net.deliverAt(w.now, causal.PutAfter{Key: key, Map: w.topo.Map(w.topo.RingOf(mm.id.DC)), Previous: hlc - 1,
+		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)}, Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id), mm)
 }
 
 // later runs f after a delay, unless all faults have been healed by then.

@@ -32,11 +32,12 @@ const (
 	StorageFail                         // a storage request fails before or after it took effect
 	CacheOblivious                      // a middleman restarts while a cache cannot learn of it
 	EmptyDisk                           // a middleman or a leader comes back with an empty disk
+	ForgedPut                           // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -49,7 +49,7 @@ var profiles = []Profile{
 	{"sessions", "sessions move between data centres by token and have several connections", migrations},
 	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap},
 	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts},
-	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump", clocks},
+	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks},
 	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
 	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
@@ -177,7 +177,7 @@ func clocks(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 10 + rng.IntN(30), del: rng.IntN(10), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.thinkTime = ms(50, 600, rng)
 	p.faultEvery = ms(50, 400, rng)
-	p.faults = faultWeights{CrashLate: 6, ClockJump: 3, Crash: 1, Cut: 1}
+	p.faults = faultWeights{CrashLate: 6, ClockJump: 3, Crash: 1, Cut: 1, ForgedPut: 1}
 }
 
 func partitions(p *runPlan, rng *rand.Rand) {

@@ -64,6 +64,7 @@ const (
 	TrustEmptyStorage                     // middleman: an empty storage counts as new, without asking the coordinators
 	ServeLostData                         // middleman: reads are served although the storage has lost its data
 	ReuseOrigin                           // coordinator: it starts with an empty log, without asking the middlemen
+	AnyClock                              // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
 	faultEnd
 )
 
@@ -126,6 +127,7 @@ var faultNames = [faultEnd]string{
 	TrustEmptyStorage:        "trust-empty-storage",
 	ServeLostData:            "serve-lost-data",
 	ReuseOrigin:              "reuse-origin",
+	AnyClock:                 "any-clock",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -43,7 +43,7 @@ func clientError(code causal.ErrCode, what string) error {
 	case causal.ErrBusy:
 		return resp.Errorf("BUSY", "write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
 	case causal.ErrClock:
-		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the coordinator's clock; nothing was written; check that the clocks of the nodes are synchronised")
+		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
 	case causal.ErrUnknown:
 		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
 	case causal.ErrStale:

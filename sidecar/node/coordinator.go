@@ -23,6 +23,7 @@ type Coordinator struct {
 	maxLog    int64
 	maxBuffer int64
 	onFailure func(error)
+	disk      *diskHealth
 
 	wake         sync.Cond // on host.mu: there are records to append, or the coordinator is closing
 	appends      []coordinator.LogRecord
@@ -75,7 +76,8 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	m := coordinator.New(o.Config, o.Clock(), replay, log.LastIndex()+1)
 	c := &Coordinator{host: newHost(o.Config.Self, o.Clock, o.Net, m), log: log, logger: o.Logger, maxLog: o.MaxLogBytes,
 		maxBuffer: int64(o.Config.MaxBytes),
-		onFailure: o.OnFailure, appenderDone: make(chan struct{})}
+		onFailure: o.OnFailure, appenderDone: make(chan struct{}),
+		disk: newDiskHealth(o.Logger, "the write buffer log cannot be written; writes are refused until it can")}
 	c.wake.L = &c.mu
 	c.collectRequests = func() {
 		had := len(c.appends)

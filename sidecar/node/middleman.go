@@ -36,6 +36,7 @@ type Middleman struct {
 	horizon      durableHorizon
 	origins      durableOrigins
 	lossReported sync.Once
+	health       *diskHealth // of the store
 }
 
 // MiddlemanOptions configures a Middleman.
@@ -68,7 +69,8 @@ const storageTimeout = 10 * time.Second
 
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure}
+	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure,
+		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}
 	}
@@ -224,6 +226,12 @@ func (mm *Middleman) Close() {
 		s.stopAndWait()
 	}
 }
+
+// StorageState returns how many requests to the store have failed, and why the last write failed; nil if it succeeded.
+func (mm *Middleman) StorageState() (failures uint64, problem error) { return mm.health.state() }
+
+// NoteStorageFailure counts a request to the store that somebody else has made and that has failed.
+func (mm *Middleman) NoteStorageFailure(err error) { mm.health.noteFailures(1, err) }
 
 // Inspect calls f with the serving middleman, if there is one. f must not change it.
 func (mm *Middleman) Inspect(f func(*middleman.Middleman)) {

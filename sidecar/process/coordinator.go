@@ -72,9 +72,12 @@ var memberships = map[coordinator.Membership]contract.Membership{
 // ready returns why the coordinator does not serve. A coordinator whose log has failed does not get here: its process
 // has ended.
 func (c *coordinatorPart) ready() error {
+	if _, err := c.c.LogState(); err != nil {
+		return inState(contract.StateLogFull, fmt.Errorf("accepts no writes: %w", err))
+	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:
-		return explainLostLog(c.topo(), c.c.DataLost())
+		return inState(contract.StateDataLost, explainLostLog(c.topo(), c.c.DataLost()))
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
 			return explainUnanswered(c.topo(), "log", nodes)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -70,11 +71,13 @@ func (h *health) setPhase(p contract.Phase) {
 	h.phase, h.waiting = p, nil
 }
 
-// setWaiting records why the start waits.
+// setWaiting records why the start waits. Once the part has started, it has no effect.
 func (h *health) setWaiting(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.waiting = err
+	if h.phase == contract.PhaseStarting {
+		h.waiting = err
+	}
 }
 
 // stuckTimeout is how long a part may hold its lock before it counts as dead.
@@ -116,10 +119,8 @@ func (h *health) readiness() contract.Readiness {
 	case *middlemanPart:
 		stage, _, _ := part.m.Resharding()
 		r.Shards = contract.ReshardingState(stage)
-		r.DataLost, _ = part.m.DataLost()
 	case *coordinatorPart:
 		r.Membership = memberships[part.c.Membership()]
-		r.DataLost = r.Membership == contract.MembershipLogLost
 		r.CoordinatorsInUse = part.c.CoordinatorsInUse()
 		before := part.c.PendingRings()
 		for i, ring := range p.topo().Rings {
@@ -135,10 +136,14 @@ func (h *health) readiness() contract.Readiness {
 	case phase != contract.PhaseRunning:
 		err = errors.New(string(phase))
 	default:
-		err = part.ready()
+		if err = p.net.Duplicate(); err != nil {
+			err = inState(contract.StateDuplicateIdentity, fmt.Errorf("refused by its peers: %s", status.Convert(err).Message()))
+		} else {
+			err = part.ready()
+		}
 	}
 	if r.Ready = err == nil; err != nil {
-		r.Reason = err.Error()
+		r.Reason, r.State = err.Error(), stateOf(err)
 	}
 	return r
 }
@@ -164,7 +169,7 @@ func (h *health) Describe(ch chan<- *prometheus.Desc) {
 func (h *health) Collect(ch chan<- prometheus.Metric) {
 	r := h.readiness()
 	ch <- gauge(h.readyDesc, r.Ready)
-	ch <- gauge(h.dataLostDesc, r.DataLost)
+	ch <- gauge(h.dataLostDesc, r.State == contract.StateDataLost)
 }
 
 func gauge(desc *prometheus.Desc, is bool) prometheus.Metric {

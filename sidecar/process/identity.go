@@ -110,6 +110,9 @@ func (id identity) writeDir(dir string) error {
 	if err != nil {
 		return err
 	}
+	if before, err := os.ReadFile(filepath.Join(dir, identityFile)); err == nil && string(before) == string(b)+"\n" {
+		return nil // a full disk must not keep a coordinator from starting
+	}
 	f, err := os.CreateTemp(dir, ".identity-*")
 	if err != nil {
 		return fmt.Errorf("dataDir: %w", err)

@@ -36,6 +36,16 @@ func freeAddr(t *testing.T) string {
 // run runs a part in this process; stop stops it as SIGTERM does.
 func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
 	t.Helper()
+	return runLogged(t, text, part, io.Discard, change)
+}
+
+func runLogged(t *testing.T, text string, part topology.Part, log io.Writer, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+	t.Helper()
+	return runWith(t, text, part, Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, change)
+}
+
+func runWith(t *testing.T, text string, part topology.Part, o Options, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,7 +62,8 @@ func run(t *testing.T, text string, part topology.Part, change func(*contract.Co
 	ctx, cancel := context.WithCancel(t.Context())
 	out := make(chan error, 1)
 	go func() {
-		out <- Run(ctx, Options{Settings: set, Source: source, Logger: slog.New(slog.DiscardHandler), Level: &slog.LevelVar{}, DrainTimeout: time.Second})
+		o.Settings, o.Source, o.Level, o.DrainTimeout = set, source, &slog.LevelVar{}, time.Second
+		out <- Run(ctx, o)
 	}()
 	return httpAddr, out, cancel
 }

@@ -25,6 +25,8 @@ type connection struct {
 	prefetched prefetchedKeys
 
 	quitting bool
+	// receivedLast is set once the connection has received for the last time, because the server is stopping.
+	receivedLast bool
 	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
 	replyOff, skipNextReply, skipThisReply bool
 
@@ -225,6 +227,9 @@ func (c *connection) close() {
 		}
 	}()
 	c.flushCounters()
+	if c.server.stopping.Load() {
+		c.linger()
+	}
 	c.socket.Close()
 	if c.session != nil {
 		c.session.Close()

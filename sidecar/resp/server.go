@@ -147,8 +147,8 @@ func (s *Server) Connections() int {
 	return len(s.connections)
 }
 
-// Shutdown stops accepting connections, and lets the open ones execute the commands they have received and send the
-// replies. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
+// Shutdown stops accepting connections, and lets the open ones execute the commands that clients have sent or begun to send,
+// and send the replies. It closes each connection between two commands. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
 // an error that says how many there were.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()

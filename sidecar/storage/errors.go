@@ -23,6 +23,10 @@ var (
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.
 	ErrFenced = errors.New("another middleman has taken over this store: stop this one, or give each its own store")
 
+	// ErrFull: the store has no room for the writes, in memory or on disk. Nothing is lost, reads are served, and the same
+	// writes may be repeated until there is room.
+	ErrFull = errors.New("the store is full: raise its memory or enlarge its volume; writes wait until there is room")
+
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the store is closed")
 )

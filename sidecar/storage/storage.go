@@ -51,7 +51,7 @@ type Store interface {
 	// visited everything else. fn may use the store.
 	Scan(ctx context.Context, fn func(key string, rec causal.Record) error) error
 
-	// Ping returns nil if the store is reachable and serves requests.
+	// Ping returns nil if the store is reachable and serves requests. It may return ErrFull.
 	Ping(ctx context.Context) error
 
 	// Close waits for the running calls and releases the store's resources. Later calls return ErrClosed.

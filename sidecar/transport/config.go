@@ -49,6 +49,8 @@ type Config struct {
 type timings struct {
 	hello            time.Duration // to connect, complete TLS and exchange hellos
 	connect          time.Duration // to connect to one IP address; long enough to retransmit a lost packet
+	probe            time.Duration // for a process to answer, if another one claims to be the same part
+	refusal          time.Duration // for which a process is refused after the other one was last alive
 	incoming         time.Duration // to connect to the address that the process has connected from
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
@@ -59,7 +61,7 @@ type timings struct {
 }
 
 var defaultTimings = timings{
-	hello: 5 * time.Second, connect: 2 * time.Second, incoming: 500 * time.Millisecond,
+	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
 	backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
 	keepalive: 10 * time.Second, keepaliveTimeout: 5 * time.Second, // 10 s is the minimum that gRPC allows
 	flush: 2 * time.Second, idle: 10 * time.Minute,

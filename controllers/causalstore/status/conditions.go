@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -55,6 +56,9 @@ func storageReady(v *view) verdict {
 		if c := v.dataShards[dc.Name]; c.Ready < c.Desired {
 			missing = append(missing, fmt.Sprintf("%s: %d of %d", dc.Name, c.Ready, c.Desired))
 		}
+	}
+	if full := v.problems(contract.StateStorageFull); len(full) > 0 {
+		return no(v1alpha1.ReasonStorageFull, "%s", strings.Join(full, "; "))
 	}
 	if len(missing) > 0 {
 		return no(v1alpha1.ReasonShardsNotReady, "shards that are ready: %s", strings.Join(missing, "; "))
@@ -172,6 +176,9 @@ func restartCount(n int) string {
 
 // degraded holds if parts that have served are missing. One part that restarts for a change does not count.
 func degraded(v *view) verdict {
+	if two := v.problems(contract.StateDuplicateIdentity); len(two) > 0 {
+		return yes(v1alpha1.ReasonDuplicatePart, "%s", strings.Join(two, "; "))
+	}
 	if !v.created() || len(v.lost) == 0 {
 		return no(v1alpha1.ReasonNotDegraded, "no part is missing")
 	}
@@ -180,10 +187,13 @@ func degraded(v *view) verdict {
 	}
 	for _, r := range v.rings {
 		if r.Availability == v1alpha1.RingUnavailable {
-			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s", r.Name, r.Message)
+			return yes(v1alpha1.ReasonDataMissing, "%s", v.explained(fmt.Sprintf("ring %s cannot serve all data; %s", r.Name, r.Message)))
 		}
 	}
-	return yes(v1alpha1.ReasonPartsMissing, "%s", describe(v.lost))
+	if full := v.problems(contract.StateStorageFull, contract.StateLogFull); len(full) > 0 {
+		return yes(v1alpha1.ReasonDiskFull, "%s", strings.Join(full, "; "))
+	}
+	return yes(v1alpha1.ReasonPartsMissing, "%s", v.explained(describe(v.lost)))
 }
 
 // ready holds if everything that the spec asks for in this region exists and serves. Other regions do not count. Nor do
@@ -195,7 +205,7 @@ func ready(v *view) verdict {
 	case v.local == 0:
 		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs", v.Region)
 	case len(v.missing) > 0:
-		return no(v1alpha1.ReasonPartsNotReady, "%s", describe(v.missing))
+		return no(v1alpha1.ReasonPartsNotReady, "%s", v.explained(describe(v.missing)))
 	case v.Failed != nil:
 		return no(v1alpha1.ReasonApplyFailed, "%s", v.Failed)
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
@@ -49,6 +50,12 @@ func fail(in *status.Observed, part string) {
 			in.Pods[i].Status.Conditions[0].Status = corev1.ConditionFalse
 		}
 	}
+}
+
+// report makes a pod report why it is not ready.
+func report(in *status.Observed, pod string, state contract.State, reason string) {
+	fail(in, pod)
+	in.Reports = map[string]plan.Report{pod: {Readiness: contract.Readiness{State: state, Reason: reason}}}
 }
 
 // reshard changes the only shard to several.
@@ -188,6 +195,26 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyChanged, "False", "spec.y"},
 		{"a zone has no nodes", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid,
 			v1alpha1.ReasonZoneWithoutNodes, "False", "b (of here)"},
+		{"another process runs as a coordinator", func(in *status.Observed) {
+			wasReady(in)
+			report(in, plan.ComponentCoordinator, contract.StateDuplicateIdentity, "refused by its peers: two processes run as coordinator 0")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDuplicatePart, "True", "two processes run as coordinator 0"},
+		{"a disk of a coordinator is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, plan.ComponentCoordinator, contract.StateLogFull, "accepts no writes: no space left")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFull, "True", "accepts no writes: no space left"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionStorageReady, v1alpha1.ReasonStorageFull, "False", "storage takes no writes: OOM"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "storage takes no writes: OOM"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "storage takes no writes: OOM"},
 		{"something could not be applied", func(in *status.Observed) { in.Failed = errors.New("no room") }, v1alpha1.ConditionReady,
 			v1alpha1.ReasonApplyFailed, "False", "no room"},
 		{"nobody was asked", func(*status.Observed) {}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown",

@@ -51,6 +51,7 @@ type Cache struct {
 	stats   Stats
 
 	snapshot snapshotState
+	limit    causal.TimeLimit
 
 	faultDrops []faultDrop
 }
@@ -64,6 +65,8 @@ type faultDrop struct {
 // Stats counts since the start.
 type Stats struct {
 	Hits, Misses, Joined, Inserted, Invalidated, InFlight, Unavailable, Resets uint64
+	// ClockRefused counts answers of middlemen whose timestamp is too far ahead of the clock here.
+	ClockRefused uint64
 }
 
 // New makes an empty cache.
@@ -105,8 +108,16 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindLatencies:
 		c.routes.Update(m.Latencies().Ms)
 	case causal.KindCut:
-		c.prepareCut(now, m.CutNotice().Cut)
+		c.prepareCut(now, min(m.CutNotice().Cut, c.timeLimit(now)))
 	}
+}
+
+// timeLimit returns the greatest timestamp of another part to believe.
+func (c *Cache) timeLimit(now causal.Now) causal.HLC {
+	if c.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return c.limit.At(now)
 }
 
 // handleGet answers from memory, or reads through.

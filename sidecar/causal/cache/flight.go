@@ -125,7 +125,11 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	if f == nil || f.from != s || f.key != r.Key {
 		return
 	}
-	if r.Err != causal.OK {
+	isAhead := r.Err == causal.OK && r.Record.Version.HLC > c.timeLimit(now)
+	if isAhead {
+		c.stats.ClockRefused++ // another ring may not have it
+	}
+	if r.Err != causal.OK || isAhead {
 		if r.Err == causal.ErrDataLost {
 			c.routes.NoteDataLost(now, f.from.mm)
 		}

@@ -88,7 +88,7 @@ func (c *Coordinator) publish(now causal.Now) {
 	}
 	bound := c.publishBound(now)
 	e := c.ownEntry(bound)
-	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound))
+	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
 	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
 		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(c.cfg.Self, lead))
 	}

@@ -65,6 +65,7 @@ type Coordinator struct {
 	origin topology.Origin
 	rings  topology.RingSet
 	clock  causal.Clock
+	limit  causal.TimeLimit
 	known  *causal.Stability
 
 	buffer
@@ -120,7 +121,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
-		c.mergeVectors(m.Vectors().Entries)
+		c.mergeVectors(m.Vectors().Entries, c.limit.At(now))
 		if c.leader != nil && m.From.DC == c.cfg.Self.DC {
 			c.leader.urgent = true
 		}
@@ -182,8 +183,8 @@ func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
-func (c *Coordinator) mergeVectors(entries []causal.VectorEntry) {
-	if c.known.Merge(entries) && c.leader != nil {
+func (c *Coordinator) mergeVectors(entries []causal.VectorEntry, limit causal.HLC) {
+	if c.known.Merge(entries, limit) && c.leader != nil {
 		c.leader.vectorsChanged = true
 	}
 }

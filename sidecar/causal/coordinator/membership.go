@@ -152,7 +152,7 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 			return // what is published for it from now on must be above UpTo: wait until the clock is nearer
 		}
 		c.clock.Raise(t.UpTo)
-		c.mergeVectors([]causal.VectorEntry{{Origin: c.originAt(int(i)), SV: t.UpTo}})
+		c.mergeVectors([]causal.VectorEntry{{Origin: c.originAt(int(i)), SV: t.UpTo}}, causal.NoLimit)
 		term = told
 	}
 	counted := i < uint64(c.cfg.Topology.DCs[c.cfg.Self.DC].Coordinators)

@@ -32,6 +32,7 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 
+	limit    causal.TimeLimit
 	purgedAt int64
 	stats    Stats
 	faults   faultState
@@ -39,7 +40,12 @@ type Middleman struct {
 
 // Stats counts events since the start.
 type Stats struct {
-	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, StorageErrors, CutsTooOld, Foreign uint64
+	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the last one,
+	// and RefusedFrom who sent it.
+	ClockRefused uint64
+	LastRefused  causal.Version
+	RefusedFrom  topology.Node
 }
 
 // New returns a middleman that has just started.

@@ -1,6 +1,8 @@
 package middleman
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -27,6 +29,13 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
+	limit := m.timeLimit(now)
+	if isAhead(&a, limit) {
+		m.stats.ClockRefused++
+		m.stats.LastRefused, m.stats.RefusedFrom = v, from
+		return // it is not acknowledged, so its coordinator sends it again
+	}
+	a.AckedUpTo = min(a.AckedUpTo, limit)
 	if !m.usesSlotMap(a.Map) {
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
@@ -65,6 +74,21 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	} else {
 		m.stats.DepWaits++
 	}
+}
+
+// timeLimit returns the greatest timestamp of another part to believe.
+func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
+	if m.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return m.limit.At(now)
+}
+
+// isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win over
+// every later write of its key, and whoever read it could not write.
+func isAhead(a *causal.PutAfter, limit causal.HLC) bool {
+	above := func(d causal.Dep) bool { return d.Version.HLC > limit }
+	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps.Writes(), above) || slices.ContainsFunc(a.Deps.Lanes(), above)
 }
 
 // depProcessed releases p from waiting for one dependency to be processed.

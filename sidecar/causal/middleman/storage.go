@@ -48,9 +48,6 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
 		return
 	}
-	if r.Failed {
-		m.stats.StorageErrors++
-	}
 	if t.kind == taskCount {
 		m.Send(causal.CountReply{ID: t.read.id, Keys: uint64(r.Count)}.Message(m.cfg.Self, t.read.from))
 		return

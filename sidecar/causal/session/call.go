@@ -26,6 +26,8 @@ type call struct {
 	skipCache bool             // the cache did not answer
 	replied   bool             // the target replied, but with nothing that can be used
 
+	refusedAhead bool // a reply had a timestamp too far ahead of the clock
+
 	refused bool // of puts: a coordinator refused it, and it was not sent to another yet
 
 	mget   *mget

@@ -25,6 +25,7 @@ type Sidecar struct {
 
 	coordinators coordinatorStates
 	cuts         cutSchedule
+	limit        causal.TimeLimit
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
@@ -113,11 +114,13 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	case r.call.finished:
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()
+		s.refuseIfAhead(now, r.call, &reply)
 		s.handleGetReply(now, r.call, &reply)
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindLogReply:
 		s.handleLogReply(now, r.call, m.LogReply())
 	case r.call.op.Kind == OpMGet:
 		reply := m.GetReply()
+		s.refuseIfAhead(now, r.call, &reply)
 		s.handleKeyReply(now, r.call, r.key, m.From, &reply)
 	case r.call.op.Kind == OpPut:
 		s.handlePutReply(now, r.call, m.PutReply())
@@ -127,11 +130,29 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	s.reap()
 }
 
+// timeLimit returns the greatest timestamp of another part to believe.
+func (s *Sidecar) timeLimit(now causal.Now) causal.HLC {
+	if s.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return s.limit.At(now)
+}
+
+// refuseIfAhead turns a reply whose timestamp is too far ahead of the clock into an error, so that the key is read elsewhere.
+// A session that had seen it could not write any more: no coordinator goes so far ahead of its clock.
+func (s *Sidecar) refuseIfAhead(now causal.Now, c *call, r *causal.GetReply) {
+	if r.Err == causal.OK && r.Record.Version.HLC > s.timeLimit(now) {
+		s.stats.ClockRefused++
+		c.refusedAhead = true
+		*r = causal.GetReply{ID: r.ID, Ring: r.Ring, Key: r.Key, Err: causal.ErrClock}
+	}
+}
+
 // handleVectors takes the vectors from the leader of the data center.
 func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.Vectors) {
 	s.LinkUp(leader)
 	s.coordinators.inUse = v.InUse
-	if s.stability.Merge(v.Entries) {
+	if s.stability.Merge(v.Entries, s.timeLimit(now)) {
 		s.applyVectors(now)
 	}
 }
@@ -179,6 +200,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	switch {
 	case now.Mono >= c.deadline && c.op.Kind == OpPut && !c.refused:
 		s.LinkDown(now, c.target)
+	case now.Mono >= c.deadline && c.refusedAhead:
+		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
 	case now.Mono < c.retryAt:

@@ -13,6 +13,8 @@ type Stats struct {
 	MGetRounds, SnapshotMGets uint64
 	// OwnReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
 	OwnReads, CacheHits, LocalReads, RemoteReads uint64
+	// ClockRefused counts replies, tokens and versions of puts with a timestamp too far ahead of the clock.
+	ClockRefused uint64
 	// BoundGets counts gets of sessions that were bound.
 	BoundGets uint64
 	// InFlightReads counts gets that returned an in-flight version.

@@ -147,7 +147,7 @@ func (s *Store) reconnect(ctx context.Context, old *link) error {
 		return s.noteLost(err)
 	}
 	if err != nil {
-		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", err))
+		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", wrapFull(err)))
 	}
 	s.opts.Logger.Warn("storage: the server restarted or failed over; it has what it acknowledged before", "server", s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
 	s.link.Store(next)

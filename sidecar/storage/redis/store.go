@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{opts: opts, owner: rand.Text(), calls: gate.New(), writing: make(chan struct{}, 1)}
 	l, err := connect(ctx, opts, s.owner, claimAny)
 	if err != nil {
-		return nil, fmt.Errorf("open redis store: %w", err)
+		return nil, fmt.Errorf("open redis store: %w", wrapFull(err)) // taking over is a write
 	}
 	canary, _, err := readCanary(ctx, l.reads)
 	if err != nil {
@@ -109,9 +110,18 @@ func (s *Store) callError(ctx context.Context, l *link, verb string, err error) 
 	case s.fenced.Load():
 		return storage.ErrFenced
 	case err != nil:
-		return fmt.Errorf("%s: %s: %w", s.opts.server(), verb, err)
+		return fmt.Errorf("%s: %s: %w", s.opts.server(), verb, wrapFull(err))
 	}
 	return nil
+}
+
+// wrapFull adds storage.ErrFull to an error of a server that has no memory or disk for a write.
+func wrapFull(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "OOM command not allowed") || strings.Contains(text, "No space left on device") {
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	}
+	return err
 }
 
 // noteFenced makes the store refuse all further calls if err says that another store has taken over. It returns err.
