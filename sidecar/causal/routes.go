@@ -63,10 +63,14 @@ func (r *Routes) TimedOut(now Now, shard topology.Node) {
 
 // Ms returns the latency by which dc is ranked, in milliseconds. One with no shard that answers comes last.
 func (r *Routes) Ms(now Now, dc topology.DC) float64 {
-	for i := range r.topo.DCs[dc].RunningMiddlemen() {
+	shards := r.topo.DCs[dc].RunningMiddlemen()
+	for i := range shards {
 		if !r.Suspects.Has(now, topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}) {
 			return r.ms[dc]
 		}
+	}
+	if shards == 0 {
+		return r.ms[dc]
 	}
 	return unreachableMs + r.ms[dc]
 }
