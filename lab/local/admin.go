@@ -44,9 +44,11 @@ func (d *Deployment) Endpoints() []Endpoint {
 type Fault struct {
 	// Kind is cut, congest, crash, restart or heal.
 	Kind string `json:"kind"`
-	// From and To are the data centers of a cut; To may be "*" for all others.
+	// From and To are the data centers of a cut; each may be "*" for all others.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
+	// OneWay cuts only what goes from From to To.
+	OneWay bool `json:"oneWay,omitempty"`
 	// DC is the data center of the other kinds.
 	DC string `json:"dc,omitempty"`
 	// AddMs is the congestion: a delay added to all traffic of DC in each direction; 0 ends it.
@@ -81,17 +83,29 @@ func (d *Deployment) hurtNetwork(f Fault) error {
 		}
 		return d.wan.Congest(dc, time.Duration(f.AddMs)*time.Millisecond)
 	}
-	from, ok := d.topo.ByName(f.From)
-	if !ok {
-		return fmt.Errorf("unknown data center %q", f.From)
+	from, err := d.dcOrAll(f.From)
+	if err != nil {
+		return err
 	}
-	to := wan.AllDCs
-	if f.To != "*" {
-		if to, ok = d.topo.ByName(f.To); !ok {
-			return fmt.Errorf("unknown data center %q; give one, or * for all others", f.To)
-		}
+	to, err := d.dcOrAll(f.To)
+	if err != nil {
+		return err
+	}
+	if f.OneWay {
+		return d.wan.Cut(from, to)
 	}
 	return d.wan.CutBoth(from, to)
+}
+
+func (d *Deployment) dcOrAll(name string) (topology.DC, error) {
+	if name == "*" {
+		return wan.AllDCs, nil
+	}
+	dc, ok := d.topo.ByName(name)
+	if !ok {
+		return 0, fmt.Errorf("unknown data center %q; give one, or * for all others", name)
+	}
+	return dc, nil
 }
 
 // State is the reply to GET /state.

@@ -136,6 +136,11 @@ func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.step(func(now causal.Now, m *coordinator.Coordinator) { m.SetTopology(now, t) })
 }
 
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost.
+func (c *Coordinator) LinkUp(n topology.Node) {
+	c.step(func(now causal.Now, m *coordinator.Coordinator) { m.LinkUp(now, n) })
+}
+
 // PendingRings returns the rings whose previous slot map the coordinator still uses: none of their middlemen has reported the new
 // one.
 func (c *Coordinator) PendingRings() (rings topology.RingSet) {

@@ -149,7 +149,12 @@ func TestSeveralValuesOfTheLargestSizeFitIntoTheLog(t *testing.T) {
 	c = startCoordinator(t, dir, again)
 	defer c.Close()
 	c.Tick()
-	again.wait(t, causal.KindPutAfter, 6)
+	again.wait(t, causal.KindPutAfter, 1) // one after the other: each is larger than the window
+	c.Inspect(func(m *coordinator.Coordinator) {
+		if writes, _ := m.Pending(); writes != 6 {
+			t.Errorf("%d writes are to be propagated, want 6", writes)
+		}
+	})
 }
 
 func TestNewCoordinatorRefusesALogTooSmallForTheLargestValue(t *testing.T) {

@@ -113,7 +113,7 @@ func (s *Sidecar) LinkDown(n topology.Node) {
 
 // LinkUp tells the machine that a node is reachable.
 func (s *Sidecar) LinkUp(n topology.Node) {
-	s.step(func(_ causal.Now, m *session.Sidecar) { m.LinkUp(n) })
+	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n) })
 }
 
 // Unreached tells the machine that a node is unreachable and has never received anything.

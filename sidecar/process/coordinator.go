@@ -58,7 +58,7 @@ func (p *process) startCoordinator() (part, error) {
 func (c *coordinatorPart) host() node.Host               { return c.c }
 func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinatorPart) linkDown(topology.Node)        {}
-func (c *coordinatorPart) linkUp(topology.Node)          {}
+func (c *coordinatorPart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
 func (c *coordinatorPart) unreached(topology.Node)       {}
 func (c *coordinatorPart) close() error                  { return nil }
 

@@ -55,14 +55,14 @@ type timings struct {
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
 	keepalive        time.Duration // without traffic until a ping
-	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged
+	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged: then the link is broken
 	flush            time.Duration // for Close to send what is queued
 	idle             time.Duration // without use until a dialed link is closed
 }
 
 var defaultTimings = timings{
 	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
-	backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
-	keepalive: 10 * time.Second, keepaliveTimeout: 5 * time.Second, // 10 s is the minimum that gRPC allows
+	backoff: 50 * time.Millisecond, maxBackoff: time.Second,
+	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	flush: 2 * time.Second, idle: 10 * time.Minute,
 }

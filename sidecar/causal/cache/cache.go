@@ -109,6 +109,10 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 		c.routes.Update(m.Latencies().Ms)
 	case causal.KindCut:
 		c.prepareCut(now, min(m.CutNotice().Cut, c.timeLimit(now)))
+	case causal.KindPing:
+		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
+	case causal.KindPong:
+		c.routes.Suspects.Answered(now, m.From, m.Pong().ID)
 	}
 }
 
@@ -159,9 +163,10 @@ func (c *Cache) reply(w waiter, r causal.GetReply) {
 	c.Send(r.Message(c.cfg.Self, w.to))
 }
 
-// Tick renews leases and sends unanswered flights another way.
+// Tick renews leases, sends unanswered flights another way, and asks middlemen that did not answer whether they are back.
 func (c *Cache) Tick(now causal.Now) {
 	c.maps.Poll(now, c.cfg.Self, c.Send)
+	c.routes.Suspects.Tick(now, c.cfg.Self, c.Send)
 	for _, s := range c.order {
 		c.renewLease(now, s)
 	}
@@ -171,6 +176,9 @@ func (c *Cache) Tick(now causal.Now) {
 		c.faultDrops = c.faultDrops[1:]
 	}
 }
+
+// LinkUp says that a middleman can be reached again.
+func (c *Cache) LinkUp(now causal.Now, node topology.Node) { c.routes.Suspects.LinkUp(now, node) }
 
 // Idle reports whether no read-through is in flight; then Tick is not urgent.
 func (c *Cache) Idle() bool { return len(c.flights.byID) == 0 }

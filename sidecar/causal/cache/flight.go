@@ -111,7 +111,7 @@ func (c *Cache) retryFlights(now causal.Now) {
 		}
 		kept = append(kept, f)
 		if now.Mono >= f.dueAt {
-			c.routes.TimedOut(now, f.from.mm.DC)
+			c.routes.TimedOut(now, f.from.mm)
 			c.launch(now, f)
 		}
 	}

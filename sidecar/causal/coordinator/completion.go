@@ -26,20 +26,19 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		}
 		w.acked = w.acked.With(l.ring)
 		// Resharding may have moved the slot since the middleman took the put; it was processed all the same.
-		if at := c.laneTo(l.ring, w.slot); at.isSent(w) {
-			at.inflight--
-			at.backoff = 0
-		}
+		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
 		c.progress = true
 		if w.acked == c.rings {
 			c.completeWrite(w)
 		}
 	}
+	l.flow.measure(now)
 	head := l.head
 	l.dropAckedPrefix()
 	if l.head != head { // what is first now has not waited for long
-		l.resendAt = now.Mono + int64(c.cfg.ResendAfter)
+		c.scheduleResend(now, l)
 	}
+	c.continuePass(now, l)
 	if c.dropCompletePrefix() {
 		c.updateTruncation()
 	}

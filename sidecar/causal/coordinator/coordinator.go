@@ -24,14 +24,15 @@ type Config struct {
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
-	// Window bounds the unacknowledged puts in flight to one shard.
-	Window int
+	// Window bounds the unacknowledged puts in flight to one shard, in bytes, and ShardWindow those of all coordinators together,
+	// which share it equally. A single put may be larger.
+	Window, ShardWindow int
 	// MaxDeps bounds the dependencies that a write inherits from its predecessors. Beyond it, the write depends on its direct
 	// predecessors by id.
 	MaxDeps int
 	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while none do.
 	PublishEvery, IdleEvery time.Duration
-	// ResendAfter is how long an unacknowledged put waits before it is sent again.
+	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
 	Comparison Comparison
@@ -45,11 +46,14 @@ type Comparison struct {
 	DepsByID bool
 }
 
+// DefaultWindow is the default of Config.Window.
+const DefaultWindow = 8 << 20
+
 // DefaultConfig returns the defaults for a coordinator of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: 1024, MaxDeps: 128,
-		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: time.Second,
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
+		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: defaultResendAfter,
 	}
 }
 
@@ -150,10 +154,8 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	for _, l := range c.laneOrder {
-		if l.inflight > 0 && now.Mono >= l.resendAt {
-			l.backoff = min(l.backoff+1, maxBackoff)
-			c.resend(now, l, false)
-		}
+		c.continuePass(now, l)
+		c.resendLate(now, l)
 		c.pump(now, l)
 	}
 	if c.leader != nil {

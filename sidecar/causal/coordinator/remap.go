@@ -16,6 +16,9 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 	}
 	c.cfg.Topology = c.maps.View()
 	c.updateIntent(wasInTopology)
+	for _, l := range c.laneOrder {
+		l.flow.setMax(c.windowBound())
+	}
 	for r := range t.Rings {
 		if id := topology.RingID(r); before.Map(id) != c.maps.View().Map(id) {
 			c.remap(now, id)
@@ -60,7 +63,7 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 	for _, w := range c.writes {
 		if w.released {
 			l := c.laneTo(r, w.slot)
-			l.queue = append(l.queue, w)
+			l.queue = append(l.queue, queued{w: w})
 		}
 	}
 	c.remapLaneDeps(r, before, oldIndex[:kept])

@@ -51,6 +51,8 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pending[v]; p != nil {
 		p.coordinator = from
+		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
+		m.noteLaneProgress(now, v.Origin)
 		return
 	}
 	m.stats.Puts++

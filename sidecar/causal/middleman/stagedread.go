@@ -93,6 +93,9 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 }
 
 func (m *Middleman) expireParkedReads(now causal.Now) {
+	if m.staged.parkedReads == 0 {
+		return
+	}
 	for _, p := range m.writes.pending {
 		n := 0
 		for n < len(p.parked) && now.Mono-p.parked[n].parkedAt > int64(parkedReadTTL) {

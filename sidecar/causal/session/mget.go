@@ -22,11 +22,12 @@ type mget struct {
 	own     []*ownWrite     // own writes when it started
 	replies []keyReply      // of the round in progress, or before; nil before the first round
 
-	requests []uint64 // of the round in progress
-	missing  int      // replies
-	rounds   int      // started since the last start
-	changed  bool     // the round in progress found a version that the round before did not
-	failed   bool     // some node replied with an error
+	requests []uint64        // of the round in progress
+	targets  []topology.Node // of the requests
+	missing  int             // replies
+	rounds   int             // started since the last start
+	changed  bool            // the round in progress found a version that the round before did not
+	failed   bool            // some node replied with an error
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy, at cut.
 	ring  topology.RingID
@@ -176,10 +177,10 @@ func (s *Sidecar) tryForcedCut(now causal.Now, c *call) bool {
 // retryMGet starts again, in another ring if the session may read there.
 func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	m := c.mget
-	if m.ring != topology.NoRing && !m.failed {
-		for _, id := range m.requests {
-			if r, ok := s.requests.byID[id]; ok {
-				s.routes.TimedOut(now, s.cfg.Topology.Owner(m.ring, m.slots[r.key]).DC)
+	if !m.failed {
+		for i, id := range m.requests {
+			if _, unanswered := s.requests.byID[id]; unanswered {
+				s.timedOut(now, m.targets[i])
 			}
 		}
 	}

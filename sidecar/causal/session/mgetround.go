@@ -14,7 +14,7 @@ func (s *Sidecar) startRound(now causal.Now, c *call) {
 		m.replies = make([]keyReply, len(c.op.Keys))
 	}
 	s.dropRequests(m.requests)
-	m.requests, m.missing, m.changed = m.requests[:0], len(c.op.Keys), false
+	m.requests, m.targets, m.missing, m.changed = m.requests[:0], m.targets[:0], len(c.op.Keys), false
 	m.rounds++
 	s.stats.MGetRounds++
 	c.retryAt = now.Mono
@@ -37,15 +37,15 @@ func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUs
 		ring, _ = s.routes.Nearest(now, m.slots[i], s.readable)
 	}
 	owner := s.cfg.Topology.Owner(ring, m.slots[i])
-	target := owner
-	if mayUseCache && s.cfg.UseCache {
-		if cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(g.Key)); ok {
-			target = cache
+	target, timeout := owner, s.routes.Timeout(owner.DC)
+	if mayUseCache {
+		if cache, ok := s.cacheOf(now, g.Key); ok {
+			target, timeout = cache, timeout+cacheMargin
 		}
 	}
-	c.retryAt = max(c.retryAt, now.Mono+int64(s.routes.Timeout(owner.DC)))
+	c.retryAt = max(c.retryAt, now.Mono+int64(timeout))
 	g.ID = s.requests.add(c, i)
-	m.requests = append(m.requests, g.ID)
+	m.requests, m.targets = append(m.requests, g.ID), append(m.targets, target)
 	s.Send(g.Message(s.cfg.Self, target))
 }
 

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -98,6 +100,8 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.handleDepStatus(now, m.DepStatus())
 	case causal.KindLatencies:
 		s.routes.Update(m.Latencies().Ms)
+	case causal.KindPong:
+		s.routes.Suspects.Answered(now, m.From, m.Pong().ID)
 	}
 }
 
@@ -150,7 +154,7 @@ func (s *Sidecar) refuseIfAhead(now causal.Now, c *call, r *causal.GetReply) {
 
 // handleVectors takes the vectors from the leader of the data center.
 func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.Vectors) {
-	s.LinkUp(leader)
+	s.coordinators.heardOf(leader)
 	s.coordinators.inUse = v.InUse
 	if s.stability.Merge(v.Entries, s.timeLimit(now)) {
 		s.applyVectors(now)
@@ -158,14 +162,16 @@ func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.V
 }
 
 // Tick does what is due: it fails calls that are past their deadline, tries other ways for requests that were not answered,
-// asks for restrictions that SV does not lift, and keeps the subscription to the vectors alive.
+// asks nodes that did not answer whether they are back, asks for restrictions that SV does not lift, and keeps the subscription to
+// the vectors alive.
 func (s *Sidecar) Tick(now causal.Now) {
 	if s.cfg.Snapshot {
 		s.applyVectors(now) // a cut may be due
 	}
 	s.maps.Poll(now, s.cfg.Self, s.Send)
+	s.routes.Suspects.Tick(now, s.cfg.Self, s.Send)
 	if now.Mono >= s.subscribeAt {
-		s.subscribeAt = now.Mono + int64(causal.SubscriptionTTL/4)
+		s.subscribeAt = now.Mono + int64(subscribeInterval)
 		s.Send(causal.Subscribe{}.Message(s.cfg.Self, s.cfg.Topology.Leader(s.cfg.Self.DC)))
 	}
 	s.tickCalls(now)
@@ -178,6 +184,9 @@ func (s *Sidecar) Tick(now causal.Now) {
 		s.askOverdueRestrictions(now, ss)
 	}
 }
+
+// subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.
+const subscribeInterval = time.Second
 
 // tickCalls fails or retries calls that are due, and removes finished ones.
 func (s *Sidecar) tickCalls(now causal.Now) {
