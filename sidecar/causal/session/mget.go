@@ -10,6 +10,8 @@ import (
 const (
 	// maxRounds is how many rounds an MGET reads in search of an instant without a write, before it reads at a forced cut.
 	maxRounds = 4
+	// maxRoundsAgain is maxRounds of an MGET that had to start again: it has taken long enough.
+	maxRoundsAgain = 2
 	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it settles below
 	// it. If the ring lags by more than that, it does not wait at all.
 	forcedCutPatience = 500 * time.Millisecond
@@ -26,6 +28,7 @@ type mget struct {
 	replies []keyReply      // the newest ones; nil before the first round
 	phase   mgetPhase
 	round   keyRound
+	starts  int  // of the search for the newest values
 	rounds  int  // started since the last start
 	failed  bool // some node replied with an error
 	bytes   int  // of the values in replies
@@ -148,6 +151,7 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	} else {
 		m.tried = 0
 	}
+	m.starts++
 	ring, _ := s.routes.NearestAll(now, m.slots, rings)
 	m.ring, m.tried = ring, m.tried.With(ring)
 	m.phase, m.cut, m.completeCut, m.rounds, m.failed = mgetCollects, 0, s.stability.MinSV(), 0, false
@@ -169,7 +173,7 @@ func (s *Sidecar) finishRound(now causal.Now, c *call) {
 		s.deliver(now, c)
 	case m.rounds > 1 && !m.round.changed:
 		s.deliver(now, c) // all versions were the newest at one instant between the two rounds
-	case m.rounds < maxRounds:
+	case m.rounds < maxRoundsAgain || m.rounds < maxRounds && m.starts == 1:
 		s.startRound(now, c, m.allKeys())
 	case s.cfg.Broken.Has(causal.MGetUnsettled):
 		s.deliver(now, c)
@@ -184,7 +188,7 @@ func (s *Sidecar) forceCut(now causal.Now, c *call) {
 	m.phase, m.cut = mgetAwaitsCut, max(c.session.seen, c.session.own.completeUpTo, m.greatestWritten())
 	switch lag := m.cut.WallMs() - s.stability.MinRV(m.ring).WallMs(); {
 	case s.tryForcedCut(now, c):
-	case lag > forcedCutPatience.Milliseconds():
+	case lag > forcedCutPatience.Milliseconds() || m.starts > 1:
 		s.startSettling(now, c) // some origin does not reach the ring, or its coordinator is away
 	default:
 		s.blocked = append(s.blocked, c)

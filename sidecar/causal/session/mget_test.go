@@ -268,6 +268,21 @@ func TestAnMGetSettlesUntilNothingIsFoundThatMayDependOnMore(t *testing.T) {
 	})
 }
 
+func TestAnMGetThatHadToStartAgainSettlesSoon(t *testing.T) {
+	r := newRig(t)
+	id := r.startMGet("x", "y")
+	r.tick(time.Second) // no answer
+	for i := range maxRoundsAgain {
+		r.answerRound(store{"x": version(causal.HLC(10 + i)), "y": version(5)}, causal.InFlight)
+	}
+	if asked := r.answerRound(store{"y": version(7)}, causal.InFlight); len(asked) != 1 || asked[0].Get().Cut != 10 {
+		t.Fatalf("it asked for %v", asked)
+	}
+	if got := fmt.Sprint(versions(t, r.mustResult(id))); got != "[11 7]" {
+		t.Errorf("versions %s", got)
+	}
+}
+
 func TestAnMGetDoesNotWaitForARingThatLags(t *testing.T) {
 	r := newRig(t)
 	id := r.startMGet("x", "y")
