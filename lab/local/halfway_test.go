@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func TestReadsDoNotWaitForAWriteThatADeadCoordinatorHasSentHalfway(t *testing.T)
 	if values, err := bob.MGet(ctx, x, y).Result(); err != nil || fmt.Sprint(values) != "[<nil> 1]" {
 		t.Errorf("MGET: %v, %v", values, err)
 	}
-	if err := bob.Get(ctx, x).Err(); err != redis.Nil {
+	if err := bob.Get(ctx, x).Err(); !errors.Is(err, redis.Nil) {
 		t.Errorf("GET of what waits: %v", err)
 	}
 	inject(local.Fault{Kind: "heal"})
