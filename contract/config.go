@@ -128,14 +128,17 @@ type Limits struct {
 
 // RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
 type RedisLimits struct {
-	KeyBytes      Bytes    `json:"keyBytes,omitempty"`
-	ValueBytes    Bytes    `json:"valueBytes,omitempty"`
-	Arguments     int      `json:"arguments,omitempty"`
-	CommandBytes  Bytes    `json:"commandBytes,omitempty"`
-	InlineBytes   Bytes    `json:"inlineBytes,omitempty"`
-	PipelineBytes Bytes    `json:"pipelineBytes,omitempty"`
-	Clients       int      `json:"clients,omitempty"`
-	WriteTimeout  Duration `json:"writeTimeout,omitempty"`
+	KeyBytes      Bytes `json:"keyBytes,omitempty"`
+	ValueBytes    Bytes `json:"valueBytes,omitempty"`
+	Arguments     int   `json:"arguments,omitempty"`
+	CommandBytes  Bytes `json:"commandBytes,omitempty"`
+	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
+	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
+	MGetKeys      int   `json:"mgetKeys,omitempty"`
+	// ClientBytes defaults to half of GOMEMLIMIT, if that is set.
+	ClientBytes  Bytes    `json:"clientBytes,omitempty"`
+	Clients      int      `json:"clients,omitempty"`
+	WriteTimeout Duration `json:"writeTimeout,omitempty"`
 }
 
 // Session configures the sessions of a sidecar.

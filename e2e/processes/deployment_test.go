@@ -156,7 +156,7 @@ func (d *deployment) plan(dc, part string) {
 	switch part {
 	case "sidecar":
 		p.redis = d.ports.take(d.t)
-		p.args = append(p.args, "--listen-redis", p.redis)
+		p.args = append(p.args, "--listen-redis", p.redis, "--pprof")
 	case "coordinator":
 		p.args = append(p.args, "--data-dir", d.path(name))
 	case "middleman":

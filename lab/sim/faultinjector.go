@@ -77,6 +77,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
 	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
 	ForgedPut: (*faultInjector).forgePut,
+	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -176,6 +177,23 @@ func (c *faultInjector) crashStaged(duration int64) {
 	})
 }
 
+// crashUnheard restarts a middleman that another one of its ring has not heard of for a while, and that receives its puts late.
+func (c *faultInjector) crashUnheard(duration int64) {
+	mm, other := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Middleman])
+	if mm == other || c.w.topo.RingOf(mm.id.DC) != c.w.topo.RingOf(other.id.DC) {
+		return
+	}
+	toOther := pair{mm.id, other.id}
+	c.w.net.pairCuts[toOther]++
+	c.later(int64(50*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() {
+		c.w.net.pairCuts[toOther]--
+		for _, n := range c.byPart[topology.Coordinator] {
+			c.cutPair(n, mm, duration)
+		}
+		c.crashNode(mm, CrashUnheard, int64(time.Millisecond))
+	})
+}
+
 // anyWriter draws a coordinator, preferably one with incomplete writes.
 func (c *faultInjector) anyWriter() *node {
 	n := c.anyOf(c.byPart[topology.Coordinator])
@@ -226,12 +244,24 @@ func (c *faultInjector) cacheCut(duration int64) {
 func (c *faultInjector) cacheLag(duration int64) {
 	if cache, mm, ok := c.cachePair(); ok {
 		c.w.countFault(CacheLag)
-		c.lagPair(cache, mm, int64(50*time.Millisecond)+c.w.rng.Int64N(int64(200*time.Millisecond)), duration)
+		c.lagPair(mm, cache, int64(50*time.Millisecond)+c.w.rng.Int64N(int64(200*time.Millisecond)), duration)
 	}
 }
 
-func (c *faultInjector) lagPair(cache, mm *node, lag, duration int64) {
-	net, link := &c.w.net, pair{mm.id, cache.id}
+// ringLag delays what a middleman is told by the others of its ring.
+func (c *faultInjector) ringLag(duration int64) {
+	to := c.anyOf(c.byPart[topology.Middleman])
+	lag := int64(50*time.Millisecond) + c.w.rng.Int64N(int64(500*time.Millisecond))
+	c.w.countFault(RingLag)
+	for _, from := range c.byPart[topology.Middleman] {
+		if from != to && c.w.topo.RingOf(from.id.DC) == c.w.topo.RingOf(to.id.DC) {
+			c.lagPair(from, to, lag, duration)
+		}
+	}
+}
+
+func (c *faultInjector) lagPair(from, to *node, lag, duration int64) {
+	net, link := &c.w.net, pair{from.id, to.id}
 	net.lag[link] += lag
 	c.later(duration, func() { net.lag[link] -= lag })
 }
@@ -246,7 +276,7 @@ func (c *faultInjector) lateGrant(int64) {
 	c.w.countFault(LateGrant)
 	lease := int64(c.w.settings.Lease)
 	duration := lease/6 + c.w.rng.Int64N(lease/3)
-	c.lagPair(cache, mm, lease/4+c.w.rng.Int64N(lease/2), duration)
+	c.lagPair(mm, cache, lease/4+c.w.rng.Int64N(lease/2), duration)
 	c.later(duration, func() { c.cutPair(cache, mm, 2*lease) })
 }
 

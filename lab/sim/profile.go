@@ -57,6 +57,7 @@ var profiles = []Profile{
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
+	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps},
 	{"contention", "many sessions use one or two keys; only links fail", contention},
 }
 
@@ -171,6 +172,20 @@ func restarts(p *runPlan, rng *rand.Rand) {
 		p.sessions, p.shape.coordinators = intRange{2, 2}, intRange{2, 3}
 	}
 	p.faults = faultWeights{WriteCut: 2, CrashStaged: 3}
+}
+
+func gaps(p *runPlan, rng *rand.Rand) {
+	overlap(p, rng)
+	p.shape.rings, p.shape.perRing, p.shape.shards = intRange{2, 2}, intRange{2, 3}, intRange{1, 2}
+	p.shape.rttMs = intRange{5, 20 + rng.IntN(80)}
+	p.keys, p.hotKeys = 3+rng.IntN(5), 3
+	p.thinkTime = ms(2, 30, rng)
+	p.mix = operationMix{put: 10 + rng.IntN(30), mget: 10 + rng.IntN(30)}
+	p.faultEvery, p.length = ms(30, 150, rng), ms(3000, 6000, rng)
+	p.faults = faultWeights{WriteCut: 3, RingLag: 5}
+	if rng.IntN(2) == 0 {
+		p.shape.perRing, p.faults = intRange{2, 2}, faultWeights{WriteCut: 1, CrashUnheard: 9}
+	}
 }
 
 func clocks(p *runPlan, rng *rand.Rand) {

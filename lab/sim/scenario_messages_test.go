@@ -271,6 +271,15 @@ func (t *trace) addDeps(l *fieldList, writes, lanes []causal.Dep) {
 	}
 }
 
+// addDep shows a dependency of a staged put.
+func (t *trace) addDep(l *fieldList, d causal.Dep, lane bool) {
+	if lane {
+		t.addDeps(l, nil, []causal.Dep{d})
+	} else {
+		t.addDeps(l, []causal.Dep{d}, nil)
+	}
+}
+
 func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindDepCheck:
@@ -278,6 +287,12 @@ func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 	case causal.KindDepStatus:
 		d := m.DepStatus()
 		l.add("%s is %s in %s", t.versions(d.Version), map[bool]string{false: "processed", true: "clean"}[d.Clean], t.s.rings[d.Ring].Name)
+	case causal.KindDepProbe:
+		p := m.DepProbe()
+		t.addDep(l, p.Dep, p.Lane)
+	case causal.KindDepMissing:
+		d := m.DepMissing()
+		t.addDep(l, d.Dep, d.Lane)
 	case causal.KindFrontier:
 		f := m.Frontier()
 		for lane := range f.Lanes() {

@@ -28,6 +28,8 @@ const (
 	IgnoreLanes                           // middleman: a put is written before the other shards have received the writes that it follows
 	IgnoreLanesClean                      // middleman: a put is acknowledged before the writes that it follows are clean at the other shards
 	ReadPastStaged                        // middleman: a bound read does not wait for a staged put that the reader may have to see
+	MissingLongAgo                        // middleman: a bound read passes a staged put that once lacked a dependency
+	MissingUnsynced                       // middleman: after a restart, it reports writes as missing that it may have had
 	RestartUnsynced                       // middleman: after a restart, a bound read is served before all lanes are received again
 	TrustFailedWrite                      // middleman: a write that storage reported as failed counts as durable if it can be read
 	OlderThanSeen                         // middleman: a snapshot read ignores what the reader has seen above the cut
@@ -48,6 +50,8 @@ const (
 	CutWithoutOwn                         // session: a complete own write does not overlay reads at a cut below it
 	SnapshotBound                         // session: a bound session uses a snapshot cut
 	MGetOneRound                          // session: MGET returns what its first round finds
+	MGetUnsettled                         // session: MGET returns what its last round finds, if every round has found something new
+	MGetSettlesOnce                       // session: MGET does not read again what its last but one round may depend on
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
 	ServeMoved                            // middleman: a read of a slot that another shard owns is served
 	AnyMap                                // middleman: lanes and frontiers of another slot map count as those of its own
@@ -91,6 +95,8 @@ var faultNames = [faultEnd]string{
 	IgnoreLanes:              "ignore-lanes",
 	IgnoreLanesClean:         "ignore-lanes-clean",
 	ReadPastStaged:           "read-past-staged",
+	MissingLongAgo:           "missing-long-ago",
+	MissingUnsynced:          "missing-unsynced",
 	RestartUnsynced:          "restart-unsynced",
 	TrustFailedWrite:         "trust-failed-write",
 	OlderThanSeen:            "older-than-seen",
@@ -111,6 +117,8 @@ var faultNames = [faultEnd]string{
 	CutWithoutOwn:            "cut-without-own",
 	SnapshotBound:            "snapshot-bound",
 	MGetOneRound:             "mget-one-round",
+	MGetUnsettled:            "mget-unsettled",
+	MGetSettlesOnce:          "mget-settles-once",
 	ResumeWithoutLast:        "resume-without-last",
 	ServeMoved:               "serve-moved",
 	AnyMap:                   "any-map",

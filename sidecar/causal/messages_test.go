@@ -108,6 +108,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindCountReply, (*Message).CountReply)
 	checkContent(t, KindPull, (*Message).Pull)
 	checkContent(t, KindPulled, (*Message).Pulled)
+	checkContent(t, KindDepProbe, (*Message).DepProbe)
+	checkContent(t, KindDepMissing, (*Message).DepMissing)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

@@ -51,7 +51,9 @@ func (r *Routes) Update(ms []float64) {
 }
 
 // NoteDataLost records that a shard refuses reads, because it has lost its data.
-func (r *Routes) NoteDataLost(now Now, shard topology.Node) { r.Suspects.Add(now, shard, suspicionTime) }
+func (r *Routes) NoteDataLost(now Now, shard topology.Node) {
+	r.Suspects.Add(now, shard, suspicionTime)
+}
 
 // TimedOut records that a shard did not answer. The other shards of its data center may be as unreachable: they are avoided too,
 // until they answer a ping.

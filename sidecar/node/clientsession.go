@@ -80,7 +80,11 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 	for i := range r.Records {
 		values[i] = r.Records[i].Value
 	}
-	return values, c.recordOutcome(r, "multi-key read")
+	err := c.recordOutcome(r, "multi-key read")
+	if r.Err == causal.ErrBusy {
+		err = resp.Errorf("BUSY", "the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at a time, or try again later")
+	}
+	return values, err
 }
 
 // Put implements resp.Session.

@@ -101,5 +101,5 @@ func (s *Sidecar) deliverResults(m *session.Sidecar) {
 			s.ops[index].complete(r)
 		}
 	}
-	clear(s.results)
+	s.results = causal.Recycle(s.results)
 }

@@ -143,7 +143,7 @@ func clientHelp(c *connection, _ [][]byte) error {
 		"ID", "    Return the ID of the current connection.",
 		"INFO", "    Return information about the current client connection.",
 		"LIST [TYPE type] [ID id ...]", "    Return information about the current client connection; others are not shown.",
-		"NO-EVICT (ON|OFF)", "    Accepted: connections are never evicted.",
+		"NO-EVICT (ON|OFF)", "    Accepted, without effect.",
 		"NO-TOUCH (ON|OFF)", "    Accepted: reads have no effect on eviction.",
 		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
 		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Set the name or version of the client library.",

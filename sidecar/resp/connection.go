@@ -15,8 +15,9 @@ type connection struct {
 	id     int64
 	opened time.Time
 
-	in  *reader
-	out writer
+	in     *reader
+	out    writer
+	memory clientMemory
 
 	session    Session // nil until a command needs the store
 	pipeliner  Pipeliner

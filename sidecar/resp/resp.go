@@ -84,6 +84,8 @@ type Metrics interface {
 	ConnectionClosed()
 	// ConnectionRefused reports a connection over Limits.MaxClients.
 	ConnectionRefused()
+	// ConnectionEvicted reports a connection that was closed because of Limits.MaxClientBytes.
+	ConnectionEvicted()
 	// CommandDone reports a command of the table by its full lower-case name, with the seconds until its reply was ready or,
 	// for a pipelined put, until it was issued.
 	CommandDone(name string, seconds float64, failed bool)

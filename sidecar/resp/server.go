@@ -24,6 +24,7 @@ type Server struct {
 	context context.Context
 	cancel  context.CancelFunc
 
+	clientBytes   atomic.Int64 // memory of all clients
 	stopping      atomic.Bool
 	mu            sync.Mutex
 	listeners     map[net.Listener]struct{}
@@ -35,6 +36,7 @@ type Server struct {
 type stats struct {
 	commands, failures     atomic.Int64
 	accepted, refused      atomic.Int64
+	evicted                atomic.Int64
 	protocolErrors, panics atomic.Int64
 }
 
@@ -131,6 +133,7 @@ func (s *Server) startConnection(socket net.Conn) {
 func (s *Server) removeConnection(c *connection) {
 	s.mu.Lock()
 	delete(s.connections, c)
+	s.forgetMemory(c)
 	if len(s.connections) == 0 {
 		s.noConnections.Broadcast()
 	}

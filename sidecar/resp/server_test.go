@@ -161,11 +161,12 @@ func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-type counters struct{ opened, closed, refused, done, failed, protocol, panics atomic.Int64 }
+type counters struct{ opened, closed, refused, evicted, done, failed, protocol, panics atomic.Int64 }
 
 func (c *counters) ConnectionOpened()  { c.opened.Add(1) }
 func (c *counters) ConnectionClosed()  { c.closed.Add(1) }
 func (c *counters) ConnectionRefused() { c.refused.Add(1) }
+func (c *counters) ConnectionEvicted() { c.evicted.Add(1) }
 func (c *counters) ProtocolError()     { c.protocol.Add(1) }
 func (c *counters) Panicked()          { c.panics.Add(1) }
 func (c *counters) CommandDone(name string, seconds float64, failed bool) {

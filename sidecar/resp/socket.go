@@ -25,7 +25,9 @@ func (c *connection) receive() bool {
 	if c.out.err != nil {
 		return false
 	}
-	n, err := c.socket.Read(c.in.reserve())
+	free := c.in.reserve()
+	c.account()
+	n, err := c.socket.Read(free)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.server.stopping.Load() {
 		n, err = c.receiveLast()
 	}
@@ -68,6 +70,10 @@ func (c *connection) linger() {
 // send writes replies. Many clients write a whole pipeline before they read its first reply. They would never start reading
 // if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates with reads.
 func (c *connection) send(b []byte) error {
+	if len(b) >= noCopyBytes && c.memory.held == 0 { // a value that waits for a slow client
+		c.hold(len(b))
+		defer c.hold(0)
+	}
 	now := time.Now()
 	progress := now
 	for {
@@ -100,7 +106,9 @@ func (c *connection) receiveWhileBlocked() error {
 		if err := c.socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
 			return err
 		}
-		n, err := c.socket.Read(c.in.reserveKeepingArgs())
+		free := c.in.reserveKeepingArgs()
+		c.account()
+		n, err := c.socket.Read(free)
 		c.in.commit(n)
 		if err != nil {
 			break // also at the end of the stream: the client may still be reading, and receive will see the end again

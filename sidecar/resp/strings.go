@@ -22,19 +22,6 @@ func (c *connection) writeBulkOrNull(v causal.Value, ok bool) {
 	}
 }
 
-// MGET key [key ...]
-func mget(c *connection, args [][]byte) error {
-	values, err := c.session.MGet(c.server.context, keyStrings(args[1:]))
-	if err != nil {
-		return err
-	}
-	c.out.writeArrayHeader(len(values))
-	for _, v := range values {
-		c.writeBulkOrNull(v, c.isLive(v))
-	}
-	return nil
-}
-
 // STRLEN key
 func strlen(c *connection, args [][]byte) error {
 	v, ok, err := c.getLive(string(args[1]))

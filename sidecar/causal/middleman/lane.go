@@ -23,6 +23,7 @@ type lane struct {
 	// again; 0: not known yet.
 	syncTarget causal.HLC
 	synced     bool
+	fresh      bool // the storage had never been used when this middleman started
 	otherMap   bool // the coordinator has sent a put under another slot map
 }
 
@@ -33,7 +34,12 @@ type earlyWrite struct{ previous, hlc causal.HLC }
 // sends the others again.
 const maxOutOfOrder = 1 << 15
 
-func newLane(synced bool) *lane { return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced} }
+func newLane(synced bool) *lane {
+	return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced, fresh: synced}
+}
+
+// isInStep reports whether everything that was received before a restart is certainly here again.
+func (l *lane) isInStep() bool { return l.fresh || l.syncTarget != 0 && l.received >= l.syncTarget }
 
 // receive records the arrival of the write hlc, which follows previous in the lane.
 func (l *lane) receive(hlc, previous, ackedUpTo causal.HLC) {

@@ -71,7 +71,9 @@ func New(cfg Config, now causal.Now) *Middleman {
 func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	switch msg.Kind {
 	case causal.KindGet:
-		m.read(now, readOfGet(msg.From, msg.Get()))
+		r := readOfGet(msg.From, msg.Get())
+		r.since = m.staged.lastProbe
+		m.read(now, r)
 	case causal.KindFill:
 		m.read(now, readOfFill(msg.From, msg.Fill()))
 	case causal.KindPutAfter:
@@ -81,6 +83,10 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepStatus:
 		s := msg.DepStatus()
 		m.resolveDep(now, s.Version, s.Clean)
+	case causal.KindDepProbe:
+		m.answerProbe(now, msg.From, msg.DepProbe())
+	case causal.KindDepMissing:
+		m.noteMissing(now, msg.From, msg.DepMissing())
 	case causal.KindStable:
 		m.markComplete(now, msg.StableMarks())
 	case causal.KindLaneSync:
@@ -114,6 +120,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.expireLeases(now)
 	m.releaseForeignLeaseWaits(now)
 	m.retryDepChecks(now)
+	m.sendProbes(now)
 	m.sendLaneHellos(now)
 	m.sendFrontiers(now)
 	m.retryWrites()
@@ -123,7 +130,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.expireParkedReads(now)
+	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
 	m.oldVersions.prune(keepFrom)

@@ -19,7 +19,12 @@ type put struct {
 	uncleanDeps      int           // dependencies that are not clean in this ring
 	unconfirmedWaits int           // invalidations that are not confirmed, and leases of others that still run
 	processed        bool
-	parked           []parkedRead // reads that wait until it is written
+
+	// While it is staged:
+	deps        causal.DepList
+	questions   []question // that wait until it is written
+	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
+	missingAsOf uint64     // the newest probe after whose sending a dependency was missing; 0: none
 }
 
 // putAfter handles a put, which its coordinator repeats until it is acknowledged.
@@ -56,7 +61,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	m.stats.Puts++
-	p := &put{key: a.Key, record: a.Record, coordinator: from}
+	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.writes.pending[v] = p
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)

@@ -19,6 +19,7 @@ type readRequest struct {
 	// versionOnly asks for the version alone if it is still known; never with fill.
 	versionOnly bool
 	known       causal.Version
+	since       uint64 // the last probe for dependencies that was sent when it arrived
 }
 
 func readOfGet(from topology.Node, g causal.Get) readRequest {

@@ -139,7 +139,6 @@ func (qs *taskQueues) finish(id uint64) *task {
 // take appends the storage requests to dst and empties the list.
 func (qs *taskQueues) take(dst []StorageOp) []StorageOp {
 	dst = append(dst, qs.requests...)
-	clear(qs.requests)
-	qs.requests = qs.requests[:0]
+	qs.requests = causal.Recycle(qs.requests)
 	return dst
 }

@@ -24,6 +24,7 @@ type Sidecar struct {
 	freeCalls []*call
 	requests  requestTable
 	results   []Result
+	mgetBytes int // of the values that MGETs in progress have read
 
 	coordinators coordinatorStates
 	cuts         cutSchedule

@@ -11,6 +11,8 @@ type Stats struct {
 	Gets, Puts, MGets uint64
 	// MGetRounds counts the rounds of requests of all MGETs, SnapshotMGets the MGETs that started at a snapshot cut.
 	MGetRounds, SnapshotMGets uint64
+	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one cut.
+	SettledMGets uint64
 	// OwnReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
 	OwnReads, CacheHits, LocalReads, RemoteReads uint64
 	// ClockRefused counts replies, tokens and versions of puts with a timestamp too far ahead of the clock.
