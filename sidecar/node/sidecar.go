@@ -66,7 +66,7 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	m.Open(podSession)
 	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope}
 	s.topo.Store(o.Config.Topology)
-	s.keyLocks.held = map[string]*keyLock{}
+	s.keyLocks.used = map[string]*keyLock{}
 	s.nextID.Store(podSession)
 	s.collectRequests = func() { s.deliverResults(m) }
 	return s

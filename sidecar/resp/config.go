@@ -9,7 +9,7 @@ func (c *connection) configParameters() [][2]string {
 	return [][2]string{
 		{"appendfsync", "always"}, // a write is answered once it is durable (PROTOCOL §4)
 		{"appendonly", "yes"},
-		{"databases", "1"},
+		{"databases", strconv.Itoa(databases)},
 		{"maxclients", strconv.Itoa(lim.MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},

@@ -67,7 +67,7 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 	}
 	waits := make([]func() error, len(keys))
 	for i, key := range keys {
-		waits[i] = c.pipeliner.PutAsync(key, value(i))
+		waits[i] = c.pipeliner.PutAsync(storageKey(c.database, key), value(i))
 	}
 	for _, wait := range waits {
 		note(wait())

@@ -16,6 +16,7 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	values map[string]causal.Value
+	puts   map[string]int // by key: how many there were
 	locks  map[string]*sync.Mutex
 
 	// sequential creates sessions without PutAsync and Prefetch.
@@ -31,7 +32,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{values: make(map[string]causal.Value), locks: make(map[string]*sync.Mutex)}
+	return &memory{values: make(map[string]causal.Value), puts: make(map[string]int), locks: make(map[string]*sync.Mutex)}
 }
 
 func (m *memory) NewSession(net.Addr) (Session, error) {
@@ -65,6 +66,7 @@ func (m *memory) put(key string, v causal.Value) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.values[key] = v
+	m.puts[key]++
 }
 
 var errPutRefused = &Error{Code: "BUSY", Message: "the write buffer is full; try again"}
@@ -134,6 +136,22 @@ func (s *memorySession) Lock(keys ...string) func() {
 			lock.Unlock()
 		}
 	}
+}
+
+// Isolate does not keep others from reading: a test of package node is about that.
+func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
+
+// Newest returns as many puts as the version of a key as there were.
+func (s *memorySession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
+	records := make([]causal.Record, len(keys))
+	for i, key := range keys {
+		s.store.hook("newest", key)
+		records[i].Value = s.store.get(key)
+		s.store.mu.Lock()
+		records[i].Version = causal.Version{HLC: causal.HLC(s.store.puts[key]), Origin: 1}
+		s.store.mu.Unlock()
+	}
+	return records, s.store.operationError
 }
 
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {
