@@ -252,6 +252,19 @@ assert second.rename("py:c", "py:e") and second.get("py:e") == "in 1"
 here.delete("py:f", "py:g")
 assert here.msetnx({"py:f": 1, "py:g": 2}) and not here.msetnx({"py:g": 3, "py:h": 4})
 assert here.setrange("py:f", 2, "x") == 3
+second.flushdb()
+assert second.keys() == [] and not second.exists("py:e") and here.get("py:c") == "8"
+names = {f"scan:{i}" for i in range(60)}
+with here.pipeline(transaction=False) as p:
+    for name in names:
+        p.set(name, 1)
+    p.execute()
+assert set(here.scan_iter("scan:*", count=20)) == names == set(here.keys("scan:*"))  # those that no ring has yet too
+here.delete("scan:0")
+assert set(here.scan_iter("scan:*")) == names - {"scan:0"}
+assert here.execute_command("CAUSAL", "WAIT", "all", 4000) == 1
+assert set(there.scan_iter("scan:*", count=1000)) == names - {"scan:0"}
+here.delete(*names)
 try:
     there.lpush("py:list", 1)
     raise SystemExit("LPUSH is not supported, but was answered")

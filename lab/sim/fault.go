@@ -63,6 +63,9 @@ var detectedBy = map[causal.Fault]string{
 	causal.MoveOntoOld:              "resharding",
 	causal.JoinFresh:                "resharding",
 	causal.FillAnyCache:             "cache-scaling",
+	causal.ScanPastStaged:           "scans",
+	causal.ScanAnyRing:              "scans",
+	causal.ScanWithoutOwn:           "scans",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

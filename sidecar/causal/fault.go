@@ -61,6 +61,9 @@ const (
 	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
 	LeaveUndrained                        // coordinator: it leaves with incomplete writes
 	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
+	ScanPastStaged                        // middleman: a scan of a bound session does not name the keys of staged puts
+	ScanAnyRing                           // session: a scan reads from a ring that may lack what the session has seen
+	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
 	faultEnd
 )
 
@@ -120,6 +123,9 @@ var faultNames = [faultEnd]string{
 	JoinBelow:                "join-below",
 	LeaveUndrained:           "leave-undrained",
 	SyncInUse:                "sync-in-use",
+	ScanPastStaged:           "scan-past-staged",
+	ScanAnyRing:              "scan-any-ring",
+	ScanWithoutOwn:           "scan-without-own",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -60,12 +60,15 @@ const (
 	// Resharding.
 	KindPull   // middleman that takes slots -> one that gives them away
 	KindPulled // and back
+
+	KindScan      // sidecar -> middleman
+	KindScanReply // middleman -> sidecar
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
 	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "cut", "count", "count-reply",
-	"pull", "pulled"}
+	"pull", "pulled", "scan", "scan-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -106,6 +106,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindCountReply, (*Message).CountReply)
 	checkContent(t, KindPull, (*Message).Pull)
 	checkContent(t, KindPulled, (*Message).Pulled)
+	checkContent(t, KindScan, (*Message).Scan)
+	checkContent(t, KindScanReply, (*Message).ScanReply)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

@@ -72,7 +72,7 @@ func commandList(c *connection, args [][]byte) error {
 				return slices.Contains(strings.Fields(cmd.acl), "@"+strings.ToLower(word))
 			}
 		case equalFold(args[3], "pattern"):
-			keep = func(cmd *command) bool { return matchGlob(word, cmd.name) }
+			keep = func(cmd *command) bool { return matchGlob(word, cmd.name, true) }
 		default:
 			return errSyntax
 		}

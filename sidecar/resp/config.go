@@ -25,7 +25,7 @@ func configGet(c *connection, args [][]byte) error {
 	found := Map{}
 	for _, p := range c.configParameters() {
 		for _, pattern := range args[2:] {
-			if matchGlob(string(pattern), p[0]) {
+			if matchGlob(string(pattern), p[0], true) {
 				found = append(found, p[0], p[1])
 				break
 			}

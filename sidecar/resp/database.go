@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -43,6 +44,19 @@ func storageKeys(database int, keys []string) []string {
 		}
 	}
 	return keys
+}
+
+// keyStoredAs is the inverse of storageKey. It returns false for a name under which no key is stored.
+func keyStoredAs(name string) (database int, key string, ok bool) {
+	if name == "" || name[0] != databaseMark {
+		return 0, name, true
+	}
+	for n, prefix := range databasePrefixes {
+		if key, ok := strings.CutPrefix(name, prefix); ok {
+			return n, key, storageKey(n, key) == name
+		}
+	}
+	return 0, "", false
 }
 
 // databaseSession is the session of a connection as its commands see it: keys are those of the selected database, and while

@@ -73,3 +73,18 @@ func TestNoTwoKeysOfAnyDatabasesAreStoredUnderOneName(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestStoredNamesAreReadBackAsTheyWereMade(t *testing.T) {
+	for database := range databases {
+		for _, key := range []string{"", "a", "\x01", "\x011:a", "1:a"} {
+			if n, k, ok := keyStoredAs(storageKey(database, key)); n != database || k != key || !ok {
+				t.Errorf("key %q of database %d is read back as %q of %d, %v", key, database, k, n, ok)
+			}
+		}
+	}
+	for _, name := range []string{"\x01", "\x01a", "\x010:a", "\x0116:a", "\x0101:a", "\x011"} {
+		if n, key, ok := keyStoredAs(name); ok {
+			t.Errorf("%q, which nothing stores, is read as %q of database %d", name, key, n)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -152,6 +153,24 @@ func (s *memorySession) Newest(_ context.Context, keys []string) ([]causal.Recor
 		s.store.mu.Unlock()
 	}
 	return records, s.store.operationError
+}
+
+// Scan takes the position in the sorted list of all keys as the cursor.
+func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]string, uint64, error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(s.store.values)) {
+		if !s.store.values[key].Tombstone {
+			keys = append(keys, key)
+		}
+	}
+	from := min(int(cursor), len(keys))
+	to := min(from+limit, len(keys))
+	if to == len(keys) {
+		return keys[from:], 0, s.store.operationError
+	}
+	return keys[from:to], uint64(to), s.store.operationError
 }
 
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {

@@ -60,6 +60,10 @@ type Session interface {
 	// Causal executes a subcommand of CAUSAL. args[0] is its name as the client wrote it; the number of arguments has been
 	// checked. args are valid during the call only.
 	Causal(ctx context.Context, args [][]byte) (Reply, error)
+	// Scan names about limit keys that may exist. cursor is 0 at first and then next of the call before, until next is 0. Together
+	// the calls name every key that the session knew when the first began, perhaps more than once, and perhaps others: reads tell
+	// which exist.
+	Scan(ctx context.Context, cursor uint64, limit int) (keys []string, next uint64, err error)
 	// DBSize returns the number of keys, or an estimate.
 	DBSize(ctx context.Context) (int64, error)
 	// Info returns additional sections of INFO: lines "# Name" and "field:value", each terminated by "\r\n".

@@ -51,6 +51,9 @@ func keyCommands() []*command {
 		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "generic",
 			since: since, summary: summary, traits: needsSession, run: run}
 	}
+	all := func(name string, arity int, flags, acl, group, since string, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, acl: acl, group: group, since: since, summary: summary, traits: needsSession | outsideMulti, run: run}
+	}
 	const (
 		readFast  = "@keyspace @read @fast"
 		writeFast = "@keyspace @write @fast"
@@ -62,6 +65,11 @@ func keyCommands() []*command {
 		row("renamenx", 3, "write fast", twoKeys, writeFast, "RW access delete;OW insert", "1.0.0", renameNX, "Rename a key, only if the new key does not exist"),
 		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", exists, "Count the given keys that exist"),
 		row("type", 2, "readonly fast", oneKey, readFast, "RO", "1.0.0", typeOf, "Determine the type stored at a key"),
+
+		all("scan", -2, "readonly", "@keyspace @read @slow", "generic", "2.8.0", scan, "Incrementally iterate the keys that the session knows"),
+		all("keys", 2, "readonly", "@keyspace @read @slow @dangerous", "generic", "1.0.0", keysMatching, "Find all keys that match a pattern, up to a limit"),
+		all("flushdb", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushDB, "Delete the keys of the database that the session knows, one after the other"),
+		all("flushall", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushAll, "Delete the keys of all databases that the session knows, one after the other"),
 
 		row("expire", -3, "write fast", oneKey, writeFast, "RW update", "1.0.0", expire, "Set a key's time to live in seconds"),
 		row("pexpire", -3, "write fast", oneKey, writeFast, "RW update", "2.6.0", pexpire, "Set a key's time to live in milliseconds"),

@@ -22,6 +22,9 @@ var (
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.
 	ErrFenced = errors.New("another middleman has taken over this store: stop this one, or give each its own store")
 
+	// ErrCursor: Keys cannot continue where it was; begin again.
+	ErrCursor = errors.New("the list of keys cannot be continued: begin again")
+
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the store is closed")
 )
