@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func keyNames(t *testing.T, p Place) {
 			}
 		}
 	}
-	if _, _, err := s.Keys(s.ctx, "nonsense", 1); err != nil && err != storage.ErrCursor {
+	if _, _, err := s.Keys(s.ctx, "nonsense", 1); err != nil && !errors.Is(err, storage.ErrCursor) {
 		t.Errorf("continuing at nonsense: %v", err)
 	}
 }
