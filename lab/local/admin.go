@@ -2,10 +2,8 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -245,32 +243,4 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 		})
 	})
 	return s
-}
-
-// Admin serves POST /fault, GET /state and GET /metrics.
-func (d *Deployment) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /fault", func(w http.ResponseWriter, r *http.Request) {
-		var f Fault
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&f); err != nil {
-			http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		if err := d.Inject(context.WithoutCancel(r.Context()), f); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		d.o.Logger.Info("fault", "kind", f.Kind, "from", f.From, "to", f.To, "dc", f.DC, "part", f.Part, "addMs", f.AddMs)
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(d.State()) // an error means that the reader has gone
-	})
-	mux.Handle("GET /metrics", d.scrape())
-	return mux
 }

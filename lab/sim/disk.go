@@ -157,6 +157,8 @@ func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
 	case middleman.StorageCount:
 		answer := w.storageAnswer(n)
 		w.schedule(0, func() { answer(middleman.StorageResult{ID: op.ID, Count: int64(len(n.disk.records))}) })
+	case middleman.StorageScan:
+		w.scanStorage(n, op)
 	default:
 		w.writeStorage(n, op)
 	}
@@ -185,6 +187,28 @@ func (w *World) readStorage(n *node, op middleman.StorageOp) {
 		w.schedule(w.diskDelay(n, time.Millisecond), func() {
 			answer(middleman.StorageResult{ID: op.ID, Record: rec, Found: found && !failed, Failed: failed})
 		})
+	})
+}
+
+// scanStorage names keys at some time between request and answer.
+func (w *World) scanStorage(n *node, op middleman.StorageOp) {
+	answer, serving := w.storageAnswer(n), n.serving
+	w.schedule(w.diskDelay(n, time.Millisecond), func() {
+		if n.serving != serving {
+			return
+		}
+		r := middleman.StorageResult{ID: op.ID, Failed: w.storageFails()}
+		for _, key := range slices.Sorted(maps.Keys(n.disk.records)) {
+			if key < op.Key {
+				continue
+			}
+			if len(r.Keys) == op.Limit {
+				r.Next = key
+				break
+			}
+			r.Keys = append(r.Keys, key)
+		}
+		w.schedule(w.diskDelay(n, time.Millisecond), func() { answer(r) })
 	})
 }
 

@@ -71,6 +71,9 @@ var detectedBy = map[causal.Fault]string{
 	causal.TrustEmptyStorage:        "empty-disks",
 	causal.ServeLostData:            "empty-disks",
 	causal.ReuseOrigin:              "empty-disks",
+	causal.ScanPastStaged:           "scans",
+	causal.ScanAnyRing:              "scans",
+	causal.ScanWithoutOwn:           "scans",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

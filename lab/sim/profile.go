@@ -33,7 +33,7 @@ type runPlan struct {
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
-type operationMix struct{ put, del, mget, token int }
+type operationMix struct{ put, del, mget, token, scan int }
 
 // commonFaults are faults of whole nodes and data centres.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
@@ -58,6 +58,7 @@ var profiles = []Profile{
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
 	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps},
+	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans},
 	{"contention", "many sessions use one or two keys; only links fail", contention},
 }
 
@@ -211,6 +212,20 @@ func distances(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.length = ms(2, 30, rng), ms(1500, 3500, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(20), mget: rng.IntN(5), token: rng.IntN(2)}
 	p.faultEvery, p.faults = ms(100, 500, rng), faultWeights{Congest: 4, Cut: 3}
+}
+
+func scans(p *runPlan, rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		distances(p, rng)
+	} else {
+		restarts(p, rng)
+	}
+	p.keys = 20 + rng.IntN(100) // that are mostly written once: a scan cannot miss a key that storage has held for long
+	p.hotKeys = p.keys
+	p.mix = operationMix{put: 20 + rng.IntN(20), token: rng.IntN(3), scan: 10 + rng.IntN(20)}
+	if rng.IntN(5) == 0 {
+		p.scaleEvery = ms(200, 1000, rng)
+	}
 }
 
 func karma(p *runPlan, rng *rand.Rand) {

@@ -204,6 +204,12 @@ func (t *trace) readFields(l *fieldList, m *causal.Message) {
 		l.addIf(r.Next > 0, "until %s", t.newest(r.Next, 0))
 	case causal.KindCut:
 		l.add("up to %s", t.newest(m.CutNotice().Cut, 0))
+	case causal.KindScanReply:
+		r := m.ScanReply()
+		l.addIf(r.Err != causal.OK, "%s", r.Err)
+		for _, key := range r.Keys {
+			l.add("%s", t.key(key))
+		}
 	case causal.KindCountReply:
 		l.add("%d keys", m.CountReply().Keys)
 	}

@@ -69,6 +69,9 @@ const (
 	ServeLostData                         // middleman: reads are served although the storage has lost its data
 	ReuseOrigin                           // coordinator: it starts with an empty log, without asking the middlemen
 	AnyClock                              // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
+	ScanPastStaged                        // middleman: a scan of a bound session does not name the keys of staged puts
+	ScanAnyRing                           // session: a scan reads from a ring that may lack what the session has seen
+	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
 	faultEnd
 )
 
@@ -136,6 +139,9 @@ var faultNames = [faultEnd]string{
 	ServeLostData:            "serve-lost-data",
 	ReuseOrigin:              "reuse-origin",
 	AnyClock:                 "any-clock",
+	ScanPastStaged:           "scan-past-staged",
+	ScanAnyRing:              "scan-any-ring",
+	ScanWithoutOwn:           "scan-without-own",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -65,12 +65,14 @@ const (
 
 	KindDepProbe   // middleman -> middleman of its ring
 	KindDepMissing // and back
+	KindScan       // sidecar -> middleman
+	KindScanReply  // middleman -> sidecar
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
 	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
-	"pull", "pulled", "dep-probe", "dep-missing"}
+	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

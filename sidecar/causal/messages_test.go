@@ -110,6 +110,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindPulled, (*Message).Pulled)
 	checkContent(t, KindDepProbe, (*Message).DepProbe)
 	checkContent(t, KindDepMissing, (*Message).DepMissing)
+	checkContent(t, KindScan, (*Message).Scan)
+	checkContent(t, KindScanReply, (*Message).ScanReply)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

@@ -163,26 +163,3 @@ func TestNewCoordinatorRefusesALogTooSmallForTheLargestValue(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func TestKeyLocksDoNotDeadlock(t *testing.T) {
-	k := keyLocks{held: map[string]*keyLock{}}
-	var all sync.WaitGroup
-	n := 0
-	for i := range 8 {
-		all.Go(func() {
-			for range 500 {
-				keys := []string{"a", "b", "a"}
-				if i%2 == 0 {
-					keys = []string{"b", "a"}
-				}
-				unlock := k.lock(keys)
-				n++ // the race detector detects two at a time
-				unlock()
-			}
-		})
-	}
-	all.Wait()
-	if n != 4000 || len(k.held) != 0 {
-		t.Errorf("counted %d of 4000, %d locks left", n, len(k.held))
-	}
-}

@@ -99,7 +99,7 @@ func (s *servingMiddleman) collect() {
 			switch {
 			case op.Kind == middleman.StorageRead && mm.options.InlineReads:
 				s.m.StorageDone(mm.clock(), s.get(op))
-			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount:
+			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount || op.Kind == middleman.StorageScan:
 				s.reads.add(op)
 			default:
 				mm.m.NoteWrite(op)
@@ -224,6 +224,9 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 				s.noteFailures(1, err)
 			}
 			results = append(results, middleman.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
+		case op.Kind == middleman.StorageScan:
+			keys, next, err := s.mm.store.Keys(ctx, op.Key, op.Limit)
+			results = append(results, middleman.StorageResult{ID: op.ID, Keys: keys, Next: next, Failed: err != nil, BadCursor: errors.Is(err, storage.ErrCursor)})
 		case failed != nil:
 			results = append(results, s.result(op.ID, causal.Record{}, false, failed))
 		default:

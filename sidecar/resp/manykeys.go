@@ -88,7 +88,7 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 		for len(pending) >= maxPendingPuts || len(pending) > 0 && c.pending.bytes+p.bytes > c.server.options.Limits.MaxPipelineBytes {
 			awaitOldest()
 		}
-		p.wait = c.pipeliner.PutAsync(key, v)
+		p.wait = c.pipeliner.PutAsync(storageKey(c.database, key), v)
 		c.pending.bytes += p.bytes
 		c.account()
 		pending = append(pending, p)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,9 @@ type Server struct {
 	started time.Time
 	stats   stats
 	nextID  atomic.Int64
+
+	authGuard        authGuard
+	authLog, httpLog logLimit
 
 	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
@@ -46,7 +50,8 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{})}
+	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
+		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
 	s.context, s.cancel = context.WithCancel(context.Background())
 	s.noConnections = sync.NewCond(&s.mu)
 	return s, nil

@@ -26,6 +26,8 @@ var (
 	// ErrFull: the store has no room for the writes, in memory or on disk. Nothing is lost, reads are served, and the same
 	// writes may be repeated until there is room.
 	ErrFull = errors.New("the store is full: raise its memory or enlarge its volume; writes wait until there is room")
+	// ErrCursor: Keys cannot continue where it was; begin again.
+	ErrCursor = errors.New("the list of keys cannot be continued: begin again")
 
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the store is closed")

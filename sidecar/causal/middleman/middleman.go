@@ -109,6 +109,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 			return // what it holds is not what it should hold; the sidecar's time-out tells its client
 		}
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
+	case causal.KindScan:
+		m.scan(msg.From, msg.Scan())
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
 	}

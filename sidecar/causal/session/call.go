@@ -32,6 +32,10 @@ type call struct {
 
 	refused bool // of puts: a coordinator refused it, and it was not sent to another yet
 
+	// Of scans.
+	scan    ScanPosition // where the request in flight is
+	ownKeys []string     // of own writes, if the scan begins
+
 	mget   *mget
 	count  *count
 	resume *resumption

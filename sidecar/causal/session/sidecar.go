@@ -81,6 +81,8 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 		s.startWait(c)
 	case OpCount:
 		s.startCount(c)
+	case OpScan:
+		s.startScan(now, c)
 	}
 	s.reap()
 }
@@ -91,7 +93,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.useSlotMaps()
 	}
 	switch m.Kind {
-	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply:
+	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply:
 		s.handleReply(now, m)
 	case causal.KindComplete:
 		s.handleComplete(now, m.Complete())
@@ -131,6 +133,8 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 		s.handlePutReply(now, r.call, m.PutReply())
 	case r.call.op.Kind == OpCount:
 		s.handleCountReply(r.call, m.CountReply())
+	case r.call.op.Kind == OpScan:
+		s.handleScanReply(now, r.call, m.ScanReply())
 	}
 	s.reap()
 }
@@ -221,6 +225,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.retryMGet(now, c)
 	case c.op.Kind == OpResume:
 		s.askForResume(now, c)
+	case c.op.Kind == OpScan:
+		s.retryScan(now, c)
 	}
 }
 
