@@ -106,16 +106,16 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		t.Errorf("lint: %s", out)
 	}
 	for set, says := range map[string]string{
-		"replicas=1":                        "/region",
-		"region=US East":                    "/region",
-		"region=a,replicas=0":               "/replicas",
-		"region=a,watchNamespaces={Shop}":   "/watchNamespaces/0",
-		"region=a,limits.images={a b}":      "/limits/images/0",
+		"replicas=1":                             "/region",
+		"region=US East":                         "/region",
+		"region=a,replicas=0":                    "/replicas",
+		"region=a,watchNamespaces={Shop}":        "/watchNamespaces/0",
+		"region=a,limits.images={a b}":           "/limits/images/0",
 		"region=a,injection.failurePolicy=Never": "/injection/failurePolicy",
-		"region=a,image.pullPolicy=Maybe":   "/image/pullPolicy",
-		"region=a,reploicas=3":              "reploicas",
-		"region=a,metrics.serviceMonitor=1": "/metrics/serviceMonitor",
-		"region=a,test.store=orders":        "/test/store",
+		"region=a,image.pullPolicy=Maybe":        "/image/pullPolicy",
+		"region=a,reploicas=3":                   "reploicas",
+		"region=a,metrics.serviceMonitor=1":      "/metrics/serviceMonitor",
+		"region=a,test.store=orders":             "/test/store",
 
 		"region=a,metrics.prometheusRule.runbookBaseUrl=docs": "/metrics/prometheusRule/runbookBaseUrl",
 

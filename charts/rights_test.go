@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +84,23 @@ func TestAnOperatorOfSomeNamespacesHasNoRightsInOthers(t *testing.T) {
 	}
 	if len(all) > 0 {
 		t.Errorf("the Roles allow more than the generated role: %v", all)
+	}
+}
+
+// A webhook of an operator that may not read a namespace would refuse pods there where sidecars are required.
+func TestTheWebhooksOfAnOperatorOfSomeNamespacesAreCalledForThoseOnly(t *testing.T) {
+	want := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{"shop", "web"}}
+	seen := 0
+	each(t, template(t, "watchNamespaces={shop,web}"), "MutatingWebhookConfiguration", func(c *admissionv1.MutatingWebhookConfiguration) {
+		for _, w := range c.Webhooks {
+			seen++
+			if !slices.ContainsFunc(w.NamespaceSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return reflect.DeepEqual(r, want) }) {
+				t.Errorf("%s is called in other namespaces: %v", w.Name, w.NamespaceSelector)
+			}
+		}
+	})
+	if seen != 3 {
+		t.Errorf("%d webhooks, want 3", seen)
 	}
 }
 
@@ -161,6 +180,13 @@ func TestTheRightsAndLimitsOfAReleaseOnARealAPIServer(t *testing.T) {
 	}
 	if err := operator.List(t.Context(), &corev1.NodeList{}); err != nil {
 		t.Errorf("the operator may not list nodes: %v", err)
+	}
+	// The webhook for bindings reads the pods of apps.
+	eventually(t, "the operator reads a pod where it watches", func(ctx context.Context) error {
+		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"}, &corev1.Pod{}))
+	})
+	if err := operator.Get(t.Context(), client.ObjectKey{Namespace: "unwatched", Name: "any"}, &corev1.Pod{}); client.IgnoreNotFound(err) == nil {
+		t.Error("the operator may read pods of a namespace that it does not watch")
 	}
 	store := func(change func(*v1alpha1.CausalStore)) *v1alpha1.CausalStore {
 		s := &v1alpha1.CausalStore{}

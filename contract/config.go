@@ -42,7 +42,10 @@ type Config struct {
 	Auth *Auth `json:"auth,omitempty"`
 	// TLS enables mutual TLS between the parts.
 	TLS *TLS `json:"tls,omitempty"`
-	Log Log  `json:"log,omitzero"`
+	// AllowPlaintext lets a part listen for other machines without TLS. Whoever reaches it can then read and write
+	// everything.
+	AllowPlaintext bool `json:"allowPlaintext,omitempty"`
+	Log            Log  `json:"log,omitzero"`
 }
 
 // ParseConfig reads a configuration in YAML or JSON. It refuses unknown fields, which are most likely misspelled.
@@ -63,7 +66,8 @@ type Addresses struct {
 
 // Listen holds the addresses to listen on, as host:port. An empty host means all addresses of the machine.
 type Listen struct {
-	// GRPC is for the other parts. Default: the port of the own entry in Addresses. Sidecars do not listen, they dial.
+	// GRPC is for the other parts. Default: the port of the own entry in Addresses, on that address if it is a loopback
+	// address. Sidecars do not listen, they dial.
 	GRPC string `json:"grpc,omitempty"`
 	// Redis is for the clients of a sidecar. Default 127.0.0.1:6379.
 	Redis string `json:"redis,omitempty"`
@@ -124,14 +128,17 @@ type Limits struct {
 
 // RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
 type RedisLimits struct {
-	KeyBytes      Bytes    `json:"keyBytes,omitempty"`
-	ValueBytes    Bytes    `json:"valueBytes,omitempty"`
-	Arguments     int      `json:"arguments,omitempty"`
-	CommandBytes  Bytes    `json:"commandBytes,omitempty"`
-	InlineBytes   Bytes    `json:"inlineBytes,omitempty"`
-	PipelineBytes Bytes    `json:"pipelineBytes,omitempty"`
-	Clients       int      `json:"clients,omitempty"`
-	WriteTimeout  Duration `json:"writeTimeout,omitempty"`
+	KeyBytes      Bytes `json:"keyBytes,omitempty"`
+	ValueBytes    Bytes `json:"valueBytes,omitempty"`
+	Arguments     int   `json:"arguments,omitempty"`
+	CommandBytes  Bytes `json:"commandBytes,omitempty"`
+	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
+	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
+	MGetKeys      int   `json:"mgetKeys,omitempty"`
+	// ClientBytes defaults to half of GOMEMLIMIT, if that is set.
+	ClientBytes  Bytes    `json:"clientBytes,omitempty"`
+	Clients      int      `json:"clients,omitempty"`
+	WriteTimeout Duration `json:"writeTimeout,omitempty"`
 }
 
 // Session configures the sessions of a sidecar.

@@ -53,6 +53,26 @@ const (
 	MembershipLeaving Membership = "leaving"
 	// MembershipLeft: it has no incomplete writes, and the first coordinator knows.
 	MembershipLeft Membership = "left"
+	// MembershipLogLost: its log is empty, although other parts know of writes that it held. It accepts no writes.
+	MembershipLogLost Membership = "log-lost"
+)
+
+// State tells some reasons for not being ready apart, for programs.
+type State string
+
+// The states of a part that is not ready. There are reasons without one.
+const (
+	// StateStorageFull: the storage of a middleman has no memory or disk for writes. Reads are served, and writes wait.
+	StateStorageFull State = "StorageFull"
+	// StateStorageFailing: the storage of a middleman does not answer, or refuses writes.
+	StateStorageFailing State = "StorageFailing"
+	// StateLogFull: the volume of a coordinator's log is full. It accepts no writes, and completes those that it has.
+	StateLogFull State = "LogFull"
+	// StateDataLost: the disk of a middleman or coordinator has lost data that it had acknowledged. A middleman then refuses
+	// reads, a coordinator writes, until it is given its data back.
+	StateDataLost State = "DataLost"
+	// StateDuplicateIdentity: another process runs as the same part, and peers refuse this one.
+	StateDuplicateIdentity State = "DuplicateIdentity"
 )
 
 // Readiness is the answer to PathReady.
@@ -66,6 +86,8 @@ type Readiness struct {
 	Epoch uint64 `json:"topologyEpoch"`
 	// Reason says, for people, why the part is not ready.
 	Reason string `json:"reason,omitempty"`
+	// State is the same for programs; empty for most reasons.
+	State State `json:"state,omitempty"`
 	// Shards is set by middlemen.
 	Shards ReshardingState `json:"shards,omitempty"`
 	// Membership is set by coordinators.

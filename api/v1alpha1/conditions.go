@@ -42,6 +42,9 @@ const (
 	ReasonPartsMissing  = "PartsMissing"
 	ReasonDataMissing   = "DataUnavailable"
 	ReasonImageMissing  = "ImageUnavailable"
+	ReasonDuplicatePart = "DuplicateIdentity"
+	ReasonDiskFull      = "DiskFull"
+	ReasonDataLost      = "DataLost"
 
 	ReasonTopologyAccepted = "Accepted"
 	ReasonTopologyChanged  = "ForbiddenChange"
@@ -50,6 +53,7 @@ const (
 
 	ReasonShardsServe    = "ShardsServe"
 	ReasonShardsNotReady = "ShardsNotReady"
+	ReasonStorageFull    = "StorageFull"
 
 	ReasonPeersAcknowledge = "RingsAcknowledge"
 	ReasonPeersBehind      = "RingsBehind"

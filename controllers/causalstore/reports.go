@@ -15,7 +15,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// askReports asks the parts that are involved in a change, and those that are not ready, for their reports.
+// askReports asks the parts that are involved in a change for their reports, whether they are ready or not, and those that are
+// not ready for the reason.
 func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[string]plan.Report {
 	all := map[string]plan.Report{}
 	if r.Prober == nil {
@@ -28,7 +29,7 @@ func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[
 	var asked sync.WaitGroup
 	for i := range seen.Pods {
 		p := &seen.Pods[i]
-		if !involved[p.Name] && plan.Ready(p) {
+		if !involved[p.Name] && (plan.Ready(p) || p.Status.PodIP == "") {
 			continue
 		}
 		asked.Go(func() {

@@ -212,7 +212,8 @@ func TestPartsOfStoresAreNotInjected(t *testing.T) {
 // Where the operators of two regions share a cluster, both webhooks see every pod, and must not contradict each other.
 func TestWebhooksOfTwoRegionsDecideTheSame(t *testing.T) {
 	for metadata, want := range map[string]string{
-		"{}": "DataCenterUnknown",
+		"{}": "orders/east",
+		"{annotations: {causalstore.io/data-center: mars}}":  "DataCenterUnknown",
 		"{annotations: {causalstore.io/data-center: paris}}": "orders/paris",
 		"{annotations: {causalstore.io/data-center: east}}":  "orders/east",
 	} {

@@ -9,13 +9,16 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
@@ -98,6 +101,51 @@ func TestTheNodeOfAPodDecidesItsDataCenter(t *testing.T) {
 	}
 	if of, _ := inject.SidecarOf(named); of.DataCenter != "east" {
 		t.Errorf("a pod that names its data center has a sidecar of %+v", of)
+	}
+}
+
+// TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster: whichever operator's webhook is called, a data center of another
+// region counts if it runs here.
+func TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster(t *testing.T) {
+	k := newCluster(t)
+	k.create(namespace("both", nil))
+	s := &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders"}}
+	s.Spec.Storage.Engine = v1alpha1.EngineEmbedded
+	for _, dc := range []struct{ name, region, zone string }{{"east", "local", "both-e"}, {"paris", "eu", "both-p"}, {"tokyo", "jp", "both-t"}} {
+		s.Spec.DataCenters = append(s.Spec.DataCenters, v1alpha1.DataCenter{Name: dc.name, Region: dc.region,
+			Zones: v1alpha1.Zones{Frontend: []string{dc.zone}, Backend: []string{dc.zone + "-2"}}, Edge: &v1alpha1.Edge{Address: dc.name + ".example.com:7400"}})
+		k.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: dc.zone, Labels: map[string]string{corev1.LabelTopologyZone: dc.zone}}})
+	}
+	s.Spec.Rings = []v1alpha1.Ring{{Name: "only", DataCenters: []string{"east", "paris", "tokyo"}}}
+	k.create(s)
+	labels := plan.Labels("orders")
+	labels[plan.LabelDataCenter] = "paris"
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders-paris-shard-0", Labels: labels}}
+	set.Spec = appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: plainPod("", "", nil).Spec}}
+	if err := controllerutil.SetControllerReference(s, set, k.client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	p := plainPod("both", "app", nil)
+	p.Annotations = map[string]string{inject.AnnotationInjected: "orders/east", inject.AnnotationSidecarDataCenter: "east"}
+	k.create(set, p)
+	for _, c := range []struct {
+		node, want string
+		namespaces []string
+	}{{"both-e", "", nil}, {"both-p", "paris", nil}, {"both-t", "", nil}, {"both-p", "paris", []string{"both"}}, {"both-p", "", []string{"other"}}} {
+		raw, err := json.Marshal(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "app"}, Target: corev1.ObjectReference{Kind: "Node", Name: c.node}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &inject.Binder{Client: k.client, Uncached: k.client, Region: "local", Namespaces: c.namespaces}
+		got := b.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "both", Name: "app", Object: runtime.RawExtension{Raw: raw}}})
+		chosen, err := json.Marshal(got.Patches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Allowed || len(got.Warnings) > 0 || (len(got.Patches) > 0) != (c.want != "") || !strings.Contains(string(chosen), c.want) {
+			t.Errorf("on node %s, with namespaces %v: %s, %v; want %q", c.node, c.namespaces, chosen, got.Warnings, c.want)
+		}
 	}
 }
 

@@ -29,6 +29,17 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 			"if spec.dataCenters[].zones was changed, change it back: a volume does not move"}
 	case diagnose.ReasonNodeGone:
 		return e.adviseDeadNode(p)
+	case diagnose.ReasonDataLost:
+		if p.Labels[plan.LabelComponent] == plan.ComponentCoordinator {
+			return []string{"give it its folder back as it was when the process stopped: docs/disasters.md#a-coordinator-has-lost-its-log"}
+		}
+		return []string{"give it its disk back only as it was when the process stopped: docs/disasters.md#a-shard-has-lost-its-data"}
+	case diagnose.ReasonDuplicate:
+		return []string{"stop the process that should not run; the text names both: docs/operations.md#two-processes-with-one-identity"}
+	case diagnose.ReasonStorageFull:
+		return []string{"raise spec.storage.resources (Redis: the memory limit) or spec.storage.volume.size: " + edit, "it continues by itself: docs/operations.md#full-disks-and-storages"}
+	case diagnose.ReasonLogFull:
+		return []string{"raise spec.dataCenters[].coordinators.volume.size, or bring back the ring that lags: " + edit, "it continues by itself: docs/operations.md#full-disks-and-storages"}
 	}
 	return []string{fmt.Sprintf("%s port-forward %s %d:%d and curl -s http://127.0.0.1:%d/readyz", in, p.Name, plan.PortHTTP, plan.PortHTTP, plan.PortHTTP),
 		"docs/runbooks.md#causalstorepartnotready explains the reasons"}
@@ -62,6 +73,9 @@ func memoryField(p *corev1.Pod) string {
 func safety(p *corev1.Pod, c diagnose.Cause) string {
 	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
 		return "deleting the pod, also by force: a cache has no volume"
+	}
+	if c.Reason == diagnose.ReasonDataLost {
+		return "waiting: the part refuses what it cannot do without the data. Never replace the volume by an older one"
 	}
 	if c.Reason == diagnose.ReasonNodeGone {
 		return "waiting. The taint, and deleting the pod by force, only if the machine is off: else two processes write to one volume. Never delete the volume claim"

@@ -105,7 +105,7 @@ func (e *evidence) checkPods() (all []finding) {
 			serving++
 			continue
 		}
-		c := diagnose.Of(p, nil, e.now)
+		c := causeOf(p, e.store, e.now)
 		f := finding{level: levelProblem, subject: "pod " + p.Name, text: e.downs.unreadyReason(p, e.store, e.now)}
 		if node != "" {
 			c.Reason, f.text = diagnose.ReasonNodeGone, node

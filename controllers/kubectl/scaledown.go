@@ -58,17 +58,28 @@ func (s scaleDowns) explain(p *corev1.Pod) string {
 
 // unreadyReason returns why a pod is not ready: what the operator has learned from the pod, if it knows more than Kubernetes.
 func (s scaleDowns) unreadyReason(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) string {
-	c := diagnose.Of(p, nil, now)
-	if s.includes(p) && c.Reason == diagnose.ReasonNotReady {
+	c := causeOf(p, store, now)
+	switch {
+	case s.includes(p) && c.Reason == diagnose.ReasonNotReady:
 		return s.explain(p)
-	}
-	for _, known := range store.Status.Problems {
-		if known.Pod == p.Name && known.Reason == string(c.Reason) && c.Reason == diagnose.ReasonNotReady && known.Message != "" {
-			return "not ready: " + known.Message
-		}
-	}
-	if c.Reason == diagnose.ReasonNotReady {
+	case c.Reason == diagnose.ReasonNotReady && c.Message == "":
 		return "not ready; its /readyz has the reason"
+	case c.Reason == diagnose.ReasonNotReady:
+		return "not ready: " + c.Message
 	}
 	return c.String()
+}
+
+// causeOf returns why a pod does not serve. What only the pod itself knows, the operator has put into the status.
+func causeOf(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) diagnose.Cause {
+	c := diagnose.Of(p, nil, now)
+	if c.Reason != diagnose.ReasonNotReady {
+		return c
+	}
+	for _, known := range store.Status.Problems {
+		if r := diagnose.Reason(known.Reason); known.Pod == p.Name && diagnose.IsReported(r) {
+			return diagnose.Cause{Reason: r, Message: known.Message, Lasting: diagnose.IsLasting(r)}
+		}
+	}
+	return c
 }

@@ -156,7 +156,7 @@ func (d *deployment) plan(dc, part string) {
 	switch part {
 	case "sidecar":
 		p.redis = d.ports.take(d.t)
-		p.args = append(p.args, "--listen-redis", p.redis)
+		p.args = append(p.args, "--listen-redis", p.redis, "--pprof")
 	case "coordinator":
 		p.args = append(p.args, "--data-dir", d.path(name))
 	case "middleman":
@@ -247,6 +247,7 @@ func (d *deployment) awaitReady(p *proc) {
 	eventually(d.t, p.name+" to be ready", func() error {
 		select {
 		case err := <-p.ended:
+			p.ended <- err // for killAll
 			d.t.Fatalf("%s ended: %v", p.name, err)
 		default:
 		}

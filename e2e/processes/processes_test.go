@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,40 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 		if fmt.Sprint(got) != "[2 2 <nil>]" {
 			t.Errorf("MGET gave %v", got)
 		}
+	})
+	t.Run("a transaction is executed as one, and its keys are listed in other data centres", func(t *testing.T) {
+		replies, err := a.TxPipelined(t.Context(), func(p goredis.Pipeliner) error {
+			p.Set(t.Context(), "tx:1", 1, 0)
+			p.Incr(t.Context(), "tx:1")
+			p.Set(t.Context(), "tx:2", 1, 0)
+			return nil
+		})
+		must(t, err)
+		if n := replies[1].(*goredis.IntCmd).Val(); n != 2 {
+			t.Errorf("INCR in the transaction gave %d", n)
+		}
+		awaitValue(t, "c", c, "tx:2", "1")
+		for name, client := range map[string]*goredis.Client{"a": a, "c": c} {
+			keys, err := client.Keys(t.Context(), "tx:*").Result()
+			must(t, err)
+			if slices.Sort(keys); !slices.Equal(keys, []string{"tx:1", "tx:2"}) {
+				t.Errorf("KEYS in %s gave %q", name, keys)
+			}
+		}
+	})
+	t.Run("a connection that guesses passwords is closed", func(t *testing.T) {
+		guesser := d.client("b").Conn()
+		defer guesser.Close()
+		for range 100 {
+			err := guesser.Auth(t.Context(), "guess").Err()
+			if err == nil {
+				t.Fatal("a wrong password was accepted")
+			}
+			if !strings.HasPrefix(err.Error(), "WRONGPASS") {
+				return
+			}
+		}
+		t.Error("100 guesses were answered")
 	})
 	t.Run("a token takes a session to another data centre", func(t *testing.T) {
 		for i := range 20 {

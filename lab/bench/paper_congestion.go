@@ -155,6 +155,7 @@ func (d *deployment) inject(ctx context.Context, f local.Fault) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := d.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("inject %s: %w", f.Kind, err)

@@ -94,8 +94,8 @@ func inviteClients(out io.Writer, ends []local.Endpoint, admin string) {
 		fmt.Fprintf(out, "  redis-cli -h %s -p %-6s  # %s, %s\n", host, port, e.Name, e.Ring)
 	}
 	fmt.Fprintf(out, "\n  curl http://%s/state\n", admin)
-	fmt.Fprintf(out, "  curl -d '{\"kind\":\"cut\",\"from\":\"eu-west-1\",\"to\":\"*\"}' http://%s/fault\n", admin)
-	fmt.Fprintf(out, "  curl -d '{\"kind\":\"heal\"}' http://%s/fault\n", admin)
+	fmt.Fprintf(out, "  curl --json '{\"kind\":\"cut\",\"from\":\"eu-west-1\",\"to\":\"*\"}' http://%s/fault\n", admin)
+	fmt.Fprintf(out, "  curl --json '{\"kind\":\"heal\"}' http://%s/fault\n", admin)
 }
 
 // useColors reports whether to use colors: on a terminal that supports them, unless the user has disabled them

@@ -55,10 +55,10 @@ port per data center. The protocol, durable logs and storage are those of produc
 is emulated.
 
 While it runs, its admin address accepts faults and shows the state:
-  curl -d '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
-  curl -d '{"kind":"congest","dc":"eu-west-1","addMs":600}' http://127.0.0.1:7000/fault
-  curl -d '{"kind":"crash","dc":"eu-west-1","part":"coordinator"}' http://127.0.0.1:7000/fault
-  curl -d '{"kind":"heal"}' http://127.0.0.1:7000/fault
+  curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
+  curl --json '{"kind":"congest","dc":"eu-west-1","addMs":600}' http://127.0.0.1:7000/fault
+  curl --json '{"kind":"crash","dc":"eu-west-1","part":"coordinator"}' http://127.0.0.1:7000/fault
+  curl --json '{"kind":"heal"}' http://127.0.0.1:7000/fault
   curl http://127.0.0.1:7000/state
   curl http://127.0.0.1:7000/metrics      # for Prometheus, labeled by data center`,
 		Example: `  causalstore local
@@ -175,7 +175,7 @@ func (f *localFlags) run(ctx context.Context, out io.Writer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", d.Admin())
 	if f.pprof {
-		mux.Handle("/debug/pprof/", http.DefaultServeMux)
+		mux.Handle("/debug/pprof/", local.RefuseWebPages(http.DefaultServeMux))
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(admin) }() // ends with Close

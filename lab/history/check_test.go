@@ -30,6 +30,7 @@ func TestCheckAcceptsWhatCausalPlusAllows(t *testing.T) {
 		"failed put does nothing":                           "s1 put x=1 !; s1 get x=-",
 		"snapshot":                                          "s1 put x=1; s1 put y=1; s1 put x=2; s2 mget x=1 y=1; s2 mget x=2 y=1",
 		"snapshot with a missing key":                       "s1 put x=1; s1 put y=1; s2 mget x=1 y=-",
+		"an mget with the later of two concurrent writes":   "s1 put x=1@5.1; s2 put x=2@6.2; s3 put y=1@7.3; s4 mget x=1@5.1 y=1@7.3",
 		"token without a resume":                            "s1 put x=1; s1 token t; s2 get x=-",
 		"token carries the past":                            "s1 put x=1; s1 token t; s2 resume t; s2 get x=1",
 		"writes after the token are not carried":            "s1 token t; s1 put x=1; s2 resume t; s2 get x=-",

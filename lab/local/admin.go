@@ -2,10 +2,8 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -44,9 +42,11 @@ func (d *Deployment) Endpoints() []Endpoint {
 type Fault struct {
 	// Kind is cut, congest, crash, restart or heal.
 	Kind string `json:"kind"`
-	// From and To are the data centers of a cut; To may be "*" for all others.
+	// From and To are the data centers of a cut; each may be "*" for all others.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
+	// OneWay cuts only what goes from From to To.
+	OneWay bool `json:"oneWay,omitempty"`
 	// DC is the data center of the other kinds.
 	DC string `json:"dc,omitempty"`
 	// AddMs is the congestion: a delay added to all traffic of DC in each direction; 0 ends it.
@@ -81,17 +81,29 @@ func (d *Deployment) hurtNetwork(f Fault) error {
 		}
 		return d.wan.Congest(dc, time.Duration(f.AddMs)*time.Millisecond)
 	}
-	from, ok := d.topo.ByName(f.From)
-	if !ok {
-		return fmt.Errorf("unknown data center %q", f.From)
+	from, err := d.dcOrAll(f.From)
+	if err != nil {
+		return err
 	}
-	to := wan.AllDCs
-	if f.To != "*" {
-		if to, ok = d.topo.ByName(f.To); !ok {
-			return fmt.Errorf("unknown data center %q; give one, or * for all others", f.To)
-		}
+	to, err := d.dcOrAll(f.To)
+	if err != nil {
+		return err
+	}
+	if f.OneWay {
+		return d.wan.Cut(from, to)
 	}
 	return d.wan.CutBoth(from, to)
+}
+
+func (d *Deployment) dcOrAll(name string) (topology.DC, error) {
+	if name == "*" {
+		return wan.AllDCs, nil
+	}
+	dc, ok := d.topo.ByName(name)
+	if !ok {
+		return 0, fmt.Errorf("unknown data center %q; give one, or * for all others", name)
+	}
+	return dc, nil
 }
 
 // State is the reply to GET /state.
@@ -231,32 +243,4 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 		})
 	})
 	return s
-}
-
-// Admin serves POST /fault, GET /state and GET /metrics.
-func (d *Deployment) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /fault", func(w http.ResponseWriter, r *http.Request) {
-		var f Fault
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&f); err != nil {
-			http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
-			return
-		}
-		if err := d.Inject(context.WithoutCancel(r.Context()), f); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		d.o.Logger.Info("fault", "kind", f.Kind, "from", f.From, "to", f.To, "dc", f.DC, "part", f.Part, "addMs", f.AddMs)
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(d.State()) // an error means that the reader has gone
-	})
-	mux.Handle("GET /metrics", d.scrape())
-	return mux
 }

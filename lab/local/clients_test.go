@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +93,77 @@ func TestGoRedisReadsItsWritesInAnotherDataCenter(t *testing.T) {
 	}
 }
 
+// Each transaction adds to two counters, some in the way of TxPipelined, some with WATCH. None is lost, and nobody on the sidecar
+// sees the counters differ.
+func TestGoRedisTransactionsAreExactOnOneSidecar(t *testing.T) {
+	ports := clients(t)
+	ctx := t.Context()
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports["us-east-1"], ReadTimeout: time.Minute, MaxRetries: -1, DB: 7})
+	defer c.Close()
+	pipelined := func() error {
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Incr(ctx, "left")
+			p.Incr(ctx, "right")
+			return nil
+		})
+		return err
+	}
+	watched := func() error {
+		for {
+			err := c.Watch(ctx, func(tx *redis.Tx) error {
+				n, err := tx.Get(ctx, "left").Int()
+				if err != nil && !errors.Is(err, redis.Nil) {
+					return err
+				}
+				_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.Set(ctx, "left", n+1, 0)
+					p.Set(ctx, "right", n+1, 0)
+					return nil
+				})
+				return err
+			}, "left")
+			if !errors.Is(err, redis.TxFailedErr) {
+				return err
+			}
+		}
+	}
+	const writers, each = 6, 8
+	var writing, reading sync.WaitGroup
+	done := make(chan struct{})
+	for i := range writers {
+		writing.Go(func() {
+			add := pipelined
+			if i%2 == 0 {
+				add = watched
+			}
+			for range each {
+				if err := add(); err != nil {
+					t.Errorf("transaction: %v", err)
+				}
+			}
+		})
+	}
+	reading.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if v, err := c.MGet(ctx, "left", "right").Result(); err != nil || v[0] != v[1] {
+				t.Errorf("read %v, %v: in the middle of a transaction", v, err)
+				return
+			}
+		}
+	})
+	writing.Wait()
+	close(done)
+	reading.Wait()
+	if v, err := c.MGet(ctx, "left", "right").Result(); err != nil || fmt.Sprint(v) != fmt.Sprintf("[%d %[1]d]", writers*each) {
+		t.Errorf("counted %v, %v; want %d", v, err, writers*each)
+	}
+}
+
 // tookLong is the line that redis-cli prints after a command that took more than half a second.
 var tookLong = regexp.MustCompile(`(?m)^\(\d+\.\d+s\)\n`)
 
@@ -104,6 +177,14 @@ func TestRedisCLIScriptWorksAcrossDataCenters(t *testing.T) {
 	got := run("us-east-1", "SET greeting hello\nAPPEND greeting \" world\"\nMSET a 1 b 2\nINCRBY a 41\nDEL b\nCAUSAL WAIT all 20000\n")
 	if want := "OK\n(integer) 11\nOK\n(integer) 42\n(integer) 1\n(integer) 1"; got != want {
 		t.Errorf("writing printed\n%s\nwant\n%s", got, want)
+	}
+	got = run("us-east-1", "SELECT 1\nSET greeting hi\nCAUSAL WAIT all 20000\n")
+	if want := "OK\nOK\n(integer) 1"; got != want {
+		t.Errorf("writing to another database printed\n%s\nwant\n%s", got, want)
+	}
+	got = run("sa-east-1", "SELECT 1\nGET greeting\nGET a\n")
+	if want := "OK\n\"hi\"\n(nil)"; got != want {
+		t.Errorf("reading from another database printed\n%s\nwant\n%s", got, want)
 	}
 	got = run("sa-east-1", "GET greeting\nMGET a b\nEXISTS a b greeting\nTYPE a\n")
 	if want := "\"hello world\"\n1) \"42\"\n2) (nil)\n(integer) 2\nstring"; got != want {
@@ -145,6 +226,45 @@ assert there.mget("py:0", "py:7", "py:99") == ["0", None, "99"]
 assert 3590 <= there.ttl("py:a") <= 3600
 assert there.set("py:b", "x", nx=True) and not there.set("py:b", "y", nx=True)
 assert there.getdel("py:b") == "x" and there.get("py:b") is None
+with here.pipeline() as p:  # transaction=True is the default
+    p.set("py:c", 1).incrby("py:c", 41).get("py:c").mget("py:c", "py:none").setex("py:d", 3600, "x")
+    assert p.execute() == [True, 42, "42", ["42", None], True]
+    p.set("py:c", "text").incr("py:c").set("py:d", "after")
+    assert [type(r) for r in p.execute(raise_on_error=False)] == [bool, redis.ResponseError, bool]
+    assert here.get("py:d") == "after"
+    p.watch("py:c")
+    here.set("py:c", 7)
+    p.multi()
+    p.set("py:c", 8)
+    try:
+        p.execute()
+        raise SystemExit("a watched key has changed, but the transaction was executed")
+    except redis.WatchError:
+        pass
+def add(p):
+    n = int(p.get("py:c"))
+    p.multi()
+    p.set("py:c", n + 1)
+assert here.transaction(add, "py:c") == [True] and here.get("py:c") == "8"
+second = redis.Redis(port=int(sys.argv[2]), db=1, decode_responses=True, protocol=int(sys.argv[1]))
+assert second.get("py:c") is None and second.set("py:c", "in 1") and here.get("py:c") == "8"
+assert second.rename("py:c", "py:e") and second.get("py:e") == "in 1"
+here.delete("py:f", "py:g")
+assert here.msetnx({"py:f": 1, "py:g": 2}) and not here.msetnx({"py:g": 3, "py:h": 4})
+assert here.setrange("py:f", 2, "x") == 3
+second.flushdb()
+assert second.keys() == [] and not second.exists("py:e") and here.get("py:c") == "8"
+names = {f"scan:{i}" for i in range(60)}
+with here.pipeline(transaction=False) as p:
+    for name in names:
+        p.set(name, 1)
+    p.execute()
+assert set(here.scan_iter("scan:*", count=20)) == names == set(here.keys("scan:*"))  # those that no ring has yet too
+here.delete("scan:0")
+assert set(here.scan_iter("scan:*")) == names - {"scan:0"}
+assert here.execute_command("CAUSAL", "WAIT", "all", 4000) == 1
+assert set(there.scan_iter("scan:*", count=1000)) == names - {"scan:0"}
+here.delete(*names)
 try:
     there.lpush("py:list", 1)
     raise SystemExit("LPUSH is not supported, but was answered")

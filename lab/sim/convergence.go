@@ -23,7 +23,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	c.heal()
 	wl.scaler.stop()
 	idle := func() bool {
-		return len(wl.pending) == 0 && w.isQuiescent() && wl.scaler.hasConverged() && !wl.scaler.inProgress
+		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress
 	}
 	if !idle() && !w.Run(convergenceTimeout, idle) {
 		return []string{"liveness: operations or writes are incomplete, though all faults ended " + convergenceTimeout.String() + " ago" + wl.unfinishedWork()}
@@ -32,6 +32,9 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	if w.settings.Snapshot {  // clocks that are far behind delay the cut, though everything is complete
 		newest := w.newestHLC()
 		w.Run(convergenceTimeout, func() bool { return w.haveCutsReached(newest) })
+	}
+	if w.lostWrites {
+		return nil
 	}
 	violations := w.compareRings()
 	for _, n := range append([]*node(nil), w.order...) {
@@ -106,7 +109,7 @@ func (w *World) compareRings() []string {
 		all := map[string]causal.Record{}
 		for _, n := range w.middlemenOf(topology.RingID(r)) {
 			for k, rec := range n.disk.records {
-				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id && !rec.Value.Tombstone {
+				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id && !rec.Value.Tombstone && !w.isLost(k) {
 					all[k] = rec
 				}
 			}
@@ -128,6 +131,16 @@ func (w *World) compareRings() []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// isLost reports whether a shard that has lost its data owns a key.
+func (w *World) isLost(key string) bool {
+	for r := range w.topo.Rings {
+		if w.nodes[w.topo.Owner(topology.RingID(r), topology.SlotOf(key))].disk.dataLost {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *World) middlemenOf(r topology.RingID) []*node {

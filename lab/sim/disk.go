@@ -21,13 +21,15 @@ type disk struct {
 	unsynced   []coordinator.LogRecord
 	syncing    bool
 	// Of a middleman.
-	records map[string]causal.Record
-	horizon causal.HLC
-	state   shard.MigrationState
-	starts  uint64               // counts the middlemen that served
-	moves   uint64               // counts movers
-	caches  topology.CacheLayout // saved once the leases from before have expired
-	pending []*storageWrite
+	records  map[string]causal.Record
+	horizon  causal.HLC
+	state    shard.MigrationState
+	starts   uint64                   // counts the middlemen that served
+	origins  map[topology.Origin]bool // whose writes it has ever held
+	dataLost bool
+	moves    uint64               // counts movers
+	caches   topology.CacheLayout // saved once the leases from before have expired
+	pending  []*storageWrite
 	// volatile holds, for writes that failed and yet can be read, the records before them. A crash may roll such a write back
 	// until another write succeeds. A nil record: the key was not there.
 	volatile map[string]*causal.Record
@@ -37,7 +39,9 @@ type disk struct {
 	slowUntil int64
 }
 
-func newDisk() *disk { return &disk{records: map[string]causal.Record{}, firstIndex: 1} }
+func newDisk() *disk {
+	return &disk{records: map[string]causal.Record{}, origins: map[topology.Origin]bool{}, firstIndex: 1}
+}
 
 // storageWrite is a write that storage has not acknowledged.
 type storageWrite struct {
@@ -100,10 +104,17 @@ func (d *disk) applyVolatile(op middleman.StorageOp) {
 	d.apply(op)
 }
 
+func (d *disk) set(key string, rec causal.Record) {
+	d.records[key] = rec
+	d.origins[rec.Version.Origin] = true
+}
+
+func (d *disk) hasWritesOf(o topology.Origin) bool { return d.origins[o] }
+
 func (d *disk) apply(op middleman.StorageOp) {
 	switch op.Kind {
 	case middleman.StorageWrite:
-		d.records[op.Key] = op.Record
+		d.set(op.Key, op.Record)
 	case middleman.StorageDelete:
 		delete(d.records, op.Key)
 	case middleman.StorageHorizon:
@@ -146,6 +157,8 @@ func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
 	case middleman.StorageCount:
 		answer := w.storageAnswer(n)
 		w.schedule(0, func() { answer(middleman.StorageResult{ID: op.ID, Count: int64(len(n.disk.records))}) })
+	case middleman.StorageScan:
+		w.scanStorage(n, op)
 	default:
 		w.writeStorage(n, op)
 	}
@@ -174,6 +187,28 @@ func (w *World) readStorage(n *node, op middleman.StorageOp) {
 		w.schedule(w.diskDelay(n, time.Millisecond), func() {
 			answer(middleman.StorageResult{ID: op.ID, Record: rec, Found: found && !failed, Failed: failed})
 		})
+	})
+}
+
+// scanStorage names keys at some time between request and answer.
+func (w *World) scanStorage(n *node, op middleman.StorageOp) {
+	answer, serving := w.storageAnswer(n), n.serving
+	w.schedule(w.diskDelay(n, time.Millisecond), func() {
+		if n.serving != serving {
+			return
+		}
+		r := middleman.StorageResult{ID: op.ID, Failed: w.storageFails()}
+		for _, key := range slices.Sorted(maps.Keys(n.disk.records)) {
+			if key < op.Key {
+				continue
+			}
+			if len(r.Keys) == op.Limit {
+				r.Next = key
+				break
+			}
+			r.Keys = append(r.Keys, key)
+		}
+		w.schedule(w.diskDelay(n, time.Millisecond), func() { answer(r) })
 	})
 }
 

@@ -14,6 +14,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.JoinBelow:                "coordinator-scaling",
 	causal.LeaveUndrained:           "coordinator-scaling",
 	causal.SyncInUse:                "restarts",
+	causal.AnyClock:                 "clocks",
 	causal.SkipDeps:                 "overlap",
 	causal.PropagateBeforeDurable:   "crash",
 	causal.SVEarly:                  "mixed",
@@ -51,6 +52,10 @@ var detectedBy = map[causal.Fault]string{
 	causal.CutWithoutOwn:            "mixed",
 	causal.SnapshotBound:            "transactions",
 	causal.MGetOneRound:             "transactions",
+	causal.MGetUnsettled:            "transactions",
+	causal.MGetSettlesOnce:          "gaps",
+	causal.MissingLongAgo:           "gaps",
+	causal.MissingUnsynced:          "gaps",
 	causal.ResumeWithoutLast:        "sessions",
 	causal.IgnoreLanes:              "overlap",
 	causal.IgnoreLanesClean:         "caches",
@@ -63,6 +68,12 @@ var detectedBy = map[causal.Fault]string{
 	causal.MoveOntoOld:              "resharding",
 	causal.JoinFresh:                "resharding",
 	causal.FillAnyCache:             "cache-scaling",
+	causal.TrustEmptyStorage:        "empty-disks",
+	causal.ServeLostData:            "empty-disks",
+	causal.ReuseOrigin:              "empty-disks",
+	causal.ScanPastStaged:           "scans",
+	causal.ScanAnyRing:              "scans",
+	causal.ScanWithoutOwn:           "scans",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

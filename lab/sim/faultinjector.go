@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -20,6 +23,7 @@ type faultInjector struct {
 	crashable []*node
 	disks     []*node
 	byPart    [topology.Cache + 1][]*node
+	logLost   bool // a leader has lost its log; one is enough
 }
 
 func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
@@ -71,7 +75,9 @@ func (c *faultInjector) injectNext() {
 var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest, Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
 	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
-	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious,
+	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
+	ForgedPut: (*faultInjector).forgePut,
+	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -171,6 +177,23 @@ func (c *faultInjector) crashStaged(duration int64) {
 	})
 }
 
+// crashUnheard restarts a middleman that another one of its ring has not heard of for a while, and that receives its puts late.
+func (c *faultInjector) crashUnheard(duration int64) {
+	mm, other := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Middleman])
+	if mm == other || c.w.topo.RingOf(mm.id.DC) != c.w.topo.RingOf(other.id.DC) {
+		return
+	}
+	toOther := pair{mm.id, other.id}
+	c.w.net.pairCuts[toOther]++
+	c.later(int64(50*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() {
+		c.w.net.pairCuts[toOther]--
+		for _, n := range c.byPart[topology.Coordinator] {
+			c.cutPair(n, mm, duration)
+		}
+		c.crashNode(mm, CrashUnheard, int64(time.Millisecond))
+	})
+}
+
 // anyWriter draws a coordinator, preferably one with incomplete writes.
 func (c *faultInjector) anyWriter() *node {
 	n := c.anyOf(c.byPart[topology.Coordinator])
@@ -221,12 +244,24 @@ func (c *faultInjector) cacheCut(duration int64) {
 func (c *faultInjector) cacheLag(duration int64) {
 	if cache, mm, ok := c.cachePair(); ok {
 		c.w.countFault(CacheLag)
-		c.lagPair(cache, mm, int64(50*time.Millisecond)+c.w.rng.Int64N(int64(200*time.Millisecond)), duration)
+		c.lagPair(mm, cache, int64(50*time.Millisecond)+c.w.rng.Int64N(int64(200*time.Millisecond)), duration)
 	}
 }
 
-func (c *faultInjector) lagPair(cache, mm *node, lag, duration int64) {
-	net, link := &c.w.net, pair{mm.id, cache.id}
+// ringLag delays what a middleman is told by the others of its ring.
+func (c *faultInjector) ringLag(duration int64) {
+	to := c.anyOf(c.byPart[topology.Middleman])
+	lag := int64(50*time.Millisecond) + c.w.rng.Int64N(int64(500*time.Millisecond))
+	c.w.countFault(RingLag)
+	for _, from := range c.byPart[topology.Middleman] {
+		if from != to && c.w.topo.RingOf(from.id.DC) == c.w.topo.RingOf(to.id.DC) {
+			c.lagPair(from, to, lag, duration)
+		}
+	}
+}
+
+func (c *faultInjector) lagPair(from, to *node, lag, duration int64) {
+	net, link := &c.w.net, pair{from.id, to.id}
 	net.lag[link] += lag
 	c.later(duration, func() { net.lag[link] -= lag })
 }
@@ -241,7 +276,7 @@ func (c *faultInjector) lateGrant(int64) {
 	c.w.countFault(LateGrant)
 	lease := int64(c.w.settings.Lease)
 	duration := lease/6 + c.w.rng.Int64N(lease/3)
-	c.lagPair(cache, mm, lease/4+c.w.rng.Int64N(lease/2), duration)
+	c.lagPair(mm, cache, lease/4+c.w.rng.Int64N(lease/2), duration)
 	c.later(duration, func() { c.cutPair(cache, mm, 2*lease) })
 }
 
@@ -255,6 +290,48 @@ func (c *faultInjector) cacheOblivious(duration int64) {
 	c.later(c.w.rng.Int64N(int64(50*time.Millisecond)), func() {
 		c.crashNode(mm, CacheOblivious, c.w.rng.Int64N(int64(50*time.Millisecond)))
 	})
+}
+
+// emptyDisk replaces the disk of a node: of a middleman of the first ring, so that the others have the data, or of one leader.
+func (c *faultInjector) emptyDisk(duration int64) {
+	n := c.anyOf(c.byPart[topology.Middleman])
+	if c.w.rng.IntN(3) == 0 && !c.logLost {
+		n = c.anyOf(c.byPart[topology.Coordinator])
+	}
+	switch m := n.m.(type) {
+	case *coordinator.Coordinator:
+		if n.id.Index > 0 {
+			return
+		}
+		c.logLost, c.w.lostWrites = true, !m.IsDrained()
+	case *shard.Shard:
+		if c.w.topo.RingOf(n.id.DC) != 0 {
+			return
+		}
+	default:
+		return
+	}
+	c.crashNode(n, EmptyDisk, duration)
+	n.disk = newDisk()
+}
+
+// forgePut delivers a put dated years ahead to a middleman, in the name of some coordinator.
+func (c *faultInjector) forgePut(int64) {
+	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
+	for i := range 100 {
+		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC), topology.SlotOf(key)) == mm.id {
+			c.w.countFault(ForgedPut)
+			c.w.forgePut(mm, cc.id, key, "forged", 30*365*24*time.Hour)
+			return
+		}
+	}
+}
+
+// forgePut delivers a put to a middleman, dated ahead of its clock, as if a coordinator had sent it.
+func (w *World) forgePut(mm *node, from topology.Node, key, value string, ahead time.Duration) {
+	hlc := causal.HLCAt(w.clock(mm).WallMs + ahead.Milliseconds())
+	w.net.deliverAt(w.now, causal.PutAfter{Key: key, Map: w.topo.Map(w.topo.RingOf(mm.id.DC)), Previous: hlc - 1,
+		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)}, Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id), mm)
 }
 
 // later runs f after a delay, unless all faults have been healed by then.

@@ -31,11 +31,15 @@ const (
 	Duplicate                           // a message is delivered twice
 	StorageFail                         // a storage request fails before or after it took effect
 	CacheOblivious                      // a middleman restarts while a cache cannot learn of it
+	EmptyDisk                           // a middleman or a leader comes back with an empty disk
+	ForgedPut                           // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
+	RingLag                             // messages to a middleman from the others of its ring are delayed
+	CrashUnheard                        // as CrashStaged, while another middleman of the ring could not hear of its puts
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -33,7 +33,7 @@ type runPlan struct {
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
-type operationMix struct{ put, del, mget, token int }
+type operationMix struct{ put, del, mget, token, scan int }
 
 // commonFaults are faults of whole nodes and data centres.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
@@ -49,13 +49,16 @@ var profiles = []Profile{
 	{"sessions", "sessions move between data centres by token and have several connections", migrations},
 	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap},
 	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts},
-	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump", clocks},
+	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks},
 	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
 	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
+	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
+	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps},
+	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans},
 	{"contention", "many sessions use one or two keys; only links fail", contention},
 }
 
@@ -172,11 +175,25 @@ func restarts(p *runPlan, rng *rand.Rand) {
 	p.faults = faultWeights{WriteCut: 2, CrashStaged: 3}
 }
 
+func gaps(p *runPlan, rng *rand.Rand) {
+	overlap(p, rng)
+	p.shape.rings, p.shape.perRing, p.shape.shards = intRange{2, 2}, intRange{2, 3}, intRange{1, 2}
+	p.shape.rttMs = intRange{5, 20 + rng.IntN(80)}
+	p.keys, p.hotKeys = 3+rng.IntN(5), 3
+	p.thinkTime = ms(2, 30, rng)
+	p.mix = operationMix{put: 10 + rng.IntN(30), mget: 10 + rng.IntN(30)}
+	p.faultEvery, p.length = ms(30, 150, rng), ms(3000, 6000, rng)
+	p.faults = faultWeights{WriteCut: 3, RingLag: 5}
+	if rng.IntN(2) == 0 {
+		p.shape.perRing, p.faults = intRange{2, 2}, faultWeights{WriteCut: 1, CrashUnheard: 9}
+	}
+}
+
 func clocks(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 10 + rng.IntN(30), del: rng.IntN(10), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.thinkTime = ms(50, 600, rng)
 	p.faultEvery = ms(50, 400, rng)
-	p.faults = faultWeights{CrashLate: 6, ClockJump: 3, Crash: 1, Cut: 1}
+	p.faults = faultWeights{CrashLate: 6, ClockJump: 3, Crash: 1, Cut: 1, ForgedPut: 1}
 }
 
 func partitions(p *runPlan, rng *rand.Rand) {
@@ -195,6 +212,20 @@ func distances(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.length = ms(2, 30, rng), ms(1500, 3500, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(20), mget: rng.IntN(5), token: rng.IntN(2)}
 	p.faultEvery, p.faults = ms(100, 500, rng), faultWeights{Congest: 4, Cut: 3}
+}
+
+func scans(p *runPlan, rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		distances(p, rng)
+	} else {
+		restarts(p, rng)
+	}
+	p.keys = 20 + rng.IntN(100) // that are mostly written once: a scan cannot miss a key that storage has held for long
+	p.hotKeys = p.keys
+	p.mix = operationMix{put: 20 + rng.IntN(20), token: rng.IntN(3), scan: 10 + rng.IntN(20)}
+	if rng.IntN(5) == 0 {
+		p.scaleEvery = ms(200, 1000, rng)
+	}
 }
 
 func karma(p *runPlan, rng *rand.Rand) {
@@ -261,6 +292,15 @@ func coordinatorScaling(p *runPlan, rng *rand.Rand) {
 	}
 	p.sessions, p.shape.coordinators = intRange{2, 4}, intRange{2, 3}
 	p.scaled = coordinatorCount
+}
+
+func emptyDisks(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
+	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
+	p.set.Static, p.set.Snapshot = false, false // the cut does not move on without the log of every leader
+	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
+	p.faultEvery = ms(200, 900, rng)
+	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
 }
 
 func contention(p *runPlan, rng *rand.Rand) {

@@ -92,11 +92,25 @@ func (r *scaler) hasConverged() bool {
 		if n.id.Part != topology.Coordinator {
 			continue
 		}
-		if c, ok := n.m.(*coordinator.Coordinator); !ok || c.Membership() != coordinator.Serving && c.Membership() != coordinator.Left {
+		c, ok := n.m.(*coordinator.Coordinator)
+		if !ok {
 			return false
+		}
+		switch c.Membership() {
+		case coordinator.Serving, coordinator.Left, coordinator.LogLost:
+		default:
+			if !r.w.hasLostLog(r.w.topo.Leader(n.id.DC)) { // otherwise nobody admits it
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// hasLostLog reports whether a coordinator has lost its log.
+func (w *World) hasLostLog(id topology.Node) bool {
+	c, ok := w.nodes[id].m.(*coordinator.Coordinator)
+	return ok && c.Membership() == coordinator.LogLost
 }
 
 // scaleShards starts a change of the numbers of shards of data centres.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 //
 //	alice put x 1            alice del x              alice get x              alice mget x y
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
+//	alice scan               all keys that may exist, from one ring
 //	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
 //
 // The answer to a read includes its status, if it is in-flight, and its source.
@@ -36,7 +38,11 @@ func (s *scenario) operate(p *process, name, what string, args []string, backgro
 			s.below = append(s.below, "  ... "+strings.Join(append([]string{name, what}, args...), " ")+": "+answer)
 		}
 	}
-	p.issue(op)
+	if what == "scan" {
+		p.scanAll()
+	} else {
+		p.issue(op)
+	}
 	if background {
 		return "", nil
 	}
@@ -61,6 +67,8 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpGet, Key: keys[0], Latest: what == "latest"}, nil
 	case what == "mget":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
+	case what == "scan" && len(args) == 0:
+		return session.Op{Kind: session.OpScan}, nil
 	case what == "token" && len(args) == 1:
 		return session.Op{Kind: session.OpToken}, nil
 	case what == "resume" && len(args) == 1:
@@ -91,6 +99,13 @@ func (s *scenario) answer(p *process, what string, args []string, r *session.Res
 			fmt.Fprintf(&b, "%s=%s ", args[i], shownValue(rec))
 		}
 		return b.String() + "(" + s.provenance(r.Outcome) + ")"
+	case "scan":
+		names := make([]string, len(r.Keys))
+		for i, key := range r.Keys {
+			names[i] = s.keyNames[key]
+		}
+		slices.Sort(names)
+		return strings.Join(append(names, "("+s.rings[r.Outcome.Ring].Name+")"), " ")
 	case "token":
 		s.tokens[args[0]] = r.Token
 	}

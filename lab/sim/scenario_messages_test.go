@@ -204,6 +204,12 @@ func (t *trace) readFields(l *fieldList, m *causal.Message) {
 		l.addIf(r.Next > 0, "until %s", t.newest(r.Next, 0))
 	case causal.KindCut:
 		l.add("up to %s", t.newest(m.CutNotice().Cut, 0))
+	case causal.KindScanReply:
+		r := m.ScanReply()
+		l.addIf(r.Err != causal.OK, "%s", r.Err)
+		for _, key := range r.Keys {
+			l.add("%s", t.key(key))
+		}
 	case causal.KindCountReply:
 		l.add("%d keys", m.CountReply().Keys)
 	}
@@ -271,6 +277,15 @@ func (t *trace) addDeps(l *fieldList, writes, lanes []causal.Dep) {
 	}
 }
 
+// addDep shows a dependency of a staged put.
+func (t *trace) addDep(l *fieldList, d causal.Dep, lane bool) {
+	if lane {
+		t.addDeps(l, nil, []causal.Dep{d})
+	} else {
+		t.addDeps(l, []causal.Dep{d}, nil)
+	}
+}
+
 func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindDepCheck:
@@ -278,6 +293,12 @@ func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 	case causal.KindDepStatus:
 		d := m.DepStatus()
 		l.add("%s is %s in %s", t.versions(d.Version), map[bool]string{false: "processed", true: "clean"}[d.Clean], t.s.rings[d.Ring].Name)
+	case causal.KindDepProbe:
+		p := m.DepProbe()
+		t.addDep(l, p.Dep, p.Lane)
+	case causal.KindDepMissing:
+		d := m.DepMissing()
+		t.addDep(l, d.Dep, d.Lane)
 	case causal.KindFrontier:
 		f := m.Frontier()
 		for lane := range f.Lanes() {

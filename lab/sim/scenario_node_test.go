@@ -11,6 +11,7 @@ import (
 //	crash NODE...                 stops nodes; their disks lose what they had not acknowledged
 //	restart NODE...
 //	clock NODE MS                 moves a wall clock forward
+//	forge NODE KEY VALUE DURATION a middleman receives a put that is dated that much ahead of its clock, which nobody has sent
 //	fail-write NODE               its storage reports the next write as failed, though it can be read; it is not durable
 //	slow-disk NODE DURATION       adds to the latency of its disk
 //	replace-disk NODE             gives a node that is down an empty disk
@@ -27,6 +28,7 @@ func init() {
 	verbs["replace-disk"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk = newDisk() })
 	}
+	verbs["forge"] = (*scenario).forge
 	verbs["clock"] = (*scenario).clock
 	verbs["slow-disk"] = (*scenario).slowDisk
 }
@@ -50,6 +52,17 @@ func (s *scenario) each(patterns []string, f func(*node)) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+func (s *scenario) forge(args []string) (string, error) {
+	ahead, err := time.ParseDuration(args[3])
+	if err != nil {
+		return "", err
+	}
+	return s.each(args[:1], func(n *node) {
+		s.world.forgePut(n, s.topo.Leader(0), s.key(args[1]), args[2], ahead)
+		s.world.Run(time.Millisecond, nil)
+	})
 }
 
 func (s *scenario) clock(args []string) (string, error) {

@@ -49,7 +49,8 @@ func (w *World) newMover(n *node) *shard.Mover {
 
 // startShard starts the process of a middleman.
 func (w *World) startShard(n *node) {
-	n.m = shard.New(n.topo, n.id, w.newMover(n))
+	past := shard.Past{Starts: n.disk.starts, DataLost: n.disk.dataLost, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
+	n.m = shard.New(n.topo, n.id, w.newMover(n), past)
 	w.reconcile(n)
 }
 
@@ -86,7 +87,7 @@ func (w *World) serve(n *node, s *shard.Shard) {
 		return
 	}
 	n.serving++
-	n.disk.starts = plan.Config.Incarnation
+	n.disk.starts, n.disk.dataLost = plan.Config.Incarnation, plan.SaveDataLost
 	mm := middleman.New(plan.Config, w.clock(n))
 	s.Start(mm, plan)
 	n.disk.eachTombstone(mm.NoteTombstone)
@@ -142,7 +143,7 @@ func (d *disk) runMoveOp(op shard.MoveOp, r *shard.MoveResult) {
 			if m.Record.Version.IsZero() {
 				delete(d.records, m.Key)
 			} else {
-				d.records[m.Key] = m.Record
+				d.set(m.Key, m.Record)
 			}
 		}
 		d.horizon = max(d.horizon, op.Horizon)

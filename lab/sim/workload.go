@@ -23,6 +23,7 @@ type process struct {
 	busy     bool
 	scripted bool // it issues no operations of its own
 	final    bool
+	scan     *scan // in progress, or nil
 	// onResult, if not nil, is called with every result.
 	onResult func(*session.Result)
 }
@@ -41,6 +42,7 @@ type workload struct {
 	hotKeys   int
 	issuing   bool
 	missing   []missingRead
+	scans     int // that were completed
 	scaler    *scaler
 }
 
@@ -84,6 +86,8 @@ func (p *process) issueNext() {
 		p.issue(session.Op{Kind: session.OpMGet, Keys: keys, Latest: r%7 == 0})
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
+	case r < m.put+m.del+m.mget+m.token+m.scan:
+		p.scanAll()
 	default:
 		if r%8 == 1 {
 			w := p.load.world
@@ -127,6 +131,10 @@ func (p *process) issue(op session.Op) {
 
 // finish records a result in the history and schedules the next operation.
 func (p *process) finish(r *session.Result) {
+	if p.scan != nil {
+		p.continueScan(r)
+		return
+	}
 	w := p.load.world
 	p.busy = false
 	op := p.op

@@ -84,6 +84,8 @@ type World struct {
 	ops      []middleman.StorageOp
 	faults   FaultCounts
 	steps    int
+	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
+	lostWrites bool
 	// delivered, if not nil, sees each message before the machine does.
 	delivered func(*causal.Message)
 }

@@ -28,3 +28,26 @@ func (c *Clock) Peek(now Now) HLC {
 
 // Raise makes every later timestamp greater than h.
 func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
+
+// MaxAheadMs is how far ahead of its own clock a part believes timestamps of others to be, in milliseconds. A coordinator issues
+// timestamps of up to 10 s ahead of its wall clock (PROTOCOL §4); the rest is for clocks that differ. What is further ahead is
+// refused or cut down, and not for ever: a clock goes on, and what is refused is sent again.
+const MaxAheadMs = 60_000
+
+// TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
+// of the reach of all later timestamps. The zero value is ready to use.
+//
+// A wall clock that jumps back does not move the limit back: a part that runs refuses nothing because of that.
+type TimeLimit struct {
+	wallMs, mono int64
+}
+
+// At returns the greatest timestamp to believe now.
+func (l *TimeLimit) At(now Now) HLC {
+	l.wallMs = max(now.WallMs, l.wallMs+(now.Mono-l.mono)/1e6)
+	l.mono = now.Mono
+	return HLCAt(l.wallMs + MaxAheadMs)
+}
+
+// NoLimit is the limit for timestamps that a part has issued or stored itself.
+const NoLimit = ^HLC(0)

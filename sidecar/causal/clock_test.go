@@ -40,3 +40,17 @@ func TestClockNeverIssuesWhatItHasShown(t *testing.T) {
 		t.Errorf("issued %v, at or below %v which was shown", h, shown)
 	}
 }
+
+func TestTimestampsOfOthersAreBelievedUpToABoundThatNeverGoesBack(t *testing.T) {
+	var l TimeLimit
+	if got, want := l.At(Now{Mono: 1e9, WallMs: 5000}), HLCAt(5000+MaxAheadMs); got != want {
+		t.Errorf("limit %d, want %d", got, want)
+	}
+	// The wall clock jumps back by 4 s while 2 s pass.
+	if got, want := l.At(Now{Mono: 3e9, WallMs: 3000}), HLCAt(7000+MaxAheadMs); got != want {
+		t.Errorf("limit %d after a jump back, want %d", got, want)
+	}
+	if got, want := l.At(Now{Mono: 4e9, WallMs: 90_000}), HLCAt(90_000+MaxAheadMs); got != want {
+		t.Errorf("limit %d after a jump forward, want %d", got, want)
+	}
+}

@@ -28,6 +28,8 @@ const (
 	IgnoreLanes                           // middleman: a put is written before the other shards have received the writes that it follows
 	IgnoreLanesClean                      // middleman: a put is acknowledged before the writes that it follows are clean at the other shards
 	ReadPastStaged                        // middleman: a bound read does not wait for a staged put that the reader may have to see
+	MissingLongAgo                        // middleman: a bound read passes a staged put that once lacked a dependency
+	MissingUnsynced                       // middleman: after a restart, it reports writes as missing that it may have had
 	RestartUnsynced                       // middleman: after a restart, a bound read is served before all lanes are received again
 	TrustFailedWrite                      // middleman: a write that storage reported as failed counts as durable if it can be read
 	OlderThanSeen                         // middleman: a snapshot read ignores what the reader has seen above the cut
@@ -48,6 +50,8 @@ const (
 	CutWithoutOwn                         // session: a complete own write does not overlay reads at a cut below it
 	SnapshotBound                         // session: a bound session uses a snapshot cut
 	MGetOneRound                          // session: MGET returns what its first round finds
+	MGetUnsettled                         // session: MGET returns what its last round finds, if every round has found something new
+	MGetSettlesOnce                       // session: MGET does not read again what its last but one round may depend on
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
 	ServeMoved                            // middleman: a read of a slot that another shard owns is served
 	AnyMap                                // middleman: lanes and frontiers of another slot map count as those of its own
@@ -61,6 +65,13 @@ const (
 	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
 	LeaveUndrained                        // coordinator: it leaves with incomplete writes
 	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
+	TrustEmptyStorage                     // middleman: an empty storage counts as new, without asking the coordinators
+	ServeLostData                         // middleman: reads are served although the storage has lost its data
+	ReuseOrigin                           // coordinator: it starts with an empty log, without asking the middlemen
+	AnyClock                              // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
+	ScanPastStaged                        // middleman: a scan of a bound session does not name the keys of staged puts
+	ScanAnyRing                           // session: a scan reads from a ring that may lack what the session has seen
+	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
 	faultEnd
 )
 
@@ -87,6 +98,8 @@ var faultNames = [faultEnd]string{
 	IgnoreLanes:              "ignore-lanes",
 	IgnoreLanesClean:         "ignore-lanes-clean",
 	ReadPastStaged:           "read-past-staged",
+	MissingLongAgo:           "missing-long-ago",
+	MissingUnsynced:          "missing-unsynced",
 	RestartUnsynced:          "restart-unsynced",
 	TrustFailedWrite:         "trust-failed-write",
 	OlderThanSeen:            "older-than-seen",
@@ -107,6 +120,8 @@ var faultNames = [faultEnd]string{
 	CutWithoutOwn:            "cut-without-own",
 	SnapshotBound:            "snapshot-bound",
 	MGetOneRound:             "mget-one-round",
+	MGetUnsettled:            "mget-unsettled",
+	MGetSettlesOnce:          "mget-settles-once",
 	ResumeWithoutLast:        "resume-without-last",
 	ServeMoved:               "serve-moved",
 	AnyMap:                   "any-map",
@@ -120,6 +135,13 @@ var faultNames = [faultEnd]string{
 	JoinBelow:                "join-below",
 	LeaveUndrained:           "leave-undrained",
 	SyncInUse:                "sync-in-use",
+	TrustEmptyStorage:        "trust-empty-storage",
+	ServeLostData:            "serve-lost-data",
+	ReuseOrigin:              "reuse-origin",
+	AnyClock:                 "any-clock",
+	ScanPastStaged:           "scan-past-staged",
+	ScanAnyRing:              "scan-any-ring",
+	ScanWithoutOwn:           "scan-without-own",
 }
 
 func (f Fault) String() string { return faultNames[f] }

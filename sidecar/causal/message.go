@@ -52,6 +52,8 @@ const (
 	KindLatencies // leader -> nodes of its data center
 	KindTerm      // coordinator that is away -> leader
 	KindTermReply // leader -> coordinator
+	KindPastQuery // part with an empty disk -> parts that would know of its past
+	KindPastReply // and back
 
 	KindCut        // sidecar -> cache; see CutNotice
 	KindCount      // sidecar -> middleman
@@ -60,12 +62,17 @@ const (
 	// Resharding.
 	KindPull   // middleman that takes slots -> one that gives them away
 	KindPulled // and back
+
+	KindDepProbe   // middleman -> middleman of its ring
+	KindDepMissing // and back
+	KindScan       // sidecar -> middleman
+	KindScanReply  // middleman -> sidecar
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
-	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "cut", "count", "count-reply",
-	"pull", "pulled"}
+	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
+	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -90,10 +97,11 @@ const (
 	ErrStale               // a later put of the session has overtaken this one; nothing was done
 	ErrStarting            // the node is not ready yet
 	ErrMoved               // another middleman owns the slot of the key
+	ErrDataLost            // the storage has lost data that it had acknowledged; other rings have it
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable", "outcome unknown",
-	"stale", "starting", "moved"}
+	"stale", "starting", "moved", "data lost"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {

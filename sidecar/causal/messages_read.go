@@ -142,5 +142,65 @@ func (c CountReply) Message(from, to topology.Node) Message {
 // CountReply returns the content of a message of KindCountReply.
 func (m *Message) CountReply() CountReply { return CountReply{ID: m.fields.ID, Keys: m.fields.Seq} }
 
+// Scan asks a middleman for the names of some of the keys that it holds.
+type Scan struct {
+	ID uint64
+	// After is Next of the reply before; empty for the first keys.
+	After string
+	// Limit is about how many keys the reply may name.
+	Limit uint64
+	// Seen is the greatest HLC that the session has seen, if it is bound; the keys of puts at or below it that are here and not
+	// processed yet are named too.
+	Seen HLC
+	// Map is the slot map that the scan uses.
+	Map topology.MapID
+}
+
+// Message returns s as a message.
+func (s Scan) Message(from, to topology.Node) Message {
+	return Message{Kind: KindScan, From: from, To: to, fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map}}
+}
+
+// Scan returns the content of a message of KindScan.
+func (m *Message) Scan() Scan {
+	return Scan{ID: m.fields.ID, After: m.fields.Key, Limit: m.fields.Seq, Seen: m.fields.HLC, Map: m.fields.Map}
+}
+
+// ScanReply answers a Scan. It names every key that was in storage all the time since the Scan with an empty After, once Next
+// is empty, and perhaps others: only a read tells whether a key exists.
+type ScanReply struct {
+	ID   uint64
+	Keys []string
+	// Next is where to continue; empty: these were the last keys.
+	Next string
+	Err  ErrCode
+	// Map is the slot map in use at the sender.
+	Map topology.MapID
+}
+
+// Message returns r as a message.
+func (r ScanReply) Message(from, to topology.Node) Message {
+	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map}
+	if len(r.Keys) > 0 {
+		f.Moved = make([]Moved, len(r.Keys))
+		for i, key := range r.Keys {
+			f.Moved[i].Key = key
+		}
+	}
+	return Message{Kind: KindScanReply, From: from, To: to, fields: f}
+}
+
+// ScanReply returns the content of a message of KindScanReply.
+func (m *Message) ScanReply() ScanReply {
+	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map}
+	if len(m.fields.Moved) > 0 {
+		r.Keys = make([]string, len(m.fields.Moved))
+		for i := range m.fields.Moved {
+			r.Keys[i] = m.fields.Moved[i].Key
+		}
+	}
+	return r
+}
+
 // RequestID returns the id of the request that a reply to a sidecar answers.
 func (m *Message) RequestID() uint64 { return m.fields.ID }

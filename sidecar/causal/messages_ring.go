@@ -40,6 +40,55 @@ func (m *Message) DepStatus() DepStatus {
 	return DepStatus{Version: m.onlyVersion(), Ring: m.fields.Ring, Clean: m.fields.Clean}
 }
 
+// DepProbe asks the middleman that owns a slot whether a dependency of a staged put is missing there. It is answered only if
+// that is certain, with DepMissing.
+type DepProbe struct {
+	// ID counts the probes of the sender's Incarnation.
+	ID          uint64
+	Incarnation uint64
+	Dep         Dep
+	// Lane asks whether the lane of the origin is received up to the version, else the question is whether the write itself
+	// is processed.
+	Lane bool
+	Map  topology.MapID
+}
+
+// Message returns p as a message.
+func (p DepProbe) Message(from, to topology.Node) Message {
+	return Message{Kind: KindDepProbe, From: from, To: to, fields: Fields{ID: p.ID, Epoch: p.Incarnation, Deps: []Dep{p.Dep}, Clean: p.Lane, Map: p.Map}}
+}
+
+// DepProbe returns the content of a message of KindDepProbe.
+func (m *Message) DepProbe() DepProbe {
+	return DepProbe{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean, Map: m.fields.Map}
+}
+
+// DepMissing answers a DepProbe: when it arrived, the dependency had never been met in this ring.
+type DepMissing struct {
+	// ID and Incarnation are those of the probe.
+	ID          uint64
+	Incarnation uint64
+	Dep         Dep
+	Lane        bool
+}
+
+// Message returns d as a message.
+func (d DepMissing) Message(from, to topology.Node) Message {
+	return Message{Kind: KindDepMissing, From: from, To: to, fields: Fields{ID: d.ID, Epoch: d.Incarnation, Deps: []Dep{d.Dep}, Clean: d.Lane}}
+}
+
+// DepMissing returns the content of a message of KindDepMissing.
+func (m *Message) DepMissing() DepMissing {
+	return DepMissing{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean}
+}
+
+func (m *Message) onlyDep() Dep {
+	if len(m.fields.Deps) == 0 {
+		return Dep{}
+	}
+	return m.fields.Deps[0]
+}
+
 func (m *Message) onlyVersion() Version {
 	if len(m.fields.Versions) == 0 {
 		return Version{}
@@ -161,16 +210,22 @@ type Term struct {
 	UpTo HLC
 	// Join says that it wants to come into use.
 	Join bool
+	// New says that its log is empty: it asks only which term the leader knows, and nothing changes.
+	New bool
+	// Shards is what it knows of shards, when it has left: the leader remembers that in its place.
+	Shards []ShardMark
 }
 
 // Message returns t as a message.
 func (t Term) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTerm, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join}}
+	return Message{Kind: KindTerm, From: from, To: to,
+		fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join, Hit: t.New, Versions: encodeMarks(t.Shards)}}
 }
 
 // Term returns the content of a message of KindTerm.
 func (m *Message) Term() Term {
-	return Term{ID: m.fields.ID, Term: m.fields.Seq, UpTo: m.fields.HLC, Join: m.fields.Clean}
+	f := &m.fields
+	return Term{ID: f.ID, Term: f.Seq, UpTo: f.HLC, Join: f.Clean, New: f.Hit, Shards: decodeMarks(f.Versions)}
 }
 
 // TermReply is the leader's answer to a Term.

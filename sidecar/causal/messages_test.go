@@ -101,11 +101,17 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindLatencies, (*Message).Latencies)
 	checkContent(t, KindTerm, (*Message).Term)
 	checkContent(t, KindTermReply, (*Message).TermReply)
+	checkContent(t, KindPastQuery, (*Message).PastQuery)
+	checkContent(t, KindPastReply, (*Message).PastReply)
 	checkContent(t, KindCut, (*Message).CutNotice)
 	checkContent(t, KindCount, (*Message).Count)
 	checkContent(t, KindCountReply, (*Message).CountReply)
 	checkContent(t, KindPull, (*Message).Pull)
 	checkContent(t, KindPulled, (*Message).Pulled)
+	checkContent(t, KindDepProbe, (*Message).DepProbe)
+	checkContent(t, KindDepMissing, (*Message).DepMissing)
+	checkContent(t, KindScan, (*Message).Scan)
+	checkContent(t, KindScanReply, (*Message).ScanReply)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

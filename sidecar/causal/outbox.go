@@ -9,7 +9,18 @@ func (o *Outbox) Send(m Message) { o.out = append(o.out, m) }
 // Take appends the messages to be sent to dst and empties the outbox.
 func (o *Outbox) Take(dst []Message) []Message {
 	dst = append(dst, o.out...)
-	clear(o.out)
-	o.out = o.out[:0]
+	o.out = Recycle(o.out)
 	return dst
+}
+
+// maxRecycled is the length of the longest array that Recycle keeps.
+const maxRecycled = 4096
+
+// Recycle returns s empty and cleared, so that its array can be used again. An array that a peak has made long is given up.
+func Recycle[T any](s []T) []T {
+	if cap(s) > maxRecycled {
+		return nil
+	}
+	clear(s)
+	return s[:0]
 }

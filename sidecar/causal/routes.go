@@ -8,13 +8,13 @@ import (
 
 // Routes picks the ring to read a slot from: the nearest whose shard is reachable (PROTOCOL §7).
 type Routes struct {
-	topo    *topology.Topology
-	self    topology.DC
-	ms      []float64
-	suspect []int64 // by DC: until when it is avoided, because a request to it timed out
+	// Suspects are the nodes that did not answer; the owner also adds nodes that are not on any route, such as caches.
+	Suspects Suspects
+	topo     *topology.Topology
+	ms       []float64
 }
 
-// suspicionTime is how long a data center is avoided after a time-out.
+// suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at everything else.
 const suspicionTime = 2 * time.Second
 
 // unreachableMs ranks a data center that does not answer behind all that do.
@@ -25,11 +25,14 @@ const hysteresis = 0.2
 
 // NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
-	return &Routes{topo: t, self: self, ms: append([]float64(nil), t.RTT[self]...), suspect: make([]int64, len(t.DCs))}
+	return &Routes{topo: t, ms: append([]float64(nil), t.RTT[self]...)}
 }
 
-// SetTopology takes a topology that differs from the one in use in the slot maps only.
-func (r *Routes) SetTopology(t *topology.Topology) { r.topo = t }
+// SetTopology takes a topology that differs from the one in use in the slot maps and the numbers of caches only.
+func (r *Routes) SetTopology(t *topology.Topology) {
+	r.topo = t
+	r.Suspects.SetTopology(t)
+}
 
 // Update takes probed latencies in milliseconds by data center; negative: unreachable.
 func (r *Routes) Update(ms []float64) {
@@ -47,15 +50,43 @@ func (r *Routes) Update(ms []float64) {
 	}
 }
 
-// TimedOut records that a node of dc did not answer.
-func (r *Routes) TimedOut(now Now, dc topology.DC) { r.suspect[dc] = now.Mono + int64(suspicionTime) }
+// NoteDataLost records that a shard refuses reads, because it has lost its data.
+func (r *Routes) NoteDataLost(now Now, shard topology.Node) {
+	r.Suspects.Add(now, shard, suspicionTime)
+}
 
-// Ms returns the latency by which dc is ranked, in milliseconds.
-func (r *Routes) Ms(now Now, dc topology.DC) float64 {
-	if r.suspect[dc] > now.Mono {
-		return unreachableMs + r.ms[dc]
+// TimedOut records that a shard did not answer. The other shards of its data center may be as unreachable: they are avoided too,
+// until they answer a ping.
+func (r *Routes) TimedOut(now Now, shard topology.Node) {
+	r.Suspects.Add(now, shard, suspicionTime)
+	for i := range r.topo.DCs[shard.DC].RunningMiddlemen() {
+		if uint64(i) != shard.Index {
+			r.Suspects.Add(now, topology.Node{DC: shard.DC, Part: topology.Middleman, Index: uint64(i)}, 0)
+		}
 	}
-	return r.ms[dc]
+}
+
+// Ms returns the latency by which dc is ranked, in milliseconds. One with no shard that answers comes last.
+func (r *Routes) Ms(now Now, dc topology.DC) float64 {
+	shards := r.topo.DCs[dc].RunningMiddlemen()
+	for i := range shards {
+		if !r.Suspects.Has(now, topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}) {
+			return r.ms[dc]
+		}
+	}
+	if shards == 0 {
+		return r.ms[dc]
+	}
+	return unreachableMs + r.ms[dc]
+}
+
+// shardMs returns the latency by which the shard that owns a slot in a ring is ranked.
+func (r *Routes) shardMs(now Now, ring topology.RingID, slot topology.Slot) float64 {
+	shard := r.topo.Owner(ring, slot)
+	if r.Suspects.Has(now, shard) {
+		return unreachableMs + r.ms[shard.DC]
+	}
+	return r.ms[shard.DC]
 }
 
 // Nearest returns the ring among allowed whose shard for slot is nearest, or false if allowed is empty.
@@ -67,7 +98,7 @@ func (r *Routes) Nearest(now Now, slot topology.Slot, allowed topology.RingSet) 
 		if !allowed.Has(id) {
 			continue
 		}
-		if ms := r.Ms(now, r.topo.Owner(id, slot).DC); !found || ms < bestMs {
+		if ms := r.shardMs(now, id, slot); !found || ms < bestMs {
 			best, bestMs, found = id, ms, true
 		}
 	}
@@ -85,7 +116,7 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 		}
 		var worst float64
 		for _, s := range slots {
-			worst = max(worst, r.Ms(now, r.topo.Owner(id, s).DC))
+			worst = max(worst, r.shardMs(now, id, s))
 		}
 		if !found || worst < bestMs {
 			best, bestMs, found = id, worst, true

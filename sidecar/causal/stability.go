@@ -29,27 +29,29 @@ func (s *Stability) SV(o topology.Origin) HLC { return s.sv[o] }
 // RV returns the HLC at or below which every write of an origin is known to be acknowledged by ring r.
 func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r][o] }
 
-// Merge takes the newer of both and reports whether any entry was newer.
-func (s *Stability) Merge(entries []VectorEntry) bool {
+// Merge takes the newer of both and reports whether any entry was newer. What is above limit is taken for limit: what holds up
+// to a timestamp also holds up to an earlier one.
+func (s *Stability) Merge(entries []VectorEntry, limit HLC) bool {
 	changed := false
 	for i := range entries {
 		e := &entries[i]
 		for o := int(e.Origin); o <= max(int(e.Origin), int(e.Last)) && o < len(s.sv); o++ {
-			changed = s.merge(o, e) || changed
+			changed = s.merge(o, e, limit) || changed
 		}
 	}
 	return changed
 }
 
-func (s *Stability) merge(o int, e *VectorEntry) (changed bool) {
-	if e.SV > s.sv[o] {
-		s.sv[o], changed = e.SV, true
+func (s *Stability) merge(o int, e *VectorEntry, limit HLC) (changed bool) {
+	if sv := min(e.SV, limit); sv > s.sv[o] {
+		s.sv[o], changed = sv, true
 	}
 	for r := range s.rv {
 		h := e.SV
 		if r < len(e.RV) {
 			h = max(h, e.RV[r])
 		}
+		h = min(h, limit)
 		if h > s.rv[r][o] {
 			s.rv[r][o], changed = h, true
 		}

@@ -20,12 +20,15 @@ type processFlags struct {
 	dataCenter   string
 	index        int
 	grpc         string
+	plaintext    bool
+	dropFuture   bool
 	redis        string
 	http         string
 	dataDir      string
 	storageDir   string
 	logLevel     string
 	logFormat    string
+	drainDelay   time.Duration
 	drainTimeout time.Duration
 	pprof        bool
 }
@@ -48,7 +51,7 @@ identify the part, which ignores the settings of other parts:
   dataDir: /var/lib/causalstore  # a coordinator's log
   session: {scope: Pod, reads: Latest}
   tokenKeyFile: /secrets/token   # the same for all sidecars
-  tls: {cert: /tls/tls.crt, key: /tls/tls.key, ca: /tls/ca.crt}
+  tls: {cert: /tls/tls.crt, key: /tls/tls.key, ca: /tls/ca.crt}   # required unless listen.grpc is a loopback address
 
 The process reloads the file when it changes. Some changes, such as addresses, the log level and the numbers of parts in the
 topology, apply at once. Others need a restart, which the log, /readyz and causalstore_config_restart_needed report.
@@ -61,7 +64,10 @@ func newSidecarCommand(o Options) *cobra.Command {
 		Use:   "sidecar",
 		Short: "Serve Redis clients with causally consistent sessions",
 		Long: `Runs a sidecar, which serves the Redis protocol to an app and holds its sessions. It dials the parts of its own data
-centre, and the middlemen of shards in other data centres. Only the app needs to reach it.` + configHelp,
+centre, and the middlemen of shards in other data centres. Only the app needs to reach it.
+
+On SIGTERM /readyz fails at once, and clients are served for --drain-delay as before. Then the sidecar accepts no more
+connections, answers the commands under way, closes each connection between two commands, and exits with 0.` + configHelp,
 		Example: `  causalstore sidecar --config causalstore.yaml --data-center us-east-1
   redis-cli -p 6379 causal status`,
 	})
@@ -115,21 +121,24 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 	fs.BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof at listen.http")
 	fs.DurationVar(&f.drainTimeout, "drain-timeout", 5*time.Second, "how long to wait on shutdown for clients, and for writes that are not in every ring yet")
 	if part == topology.Sidecar {
+		fs.DurationVar(&f.drainDelay, "drain-delay", defaultDrainDelay, "how long to keep serving on shutdown while /readyz says not ready, so that load balancers notice; without the flag, 0 if listen.redis is a loopback address")
 		fs.StringVar(&f.redis, "listen-redis", "", "host:port for Redis clients; overrides listen.redis")
 	} else {
 		fs.IntVar(&f.index, "index", 0, "index of this process among the same parts of the data centre; overrides index")
 		fs.StringVar(&f.grpc, "listen-grpc", "", "host:port for the other parts; overrides listen.grpc")
+		fs.BoolVar(&f.plaintext, "allow-plaintext", false, "let other machines reach listen.grpc without tls: whoever does can read and write everything; sets allowPlaintext")
 	}
 	switch part {
 	case topology.Coordinator:
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
+		fs.BoolVar(&f.dropFuture, "drop-future-versions", false, "repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, before serving; check the clock first")
 	}
 	_ = cmd.MarkFlagRequired("config") // fails only for an unknown flag
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return f.run(cmd.Context(), o, part, cmd.Flags().Changed("index"))
+		return f.run(cmd.Context(), o, part, cmd.Flags().Changed)
 	}
 	return cmd
 }
@@ -150,21 +159,31 @@ func (f *processFlags) override(c *contract.Config, indexGiven bool) {
 	if indexGiven {
 		c.Index = f.index
 	}
+	c.AllowPlaintext = c.AllowPlaintext || f.plaintext
 }
 
-func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, indexGiven bool) error {
+// defaultDrainDelay is longer than endpoints of Kubernetes usually take to disappear from all nodes.
+const defaultDrainDelay = 5 * time.Second
+
+func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, isGiven func(flag string) bool) error {
 	if f.drainTimeout < 0 {
 		return fmt.Errorf("invalid --drain-timeout %s: use a duration of at least 0", f.drainTimeout)
 	}
-	source := process.Source{Path: f.config, Override: func(c *contract.Config) { f.override(c, indexGiven) }}
+	if f.drainDelay < 0 {
+		return fmt.Errorf("invalid --drain-delay %s: use a duration of at least 0", f.drainDelay)
+	}
+	source := process.Source{Path: f.config, Override: func(c *contract.Config) { f.override(c, isGiven("index")) }}
 	set, err := source.Load(part)
 	if err != nil {
 		return err
+	}
+	if !isGiven("drain-delay") && process.IsLoopback(set.Config.Listen.Redis) {
+		f.drainDelay = 0 // nothing balances connections to it: its only clients are beside it, and stop by themselves
 	}
 	level := &slog.LevelVar{}
 	level.Set(set.LogLevel)
 	return process.Run(ctx, process.Options{
 		Settings: set, Source: source, Logger: NewLogger(os.Stderr, set.Config.Log.Format, level), Level: level,
-		DrainTimeout: f.drainTimeout, Pprof: f.pprof, EmulateWAN: o.EmulateWAN,
+		DrainDelay: f.drainDelay, DrainTimeout: f.drainTimeout, DropFutureVersions: f.dropFuture, Pprof: f.pprof, EmulateWAN: o.EmulateWAN,
 	})
 }

@@ -19,6 +19,7 @@ type Commands struct {
 	connections    prometheus.Gauge
 	opened         prometheus.Counter
 	refused        prometheus.Counter
+	evicted        prometheus.Counter
 	protocolErrors prometheus.Counter
 	panics         prometheus.Counter
 
@@ -46,6 +47,7 @@ func NewCommands() *Commands {
 			Help: "Open connections of Redis clients."}),
 		opened:         counter("connections_opened_total", "Connections opened by Redis clients."),
 		refused:        counter("connections_refused_total", "Connections refused because the limit was reached."),
+		evicted:        counter("connections_evicted_total", "Connections closed because all clients together took more memory than the limit."),
 		protocolErrors: counter("protocol_errors_total", "Connections closed because of malformed input."),
 		panics:         counter("panics_total", "Connections closed because a command panicked. This is always a bug; please report it."),
 	}
@@ -61,6 +63,9 @@ func (c *Commands) ConnectionClosed() { c.connections.Dec() }
 
 // ConnectionRefused implements resp.Metrics.
 func (c *Commands) ConnectionRefused() { c.refused.Inc() }
+
+// ConnectionEvicted implements resp.Metrics.
+func (c *Commands) ConnectionEvicted() { c.evicted.Inc() }
 
 // ProtocolError implements resp.Metrics.
 func (c *Commands) ProtocolError() { c.protocolErrors.Inc() }
@@ -95,7 +100,7 @@ func (c *Commands) addCommand(name string) *commandSeries {
 }
 
 func (c *Commands) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.latency, c.errors, c.connections, c.opened, c.refused, c.protocolErrors, c.panics}
+	return []prometheus.Collector{c.latency, c.errors, c.connections, c.opened, c.refused, c.evicted, c.protocolErrors, c.panics}
 }
 
 // Describe implements prometheus.Collector.

@@ -20,6 +20,7 @@ var (
 	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
 	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes", "Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
 	coordinatorLogLimit    = coordinatorFamily.gauge("log_limit_bytes", "Size of log_bytes at which writes are refused (BUSY), in bytes.")
+	coordinatorLogErrors   = coordinatorFamily.counter("log_errors_total", "Writes to the log that failed because the disk was full. They are repeated.")
 	coordinatorSV          = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
 		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
@@ -51,6 +52,8 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		emit(coordinatorWrites, float64(writes))
 		emit(coordinatorBytes, float64(bytes))
 		emit(coordinatorLog, float64(c.LogBytes()))
+		failures, _ := c.LogState()
+		emit(coordinatorLogErrors, float64(failures))
 		bufferLimit, logLimit := c.Limits()
 		emit(coordinatorBufferLimit, float64(bufferLimit))
 		emit(coordinatorLogLimit, float64(logLimit))

@@ -18,6 +18,8 @@ var (
 	networkFailed   = networkFamily.counter("links_failed_total", "Links to other processes that broke, were refused or could not be established.")
 	networkLinks    = networkFamily.gauge("links", "Links to other processes.", "direction", "state")
 	networkQueued   = networkFamily.gauge("queued_bytes", "Bytes queued for sending, on all links together.")
+	networkRefused  = networkFamily.counter("duplicates_refused_total", "Links that were refused because another process, which is alive, runs as the same part.")
+	networkIsDup    = networkFamily.gauge("duplicate_identity", "1 while peers refuse this process because another one runs as the same part, else 0.")
 	networkEpochs   = networkFamily.gauge("links_of_other_epoch", "Established links to processes with another topology epoch.")
 )
 
@@ -38,6 +40,8 @@ func Network(stats func() transport.Stats, epoch func() uint64) prometheus.Colle
 		emit(networkBytes, float64(s.BytesReceived), "received")
 		emit(networkOpened, float64(s.Opened))
 		emit(networkFailed, float64(s.Failed))
+		emit(networkRefused, float64(s.RefusedDuplicates))
+		emit(networkIsDup, float64(boolIndex(s.IsDuplicate)))
 		emitLinks(emit, s.Links, epoch())
 	}}
 }

@@ -21,5 +21,10 @@ func (c *Cache) SetTopology(t *topology.Topology) {
 	c.step(func(_ causal.Now, m *cache.Cache) { m.SetTopology(t) })
 }
 
+// LinkUp tells the machine that a node is reachable.
+func (c *Cache) LinkUp(n topology.Node) {
+	c.step(func(now causal.Now, m *cache.Cache) { m.LinkUp(now, n) })
+}
+
 // Close stops the cache.
 func (c *Cache) Close() { c.stop() }

@@ -16,7 +16,7 @@ type clientSession struct {
 	id          uint64
 	op          *pendingOp // for operations that the connection waits for, one at a time
 	lastOutcome session.Outcome
-	readsLatest bool     // inside a read-modify-write, which modifies the newest version
+	locked      bool     // inside Lock or Isolate: it reads the newest versions, and its keys are held
 	pipelined   []string // keys of the reads that the client has pipelined behind the current command
 }
 
@@ -43,7 +43,7 @@ func clientError(code causal.ErrCode, what string) error {
 	case causal.ErrBusy:
 		return resp.Errorf("BUSY", "write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
 	case causal.ErrClock:
-		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the coordinator's clock; nothing was written; check that the clocks of the nodes are synchronised")
+		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
 	case causal.ErrUnknown:
 		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
 	case causal.ErrStale:
@@ -55,7 +55,10 @@ func clientError(code causal.ErrCode, what string) error {
 
 // Get implements resp.Session.
 func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error) {
-	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Latest: c.readsLatest})
+	if !c.locked {
+		c.sidecar.keyLocks.awaitTransaction(key)
+	}
+	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Latest: c.locked})
 	if len(c.pipelined) > 0 && !c.op.isDone() {
 		// This read waits, and so would each of the pipelined ones: the cache fetches them all meanwhile. They are still read one
 		// after the other.
@@ -75,23 +78,52 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 		v, err := c.Get(context.Background(), keys[0])
 		return []causal.Value{v}, err
 	}
-	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: c.readsLatest})
-	values := make([]causal.Value, len(r.Records))
-	for i := range r.Records {
-		values[i] = r.Records[i].Value
+	records, err := c.readMany(keys, c.locked)
+	values := make([]causal.Value, len(records))
+	for i := range records {
+		values[i] = records[i].Value
 	}
-	return values, c.recordOutcome(r, "multi-key read")
+	return values, err
+}
+
+// Newest implements resp.Session.
+func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
+	return c.readMany(keys, true)
+}
+
+// readMany reads several keys, before or after each transaction of this sidecar.
+func (c *clientSession) readMany(keys []string, latest bool) ([]causal.Record, error) {
+	if !c.locked {
+		defer c.sidecar.keyLocks.read(keys)()
+	}
+	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: latest})
+	err := c.recordOutcome(r, "multi-key read")
+	if r.Err == causal.ErrBusy {
+		err = resp.Errorf("BUSY", "the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at a time, or try again later")
+	}
+	return r.Records, err
 }
 
 // Put implements resp.Session.
 func (c *clientSession) Put(_ context.Context, key string, v causal.Value) error {
+	c.share(c.op, key)
 	r := c.execute(session.Op{Kind: session.OpPut, Key: key, Value: v})
 	return c.recordOutcome(r, "write")
+}
+
+// share makes w share the lock of a key with other plain writes until w is complete, unless the session holds the key. It may
+// wait for a read-modify-write command or a transaction, also while earlier writes of the connection are in flight: these
+// complete by themselves.
+func (c *clientSession) share(w *pendingOp, key string) {
+	if !c.locked {
+		w.lock = c.sidecar.keyLocks.share(key)
+	}
 }
 
 // PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were sent.
 func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 	w := c.sidecar.acquireOp()
+	c.share(w, key)
 	c.sidecar.startOp(w, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
 	return func() error {
 		r := w.wait()
@@ -101,11 +133,17 @@ func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 }
 
 // Lock implements resp.Session.
-func (c *clientSession) Lock(keys ...string) func() {
-	unlock := c.sidecar.keyLocks.lock(keys)
-	c.readsLatest = true
+func (c *clientSession) Lock(keys ...string) func() { return c.lock(c.sidecar.keyLocks.update(keys)) }
+
+// Isolate implements resp.Session.
+func (c *clientSession) Isolate(keys ...string) func() {
+	return c.lock(c.sidecar.keyLocks.isolate(keys))
+}
+
+func (c *clientSession) lock(unlock func()) func() {
+	c.locked = true
 	return func() {
-		c.readsLatest = false
+		c.locked = false
 		unlock()
 	}
 }

@@ -23,6 +23,7 @@ type Coordinator struct {
 	maxLog    int64
 	maxBuffer int64
 	onFailure func(error)
+	disk      *diskHealth
 
 	wake         sync.Cond // on host.mu: there are records to append, or the coordinator is closing
 	appends      []coordinator.LogRecord
@@ -75,7 +76,8 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	m := coordinator.New(o.Config, o.Clock(), replay, log.LastIndex()+1)
 	c := &Coordinator{host: newHost(o.Config.Self, o.Clock, o.Net, m), log: log, logger: o.Logger, maxLog: o.MaxLogBytes,
 		maxBuffer: int64(o.Config.MaxBytes),
-		onFailure: o.OnFailure, appenderDone: make(chan struct{})}
+		onFailure: o.OnFailure, appenderDone: make(chan struct{}),
+		disk: newDiskHealth(o.Logger, "the write buffer log cannot be written; writes are refused until it can")}
 	c.wake.L = &c.mu
 	c.collectRequests = func() {
 		had := len(c.appends)
@@ -99,6 +101,18 @@ func (c *Coordinator) Membership() (is coordinator.Membership) {
 	return is
 }
 
+// DataLost returns the parts that know of writes which the log does not hold; none unless the log was lost.
+func (c *Coordinator) DataLost() (nodes []topology.Node) {
+	c.Inspect(func(m *coordinator.Coordinator) { nodes = m.DataLost() })
+	return nodes
+}
+
+// Unanswered returns the parts that have to answer before the coordinator starts with an empty log.
+func (c *Coordinator) Unanswered() (nodes []topology.Node) {
+	c.Inspect(func(m *coordinator.Coordinator) { nodes = m.Unanswered() })
+	return nodes
+}
+
 // IsDrained reports whether all accepted writes are in every ring.
 func (c *Coordinator) IsDrained() (drained bool) {
 	c.Inspect(func(m *coordinator.Coordinator) { drained = m.IsDrained() })
@@ -120,6 +134,11 @@ func (c *Coordinator) CoordinatorsInUse() (indices []int) {
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches.
 func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.step(func(now causal.Now, m *coordinator.Coordinator) { m.SetTopology(now, t) })
+}
+
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost.
+func (c *Coordinator) LinkUp(n topology.Node) {
+	c.step(func(now causal.Now, m *coordinator.Coordinator) { m.LinkUp(now, n) })
 }
 
 // PendingRings returns the rings whose previous slot map the coordinator still uses: none of their middlemen has reported the new

@@ -6,6 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
@@ -61,12 +62,15 @@ func groupSize(payloads [][]byte) int {
 }
 
 // appendGroup makes records durable and informs the machine. If the log is full, it waits until the oldest writes are complete
-// and can be truncated; puts are refused long before that.
+// and can be truncated; puts are refused long before that. If the disk is full, it waits for that or for space from elsewhere,
+// and puts are refused meanwhile.
 func (c *Coordinator) appendGroup(payloads [][]byte) error {
+	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
 		c.truncate()
 		last, err := c.log.Append(payloads)
 		if err == nil {
+			c.disk.noteWrite(nil)
 			_, logLimit := c.Limits()
 			full := c.log.Bytes() > logLimit
 			c.step(func(now causal.Now, m *coordinator.Coordinator) {
@@ -75,7 +79,14 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 			})
 			return nil
 		}
-		if !errors.Is(err, wal.ErrFull) {
+		pause := logFullRetry
+		switch {
+		case errors.Is(err, wal.ErrFull):
+		case errors.Is(err, wal.ErrNoSpace):
+			c.disk.noteFailures(1, err)
+			c.disk.noteWrite(err)
+			pause = wait.Next()
+		default:
 			return err
 		}
 		c.step(func(_ causal.Now, m *coordinator.Coordinator) { m.SetLogFull(true) })
@@ -85,9 +96,12 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 		if closing {
 			return err
 		}
-		time.Sleep(logFullRetry)
+		time.Sleep(pause)
 	}
 }
+
+// LogState returns how often the log met a full disk, and why it cannot be written now; nil if it can.
+func (c *Coordinator) LogState() (failures uint64, problem error) { return c.disk.state() }
 
 // logFullRetry is the interval between attempts to append to a full log.
 const logFullRetry = 50 * time.Millisecond

@@ -69,6 +69,7 @@ func startCoordinatorOn(t *testing.T, fs vfs.FS, net *recorder, failed func(erro
 	if err != nil {
 		t.Fatal(err)
 	}
+	establish(t, c, net, func() bool { return c.Membership() == coordinator.Serving })
 	return c
 }
 
@@ -206,7 +207,16 @@ func startMiddleman(t *testing.T, net transport.Network, store storage.Store) *M
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r, ok := net.(*recorder); ok {
+		establish(t, mm, r, mm.serves)
+	}
 	return mm
+}
+
+func (mm *Middleman) serves() bool {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	return mm.serving != nil
 }
 
 // addWrites queues writes of n bytes as the machine does.
@@ -295,6 +305,7 @@ func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
 		}
 		ticker.Add(h)
 	}
+	waitUntil(t, "both to serve", func() bool { return mm.serves() && c.Membership() == coordinator.Serving })
 	seq := uint64(0)
 	for round := range 3 {
 		for i := range 20 * (round + 1) { // some are new, some are overwritten, some many times at once

@@ -143,9 +143,9 @@ func (h *host[M]) sendQueue() {
 		for i := range batch {
 			h.net.Send(batch[i])
 		}
-		clear(batch)
+		batch = causal.Recycle(batch)
 		h.mu.Lock()
-		h.spare = batch[:0]
+		h.spare = batch
 	}
 	h.sending = false
 }

@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -31,7 +33,10 @@ type Middleman struct {
 	closing        bool
 	reconcilerDone sync.WaitGroup
 
-	horizon durableHorizon
+	horizon      durableHorizon
+	origins      durableOrigins
+	lossReported sync.Once
+	health       *diskHealth // of the store
 }
 
 // MiddlemanOptions configures a Middleman.
@@ -52,9 +57,11 @@ type MiddlemanOptions struct {
 const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
-	metaState       = "stand"  // a shard.MigrationState
-	metaMoves       = "moves"  // the number of movers so far
-	metaCaches      = "caches" // a topology.CacheLayout: the caches that leases were last waited for
+	metaState       = "stand"     // a shard.MigrationState
+	metaMoves       = "moves"     // the number of movers so far
+	metaCaches      = "caches"    // a topology.CacheLayout: the caches that leases were last waited for
+	metaOrigins     = "origins"   // see durableOrigins
+	metaDataLost    = "data-lost" // 1: the storage has lost data; reads are refused from then on
 )
 
 // storageTimeout bounds a call to the store.
@@ -62,11 +69,19 @@ const storageTimeout = 10 * time.Second
 
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure}
+	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure,
+		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}
 	}
 	if err := mm.horizon.load(ctx, mm.store); err != nil {
+		return nil, err
+	}
+	if err := mm.origins.load(ctx, mm.store); err != nil {
+		return nil, err
+	}
+	past, err := mm.readPast(ctx)
+	if err != nil {
 		return nil, err
 	}
 	self, t := o.Config.Self, o.Config.Topology
@@ -79,7 +94,7 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 			return nil, err
 		}
 	}
-	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover))
+	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover, past))
 	mm.ctx, mm.cancel = context.WithCancel(context.Background())
 	mm.wake.L = &mm.mu
 	mm.collectRequests = mm.collect
@@ -90,6 +105,44 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 	mm.reconcilerDone.Add(1)
 	go mm.reconcile()
 	return mm, nil
+}
+
+// readPast reads what the store tells of earlier starts.
+func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) {
+	past = shard.Past{HasWritesOf: mm.origins.has, ID: rand.Uint64(), Broken: mm.options.Config.Broken}
+	if past.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
+		return past, err
+	}
+	lost, err := metaUint(ctx, mm.store, metaDataLost)
+	past.DataLost = lost != 0
+	return past, err
+}
+
+// DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost, if this
+// start has asked them.
+func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { lost, known = s.DataLost() })
+	return lost, known
+}
+
+// Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
+func (mm *Middleman) Unanswered() (nodes []topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { nodes = s.Unanswered() })
+	return nodes
+}
+
+// ReportDataLoss records in the store that it has lost its data, and reports the failure: the next start refuses reads.
+func (mm *Middleman) ReportDataLoss(cause error) {
+	mm.lossReported.Do(func() {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+			defer cancel()
+			if err := setMetaUint(ctx, mm.store, metaDataLost, 1); err != nil {
+				cause = errors.Join(cause, err)
+			}
+			mm.onFailure(cause)
+		}()
+	})
 }
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
@@ -112,6 +165,11 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	}
 	if plan.SaveCaches && plan.Config.Fresh {
 		if err := setMetaUint(ctx, mm.store, metaCaches, uint64(plan.Caches)); err != nil {
+			return err
+		}
+	}
+	if plan.SaveDataLost {
+		if err := setMetaUint(ctx, mm.store, metaDataLost, 1); err != nil {
 			return err
 		}
 	}
@@ -168,6 +226,12 @@ func (mm *Middleman) Close() {
 		s.stopAndWait()
 	}
 }
+
+// StorageState returns how many requests to the store have failed, and why the last write failed; nil if it succeeded.
+func (mm *Middleman) StorageState() (failures uint64, problem error) { return mm.health.state() }
+
+// NoteStorageFailure counts a request to the store that somebody else has made and that has failed.
+func (mm *Middleman) NoteStorageFailure(err error) { mm.health.noteFailures(1, err) }
 
 // Inspect calls f with the serving middleman, if there is one. f must not change it.
 func (mm *Middleman) Inspect(f func(*middleman.Middleman)) {

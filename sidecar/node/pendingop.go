@@ -14,6 +14,7 @@ type pendingOp struct {
 	uses   uint64
 	id     uint64 // the operation's id until it is complete, then 0; under host.mu
 	put    bool
+	lock   *keyLock // of a plain write, which shares it until its result is there; else nil
 	result session.Result
 	state  atomic.Int32
 	ready  chan struct{}
@@ -33,6 +34,10 @@ const indexBits = 24
 // complete stores the result and wakes the goroutine that waits for it. The caller holds host.mu.
 func (w *pendingOp) complete(r *session.Result) {
 	w.id, w.result = 0, *r
+	if w.lock != nil {
+		w.lock.unshare()
+		w.lock = nil
+	}
 	if w.state.Swap(opDone) == opAwaited {
 		w.ready <- struct{}{}
 	}
@@ -101,5 +106,5 @@ func (s *Sidecar) deliverResults(m *session.Sidecar) {
 			s.ops[index].complete(r)
 		}
 	}
-	clear(s.results)
+	s.results = causal.Recycle(s.results)
 }

@@ -130,7 +130,11 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	}
 	mm.mu.Lock()
 	topo := mm.m.View()
+	lost, known := mm.m.DataLost()
 	mm.mu.Unlock()
+	if lost {
+		mm.logger.Error("the storage has lost its data: reads are refused, other rings serve them", "known_by", known)
+	}
 	if topo == nil {
 		mm.logger.Info("not serving while slots move")
 		return nil
@@ -225,6 +229,9 @@ func (mm *Middleman) applyMoved(op shard.MoveOp) error {
 		remove := m.Record.Version.IsZero()
 		writes[i] = storage.Write{Key: m.Key, Record: m.Record, Delete: remove, KeyExists: exists[m.Key]}
 		exists[m.Key] = !remove
+	}
+	if err := mm.origins.include(ctx, mm.store, writes); err != nil {
+		return err
 	}
 	return mm.store.Apply(ctx, writes)
 }

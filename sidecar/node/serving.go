@@ -10,6 +10,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -24,6 +25,7 @@ type servingMiddleman struct {
 	running sync.WaitGroup
 	ctx     context.Context // cancelled by stopAndWait; writes in progress do not use it
 	cancel  context.CancelFunc
+	backoff retry.Backoff // between writes that fail; used by the goroutine of writes only
 }
 
 // storageQueue holds requests until the goroutine that executes them takes them.
@@ -39,7 +41,7 @@ func (q *storageQueue) add(op middleman.StorageOp) {
 }
 
 func newServing(mm *Middleman, m *middleman.Middleman) *servingMiddleman {
-	s := &servingMiddleman{mm: mm, m: m}
+	s := &servingMiddleman{mm: mm, m: m, backoff: retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}}
 	s.ctx, s.cancel = context.WithCancel(mm.ctx)
 	s.reads.nonEmpty.L, s.writes.nonEmpty.L = &mm.mu, &mm.mu
 	s.running.Go(func() { s.runQueue(&s.writes, s.write) })
@@ -97,7 +99,7 @@ func (s *servingMiddleman) collect() {
 			switch {
 			case op.Kind == middleman.StorageRead && mm.options.InlineReads:
 				s.m.StorageDone(mm.clock(), s.get(op))
-			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount:
+			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount || op.Kind == middleman.StorageScan:
 				s.reads.add(op)
 			default:
 				mm.m.NoteWrite(op)
@@ -176,14 +178,24 @@ func (s *servingMiddleman) result(id uint64, rec causal.Record, found bool, err 
 		s.mm.logger.Warn("the store holds a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
 		return middleman.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
 	}
-	if s.ctx.Err() == nil {
-		s.mm.logger.Error("storage failed", "error", err)
+	if errors.Is(err, storage.ErrDataLost) {
+		s.mm.ReportDataLoss(err)
 	}
 	return middleman.StorageResult{ID: id, Failed: true}
 }
 
+// noteFailures counts and logs requests that have failed, unless that is because the middleman stops.
+func (s *servingMiddleman) noteFailures(n int, err error) {
+	if n > 0 && s.ctx.Err() == nil {
+		s.mm.health.noteFailures(n, err)
+	}
+}
+
 func (s *servingMiddleman) get(op middleman.StorageOp) middleman.StorageResult {
 	rec, found, err := s.mm.store.Get(s.ctx, op.Key)
+	if err != nil && !errors.Is(err, storage.ErrForeign) {
+		s.noteFailures(1, err)
+	}
 	return s.result(op.ID, rec, found, err)
 }
 
@@ -199,14 +211,22 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 	var answers []storage.Result
 	var failed error
 	if len(keys) > 0 {
-		answers, failed = s.mm.store.GetMany(ctx, keys)
+		if answers, failed = s.mm.store.GetMany(ctx, keys); failed != nil {
+			s.noteFailures(len(keys), failed)
+		}
 	}
 	i := 0
 	for _, op := range group {
 		switch {
 		case op.Kind == middleman.StorageCount:
 			n, err := s.mm.store.Len(ctx)
+			if err != nil {
+				s.noteFailures(1, err)
+			}
 			results = append(results, middleman.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
+		case op.Kind == middleman.StorageScan:
+			keys, next, err := s.mm.store.Keys(ctx, op.Key, op.Limit)
+			results = append(results, middleman.StorageResult{ID: op.ID, Keys: keys, Next: next, Failed: err != nil, BadCursor: errors.Is(err, storage.ErrCursor)})
 		case failed != nil:
 			results = append(results, s.result(op.ID, causal.Record{}, false, failed))
 		default:
@@ -231,13 +251,32 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
+	if err == nil {
+		err = s.mm.origins.include(ctx, s.mm.store, writes)
+	}
 	if err == nil && len(writes) > 0 {
 		err = s.mm.store.Apply(ctx, writes)
+	}
+	s.mm.health.noteWrite(err)
+	if err == nil {
+		s.backoff.Reset()
+	} else {
+		s.noteFailures(len(group), err)
+		s.pause()
 	}
 	for _, op := range group {
 		results = append(results, s.result(op.ID, causal.Record{}, false, err))
 	}
 	return results
+}
+
+// pause delays the results of writes that have failed, so that the machine, which repeats them at once, does not overload a
+// storage that is in trouble. Further writes wait meanwhile, and share the next attempt.
+func (s *servingMiddleman) pause() {
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(s.backoff.Next()):
+	}
 }
 
 // noteTombstones informs the machine of the tombstones in the store at the start, so that it drops them in time.

@@ -39,6 +39,7 @@ type Sidecar struct {
 	dc       topology.DC
 	scope    Scope
 	keyLocks keyLocks
+	scans    *scanCursors
 	ops      []*pendingOp // by index, under host.mu
 	idleOps  []*pendingOp // those that no session uses, under host.mu
 	results  []session.Result
@@ -66,7 +67,8 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	m.Open(podSession)
 	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope}
 	s.topo.Store(o.Config.Topology)
-	s.keyLocks.held = map[string]*keyLock{}
+	s.scans = newScanCursors()
+	s.keyLocks.used = map[string]*keyLock{}
 	s.nextID.Store(podSession)
 	s.collectRequests = func() { s.deliverResults(m) }
 	return s
@@ -113,7 +115,7 @@ func (s *Sidecar) LinkDown(n topology.Node) {
 
 // LinkUp tells the machine that a node is reachable.
 func (s *Sidecar) LinkUp(n topology.Node) {
-	s.step(func(_ causal.Now, m *session.Sidecar) { m.LinkUp(n) })
+	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n) })
 }
 
 // Unreached tells the machine that a node is unreachable and has never received anything.

@@ -28,7 +28,7 @@ func (p *process) startCache() part {
 func (c *cachePart) host() node.Host               { return c.c }
 func (c *cachePart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *cachePart) linkDown(topology.Node)        {}
-func (c *cachePart) linkUp(topology.Node)          {}
+func (c *cachePart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
 func (c *cachePart) unreached(topology.Node)       {}
 func (c *cachePart) ready() error                  { return nil }
 

@@ -18,9 +18,10 @@ import (
 )
 
 type coordinatorPart struct {
-	c   *node.Coordinator
-	dir string
-	log *slog.Logger
+	c    *node.Coordinator
+	dir  string
+	log  *slog.Logger
+	topo func() *topology.Topology
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -32,12 +33,15 @@ func (p *process) startCoordinator() (part, error) {
 	if err := id.checkDir(c.DataDir); err != nil {
 		return nil, err
 	}
+	if err := checkLogDir(c.DataDir); err != nil {
+		return nil, err
+	}
 	config := coordinator.DefaultConfig(p.topo(), p.self)
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
-		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, "log"), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
+		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
@@ -48,13 +52,13 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Close())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
-	return &coordinatorPart{n, c.DataDir, p.log}, nil
+	return &coordinatorPart{n, c.DataDir, p.log, p.topo}, nil
 }
 
 func (c *coordinatorPart) host() node.Host               { return c.c }
 func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinatorPart) linkDown(topology.Node)        {}
-func (c *coordinatorPart) linkUp(topology.Node)          {}
+func (c *coordinatorPart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
 func (c *coordinatorPart) unreached(topology.Node)       {}
 func (c *coordinatorPart) close() error                  { return nil }
 
@@ -62,13 +66,22 @@ func (c *coordinatorPart) close() error                  { return nil }
 var memberships = map[coordinator.Membership]contract.Membership{
 	coordinator.Joining: contract.MembershipJoining, coordinator.Serving: contract.MembershipServing,
 	coordinator.Leaving: contract.MembershipLeaving, coordinator.Left: contract.MembershipLeft,
+	coordinator.LogLost: contract.MembershipLogLost,
 }
 
 // ready returns why the coordinator does not serve. A coordinator whose log has failed does not get here: its process
 // has ended.
 func (c *coordinatorPart) ready() error {
+	if _, err := c.c.LogState(); err != nil {
+		return inState(contract.StateLogFull, fmt.Errorf("accepts no writes: %w", err))
+	}
 	switch c.c.Membership() {
+	case coordinator.LogLost:
+		return inState(contract.StateDataLost, explainLostLog(c.topo(), c.c.DataLost()))
 	case coordinator.Joining:
+		if nodes := c.c.Unanswered(); len(nodes) > 0 {
+			return explainUnanswered(c.topo(), "log", nodes)
+		}
 		return errors.New("joining: the first coordinator of the data centre has not admitted it yet; check that it runs with this topology")
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -27,12 +28,13 @@ type health struct {
 	phase   contract.Phase
 	waiting error // why the start waits, if it does
 
-	readyDesc *prometheus.Desc
+	readyDesc, dataLostDesc *prometheus.Desc
 }
 
 func newHealth(p *process, registry *prometheus.Registry) *health {
 	return &health{p: p, registry: registry, phase: contract.PhaseStarting,
-		readyDesc: prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil)}
+		readyDesc:    prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil),
+		dataLostDesc: prometheus.NewDesc("causalstore_data_lost", "Whether the disk of this process has lost data that it had acknowledged (1) or not (0).", nil, nil)}
 }
 
 // serve starts to serve; close ends it.
@@ -69,11 +71,13 @@ func (h *health) setPhase(p contract.Phase) {
 	h.phase, h.waiting = p, nil
 }
 
-// setWaiting records why the start waits.
+// setWaiting records why the start waits. Once the part has started, it has no effect.
 func (h *health) setWaiting(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.waiting = err
+	if h.phase == contract.PhaseStarting {
+		h.waiting = err
+	}
 }
 
 // stuckTimeout is how long a part may hold its lock before it counts as dead.
@@ -132,10 +136,14 @@ func (h *health) readiness() contract.Readiness {
 	case phase != contract.PhaseRunning:
 		err = errors.New(string(phase))
 	default:
-		err = part.ready()
+		if err = p.net.Duplicate(); err != nil {
+			err = inState(contract.StateDuplicateIdentity, fmt.Errorf("refused by its peers: %s", status.Convert(err).Message()))
+		} else {
+			err = part.ready()
+		}
 	}
 	if r.Ready = err == nil; err != nil {
-		r.Reason = err.Error()
+		r.Reason, r.State = err.Error(), stateOf(err)
 	}
 	return r
 }
@@ -152,13 +160,22 @@ func (h *health) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Describe implements prometheus.Collector.
-func (h *health) Describe(ch chan<- *prometheus.Desc) { ch <- h.readyDesc }
+func (h *health) Describe(ch chan<- *prometheus.Desc) {
+	ch <- h.readyDesc
+	ch <- h.dataLostDesc
+}
 
 // Collect implements prometheus.Collector.
 func (h *health) Collect(ch chan<- prometheus.Metric) {
+	r := h.readiness()
+	ch <- gauge(h.readyDesc, r.Ready)
+	ch <- gauge(h.dataLostDesc, r.State == contract.StateDataLost)
+}
+
+func gauge(desc *prometheus.Desc, is bool) prometheus.Metric {
 	value := 0.0
-	if h.readiness().Ready {
+	if is {
 		value = 1
 	}
-	ch <- prometheus.MustNewConstMetric(h.readyDesc, prometheus.GaugeValue, value)
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 }

@@ -64,6 +64,9 @@ func (id identity) checkSuccessor(before identity) error {
 	return nil
 }
 
+// logDir is the name of the write-buffer log in a coordinator's data folder.
+const logDir = "log"
+
 // identityFile is the name of the identity in a coordinator's data folder.
 const identityFile = "identity.json"
 
@@ -86,11 +89,29 @@ func (id identity) checkDir(dir string) error {
 	return nil
 }
 
+// checkLogDir returns an error if a data folder has an identity and no log: the log was there, since the identity is written after
+// it, and was removed.
+func checkLogDir(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, identityFile)); err != nil {
+		return nil // a new folder; checkDir reports other errors
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, logDir, "*"))
+	if err != nil || len(segments) > 0 {
+		return err
+	}
+	return fmt.Errorf("dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in it; put the folder back. "+
+		"Only if it is certain that this coordinator has never accepted a write, or that all its writes are in every ring, remove the whole dataDir",
+		dir, identityFile, logDir)
+}
+
 // writeDir writes id to a folder atomically.
 func (id identity) writeDir(dir string) error {
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err
+	}
+	if before, err := os.ReadFile(filepath.Join(dir, identityFile)); err == nil && string(before) == string(b)+"\n" {
+		return nil // a full disk must not keep a coordinator from starting
 	}
 	f, err := os.CreateTemp(dir, ".identity-*")
 	if err != nil {

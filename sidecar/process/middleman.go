@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
@@ -28,6 +30,8 @@ import (
 type middlemanPart struct {
 	m     *node.Middleman
 	store storage.Store
+	topo  func() *topology.Topology
+	log   *slog.Logger
 
 	mu         sync.Mutex
 	storageErr error         // why the storage cannot be used now
@@ -43,6 +47,11 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err := identityOf(p.topo(), p.self).claimStore(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	if p.o.DropFutureVersions {
+		if err := p.dropFutureVersions(ctx, store); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	config := middleman.DefaultConfig(p.topo(), p.self)
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
@@ -54,7 +63,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() *node.Middleman { return n }))
-	m := &middlemanPart{m: n, store: store, done: make(chan struct{}), ended: make(chan struct{})}
+	m := &middlemanPart{m: n, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
 	go m.watchStorage(p.fail)
 	return m, nil
 }
@@ -71,7 +80,7 @@ const (
 func awaitStore(ctx context.Context, set *Settings, log *slog.Logger, waiting func(error)) (storage.Store, error) {
 	last := ""
 	for {
-		s, err := openStore(ctx, set, log)
+		s, err := openStore(ctx, set, log, waiting)
 		if err == nil || !isTransient(err) {
 			return s, err
 		}
@@ -94,10 +103,11 @@ func isTransient(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "loading")
 }
 
-func openStore(ctx context.Context, set *Settings, log *slog.Logger) (storage.Store, error) {
+func openStore(ctx context.Context, set *Settings, log *slog.Logger, waiting func(error)) (storage.Store, error) {
 	c := set.Config.Storage
 	if c.Engine == contract.EngineEmbedded {
-		s, err := embedded.Open(c.Embedded.Dir, embedded.Options{CacheBytes: int64(c.Embedded.CacheBytes), Logger: log})
+		s, err := embedded.Open(c.Embedded.Dir, embedded.Options{CacheBytes: int64(c.Embedded.CacheBytes), Logger: log,
+			Stop: ctx.Done(), OnFull: func(err error) { waiting(inState(contract.StateStorageFull, err)) }})
 		if err != nil {
 			return nil, err // not s: a nil *Store in a storage.Store is not nil
 		}
@@ -149,25 +159,45 @@ func (m *middlemanPart) watchStorage(fail func(error)) {
 	defer close(m.ended)
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
+	var refused middleman.Stats
+	refusals := rate.Sometimes{First: 1, Interval: 10 * time.Second}
 	for {
 		select {
 		case <-m.done:
 			return
 		case <-tick.C:
 		}
+		refusals.Do(func() { refused = m.logClockRefusals(refused) })
 		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 		err := m.store.Ping(ctx)
 		cancel()
-		if errors.Is(err, storage.ErrRestarted) { // the server answers again, with whatever it holds now: see there
+		if errors.Is(err, storage.ErrRestarted) { // the server answers again: see there
 			err = nil
+		}
+		if errors.Is(err, storage.ErrDataLost) {
+			m.m.ReportDataLoss(err)
 		}
 		m.mu.Lock()
 		m.storageErr = err
 		m.mu.Unlock()
+		if err != nil {
+			m.m.NoteStorageFailure(err)
+		}
 		if errors.Is(err, storage.ErrFenced) {
 			fail(err)
 		}
 	}
+}
+
+// logClockRefusals logs that writes were refused since the last call, and returns the counters now.
+func (m *middlemanPart) logClockRefusals(before middleman.Stats) (now middleman.Stats) {
+	m.m.Inspect(func(mm *middleman.Middleman) { now = mm.Stats() })
+	if now.ClockRefused > before.ClockRefused {
+		m.log.Warn("refused writes with a timestamp too far ahead of the clock here; compare the clocks of the two machines",
+			"writes", now.ClockRefused-before.ClockRefused, "aheadSeconds", (now.LastRefused.HLC.WallMs()-time.Now().UnixMilli())/1000,
+			"version", now.LastRefused, "sender", now.RefusedFrom)
+	}
+	return now
 }
 
 // setTopology also records the epoch in the store, so that no later start uses an older one.
@@ -188,9 +218,25 @@ func (m *middlemanPart) unreached(topology.Node)       {}
 
 func (m *middlemanPart) ready() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.storageErr != nil {
-		return fmt.Errorf("storage does not answer: %w", m.storageErr)
+	pingErr := m.storageErr
+	m.mu.Unlock()
+	if lost, known := m.m.DataLost(); lost {
+		return inState(contract.StateDataLost, explainLostStorage(m.topo(), known))
+	}
+	_, writeErr := m.m.StorageState()
+	for _, err := range []error{pingErr, writeErr} {
+		if errors.Is(err, storage.ErrFull) {
+			return inState(contract.StateStorageFull, fmt.Errorf("storage takes no writes: %w", err))
+		}
+	}
+	switch {
+	case pingErr != nil:
+		return inState(contract.StateStorageFailing, fmt.Errorf("storage does not answer: %w", pingErr))
+	case writeErr != nil:
+		return inState(contract.StateStorageFailing, fmt.Errorf("storage takes no writes: %w", writeErr))
+	}
+	if nodes := m.m.Unanswered(); len(nodes) > 0 {
+		return explainUnanswered(m.topo(), "storage", nodes)
 	}
 	return nil
 }

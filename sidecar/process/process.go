@@ -41,9 +41,16 @@ type Options struct {
 	Logger *slog.Logger
 	// Level is the level of the logger.
 	Level *slog.LevelVar
+	// DrainDelay is how long a sidecar that is told to stop serves as before, new connections included, while it reports that it
+	// is not ready: those who balance connections over sidecars need a moment to notice. Other parts do not use it, since their
+	// peers do.
+	DrainDelay time.Duration
 	// DrainTimeout bounds how long a stop waits for clients to get their answers, and for accepted writes to be in
 	// every ring.
 	DrainTimeout time.Duration
+	// DropFutureVersions makes a middleman remove the values from its storage whose timestamps are too far ahead of the clock,
+	// before it serves. It is for repairs: with a clock that is behind, it would remove everything that is newer.
+	DropFutureVersions bool
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// EmulateWAN delays what goes to other data centers by half of the topology's round-trip times. It is for tests that run a
@@ -93,6 +100,8 @@ type process struct {
 // Run runs the part that the settings are for until ctx is done, and then stops it in order. It returns an error if the
 // part could not start or had to stop.
 func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	p := newProcess(o)
 	if err := p.health.serve(o.Settings.Config.Listen.HTTP, o.Pprof, p.fail); err != nil {
 		return err
@@ -109,6 +118,7 @@ func Run(ctx context.Context, o Options) error {
 			p.log.Error("stopping: this process can no longer work", "error", err)
 		}
 		unwatch()
+		cancel() // a storage must not wait any longer for space on a full disk
 	} else if ctx.Err() != nil {
 		err = nil // ctx ended before the start was complete
 	}
@@ -248,18 +258,33 @@ func (p *process) startPart(ctx context.Context) (part, error) {
 	case topology.Sidecar:
 		return p.startSidecar()
 	case topology.Coordinator:
-		return p.startCoordinator()
+		return p.startWhenThereIsSpace(ctx, p.startCoordinator)
 	case topology.Middleman:
-		return p.startMiddleman(ctx)
+		return p.startWhenThereIsSpace(ctx, func() (part, error) { return p.startMiddleman(ctx) })
 	case topology.Cache:
 		return p.startCache(), nil
 	}
 	return nil, fmt.Errorf("unknown part %s", p.self.Part)
 }
 
+// serveUntilUnrouted serves for the drain delay, unless the process fails.
+func (p *process) serveUntilUnrouted() {
+	if p.o.DrainDelay > 0 {
+		p.log.Info("stopping; clients are served until those who balance connections have noticed", "delay", p.o.DrainDelay)
+	}
+	select {
+	case <-time.After(p.o.DrainDelay):
+	case err := <-p.failed:
+		p.log.Error("this process can no longer work", "error", err)
+	}
+}
+
 // stop stops first the work, then the network, then the storage that they used.
 func (p *process) stop(inOrder bool) error {
 	p.health.setPhase(contract.PhaseStopping)
+	if inOrder && p.self.Part == topology.Sidecar && p.running() != nil {
+		p.serveUntilUnrouted()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.o.DrainTimeout)
 	defer cancel()
 	if !inOrder {

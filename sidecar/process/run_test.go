@@ -36,6 +36,16 @@ func freeAddr(t *testing.T) string {
 // run runs a part in this process; stop stops it as SIGTERM does.
 func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
 	t.Helper()
+	return runLogged(t, text, part, io.Discard, change)
+}
+
+func runLogged(t *testing.T, text string, part topology.Part, log io.Writer, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+	t.Helper()
+	return runWith(t, text, part, Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, change)
+}
+
+func runWith(t *testing.T, text string, part topology.Part, o Options, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,7 +62,8 @@ func run(t *testing.T, text string, part topology.Part, change func(*contract.Co
 	ctx, cancel := context.WithCancel(t.Context())
 	out := make(chan error, 1)
 	go func() {
-		out <- Run(ctx, Options{Settings: set, Source: source, Logger: slog.New(slog.DiscardHandler), Level: &slog.LevelVar{}, DrainTimeout: time.Second})
+		o.Settings, o.Source, o.Level, o.DrainTimeout = set, source, &slog.LevelVar{}, time.Second
+		out <- Run(ctx, o)
 	}()
 	return httpAddr, out, cancel
 }
@@ -68,6 +79,12 @@ func fetch(addr, path string) (status int, body string) {
 		return 0, err.Error()
 	}
 	return resp.StatusCode, string(b)
+}
+
+// fetchUnanswered reports whether a part says that its disk is empty, and whose answer it waits for.
+func fetchUnanswered(addr, disk string) bool {
+	status, body := fetch(addr, "/readyz")
+	return status == http.StatusServiceUnavailable && strings.Contains(body, "its "+disk+" is empty") && strings.Contains(body, "waiting for the answer of")
 }
 
 func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
@@ -99,7 +116,7 @@ func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
 func TestASecondCoordinatorOnTheSameLogFails(t *testing.T) {
 	dir := t.TempDir()
 	addr, ended, stop := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
-	await(t, "the first coordinator to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	await(t, "the first coordinator to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "log") })
 	_, second, _ := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
 	if err := <-second; err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
 		t.Errorf("the second ended with %v", err)
@@ -120,7 +137,7 @@ func TestAMiddlemanFailsWhenItsStorageIsTakenOver(t *testing.T) {
 	}
 	defer server.Kill()
 	addr, ended, _ := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: server.Socket} })
-	await(t, "the middleman to be ready", func() bool { status, _ := fetch(addr, "/readyz"); return status == http.StatusOK })
+	await(t, "the middleman to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "storage") })
 	usurper, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
@@ -148,15 +149,37 @@ func (s *Settings) checkListeners(part topology.Part, p *problems) {
 	if part == topology.Sidecar {
 		checkAddress("listen.redis", l.Redis, p)
 	} else {
-		if own := s.addresses[s.Self]; l.GRPC == "" && own != "" {
+		if own := s.addresses[s.Self]; l.GRPC == "" && IsLoopback(own) {
+			l.GRPC = own
+		} else if l.GRPC == "" && own != "" {
 			_, port, _ := net.SplitHostPort(own) // checkAddresses has checked it
 			l.GRPC = ":" + port
 		}
 		if l.GRPC != "" {
 			checkAddress("listen.grpc", l.GRPC, p)
+			s.checkPlaintext(p)
 		}
 	}
 	checkAddress("listen.http", l.HTTP, p)
+}
+
+// checkPlaintext refuses to listen for other machines without TLS, unless that is asked for: parts believe each other.
+func (s *Settings) checkPlaintext(p *problems) {
+	if c := &s.Config; c.TLS == nil && !c.AllowPlaintext && !IsLoopback(c.Listen.GRPC) {
+		p.add("tls", "missing, and listen.grpc %s can be reached from other machines: whoever reaches it could read and write everything. "+
+			"Give tls; or listen on a loopback address; or, in a network that only the parts can reach, set allowPlaintext: true (--allow-plaintext)",
+			c.Listen.GRPC)
+	}
+}
+
+// IsLoopback reports whether host:port can be reached from this machine only.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func checkAddress(field, addr string, p *problems) {

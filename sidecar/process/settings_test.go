@@ -25,6 +25,7 @@ addresses:
   eu: {coordinators: ["10.2.0.1:7401"], middlemen: ["10.2.0.2:7402", "10.2.0.3:7403"]}
 storage: {engine: redis, redis: {address: "127.0.0.1:6380"}}
 dataDir: /data
+allowPlaintext: true
 limits: {writeBufferBytes: 64Mi, cacheBytes: 1000, redis: {clients: 7, writeTimeout: 3s}}
 session: {scope: connection, reads: snapshot, readTimeout: 250ms}
 binding: static
@@ -72,6 +73,23 @@ func TestAValidConfigurationIsAccepted(t *testing.T) {
 	}
 }
 
+func TestAPartListensForOtherMachinesWithoutTLSOnlyIfTold(t *testing.T) {
+	plain := strings.Replace(good, "allowPlaintext: true", "", 1)
+	for own, listen := range map[string]string{"127.0.0.1:7402": "127.0.0.1:7402", "localhost:7402": "localhost:7402", "[::1]:7402": "[::1]:7402"} {
+		set := mustLoad(t, strings.Replace(plain, "10.2.0.2:7402", own, 1), topology.Middleman)
+		if got := set.Config.Listen.GRPC; got != listen {
+			t.Errorf("with the own address %s it listens at %s, want %s", own, got, listen)
+		}
+	}
+	mustLoad(t, plain, topology.Sidecar) // it listens for no parts
+	mustLoad(t, strings.Replace(good, "allowPlaintext: true", "tls: {cert: a, key: b, ca: c}", 1), topology.Middleman)
+	for _, text := range []string{plain, strings.Replace(plain, "dataDir: /data", "listen: {grpc: 0.0.0.0:7402}", 1)} {
+		if _, err := load(t, text, topology.Middleman); err == nil || !strings.Contains(err.Error(), "allowPlaintext") {
+			t.Errorf("it was accepted: %v", err)
+		}
+	}
+}
+
 func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 	dir := t.TempDir()
 	short := filepath.Join(dir, "short")
@@ -92,6 +110,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, `"10.2.0.2:7402", `, "", []string{"addresses.eu.middlemen: 1 given, but the topology has 2"}},
 		{topology.Sidecar, "10.2.0.3:7403", "10.1.0.1:7400", []string{"addresses.eu.middlemen[1]", "address of coordinator 0 of us"}},
 		{topology.Sidecar, "10.2.0.3:7403", "10.2.0.3", []string{"addresses.eu.middlemen[1]", "host:port"}},
+		{topology.Middleman, "allowPlaintext: true", "", []string{"tls: missing", "listen.grpc :7402", "--allow-plaintext"}},
 		{topology.Sidecar, "addresses:", "addresses:\n  mars: {}", []string{"addresses.mars", "us, eu"}},
 		{topology.Sidecar, "binding: static", "binding: loose", []string{"binding:", "Dynamic or Static"}},
 		{topology.Sidecar, "scope: connection", "scope: user", []string{"session.scope:", "Pod or Connection"}},

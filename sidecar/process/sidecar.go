@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -66,16 +68,29 @@ func sidecarConfig(set *Settings, self topology.Node, key []byte) session.Config
 	if d := set.Config.Session.WriteTimeout; d > 0 {
 		c.PutTimeout = time.Duration(d)
 	}
+	if b := clientBytes(set.Config.Limits.Redis); b > 0 {
+		c.MaxMGetBytes = int(b) / 2
+	}
 	if b := set.Config.Limits.OwnBytes; b > 0 {
 		c.MaxOwnBytes = int(b)
 	}
 	return c
 }
 
+// clientBytes returns the bound of the memory of all clients: what is configured, or half of the memory limit of the Go runtime;
+// 0: the default.
+func clientBytes(l contract.RedisLimits) contract.Bytes {
+	if limit := debug.SetMemoryLimit(-1); l.ClientBytes == 0 && limit < math.MaxInt64 {
+		return contract.Bytes(limit / 2)
+	}
+	return l.ClientBytes
+}
+
 func redisLimits(l contract.RedisLimits) resp.Limits {
 	return resp.Limits{
 		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments, MaxCommandBytes: int(l.CommandBytes),
-		MaxInlineBytes: int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes), MaxClients: l.Clients, WriteTimeout: time.Duration(l.WriteTimeout),
+		MaxInlineBytes: int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes),
+		MaxMGetKeys: l.MGetKeys, MaxClientBytes: int(clientBytes(l)), MaxClients: l.Clients, WriteTimeout: time.Duration(l.WriteTimeout),
 	}
 }
 

@@ -91,11 +91,15 @@ func clientList(c *connection, args [][]byte) error {
 // clientLine returns the line of CLIENT LIST. Fields without meaning here have the value of an ordinary Redis client.
 func (c *connection) clientLine() string {
 	age := int64(c.server.options.Clock().Sub(c.opened).Seconds())
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=%d "+
-		"qbuf-free=%d argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
+	flags, queued := "N", -1
+	if c.transaction.open {
+		flags, queued = "x", len(c.transaction.queue)
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=0 flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
+		"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s\n",
-		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), c.name, age, c.in.buffered(), cap(c.in.buf)-len(c.in.buf),
-		cap(c.out.buf), cap(c.out.buf), len(c.out.buf), cap(c.in.buf)+cap(c.out.buf), c.lastCommand,
+		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), c.name, age, flags, c.database, queued, c.in.buffered(), cap(c.in.buf)-len(c.in.buf),
+		c.transaction.bytes, cap(c.out.buf), cap(c.out.buf), len(c.out.buf), cap(c.in.buf)+cap(c.out.buf), c.lastCommand,
 		c.server.options.Username, c.out.proto, c.libName, c.libVer)
 }
 
@@ -143,7 +147,7 @@ func clientHelp(c *connection, _ [][]byte) error {
 		"ID", "    Return the ID of the current connection.",
 		"INFO", "    Return information about the current client connection.",
 		"LIST [TYPE type] [ID id ...]", "    Return information about the current client connection; others are not shown.",
-		"NO-EVICT (ON|OFF)", "    Accepted: connections are never evicted.",
+		"NO-EVICT (ON|OFF)", "    Accepted, without effect.",
 		"NO-TOUCH (ON|OFF)", "    Accepted: reads have no effect on eviction.",
 		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
 		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Set the name or version of the client library.",

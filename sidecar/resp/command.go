@@ -12,7 +12,7 @@ type command struct {
 	flags   string // as in COMMAND INFO
 	keys    keyRange
 	acl     string // ACL categories, as in COMMAND INFO
-	access  string // how it accesses its keys, as in the key specifications of COMMAND INFO
+	access  string // how it accesses its keys, as in the key specifications of COMMAND INFO; with ";", key by key
 	group   string
 	since   string
 	summary string
@@ -28,6 +28,7 @@ var (
 	noKey   = keyRange{}
 	oneKey  = keyRange{1, 1, 1}
 	allKeys = keyRange{1, -1, 1}
+	twoKeys = keyRange{1, 2, 1}
 	pairs   = keyRange{1, -1, 2}
 )
 
@@ -41,6 +42,10 @@ const (
 	blindWrite
 	// beforeAuth commands are allowed before AUTH.
 	beforeAuth
+	// immediate commands are executed inside MULTI too, and not queued.
+	immediate
+	// outsideMulti commands are refused inside MULTI.
+	outsideMulti
 )
 
 // handler executes a command: it either writes exactly one reply, or writes nothing and returns an error. args[0] is the
@@ -77,6 +82,9 @@ func lookup(args [][]byte) (*command, *Error) {
 	n := copyLower(name[:], args[0])
 	cmd := byName[string(name[:n])]
 	if cmd == nil || n < len(args[0]) || strings.Contains(cmd.name, "|") {
+		if why := refusals[string(name[:n])]; why != "" {
+			return nil, genericError(why)
+		}
 		return nil, errUnknownCommand(args)
 	}
 	if len(cmd.subs) > 0 && len(args) > 1 {

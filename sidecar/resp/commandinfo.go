@@ -72,7 +72,7 @@ func commandList(c *connection, args [][]byte) error {
 				return slices.Contains(strings.Fields(cmd.acl), "@"+strings.ToLower(word))
 			}
 		case equalFold(args[3], "pattern"):
-			keep = func(cmd *command) bool { return matchGlob(word, cmd.name) }
+			keep = func(cmd *command) bool { return matchGlob(word, cmd.name, true) }
 		default:
 			return errSyntax
 		}
@@ -111,7 +111,8 @@ func (cmd *command) infoReply() Array {
 		Array{}, cmd.keySpecs(), subs}
 }
 
-// keySpecs describes the keys in the newer form, which also says how the command accesses them.
+// keySpecs describes the keys in the newer form, which also says how the command accesses them: one entry for all, or one for
+// each if it accesses them in different ways.
 func (cmd *command) keySpecs() Array {
 	k := cmd.keys
 	if k == noKey {
@@ -121,11 +122,19 @@ func (cmd *command) keySpecs() Array {
 	if last > 0 {
 		last -= k.first // counted from the first key
 	}
-	return Array{Map{
-		"flags", wordSet(cmd.access),
-		"begin_search", Map{"type", "index", "spec", Map{"index", k.first}},
-		"find_keys", Map{"type", "range", "spec", Map{"lastkey", last, "keystep", k.step, "limit", 0}},
-	}}
+	specs := Array{}
+	accesses := strings.Split(cmd.access, ";")
+	for i, access := range accesses {
+		if len(accesses) > 1 {
+			last = 0
+		}
+		specs = append(specs, Map{
+			"flags", wordSet(access),
+			"begin_search", Map{"type", "index", "spec", Map{"index", k.first + i}},
+			"find_keys", Map{"type", "range", "spec", Map{"lastkey", last, "keystep", k.step, "limit", 0}},
+		})
+	}
+	return specs
 }
 
 func (cmd *command) docsReply() Map {

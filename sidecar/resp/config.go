@@ -9,7 +9,7 @@ func (c *connection) configParameters() [][2]string {
 	return [][2]string{
 		{"appendfsync", "always"}, // a write is answered once it is durable (PROTOCOL §4)
 		{"appendonly", "yes"},
-		{"databases", "1"},
+		{"databases", strconv.Itoa(databases)},
 		{"maxclients", strconv.Itoa(lim.MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
@@ -25,7 +25,7 @@ func configGet(c *connection, args [][]byte) error {
 	found := Map{}
 	for _, p := range c.configParameters() {
 		for _, pattern := range args[2:] {
-			if matchGlob(string(pattern), p[0]) {
+			if matchGlob(string(pattern), p[0], true) {
 				found = append(found, p[0], p[1])
 				break
 			}

@@ -15,16 +15,24 @@ type connection struct {
 	id     int64
 	opened time.Time
 
-	in  *reader
-	out writer
+	in     *reader
+	out    writer
+	memory clientMemory
 
-	session    Session // nil until a command needs the store
+	session    databaseSession // without a Session until a command needs the store
 	pipeliner  Pipeliner
 	prefetcher Prefetcher
 	pending    pendingPuts
 	prefetched prefetchedKeys
 
-	quitting bool
+	database    int // that SELECT has chosen
+	transaction transaction
+	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
+
+	authFailures int // since the last success
+	quitting     bool
+	// receivedLast is set once the connection has received for the last time, because the server is stopping.
+	receivedLast bool
 	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
 	replyOff, skipNextReply, skipThisReply bool
 
@@ -95,16 +103,24 @@ func (c *connection) rejectMalformed(err error) {
 
 // execute runs one command and writes its reply.
 func (c *connection) execute(args [][]byte) {
+	if len(args) > 0 && isHTTP(args[0]) {
+		c.rejectHTTP()
+		return
+	}
 	cmd, err := c.admit(args)
 	if cmd == nil || cmd.traits&blindWrite == 0 {
 		c.awaitPuts()
 	}
 	c.out.beginReply()
 	failed := false
-	if err != nil {
+	switch {
+	case err != nil:
 		failed = true
+		c.transaction.broken = c.transaction.open
 		c.out.writeError(err)
-	} else {
+	case c.transaction.open && cmd.traits&immediate == 0:
+		failed = c.enqueue(cmd, args)
+	default:
 		failed = c.run(cmd, args)
 	}
 	c.out.endReply()
@@ -144,14 +160,14 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 
 // ensureSession creates the session unless there is one.
 func (c *connection) ensureSession() error {
-	if c.session != nil {
+	if c.session.Session != nil {
 		return nil
 	}
 	session, err := c.server.options.Backend.NewSession(c.socket.RemoteAddr())
 	if err != nil {
 		return err
 	}
-	c.session = session
+	c.session = databaseSession{Session: session, connection: c}
 	c.pipeliner, _ = session.(Pipeliner)
 	c.prefetcher, _ = session.(Prefetcher)
 	return nil
@@ -225,8 +241,11 @@ func (c *connection) close() {
 		}
 	}()
 	c.flushCounters()
+	if c.server.stopping.Load() {
+		c.linger()
+	}
 	c.socket.Close()
-	if c.session != nil {
+	if c.session.Session != nil {
 		c.session.Close()
 	}
 }

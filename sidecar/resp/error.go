@@ -30,6 +30,7 @@ var (
 	errNaNOrInfinity  = genericError("increment would produce NaN or Infinity")
 	errOverflow       = genericError("increment or decrement would overflow")
 	errDecrOverflow   = genericError("decrement would overflow")
+	errOffset         = genericError("offset is out of range")
 	errNXIncompatible = genericError("NX and XX, GT or LT options at the same time are not compatible")
 	errGTIncompatible = genericError("GT and LT options at the same time are not compatible")
 	errBadClientName  = genericError("Client names cannot contain spaces, newlines or special characters.")

@@ -1,8 +1,12 @@
 package resp
 
-// matchGlob reports whether text matches a pattern of CONFIG GET or COMMAND LIST: * ? [a-z] [^a-z], and \ to escape a
-// character. It ignores case. It runs in O(len(pattern) x len(text)).
-func matchGlob(pattern, text string) bool {
+// matchGlob reports whether text matches a pattern: * ? [a-z] [^a-z], and \ to escape a character. CONFIG GET and COMMAND LIST
+// ignore case. It runs in O(len(pattern) x len(text)).
+func matchGlob(pattern, text string, ignoreCase bool) bool {
+	fold := func(c byte) byte { return c }
+	if ignoreCase {
+		fold = lower
+	}
 	p, t := 0, 0
 	star, retry := -1, 0
 	for t < len(text) {
@@ -11,7 +15,7 @@ func matchGlob(pattern, text string) bool {
 			p++
 			continue
 		}
-		if next, ok := matchOne(pattern, p, text[t]); ok {
+		if next, ok := matchOne(pattern, p, fold(text[t]), fold); ok {
 			p = next
 			t++
 			continue
@@ -28,8 +32,8 @@ func matchGlob(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-// matchOne matches one character and returns the position after the element that matched it.
-func matchOne(pattern string, p int, c byte) (next int, ok bool) {
+// matchOne matches one character, which is folded, and returns the position after the element that matched it.
+func matchOne(pattern string, p int, c byte, fold func(byte) byte) (next int, ok bool) {
 	if p >= len(pattern) {
 		return p, false
 	}
@@ -37,16 +41,16 @@ func matchOne(pattern string, p int, c byte) (next int, ok bool) {
 	case '?':
 		return p + 1, true
 	case '[':
-		return matchClass(pattern, p+1, lower(c))
+		return matchClass(pattern, p+1, c, fold)
 	case '\\':
 		if p+1 < len(pattern) {
 			p++
 		}
 	}
-	return p + 1, lower(pattern[p]) == lower(c)
+	return p + 1, fold(pattern[p]) == c
 }
 
-func matchClass(pattern string, p int, c byte) (next int, ok bool) {
+func matchClass(pattern string, p int, c byte, fold func(byte) byte) (next int, ok bool) {
 	negated := p < len(pattern) && pattern[p] == '^'
 	if negated {
 		p++
@@ -56,9 +60,9 @@ func matchClass(pattern string, p int, c byte) (next int, ok bool) {
 		if pattern[p] == '\\' && p+1 < len(pattern) {
 			p++
 		}
-		low, high := lower(pattern[p]), lower(pattern[p])
+		low, high := fold(pattern[p]), fold(pattern[p])
 		if p+2 < len(pattern) && pattern[p+1] == '-' {
-			high = lower(pattern[p+2])
+			high = fold(pattern[p+2])
 			p += 2
 		}
 		if low > high {

@@ -43,22 +43,8 @@ func reset(c *connection, _ [][]byte) error {
 	c.out.proto = 2
 	c.replyOff, c.skipNextReply, c.out.mute = false, false, false
 	c.name = ""
+	c.database, c.transaction = 0, transaction{}
 	c.out.writeSimple("RESET")
-	return nil
-}
-
-// SELECT index
-func selectDB(c *connection, args [][]byte) error {
-	n, ok := parseInt(args[1])
-	switch {
-	case !ok:
-		return errNotInteger
-	case n != int64(int32(n)):
-		return genericError("value is out of range, value must between -2147483648 and 2147483647")
-	case n != 0:
-		return genericError("DB index is out of range: there is only database 0")
-	}
-	c.out.writeOK()
 	return nil
 }
 
@@ -74,17 +60,15 @@ func auth(c *connection, args [][]byte) error {
 		return genericError("AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 	}
-	if !c.credentialsMatch(user, password) {
-		return errWrongPass
+	if err := c.authenticate(user, password); err != nil {
+		return err
 	}
-	c.in.authenticated = true
 	c.out.writeOK()
 	return nil
 }
 
 // credentialsMatch compares in constant time, so that timing reveals nothing about the password.
-func (c *connection) credentialsMatch(user, password []byte) bool {
-	o := &c.server.options
+func (o *Options) credentialsMatch(user, password []byte) bool {
 	if o.Password == "" {
 		return string(user) == o.Username
 	}
@@ -122,10 +106,9 @@ func hello(c *connection, args [][]byte) error {
 		}
 	}
 	if password != nil {
-		if !c.credentialsMatch(user, password) {
-			return errWrongPass
+		if err := c.authenticate(user, password); err != nil {
+			return err
 		}
-		c.in.authenticated = true
 	}
 	if !c.in.authenticated {
 		return &Error{Code: "NOAUTH", Message: "HELLO must be called with the client already authenticated, otherwise the " +

@@ -67,11 +67,15 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	for want, args := range map[string][]string{
-		"only database 0":              {"SELECT", "1"},
+		"index is out of range":        {"SELECT", "16"},
+		"MOVE is not supported":        {"MOVE", "k", "1"},
+		"SWAPDB is not supported":      {"swapdb", "0", "1"},
+		"RANDOMKEY is not supported":   {"RANDOMKEY"},
+		"there are no scripts":         {"EVAL", "return 1", "0"},
 		"TRACKING is not supported":    {"CLIENT", "TRACKING", "ON"},
 		"CONFIG SET is not supported":  {"CONFIG", "SET", "maxmemory", "1"},
 		"unknown subcommand 'KILL'":    {"CLIENT", "KILL", "x"},
-		"unknown command 'MULTI'":      {"MULTI"},
+		"unknown command 'LPUSH'":      {"LPUSH", "l", "x"},
 		"unknown command 'SUBSCRIBE'":  {"SUBSCRIBE", "x"},
 		"unknown command 'client|id'":  {"client|id"},
 		"unknown subcommand 'nosuch'.": {"CAUSAL", "nosuch"},

@@ -113,8 +113,8 @@ func (c *connection) statsSection() string {
 	c.flushCounters()
 	s := &c.server.stats
 	return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\nrejected_connections:%d\r\n"+
-		"total_error_replies:%d\r\nprotocol_errors:%d\r\npanics:%d\r\n",
-		s.accepted.Load(), s.commands.Load(), s.refused.Load(), s.failures.Load()+s.protocolErrors.Load(),
+		"evicted_clients:%d\r\ntotal_error_replies:%d\r\nprotocol_errors:%d\r\npanics:%d\r\n",
+		s.accepted.Load(), s.commands.Load(), s.refused.Load(), s.evicted.Load(), s.failures.Load()+s.protocolErrors.Load(),
 		s.protocolErrors.Load(), s.panics.Load())
 }
 

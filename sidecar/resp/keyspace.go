@@ -51,40 +51,21 @@ func (c *connection) modify(key string, f func(old causal.Value, exists bool) (n
 	return c.session.Put(c.server.context, key, next)
 }
 
-// putAll puts values in order. It continues after an error, so that each put is tried, and returns the first error.
-func (c *connection) putAll(keys []string, value func(i int) causal.Value) error {
-	var first error
-	note := func(err error) {
-		if first == nil {
-			first = err
-		}
-	}
-	if c.pipeliner == nil {
-		for i, key := range keys {
-			note(c.session.Put(c.server.context, key, value(i)))
-		}
-		return first
-	}
-	waits := make([]func() error, len(keys))
-	for i, key := range keys {
-		waits[i] = c.pipeliner.PutAsync(key, value(i))
-	}
-	for _, wait := range waits {
-		note(wait())
-	}
-	return first
-}
-
 // tombstone is the value that deletes a key.
 var tombstone = causal.Value{Tombstone: true}
 
-// DEL and UNLINK key [key ...]
+// DEL and UNLINK key [key ...]: many keys are deleted in batches.
 func del(c *connection, args [][]byte) error {
-	n, err := c.remove(keyStrings(args[1:]))
+	total := 0
+	err := eachBatch(args[1:], func(keys []string) error {
+		n, err := c.remove(keys)
+		total += n
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	c.out.writeInteger(int64(n))
+	c.out.writeInteger(int64(total))
 	return nil
 }
 
@@ -113,17 +94,20 @@ func (c *connection) remove(keys []string) (int, error) {
 	return len(existing), c.putAll(existing, func(int) causal.Value { return tombstone })
 }
 
-// EXISTS key [key ...]: a repeated key counts repeatedly.
+// EXISTS key [key ...]: a repeated key counts repeatedly. Many keys are read in batches.
 func exists(c *connection, args [][]byte) error {
-	values, err := c.getAll(keyStrings(args[1:]))
+	n := 0
+	err := eachBatch(args[1:], func(keys []string) error {
+		values, err := c.getAll(keys)
+		for _, v := range values {
+			if c.isLive(v) {
+				n++
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	n := 0
-	for _, v := range values {
-		if c.isLive(v) {
-			n++
-		}
 	}
 	c.out.writeInteger(int64(n))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	values map[string]causal.Value
+	puts   map[string]int // by key: how many there were
 	locks  map[string]*sync.Mutex
 
 	// sequential creates sessions without PutAsync and Prefetch.
@@ -31,7 +33,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{values: make(map[string]causal.Value), locks: make(map[string]*sync.Mutex)}
+	return &memory{values: make(map[string]causal.Value), puts: make(map[string]int), locks: make(map[string]*sync.Mutex)}
 }
 
 func (m *memory) NewSession(net.Addr) (Session, error) {
@@ -65,6 +67,7 @@ func (m *memory) put(key string, v causal.Value) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.values[key] = v
+	m.puts[key]++
 }
 
 var errPutRefused = &Error{Code: "BUSY", Message: "the write buffer is full; try again"}
@@ -134,6 +137,40 @@ func (s *memorySession) Lock(keys ...string) func() {
 			lock.Unlock()
 		}
 	}
+}
+
+// Isolate does not keep others from reading: a test of package node is about that.
+func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
+
+// Newest returns as many puts as the version of a key as there were.
+func (s *memorySession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
+	records := make([]causal.Record, len(keys))
+	for i, key := range keys {
+		s.store.hook("newest", key)
+		records[i].Value = s.store.get(key)
+		s.store.mu.Lock()
+		records[i].Version = causal.Version{HLC: causal.HLC(s.store.puts[key]), Origin: 1}
+		s.store.mu.Unlock()
+	}
+	return records, s.store.operationError
+}
+
+// Scan takes the position in the sorted list of all keys as the cursor.
+func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]string, uint64, error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(s.store.values)) {
+		if !s.store.values[key].Tombstone {
+			keys = append(keys, key)
+		}
+	}
+	from := min(int(cursor), len(keys))
+	to := min(from+limit, len(keys))
+	if to == len(keys) {
+		return keys[from:], 0, s.store.operationError
+	}
+	return keys[from:to], uint64(to), s.store.operationError
 }
 
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {

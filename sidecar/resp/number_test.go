@@ -46,7 +46,7 @@ func TestGlobPatternsMatchAsInRedis(t *testing.T) {
 		{"", "", true}, {"", "a", false}, {"a", "", false}, {`a\`, `a\`, true}, {"**", "x", true}, {"maxmemory*", "maxmemory-policy", true},
 		{"*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
 	} {
-		if got := matchGlob(c.pattern, c.text); got != c.want {
+		if got := matchGlob(c.pattern, c.text, true); got != c.want {
 			t.Errorf("%q on %q: %v", c.pattern, c.text, got)
 		}
 	}

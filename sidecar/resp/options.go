@@ -22,6 +22,11 @@ type Limits struct {
 	// MaxPipelineBytes bounds the pipelined puts that are not durable yet and, separately, the commands that are received
 	// while the client does not read its replies. Default 32 MiB.
 	MaxPipelineBytes int
+	// MaxMGetKeys is the number of different keys of one MGET. Default 64 Ki.
+	MaxMGetKeys int
+	// MaxClientBytes bounds what all clients together have sent and have not read yet. Beyond it, the connection that takes
+	// most is closed. Default 512 MiB.
+	MaxClientBytes int
 	// MaxClients is the number of connections. Default 10000.
 	MaxClients int
 	// WriteTimeout is how long a client may accept no byte of its replies before it is disconnected. Default 1 minute.
@@ -37,7 +42,8 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.MaxKeyBytes, 64 << 10}, {&l.MaxValueBytes, 16 << 20}, {&l.MaxArgs, 1 << 20}, {&l.MaxCommandBytes, 64 << 20},
-		{&l.MaxInlineBytes, 64 << 10}, {&l.MaxPipelineBytes, 32 << 20}, {&l.MaxClients, 10000},
+		{&l.MaxInlineBytes, 64 << 10}, {&l.MaxPipelineBytes, 32 << 20}, {&l.MaxMGetKeys, 64 << 10},
+		{&l.MaxClientBytes, 512 << 20}, {&l.MaxClients, 10000},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -56,7 +62,8 @@ func (l Limits) check() error {
 	}{
 		{"MaxKeyBytes", l.MaxKeyBytes, maxBulkBytes}, {"MaxValueBytes", l.MaxValueBytes, maxBulkBytes},
 		{"MaxArgs", l.MaxArgs, 1 << 30}, {"MaxCommandBytes", l.MaxCommandBytes, 1 << 31}, {"MaxInlineBytes", l.MaxInlineBytes, 1 << 30},
-		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxClients", l.MaxClients, 1 << 30},
+		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxMGetKeys", l.MaxMGetKeys, 1 << 30}, {"MaxClientBytes", l.MaxClientBytes, 1 << 40},
+		{"MaxClients", l.MaxClients, 1 << 30},
 	} {
 		if f.value < 1 || f.value > f.max {
 			return fmt.Errorf("limit %s is %d; set it between 1 and %d", f.name, f.value, f.max)

@@ -18,7 +18,7 @@ type pendingPuts struct {
 
 // putBlind stores v under key and replies OK: at once, or in awaitPuts if the put is part of a pipeline.
 func (c *connection) putBlind(key string, v causal.Value) error {
-	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 {
+	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
 		c.awaitPuts()
 		if err := c.session.Put(c.server.context, key, v); err != nil {
 			return err
@@ -26,7 +26,7 @@ func (c *connection) putBlind(key string, v causal.Value) error {
 		c.out.writeOK()
 		return nil
 	}
-	c.pending.waits = append(c.pending.waits, c.pipeliner.PutAsync(key, v))
+	c.pending.waits = append(c.pending.waits, c.pipeliner.PutAsync(storageKey(c.database, key), v))
 	c.pending.bytes += len(key) + len(v.Data)
 	if len(c.pending.waits) >= maxPendingPuts || c.pending.bytes >= c.server.options.Limits.MaxPipelineBytes {
 		c.awaitPuts()
@@ -74,7 +74,7 @@ func (c *connection) prefetch(key []byte) string {
 	if c.in.buffered() > 0 {
 		c.in.peekGetKeys(maxPrefetchedKeys, func(key []byte) { a.keys = append(a.keys, string(key)) })
 		if len(a.keys) > 0 {
-			c.prefetcher.Prefetch(a.keys)
+			c.prefetcher.Prefetch(storageKeys(c.database, a.keys))
 		}
 	}
 	return string(key)

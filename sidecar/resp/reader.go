@@ -56,6 +56,9 @@ func (r *reader) next() ([][]byte, error) {
 	}
 }
 
+// midCommand reports whether a part of a command was received, and not the rest.
+func (r *reader) midCommand() bool { return r.buffered() > 0 || r.cur.drop > 0 }
+
 // consumeFrame sets args to the arguments of the complete frame, and moves past it.
 func (r *reader) consumeFrame() error {
 	from, spans := r.buf[r.pos:], r.cur.spans

@@ -10,10 +10,10 @@
 // This package applies expire times: a Value carries an absolute one, and a value past it is answered as missing.
 //
 // Commands that read before they write (INCR, APPEND, SET with NX, XX, GET or KEEPTTL, DEL, EXPIRE, ...) hold Session.Lock
-// on their keys, so connections of one sidecar that share a session never lose each other's updates. If each connection is
-// its own session, the next one may not see the update yet and overwrite it. Plain writes (SET, SETEX, PSETEX, MSET) take
-// no lock: they are concurrent with a read-modify-write command on the same key, and the order of versions decides
-// (PROTOCOL §1). Between sidecars, any two commands are concurrent in this way. MSET is a sequence of puts, not atomic.
+// on their keys, and EXEC holds Session.Isolate on those of its transaction, so connections of one sidecar that share a session
+// never lose each other's updates. If each connection is its own session, the next one may not see the update yet and overwrite
+// it. Between sidecars, any two commands are concurrent, and the order of versions decides (PROTOCOL §1). MSET, RENAME and the
+// writes of a transaction are sequences of puts: elsewhere, they become visible one after the other.
 //
 // # Failure model
 //
@@ -49,12 +49,21 @@ type Session interface {
 	MGet(ctx context.Context, keys []string) ([]causal.Value, error)
 	// Put stores v, or deletes key if v is a tombstone, and returns once the write is durable. It takes ownership of v.Data.
 	Put(ctx context.Context, key string, v causal.Value) error
-	// Lock waits until no other session of this sidecar holds any of the keys, and holds them until unlock is called.
-	// Keys may be in any order and may repeat. Lock must not deadlock.
+	// Newest returns the newest records of keys that this session may see, in their order, also if its reads return older ones.
+	Newest(ctx context.Context, keys []string) ([]causal.Record, error)
+	// Lock waits until no other session of this sidecar writes or holds any of the keys, and holds them until unlock is called:
+	// others may read them, but not write. Keys may be in any order and may repeat. Lock must not deadlock. Until unlock, this
+	// session reads the newest values.
 	Lock(keys ...string) (unlock func())
+	// Isolate is Lock for transactions: others cannot read the keys either.
+	Isolate(keys ...string) (release func())
 	// Causal executes a subcommand of CAUSAL. args[0] is its name as the client wrote it; the number of arguments has been
 	// checked. args are valid during the call only.
 	Causal(ctx context.Context, args [][]byte) (Reply, error)
+	// Scan names about limit keys that may exist. cursor is 0 at first and then next of the call before, until next is 0. Together
+	// the calls name every key that the session knew when the first began, perhaps more than once, and perhaps others: reads tell
+	// which exist.
+	Scan(ctx context.Context, cursor uint64, limit int) (keys []string, next uint64, err error)
 	// DBSize returns the number of keys, or an estimate.
 	DBSize(ctx context.Context) (int64, error)
 	// Info returns additional sections of INFO: lines "# Name" and "field:value", each terminated by "\r\n".
@@ -84,6 +93,8 @@ type Metrics interface {
 	ConnectionClosed()
 	// ConnectionRefused reports a connection over Limits.MaxClients.
 	ConnectionRefused()
+	// ConnectionEvicted reports a connection that was closed because of Limits.MaxClientBytes.
+	ConnectionEvicted()
 	// CommandDone reports a command of the table by its full lower-case name, with the seconds until its reply was ready or,
 	// for a pipelined put, until it was issued.
 	CommandDone(name string, seconds float64, failed bool)

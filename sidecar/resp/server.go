@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,14 @@ type Server struct {
 	stats   stats
 	nextID  atomic.Int64
 
+	authGuard        authGuard
+	authLog, httpLog logLimit
+
 	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
 	cancel  context.CancelFunc
 
+	clientBytes   atomic.Int64 // memory of all clients
 	stopping      atomic.Bool
 	mu            sync.Mutex
 	listeners     map[net.Listener]struct{}
@@ -35,6 +40,7 @@ type Server struct {
 type stats struct {
 	commands, failures     atomic.Int64
 	accepted, refused      atomic.Int64
+	evicted                atomic.Int64
 	protocolErrors, panics atomic.Int64
 }
 
@@ -44,7 +50,8 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{})}
+	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
+		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
 	s.context, s.cancel = context.WithCancel(context.Background())
 	s.noConnections = sync.NewCond(&s.mu)
 	return s, nil
@@ -131,6 +138,7 @@ func (s *Server) startConnection(socket net.Conn) {
 func (s *Server) removeConnection(c *connection) {
 	s.mu.Lock()
 	delete(s.connections, c)
+	s.forgetMemory(c)
 	if len(s.connections) == 0 {
 		s.noConnections.Broadcast()
 	}
@@ -147,8 +155,8 @@ func (s *Server) Connections() int {
 	return len(s.connections)
 }
 
-// Shutdown stops accepting connections, and lets the open ones execute the commands they have received and send the
-// replies. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
+// Shutdown stops accepting connections, and lets the open ones execute the commands that clients have sent or begun to send,
+// and send the replies. It closes each connection between two commands. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
 // an error that says how many there were.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()

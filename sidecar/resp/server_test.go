@@ -95,6 +95,30 @@ func TestShutdownExecutesReceivedCommands(t *testing.T) {
 	}
 }
 
+func TestShutdownWaitsForTheRestOfACommandThatHasBegun(t *testing.T) {
+	s, address := serve(t, Options{Backend: newMemory()})
+	slow := dial(t, address)
+	slow.expect("+PONG\r\n", "PING")
+	whole := frameOf("SET", "k", "v")
+	slow.send(whole[:len(whole)-4])
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	waitFor(t, "the server to stop", s.stopping.Load)
+	select {
+	case err := <-stopped:
+		t.Fatalf("shutdown did not wait for the rest of the command: %v", err)
+	default:
+	}
+	slow.send(whole[len(whole)-4:])
+	if got := slow.reply(); got != "+OK\r\n" {
+		t.Errorf("got %q", got)
+	}
+	slow.expectClosed()
+	if err := <-stopped; err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+}
+
 func TestShutdownClosesConnectionsAfterItsDeadline(t *testing.T) {
 	store := newMemory()
 	entered, release := make(chan struct{}, 1), make(chan struct{})
@@ -137,11 +161,12 @@ func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-type counters struct{ opened, closed, refused, done, failed, protocol, panics atomic.Int64 }
+type counters struct{ opened, closed, refused, evicted, done, failed, protocol, panics atomic.Int64 }
 
 func (c *counters) ConnectionOpened()  { c.opened.Add(1) }
 func (c *counters) ConnectionClosed()  { c.closed.Add(1) }
 func (c *counters) ConnectionRefused() { c.refused.Add(1) }
+func (c *counters) ConnectionEvicted() { c.evicted.Add(1) }
 func (c *counters) ProtocolError()     { c.protocol.Add(1) }
 func (c *counters) Panicked()          { c.panics.Add(1) }
 func (c *counters) CommandDone(name string, seconds float64, failed bool) {

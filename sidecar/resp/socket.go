@@ -3,6 +3,7 @@ package resp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 )
@@ -18,19 +19,61 @@ const (
 // pastDeadline makes blocked reads return at once.
 var pastDeadline = time.Unix(1, 0)
 
-// receive waits for bytes from the client. It returns false at the end of the stream, or once the server is stopping.
+// receive waits for bytes from the client. It returns false at the end of the stream, or when the connection is to close
+// because the server is stopping.
 func (c *connection) receive() bool {
 	if c.out.err != nil {
 		return false
 	}
-	n, err := c.socket.Read(c.in.reserve())
+	free := c.in.reserve()
+	c.account()
+	n, err := c.socket.Read(free)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.server.stopping.Load() {
+		n, err = c.receiveLast()
+	}
 	c.in.commit(n)
 	return n > 0 || err == nil
+}
+
+// receiveLast receives what a client has sent before it could know that the server is stopping: the rest of a command, for
+// which Shutdown bounds the wait, and once what has arrived since.
+func (c *connection) receiveLast() (int, error) {
+	deadline := time.Time{}
+	if !c.in.midCommand() {
+		if c.receivedLast {
+			return 0, os.ErrDeadlineExceeded
+		}
+		c.receivedLast = true
+		deadline = time.Now().Add(readProbe)
+	}
+	if err := c.socket.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	n, err := c.socket.Read(c.in.reserve())
+	c.stopReading()
+	return n, err
+}
+
+// lingerTimeout is how long a connection that the server ends waits for the client to close it.
+const lingerTimeout = 200 * time.Millisecond
+
+// linger ends the connection in a way that the client still gets all replies: if the socket were closed while the client
+// sends, the kernel would reset the connection, and drop replies that the client has not read yet.
+func (c *connection) linger() {
+	half, ok := c.socket.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.socket.SetReadDeadline(time.Now().Add(lingerTimeout)) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.socket, 1<<20)) // until the client closes, or for lingerTimeout
 }
 
 // send writes replies. Many clients write a whole pipeline before they read its first reply. They would never start reading
 // if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates with reads.
 func (c *connection) send(b []byte) error {
+	if len(b) >= noCopyBytes && c.memory.held == 0 { // a value that waits for a slow client
+		c.hold(len(b))
+		defer c.hold(0)
+	}
 	now := time.Now()
 	progress := now
 	for {
@@ -63,7 +106,9 @@ func (c *connection) receiveWhileBlocked() error {
 		if err := c.socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
 			return err
 		}
-		n, err := c.socket.Read(c.in.reserveKeepingArgs())
+		free := c.in.reserveKeepingArgs()
+		c.account()
+		n, err := c.socket.Read(free)
 		c.in.commit(n)
 		if err != nil {
 			break // also at the end of the stream: the client may still be reading, and receive will see the end again

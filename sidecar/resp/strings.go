@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -20,19 +22,6 @@ func (c *connection) writeBulkOrNull(v causal.Value, ok bool) {
 	} else {
 		c.out.writeNull()
 	}
-}
-
-// MGET key [key ...]
-func mget(c *connection, args [][]byte) error {
-	values, err := c.session.MGet(c.server.context, keyStrings(args[1:]))
-	if err != nil {
-		return err
-	}
-	c.out.writeArrayHeader(len(values))
-	for _, v := range values {
-		c.writeBulkOrNull(v, c.isLive(v))
-	}
-	return nil
 }
 
 // STRLEN key
@@ -84,21 +73,89 @@ func substring(s []byte, start, end int64) []byte {
 	return s[start : end+1]
 }
 
+// SETRANGE key offset value: pads with zero bytes, and keeps the expire time.
+func setRange(c *connection, args [][]byte) error {
+	offset, ok := parseInt(args[2])
+	switch {
+	case !ok:
+		return errNotInteger
+	case offset < 0:
+		return errOffset
+	}
+	length := 0
+	err := c.modify(string(args[1]), func(v causal.Value, _ bool) (causal.Value, bool, error) {
+		if length = len(v.Data); len(args[3]) == 0 {
+			return v, false, nil
+		}
+		limit := c.server.options.Limits.MaxValueBytes
+		if offset > int64(limit-len(args[3])) {
+			return v, false, Errorf("ERR", "the resulting value would end at byte %d, after the limit of %d bytes",
+				uint64(offset)+uint64(len(args[3])), limit)
+		}
+		length = max(length, int(offset)+len(args[3]))
+		data := make([]byte, length)
+		copy(data, v.Data)
+		copy(data[offset:], args[3])
+		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.out.writeInteger(int64(length))
+	return nil
+}
+
 // MSET key value [key value ...]: a sequence of puts, not atomic.
 func mset(c *connection, args [][]byte) error {
 	if len(args)%2 == 0 {
 		return errArity("mset")
 	}
-	keys := make([]string, 0, len(args)/2)
-	for i := 1; i < len(args); i += 2 {
-		keys = append(keys, string(args[i]))
-	}
-	err := c.putAll(keys, func(i int) causal.Value { return cloneValue(args[2*i+2]) })
-	if err != nil {
+	if err := c.putPairs(args[1:]); err != nil {
 		return err
 	}
 	c.out.writeOK()
 	return nil
+}
+
+// putPairs puts alternating keys and values. Other read-modify-write commands and transactions of this sidecar come before all
+// of the puts, or after.
+func (c *connection) putPairs(pairs [][]byte) error {
+	keys := pairKeys(pairs)
+	unlock := c.session.Lock(keys...)
+	defer unlock()
+	return c.putAll(keys, func(i int) causal.Value { return cloneValue(pairs[2*i+1]) })
+}
+
+func pairKeys(pairs [][]byte) []string {
+	keys := make([]string, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		keys = append(keys, string(pairs[i]))
+	}
+	return keys
+}
+
+// MSETNX key value [key value ...]: puts all or, if one of the keys exists, none.
+func msetNX(c *connection, args [][]byte) error {
+	if len(args)%2 == 0 {
+		return errArity("msetnx")
+	}
+	stored, err := c.putNewPairs(args[1:])
+	if err != nil {
+		return err
+	}
+	c.out.writeInteger(oneIf(stored))
+	return nil
+}
+
+func (c *connection) putNewPairs(pairs [][]byte) (stored bool, err error) {
+	keys := pairKeys(pairs)
+	unlock := c.session.Lock(keys...)
+	defer unlock()
+	values, err := c.getAll(keys)
+	if err != nil || slices.ContainsFunc(values, c.isLive) {
+		return false, err
+	}
+	return true, c.putAll(keys, func(i int) causal.Value { return cloneValue(pairs[2*i+1]) })
 }
 
 // GETSET key value

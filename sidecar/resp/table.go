@@ -5,7 +5,7 @@ import "slices"
 // commandTable lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because clients
 // read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
-	return slices.Concat(stringCommands(), keyCommands(), connectionCommands(), serverCommands())
+	return slices.Concat(stringCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
@@ -34,6 +34,8 @@ func stringCommands() []*command {
 		row("getset", 3, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, getSet, "Set the string value of a key and return its old value"),
 		row("getdel", 2, "write fast", oneKey, writeFast, "RW access delete", "6.2.0", 0, getDel, "Get the value of a key and delete the key"),
 		row("getex", -2, "write fast", oneKey, writeFast, "RW access update", "6.2.0", 0, getEx, "Get the value of a key and optionally set its expiration"),
+		row("msetnx", -3, "write denyoom", pairs, writeSlow, "OW insert", "1.0.1", 0, msetNX, "Set multiple keys to multiple values, only if none of the keys exist"),
+		row("setrange", 4, "write denyoom", oneKey, writeSlow, "RW update", "2.2.0", 0, setRange, "Overwrite part of a string at a key starting at the specified offset"),
 		row("append", 3, "write denyoom fast", oneKey, writeFast, "RW insert", "2.0.0", 0, appendTo, "Append a value to a key"),
 
 		row("incr", 2, "write denyoom fast", oneKey, writeFast, "RW access update", "1.0.0", 0, incr, "Increment the integer value of a key by one"),
@@ -49,6 +51,9 @@ func keyCommands() []*command {
 		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "generic",
 			since: since, summary: summary, traits: needsSession, run: run}
 	}
+	all := func(name string, arity int, flags, acl, group, since string, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, acl: acl, group: group, since: since, summary: summary, traits: needsSession | outsideMulti, run: run}
+	}
 	const (
 		readFast  = "@keyspace @read @fast"
 		writeFast = "@keyspace @write @fast"
@@ -56,8 +61,15 @@ func keyCommands() []*command {
 	return []*command{
 		row("del", -2, "write", allKeys, "@keyspace @write @slow", "RM delete", "1.0.0", del, "Delete keys"),
 		row("unlink", -2, "write fast", allKeys, writeFast, "RM delete", "4.0.0", del, "Delete keys; the same as DEL"),
+		row("rename", 3, "write", twoKeys, "@keyspace @write @slow", "RW access delete;OW update", "1.0.0", rename, "Rename a key: write the new one, then delete the old one"),
+		row("renamenx", 3, "write fast", twoKeys, writeFast, "RW access delete;OW insert", "1.0.0", renameNX, "Rename a key, only if the new key does not exist"),
 		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", exists, "Count the given keys that exist"),
 		row("type", 2, "readonly fast", oneKey, readFast, "RO", "1.0.0", typeOf, "Determine the type stored at a key"),
+
+		all("scan", -2, "readonly", "@keyspace @read @slow", "generic", "2.8.0", scan, "Incrementally iterate the keys that the session knows"),
+		all("keys", 2, "readonly", "@keyspace @read @slow @dangerous", "generic", "1.0.0", keysMatching, "Find all keys that match a pattern, up to a limit"),
+		all("flushdb", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushDB, "Delete the keys of the database that the session knows, one after the other"),
+		all("flushall", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushAll, "Delete the keys of all databases that the session knows, one after the other"),
 
 		row("expire", -3, "write fast", oneKey, writeFast, "RW update", "1.0.0", expire, "Set a key's time to live in seconds"),
 		row("pexpire", -3, "write fast", oneKey, writeFast, "RW update", "2.6.0", pexpire, "Set a key's time to live in milliseconds"),
@@ -100,12 +112,30 @@ func connectionCommands() []*command {
 	return []*command{
 		row("ping", -1, "fast", fast, "1.0.0", 0, ping, "Ping the server"),
 		row("echo", 2, "loading stale fast", fast, "1.0.0", 0, echo, "Echo the given string"),
-		row("hello", -1, early, fast, "6.0.0", beforeAuth, hello, "Handshake: choose the protocol, authenticate"),
-		row("auth", -2, early, fast, "1.0.0", beforeAuth, auth, "Authenticate to the server"),
-		row("select", 2, "loading stale fast", fast, "1.0.0", 0, selectDB, "Change the selected database; there is only 0"),
-		row("quit", -1, early, fast, "1.0.0", beforeAuth, quit, "Close the connection"),
-		row("reset", 1, early, fast, "6.2.0", beforeAuth, reset, "Reset the connection"),
+		row("hello", -1, early, fast, "6.0.0", beforeAuth|outsideMulti, hello, "Handshake: choose the protocol, authenticate"),
+		row("auth", -2, early, fast, "1.0.0", beforeAuth|outsideMulti, auth, "Authenticate to the server"),
+		row("select", 2, "loading stale fast", fast, "1.0.0", 0, selectDB, "Change the selected database, 0 to 15"),
+		row("quit", -1, early, fast, "1.0.0", beforeAuth|immediate, quit, "Close the connection"),
+		row("reset", 1, early, fast, "6.2.0", beforeAuth|immediate, reset, "Reset the connection"),
 		client,
+	}
+}
+
+func transactionCommands() []*command {
+	row := func(name string, arity int, flags string, k keyRange, acl, since string, t trait, run handler, summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: "RO", group: "transactions", since: since,
+			summary: summary, traits: t, run: run}
+	}
+	const (
+		quick = "noscript loading stale fast allow_busy"
+		fast  = "@fast @transaction"
+	)
+	return []*command{
+		row("multi", 1, quick, noKey, fast, "1.2.0", immediate, multi, "Mark the start of a transaction block"),
+		row("exec", 1, "noscript loading stale skip_slowlog", noKey, "@slow @transaction", "1.2.0", immediate, execTransaction, "Execute all commands issued after MULTI, with nothing else of this sidecar in between"),
+		row("discard", 1, quick, noKey, fast, "2.0.0", immediate, discard, "Discard all commands issued after MULTI"),
+		row("watch", -2, quick, allKeys, fast, "2.2.0", needsSession|immediate, watch, "Let EXEC execute nothing if one of the keys has changed, as far as this session can tell"),
+		row("unwatch", 1, quick, noKey, fast, "2.2.0", 0, unwatch, "Forget about all watched keys"),
 	}
 }
 
@@ -136,11 +166,11 @@ func serverCommands() []*command {
 	}
 	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
 	causal.subs = []*command{
-		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Show the rings that the session is bound to"),
-		row("causal|token", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Export the session, to resume it elsewhere"),
-		row("causal|resume", 3, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Resume an exported session"),
-		row("causal|wait", -3, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Wait until the last write is in one ring or in all rings"),
-		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession, causalCommand, "Show the version, source and status of the last reply"),
+		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Show the rings that the session is bound to"),
+		row("causal|token", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Export the session, to resume it elsewhere"),
+		row("causal|resume", 3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Resume an exported session"),
+		row("causal|wait", -3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Wait until the last write is in one ring or in all rings"),
+		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Show the version, source and status of the last reply"),
 		row("causal|help", 2, quiet, "@slow", "1.0.0", 0, causalHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{

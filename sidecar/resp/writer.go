@@ -21,6 +21,8 @@ type writer struct {
 	// mute discards replies, for CLIENT REPLY OFF and SKIP. mark is where the current reply starts.
 	mute bool
 	mark int
+	// held keeps all replies in buf until it is false again, for EXEC.
+	held bool
 	err  error // of send; everything after it is discarded
 }
 
@@ -46,6 +48,7 @@ func (w *writer) flushIfFull() {
 	case len(w.buf) < flushBytes:
 	case w.mute:
 		w.discardReply()
+	case w.held:
 	default:
 		w.flush()
 	}
@@ -102,7 +105,7 @@ func (w *writer) writeInteger(n int64) { w.writeHeader(':', n) }
 
 func (w *writer) writeBulk(b []byte) {
 	w.writeHeader('$', int64(len(b)))
-	if len(b) >= noCopyBytes {
+	if len(b) >= noCopyBytes && !w.held {
 		w.writeThrough(b)
 	} else {
 		w.buf = append(w.buf, b...)
@@ -132,6 +135,15 @@ func (w *writer) writeNull() {
 		w.buf = append(w.buf, "_\r\n"...)
 	} else {
 		w.buf = append(w.buf, "$-1\r\n"...)
+	}
+}
+
+// writeNullArray is the reply of an EXEC that did not execute.
+func (w *writer) writeNullArray() {
+	if w.proto == 3 {
+		w.writeNull()
+	} else {
+		w.buf = append(w.buf, "*-1\r\n"...)
 	}
 }
 

@@ -9,18 +9,25 @@ var (
 	// ErrForeign: the value of a key was not written by a middleman.
 	ErrForeign = errors.New("value without a valid envelope: it was not written by this middleman")
 
-	// ErrRestarted: the engine restarted, failed over or lost its data. At least one of the calls after that returns it, and
+	// ErrRestarted: the engine restarted or failed over, and has what it acknowledged as far as can be seen. At least one of the calls after that returns it, and
 	// so may calls that were under way. It means "a request failed", as any other error does: later calls use what the
 	// engine holds now.
 	//
-	// The middleman continues with that as well. It repeats writes that were not acknowledged. If the engine lost acknowledged
-	// writes, they are gone from this ring, because nothing compares the storage with other rings or refills it
-	// (PROTOCOL §8). So the engines refuse settings that allow such a loss, and an operator must never let an engine come
-	// back empty or with older data (docs/operations.md, Data and backup).
-	ErrRestarted = errors.New("the store restarted or failed over; writes that it acknowledged before are lost if it came back without them")
+	// The middleman continues with that as well. It repeats writes that were not acknowledged.
+	ErrRestarted = errors.New("the store restarted or failed over")
+
+	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, or came back with older data.
+	// Every later call returns it too. The middleman must not answer reads from what is left (PROTOCOL, Empty disks).
+	ErrDataLost = errors.New("the store has lost data that it had acknowledged")
 
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.
 	ErrFenced = errors.New("another middleman has taken over this store: stop this one, or give each its own store")
+
+	// ErrFull: the store has no room for the writes, in memory or on disk. Nothing is lost, reads are served, and the same
+	// writes may be repeated until there is room.
+	ErrFull = errors.New("the store is full: raise its memory or enlarge its volume; writes wait until there is room")
+	// ErrCursor: Keys cannot continue where it was; begin again.
+	ErrCursor = errors.New("the list of keys cannot be continued: begin again")
 
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the store is closed")

@@ -13,6 +13,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
+// MaxNamesBytes is the size of the names that one call of Store.Keys returns, if limit does not end it before; the name that
+// exceeds it, or for an engine that returns names in groups its group, is the last.
+const MaxNamesBytes = 1 << 20
+
 // Store is the storage of one middleman (one shard). Only that middleman writes to it.
 //
 // Keys and values are binary: any byte, any length that the engine supports, and the empty key too. All methods may be
@@ -51,7 +55,13 @@ type Store interface {
 	// visited everything else. fn may use the store.
 	Scan(ctx context.Context, fn func(key string, rec causal.Record) error) error
 
-	// Ping returns nil if the store is reachable and serves requests.
+	// Keys returns the names of about limit keys, foreign ones included, in any order, and where to continue: after is empty at
+	// first and then next of the call before, until next is empty. A key that is there all the time is named at least once. It
+	// returns fewer names if they are long. If the engine cannot continue, because the server has restarted, it returns
+	// ErrCursor.
+	Keys(ctx context.Context, after string, limit int) (keys []string, next string, err error)
+
+	// Ping returns nil if the store is reachable and serves requests. It may return ErrFull.
 	Ping(ctx context.Context) error
 
 	// Close waits for the running calls and releases the store's resources. Later calls return ErrClosed.

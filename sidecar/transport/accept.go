@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,6 +33,7 @@ type acceptor struct {
 	remoteAddr string
 	out        *outbox
 	peer       *wire.Hello
+	heard      atomic.Uint64 // frames that have arrived
 
 	stop         chan struct{} // closed when the stream is to end
 	stopOnce     sync.Once
@@ -63,6 +65,9 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	}
 	if err := a.peer.Compatible(); err != nil {
 		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
+	}
+	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
+		return g.refuse(a, err)
 	}
 	if err := g.register(stream.Context(), a); err != nil {
 		return err
@@ -208,6 +213,8 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 			a.terminate()
 			return
 		}
+		a.heard.Add(1)
+		a.out.answerProbe(in.probe)
 		a.g.deliver(in)
 	}
 }

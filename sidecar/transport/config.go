@@ -49,18 +49,20 @@ type Config struct {
 type timings struct {
 	hello            time.Duration // to connect, complete TLS and exchange hellos
 	connect          time.Duration // to connect to one IP address; long enough to retransmit a lost packet
+	probe            time.Duration // for a process to answer, if another one claims to be the same part
+	refusal          time.Duration // for which a process is refused after the other one was last alive
 	incoming         time.Duration // to connect to the address that the process has connected from
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
 	keepalive        time.Duration // without traffic until a ping
-	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged
+	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged: then the link is broken
 	flush            time.Duration // for Close to send what is queued
 	idle             time.Duration // without use until a dialed link is closed
 }
 
 var defaultTimings = timings{
-	hello: 5 * time.Second, connect: 2 * time.Second, incoming: 500 * time.Millisecond,
-	backoff: 50 * time.Millisecond, maxBackoff: 3 * time.Second,
-	keepalive: 10 * time.Second, keepaliveTimeout: 5 * time.Second, // 10 s is the minimum that gRPC allows
+	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
+	backoff: 50 * time.Millisecond, maxBackoff: time.Second,
+	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	flush: 2 * time.Second, idle: 10 * time.Minute,
 }

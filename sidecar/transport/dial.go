@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -21,6 +22,7 @@ type dialer struct {
 	link uint64 // identifies the link: each new stream replaces the previous one with the same number
 	out  *outbox
 
+	heard    atomic.Uint64 // frames that have arrived
 	incoming chan struct{} // holds a token once the process has connected to this one
 
 	mu           sync.Mutex
@@ -100,6 +102,7 @@ func (d *dialer) markDown(err error) {
 		return
 	}
 	d.g.failed.Add(1)
+	d.g.duplicates.noteOwnRefusal(err)
 	notify := d.g.config.Unreached
 	if reached {
 		notify = d.g.config.Down
@@ -109,7 +112,7 @@ func (d *dialer) markDown(err error) {
 	}
 	if previous != err.Error() { // log the same error only once
 		level := slog.LevelWarn
-		if errors.Is(err, wire.ErrProtocol) || status.Code(err) == codes.FailedPrecondition { // retrying does not help
+		if errors.Is(err, wire.ErrProtocol) || status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.AlreadyExists { // retrying does not help
 			level = slog.LevelError
 		}
 		d.g.config.Log.Log(d.g.ctx, level, "link is down", "address", d.addr, "error", err)

@@ -34,6 +34,8 @@ type GRPC struct {
 	localNodes map[topology.Node]bool
 	// incarnation distinguishes this start of the process from earlier ones.
 	incarnation uint64
+	startedAt   time.Time
+	duplicates  duplicates
 	keys        *keyring // nil for plain TCP
 	server      *grpc.Server
 	line        *wan.Line[causal.Message] // nil without emulation
@@ -73,7 +75,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 		c.dialTCP = dialTCP(t.connect)
 	}
 	g := &GRPC{
-		config: c, timing: t, incarnation: rand.Uint64(), calls: gate.New(), closing: make(chan struct{}),
+		config: c, timing: t, incarnation: rand.Uint64(), startedAt: time.Now(), duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
 		localNodes:   make(map[topology.Node]bool, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
@@ -211,7 +213,7 @@ func (g *GRPC) deliver(in *receivedFrame) {
 func (g *GRPC) hello(link uint64) *wire.Hello {
 	h := &wire.Hello{
 		Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: g.config.Process,
-		Incarnation: g.incarnation, Link: link, Nodes: g.config.Nodes,
+		Incarnation: g.incarnation, StartedMs: uint64(g.startedAt.UnixMilli()), Link: link, Nodes: g.config.Nodes,
 	}
 	if g.config.Epoch != nil {
 		h.TopologyEpoch = g.config.Epoch()
@@ -259,6 +261,10 @@ func (g *GRPC) Close() error {
 // Stats returns the counters and the links of the network.
 func (g *GRPC) Stats() Stats {
 	s := g.snapshot()
+	s.IsDuplicate = g.Duplicate() != nil
+	g.duplicates.mu.Lock()
+	s.RefusedDuplicates = g.duplicates.count
+	g.duplicates.mu.Unlock()
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, d := range g.dialed {

@@ -86,6 +86,30 @@ func (o *outbox) push(m *causal.Message) DropReason {
 	return notDropped
 }
 
+// pushProbe queues a probe. It is not a message: it counts for no limit, and does not make an idle link a busy one.
+func (o *outbox) pushProbe(p wire.Probe) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state != outboxOpen {
+		return
+	}
+	if len(o.frames) == 0 {
+		o.frames = append(o.frames, newFrame())
+	}
+	f := o.frames[len(o.frames)-1]
+	before := len(f.batch.Buf)
+	f.batch.Buf = wire.AppendProbe(f.batch.Buf, p)
+	o.bytes += len(f.batch.Buf) - before
+	o.signal()
+}
+
+// answerProbe answers a probe of the peer.
+func (o *outbox) answerProbe(p wire.Probe) {
+	if p == wire.ProbeRequest {
+		o.pushProbe(wire.ProbeAnswer)
+	}
+}
+
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:

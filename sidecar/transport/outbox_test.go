@@ -17,7 +17,7 @@ func drain(t *testing.T, o *outbox) (all []causal.Message, frames int) {
 		}
 		frames++
 		var err error
-		if all, err = wire.DecodeBatch(f.batch.Buf, all); err != nil {
+		if all, _, err = wire.DecodeFrame(f.batch.Buf, all); err != nil {
 			t.Fatal(err)
 		}
 		if len(f.batch.Buf) > maxFrame || len(f.kinds) > frameMessages {

@@ -112,13 +112,15 @@ func TestConnectedProcessIsReachedWithoutItsName(t *testing.T) {
 
 func TestConnectionFromARestartedProcessEndsTheOldLink(t *testing.T) {
 	d, n := newDirectory(), newNames()
-	a, before := start(t, d, []topology.Node{coordinatorA}, n.use), start(t, d, []topology.Node{middlemanB})
+	var power powerSwitch
+	a, before := start(t, d, []topology.Node{coordinatorA}, n.use, power.use), start(t, d, []topology.Node{middlemanB})
 	const name = "b.example:1"
 	n.lead(map[string]string{name: before.addr, "127.0.0.1:1": before.addr})
 	d.set(name, middlemanB)
 	a.Send(put(coordinatorA, middlemanB, 1))
 	before.wait(t, 1)
-	after := start(t, d, []topology.Node{middlemanB}) // before never closes its links, as after a power failure
+	power.fail() // before never closes its links
+	after := start(t, d, []topology.Node{middlemanB})
 	d.set(name, middlemanB)
 	n.lead(map[string]string{name: after.addr, "127.0.0.1:1": after.addr})
 	after.Send(put(middlemanB, coordinatorA, 2))

@@ -44,7 +44,11 @@ type Stats struct {
 	FramesSent, FramesReceived uint64
 	BytesSent, BytesReceived   uint64
 	Opened, Failed             uint64
-	Links                      []LinkStats
+	// RefusedDuplicates counts refusals of processes because another one runs as the same part. IsDuplicate says that peers
+	// refuse this process for that reason.
+	RefusedDuplicates uint64
+	IsDuplicate       bool
+	Links             []LinkStats
 }
 
 // MessageStats counts the messages of one kind. A sent message was passed to a link or a handler, a received one to a

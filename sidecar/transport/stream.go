@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
@@ -60,6 +61,9 @@ func (d *dialer) exchangeHellos(ctx context.Context, conn *grpc.ClientConn) (grp
 	if err := d.verifyPeer(in.hello); err != nil {
 		return nil, nil, err
 	}
+	if err := d.g.checkDuplicate(ctx, in.hello, d.addr); err != nil {
+		return nil, nil, fmt.Errorf("refuse the link to %s: %s", d.addr, status.Convert(err).Message()) // not a refusal of this process
+	}
 	return stream, in, nil
 }
 
@@ -74,6 +78,8 @@ func (d *dialer) exchangeMessages(ctx context.Context, cancel func(), stream grp
 				return
 			}
 			d.out.touch()
+			d.heard.Add(1)
+			d.out.answerProbe(in.probe)
 			d.g.deliver(in)
 		}
 	}()
@@ -91,8 +97,8 @@ func (d *dialer) exchangeMessages(ctx context.Context, cancel func(), stream grp
 		cancel()
 		<-broken
 		switch {
-		case errors.Is(context.Cause(ctx), errPeerRestarted):
-			why = errPeerRestarted
+		case errors.Is(context.Cause(ctx), errPeerRestarted), errors.Is(context.Cause(ctx), errDuplicate):
+			why = context.Cause(ctx)
 		case errors.Is(why, io.EOF):
 			why = errors.New("closed by the peer")
 		}

@@ -1,6 +1,9 @@
 package wal
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // maxRetainedBuffer is the largest buffer that is kept for the next append, in bytes.
 const maxRetainedBuffer = 2 << 20
@@ -10,7 +13,7 @@ const maxRetainedBuffer = 2 << 20
 // after another. The payloads are not retained.
 //
 // After any error other than ErrFull, ErrTooLarge, ErrReplay and ErrClosed, the records may or may not be in the log the
-// next time it is opened.
+// next time it is opened. After ErrNoSpace the same payloads may be appended again, and no others.
 func (l *Log) Append(payloads [][]byte) (last uint64, err error) {
 	var size int64
 	for _, p := range payloads {
@@ -36,7 +39,10 @@ func (l *Log) Append(payloads [][]byte) (last uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.appended = true
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNoSpace):
+		return 0, err
+	case err != nil:
 		return 0, l.fail(err)
 	}
 	l.last = last
@@ -55,23 +61,37 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 			return 0, err
 		}
 	}
-	buf := l.buf[:0]
-	for i, p := range payloads {
-		buf = appendRecord(buf, l.salt, first+uint64(i), uint32(i), p)
-	}
+	buf := l.encode(l.buf[:0], first, payloads)
 	last = first + uint64(len(payloads)) - 1
 	if cap(buf) <= maxRetainedBuffer {
 		l.buf = buf
 	} else {
 		l.buf = nil
 	}
-	if _, err := l.active.Write(buf); err != nil {
-		return 0, fmt.Errorf("write records %d to %d: %w", first, last, err)
+	rest, err := l.unfinished.continueWrite(buf)
+	if err != nil {
+		return 0, err
 	}
+	if n, err := l.active.Write(rest); err != nil {
+		err = wrapNoSpace(fmt.Errorf("write records %d to %d: %w", first, last, err))
+		if errors.Is(err, ErrNoSpace) {
+			l.unfinished.stop(l.encode(nil, first, payloads), n) // not buf: a file may use it as it likes
+		}
+		return 0, err
+	}
+	l.unfinished = unfinished{}
 	// No retry: after a failed sync the kernel may have dropped the dirty pages, and a second sync would succeed without
 	// having written them.
 	if err := l.active.Sync(); err != nil {
 		return 0, fmt.Errorf("sync records %d to %d: %w", first, last, err)
 	}
 	return last, nil
+}
+
+// encode appends the payloads to dst, as the records of one write of which first is the first.
+func (l *Log) encode(dst []byte, first uint64, payloads [][]byte) []byte {
+	for i, p := range payloads {
+		dst = appendRecord(dst, l.salt, first+uint64(i), uint32(i), p)
+	}
+	return dst
 }

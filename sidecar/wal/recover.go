@@ -1,6 +1,9 @@
 package wal
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // CorruptError says that the disk lost or changed synced data, or that a segment was removed or replaced.
 type CorruptError struct {
@@ -86,10 +89,17 @@ func (l *Log) recoverLast(first uint64, data []byte, salt uint32, end int64, nex
 			"segment", path, "offset", end, "bytes", int64(len(data))-end, "problem", bad.problem, "lastIndex", next-1)
 	}
 	f, err := l.installSegment(first, data[:end])
+	switch {
+	case errors.Is(err, ErrNoSpace):
+		l.opts.Logger.Warn("no space for a copy of the last segment; writing it again in place", "segment", path, "err", err)
+		err = l.rewriteInPlace(first, data, end)
+	case err == nil:
+		l.active = f
+	}
 	if err != nil {
 		return err
 	}
-	l.active, l.salt = f, salt
+	l.salt = salt
 	l.segments = append(l.segments, segment{first: first, size: end})
 	l.bytes += end
 	l.last = next - 1
@@ -122,6 +132,7 @@ func (l *Log) Replay(fn func(index uint64, payload []byte) error) error {
 		if data, err = l.readSegment(s.first, data); err != nil {
 			return fmt.Errorf("replay write buffer log: %w", err)
 		}
+		data = data[:min(int64(len(data)), s.size)] // without the zeros in place of what was cut off
 		// Open has verified every record, so a failure now means that the disk returns different data each time.
 		salt, err := parseSegmentHeader(data, l.segmentPath(s.first), s.first)
 		if err != nil {

@@ -62,7 +62,7 @@ func (l *Log) installSegment(first uint64, content []byte) (vfs.File, error) {
 	fs, path := l.opts.FS, l.segmentPath(first)
 	f, err := fs.Create(path+stagedSuffix, diskCategory)
 	if err != nil {
-		return nil, fmt.Errorf("create segment %s: %w", path, err)
+		return nil, wrapNoSpace(fmt.Errorf("create segment %s: %w", path, err))
 	}
 	if _, err = f.Write(content); err != nil {
 		err = fmt.Errorf("write segment %s: %w", path, err)
@@ -70,13 +70,16 @@ func (l *Log) installSegment(first uint64, content []byte) (vfs.File, error) {
 		err = fmt.Errorf("sync segment %s: %w", path, err)
 	} else if err = fs.Rename(path+stagedSuffix, path); err != nil {
 		err = fmt.Errorf("rename segment %s: %w", path, err)
+	} else if err = syncDir(fs, l.dir); err == nil {
+		return f, nil
 	} else {
-		err = syncDir(fs, l.dir)
+		return nil, errors.Join(err, f.Close()) // whether the segment has its name is unknown
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+	if isNoSpace(err) {
+		// Only the unfinished file is affected. It goes, so that it does not take up space until the next start.
+		return nil, errors.Join(wrapNoSpace(err), f.Close(), fs.Remove(path+stagedSuffix))
 	}
-	return f, nil
+	return nil, errors.Join(err, f.Close())
 }
 
 // newSegmentHeader returns the header of a new segment, with a random salt.
@@ -98,16 +101,15 @@ func (l *Log) startSegment(first uint64) error {
 	if err != nil {
 		return err
 	}
-	if l.active != nil {
-		old := l.active
-		l.active = nil
-		if err := old.Close(); err != nil {
-			return fmt.Errorf("close the predecessor of segment %s: %w", segmentName(first), err)
-		}
-	}
 	f, err := l.installSegment(first, header)
 	if err != nil {
 		return err
+	}
+	if l.active != nil {
+		if err := l.active.Close(); err != nil {
+			l.active = nil
+			return errors.Join(fmt.Errorf("close the predecessor of segment %s: %w", segmentName(first), err), f.Close())
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

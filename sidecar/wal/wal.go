@@ -7,7 +7,8 @@
 //
 // Failure model: the process or the machine may stop at any step. Bytes that were not synced may then be on the disk in
 // part, in any order, or not at all. After a failed write or sync the log refuses all further calls, because the contents
-// of the disk are unknown. Open detects a disk that lost or changed synced data, and fails rather than open a log
+// of the disk are unknown. A full disk is no such failure: Append returns ErrNoSpace until there is space. Open needs none
+// if there is a log already. Open detects a disk that lost or changed synced data, and fails rather than open a log
 // with a hole. Two losses look like a crash and go undetected: damage to the last write, and the loss of whole
 // segments from the end. Only a copy on another machine would help there, and this release keeps none (PROTOCOL §8).
 package wal
@@ -125,6 +126,8 @@ type Log struct {
 	active vfs.File
 	salt   uint32 // the initial value of the record checksums in the active segment
 	buf    []byte
+	// unfinished is the write that the last Append could not complete because the disk was full.
+	unfinished unfinished
 }
 
 // Open opens the log in dir, or creates an empty one. It verifies every record. A tail that a crash left incomplete is cut

@@ -42,6 +42,29 @@ const (
 	ReasonNotReady Reason = "NotReady"
 )
 
+// Reasons that a part reports itself: its state.
+const (
+	ReasonDataLost       = Reason(contract.StateDataLost)
+	ReasonDuplicate      = Reason(contract.StateDuplicateIdentity)
+	ReasonStorageFull    = Reason(contract.StateStorageFull)
+	ReasonStorageFailing = Reason(contract.StateStorageFailing)
+	ReasonLogFull        = Reason(contract.StateLogFull)
+)
+
+// IsReported reports whether only the part itself knows a cause with this reason.
+func IsReported(r Reason) bool {
+	switch r {
+	case ReasonNotReady, ReasonDataLost, ReasonDuplicate, ReasonStorageFull, ReasonStorageFailing, ReasonLogFull:
+		return true
+	}
+	return false
+}
+
+// IsLasting reports whether a cause that a part reports itself remains until somebody changes something.
+func IsLasting(r Reason) bool {
+	return IsReported(r) && r != ReasonNotReady && r != ReasonStorageFailing
+}
+
 // IsEventful reports whether a reason is worth an event: pods that start or stop have none.
 func IsEventful(r Reason) bool {
 	return r != ReasonStarting && r != ReasonNotReady && r != ReasonTerminating
@@ -83,6 +106,10 @@ func Of(p *corev1.Pod, report *contract.Readiness, now time.Time) Cause {
 		}
 		return cause(ReasonTerminating, false, "it stops")
 	}
+	// A process that answers knows more than Kubernetes does. A storage that does not answer may be a container that ended.
+	if report != nil && IsLasting(Reason(report.State)) {
+		return cause(Reason(report.State), true, "%s", report.Reason)
+	}
 	if p.Status.Phase == corev1.PodFailed {
 		return cause(ReasonFailed, false, "%s %s", p.Status.Reason, p.Status.Message)
 	}
@@ -97,6 +124,8 @@ func Of(p *corev1.Pod, report *contract.Readiness, now time.Time) Cause {
 		return c
 	}
 	switch {
+	case report != nil && report.State == contract.StateStorageFailing:
+		return cause(ReasonStorageFailing, false, "%s", report.Reason)
 	case report != nil && report.Reason != "":
 		return cause(ReasonNotReady, false, "%s", report.Reason)
 	case report != nil && report.ConfigProblem != "":

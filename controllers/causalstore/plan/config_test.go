@@ -37,7 +37,7 @@ func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 		}
 		parts := filepath.Join(dir, "causalstore.yaml")
 		for _, part := range []topology.Part{topology.Coordinator, topology.Middleman, topology.Sidecar} {
-			set, err := process.Source{Path: parts}.Load(part)
+			set, err := process.Source{Path: parts, Override: allowPlaintext(t, p, part)}.Load(part)
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.file, part, err)
 			} else if part != topology.Sidecar && set.Config.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
@@ -52,6 +52,23 @@ func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 			t.Errorf("the front has scope %s; its clients must not share a session", front.Config.Session.Scope)
 		}
 	}
+}
+
+// allowPlaintext returns what the arguments of a part change in its configuration.
+func allowPlaintext(t *testing.T, p plan.Plan, part topology.Part) func(*contract.Config) {
+	t.Helper()
+	for _, o := range p.Apply {
+		s, ok := o.(*appsv1.StatefulSet)
+		if !ok {
+			continue
+		}
+		for _, c := range s.Spec.Template.Spec.Containers {
+			if len(c.Args) > 0 && c.Args[0] == part.String() && slices.Contains(c.Args, "--allow-plaintext") {
+				return func(c *contract.Config) { c.AllowPlaintext = true }
+			}
+		}
+	}
+	return nil
 }
 
 // The addresses of this region are those of the pods of the StatefulSets, below the Service that they name.

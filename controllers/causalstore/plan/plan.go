@@ -33,7 +33,8 @@ type Observed struct {
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
 	Claims       []corev1.PersistentVolumeClaim
-	// Reports are what parts report on a change that the record has, by the names of their pods: see InvolvedPods.
+	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record has (see
+	// InvolvedPods), and those that are not ready.
 	Reports map[string]Report
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string

@@ -4,7 +4,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// Report is the report of a part on a change of the numbers of coordinators or shards.
+// Report is the report of a part on a change of the numbers of coordinators or shards, or on why it is not ready.
 type Report struct {
 	contract.Readiness
 	// Err is why the part could not be asked; the rest is empty then.

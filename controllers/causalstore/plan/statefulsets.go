@@ -11,12 +11,22 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// How long parts may take to stop, in seconds. A coordinator uses the time to complete the writes that it has accepted.
+// How long parts may take to stop, in seconds. A coordinator uses the time to complete the writes that it has accepted. The
+// front in its pod, which is told to stop at the same time, first serves for the delay, so that all nodes can remove the pod
+// from the Service's endpoints, and then completes the commands under way. Kubernetes kills what takes longer than the grace
+// period of the pod.
 const (
-	coordinatorGraceSeconds = 60
 	coordinatorDrainSeconds = 45
+	frontDelaySeconds       = 5
+	frontDrainSeconds       = 30
+	coordinatorGraceSeconds = max(coordinatorDrainSeconds, frontDelaySeconds+frontDrainSeconds) + marginSeconds
 	graceSeconds            = 30
+	marginSeconds           = 15
 )
+
+// allowPlaintext is an argument of all parts that listen, as long as the operator sets up no TLS between them:
+// NetworkPolicies say who reaches them.
+const allowPlaintext = "--allow-plaintext"
 
 // inputs are the part of a spec that the pods of one component depend on. A change of anything else restarts none of
 // them.
@@ -49,12 +59,13 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in.Reads = b.spec.Session.Reads
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
-		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
+		allowPlaintext, fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	front := b.container("front", []string{topology.Sidecar.String(), "--config=" + configDir + "/" + frontFile,
-		fmt.Sprintf("--listen-redis=:%d", PortRedis)},
+		fmt.Sprintf("--listen-redis=:%d", PortRedis), fmt.Sprintf("--drain-delay=%ds", frontDelaySeconds),
+		fmt.Sprintf("--drain-timeout=%ds", frontDrainSeconds)},
 		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
 	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
 	counts := b.counts(dc)
@@ -85,7 +96,7 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
 	memory := string(dc.Caches.Memory)
-	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)"}, PortHTTP,
+	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)", allowPlaintext}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
 	c.Env = append(c.Env, podIndex())
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
@@ -103,7 +114,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	storage.Volume = v1alpha1.Volume{} // it grows without a restart
 	in.Storage = &storage
 	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
-		"--index=" + strconv.Itoa(i)}, PortHTTP,
+		"--index=" + strconv.Itoa(i), allowPlaintext}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	s := workload{
@@ -125,15 +136,17 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 }
 
 // redis builds a stock server without a port: only containers of the pod can reach it, and only with the password. It
-// acknowledges a write when it is on disk, and evicts nothing.
+// acknowledges a write when it is on disk, and evicts nothing. With a memory limit it refuses writes before the kernel would
+// kill it, and with it its shard.
 func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
+	r := resources(b.spec.Storage.Resources, "250m", "512Mi", "")
 	return corev1.Container{
 		Name: "storage", Image: b.spec.Storage.Image,
 		Command: []string{"redis-server"},
-		Args: []string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir,
+		Args: append([]string{"--port", "0", "--unixsocket", socketFile, "--unixsocketperm", "700", "--dir", dataDir,
 			"--aclfile", keysDir + "/" + keyUsers, "--appendonly", "yes", "--appendfsync", "always",
-			"--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"},
-		Resources: resources(b.spec.Storage.Resources, "250m", "512Mi", ""), SecurityContext: containerSecurity(),
+			"--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory-policy", "noeviction"}, maxMemory(r)...),
+		Resources: r, SecurityContext: containerSecurity(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		// Any answer is enough: without a password it is that authentication is required.
 		LivenessProbe: &corev1.Probe{
@@ -142,4 +155,14 @@ func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
 		VolumeMounts: append([]corev1.VolumeMount{
 			{Name: "keys", MountPath: keysDir + "/" + keyUsers, SubPath: keyUsers, ReadOnly: true}}, mounts...),
 	}
+}
+
+// maxMemory bounds the data of a Redis to three quarters of its container's memory limit. The rest is for its buffers, and for
+// the pages that change while it rewrites its log. Without a limit there is nothing to derive the bound from.
+func maxMemory(r corev1.ResourceRequirements) []string {
+	limit, ok := r.Limits[corev1.ResourceMemory]
+	if !ok {
+		return nil
+	}
+	return []string{"--maxmemory", strconv.FormatInt(limit.Value()/4*3, 10)}
 }

@@ -59,6 +59,9 @@ func storageReady(v *view) verdict {
 			missing = append(missing, fmt.Sprintf("%s: %d of %d", dc.Name, c.Ready, c.Desired))
 		}
 	}
+	if full := v.problemsOf(diagnose.ReasonStorageFull); len(full) > 0 {
+		return no(v1alpha1.ReasonStorageFull, "storages that take no writes%s", causes(full))
+	}
 	if len(missing) > 0 {
 		return no(v1alpha1.ReasonShardsNotReady, "shards that are ready: %s", strings.Join(missing, "; "))
 	}
@@ -171,11 +174,16 @@ func restartCount(n int) string {
 	return fmt.Sprintf("%d pods have to restart", n)
 }
 
-// degraded holds if parts that have served are missing, or an image cannot be had. One part that restarts for a change does not
+// degraded holds if parts that have served are missing, an image cannot be had, a disk has lost data, or two processes run as one part. One part that restarts for a change does not
 // count, unless it is known that it will not come back by itself.
 func degraded(v *view) verdict {
-	images := v.problemsOf(diagnose.ReasonImage)
-	lost := v.created() && len(v.lost) > 0
+	if without := v.problemsOf(diagnose.ReasonDataLost); len(without) > 0 {
+		return yes(v1alpha1.ReasonDataLost, "%s", dataLost(without))
+	}
+	if two := v.problemsOf(diagnose.ReasonDuplicate); len(two) > 0 {
+		return yes(v1alpha1.ReasonDuplicatePart, "two processes run as one part%s", causes(two))
+	}
+	images, lost := v.problemsOf(diagnose.ReasonImage), v.created() && len(v.lost) > 0
 	if lost && v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() && !v.stuck() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
@@ -184,9 +192,12 @@ func degraded(v *view) verdict {
 			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s%s", r.Name, r.Message, causes(v.problems))
 		}
 	}
+	full := v.problemsOf(diagnose.ReasonStorageFull, diagnose.ReasonLogFull)
 	switch {
 	case len(images) > 0:
 		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image or spec.storage.image, or the pull secrets%s", causes(images))
+	case lost && len(full) > 0:
+		return yes(v1alpha1.ReasonDiskFull, "%s%s", describe(v.lost), causes(full))
 	case lost:
 		return yes(v1alpha1.ReasonPartsMissing, "%s%s", describe(v.lost), causes(v.problems))
 	}
@@ -203,6 +214,8 @@ func ready(v *view) verdict {
 		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs", v.Region)
 	case len(v.Conflicts) > 0:
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
+	case len(v.problemsOf(diagnose.ReasonDataLost)) > 0:
+		return no(v1alpha1.ReasonDataLost, "%s", dataLost(v.problemsOf(diagnose.ReasonDataLost)))
 	case len(v.missing) > 0:
 		return no(v1alpha1.ReasonPartsNotReady, "%s%s", describe(v.missing), causes(v.problems))
 	case v.Failed != nil:

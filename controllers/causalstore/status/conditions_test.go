@@ -3,6 +3,7 @@ package status_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,12 @@ func wait(in *status.Observed, part, reason, message string) {
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
 		}
 	}
+}
+
+// report makes a pod report why it is not ready.
+func report(in *status.Observed, pod string, state contract.State, reason string) {
+	fail(in, pod)
+	in.Reports = map[string]plan.Report{pod: {Readiness: contract.Readiness{State: state, Reason: reason}}}
 }
 
 // reshard changes the only shard to several.
@@ -201,6 +208,44 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyChanged, "False", "spec.y"},
 		{"a zone has no nodes", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid,
 			v1alpha1.ReasonZoneWithoutNodes, "False", "b (of here)"},
+		{"a shard has lost its data", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateDataLost, "data lost: the storage is without data")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataLost, "True", "shard: DataLost: data lost: the storage is without data"},
+		{"a shard has lost its data", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateDataLost, "data lost: the storage is without data")
+		}, v1alpha1.ConditionReady, v1alpha1.ReasonDataLost, "False", "shard: DataLost: data lost: the storage is without data"},
+		{"a shard has lost its data while pods restart for a change", func(in *status.Observed) {
+			wasReady(in)
+			in.Rollout.Outdated = 1
+			report(in, "shard", contract.StateDataLost, "data lost: the storage is without data")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataLost, "True", "shard: DataLost"},
+		{"a coordinator has lost its log, and a cache is missing", func(in *status.Observed) {
+			wasReady(in)
+			fail(in, "cache")
+			report(in, plan.ComponentCoordinator, contract.StateDataLost, "data lost: the log is empty")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataLost, "True", "coordinator: DataLost: data lost: the log is empty"},
+		{"another process runs as a coordinator", func(in *status.Observed) {
+			wasReady(in)
+			report(in, plan.ComponentCoordinator, contract.StateDuplicateIdentity, "refused by its peers: two processes run as coordinator 0")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDuplicatePart, "True", "two processes run as coordinator 0"},
+		{"a disk of a coordinator is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, plan.ComponentCoordinator, contract.StateLogFull, "accepts no writes: no space left")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFull, "True", "accepts no writes: no space left"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionStorageReady, v1alpha1.ReasonStorageFull, "False", "storage takes no writes: OOM"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonDataMissing, "True", "storage takes no writes: OOM"},
+		{"a storage is full", func(in *status.Observed) {
+			wasReady(in)
+			report(in, "shard", contract.StateStorageFull, "storage takes no writes: OOM")
+		}, v1alpha1.ConditionReady, v1alpha1.ReasonPartsNotReady, "False", "storage takes no writes: OOM"},
 		{"something could not be applied", func(in *status.Observed) { in.Failed = errors.New("no room") }, v1alpha1.ConditionReady,
 			v1alpha1.ReasonApplyFailed, "False", "no room"},
 		{"nobody was asked", func(*status.Observed) {}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnknown, "Unknown",
@@ -340,6 +385,18 @@ func TestTheHeartbeatAdvancesEveryMinuteAndWithEachChange(t *testing.T) {
 	fail(&in, "cache")
 	if got := beat(95 * time.Second); got != 95*time.Second {
 		t.Errorf("with a change after 95s the heartbeat is that of %s", got)
+	}
+}
+
+// TestTheStateThatAPartReportsIsTheReasonOfItsProblem: programs and the kubectl plugin go by it.
+func TestTheStateThatAPartReportsIsTheReasonOfItsProblem(t *testing.T) {
+	for _, state := range []contract.State{contract.StateDataLost, contract.StateDuplicateIdentity, contract.StateStorageFull, contract.StateStorageFailing, contract.StateLogFull} {
+		in := one()
+		report(&in, "shard", state, "because")
+		want := []v1alpha1.PodProblem{{Pod: "shard", Reason: string(state), Message: "because"}}
+		if got := status.Of(in).Problems; !slices.Equal(got, want) {
+			t.Errorf("problems %+v, want %+v", got, want)
+		}
 	}
 }
 

@@ -53,15 +53,18 @@ func (v *view) publicProblems() (all []v1alpha1.PodProblem) {
 	return all
 }
 
-// problemsOf returns the problems with a reason.
-func (v *view) problemsOf(reason diagnose.Reason) (all []problem) {
+// problemsOf returns the problems with one of some reasons.
+func (v *view) problemsOf(reasons ...diagnose.Reason) (all []problem) {
 	for _, p := range v.problems {
-		if p.cause.Reason == reason {
+		if slices.Contains(reasons, p.cause.Reason) {
 			all = append(all, p)
 		}
 	}
 	return all
 }
+
+// dataLost describes parts whose disks have lost data.
+func dataLost(all []problem) string { return "parts whose disks have lost data" + causes(all) }
 
 // stuck reports whether a pod will not serve until somebody changes something.
 func (v *view) stuck() bool {

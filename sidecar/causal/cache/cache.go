@@ -51,6 +51,7 @@ type Cache struct {
 	stats   Stats
 
 	snapshot snapshotState
+	limit    causal.TimeLimit
 
 	faultDrops []faultDrop
 }
@@ -64,6 +65,8 @@ type faultDrop struct {
 // Stats counts since the start.
 type Stats struct {
 	Hits, Misses, Joined, Inserted, Invalidated, InFlight, Unavailable, Resets uint64
+	// ClockRefused counts answers of middlemen whose timestamp is too far ahead of the clock here.
+	ClockRefused uint64
 }
 
 // New makes an empty cache.
@@ -105,8 +108,20 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindLatencies:
 		c.routes.Update(m.Latencies().Ms)
 	case causal.KindCut:
-		c.prepareCut(now, m.CutNotice().Cut)
+		c.prepareCut(now, min(m.CutNotice().Cut, c.timeLimit(now)))
+	case causal.KindPing:
+		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
+	case causal.KindPong:
+		c.routes.Suspects.Answered(now, m.From, m.Pong().ID)
 	}
+}
+
+// timeLimit returns the greatest timestamp of another part to believe.
+func (c *Cache) timeLimit(now causal.Now) causal.HLC {
+	if c.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return c.limit.At(now)
 }
 
 // handleGet answers from memory, or reads through.
@@ -148,9 +163,10 @@ func (c *Cache) reply(w waiter, r causal.GetReply) {
 	c.Send(r.Message(c.cfg.Self, w.to))
 }
 
-// Tick renews leases and sends unanswered flights another way.
+// Tick renews leases, sends unanswered flights another way, and asks middlemen that did not answer whether they are back.
 func (c *Cache) Tick(now causal.Now) {
 	c.maps.Poll(now, c.cfg.Self, c.Send)
+	c.routes.Suspects.Tick(now, c.cfg.Self, c.Send)
 	for _, s := range c.order {
 		c.renewLease(now, s)
 	}
@@ -160,6 +176,9 @@ func (c *Cache) Tick(now causal.Now) {
 		c.faultDrops = c.faultDrops[1:]
 	}
 }
+
+// LinkUp says that a middleman can be reached again.
+func (c *Cache) LinkUp(now causal.Now, node topology.Node) { c.routes.Suspects.LinkUp(now, node) }
 
 // Idle reports whether no read-through is in flight; then Tick is not urgent.
 func (c *Cache) Idle() bool { return len(c.flights.byID) == 0 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -252,5 +253,79 @@ func TestAMissThatNoRingAnswersIsReportedAsUnavailable(t *testing.T) {
 	}
 	if err != causal.ErrUnavailable || !h.c.Idle() {
 		t.Errorf("the reader got %s; idle %v", err, h.c.Idle())
+	}
+}
+
+// A middleman that is dead costs one time-out, however long it is dead.
+func TestAfterOneTimeOutMissesGoRoundAMiddlemanUntilItAnswersAPing(t *testing.T) {
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, [][]float64{{0, 50}, {50, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := topology.Node{DC: 1, Part: topology.Middleman}
+	h := &harness{t: t, c: New(DefaultConfig(topo, cacheNode)), now: causal.Now{Mono: 1}}
+	dead, asked := true, map[topology.Node]int{}
+	// read asks for a key and lets the middlemen answer; it returns how long that took.
+	read := func(id int) time.Duration {
+		start := h.now.Mono
+		h.send(causal.Get{ID: uint64(id), Key: fmt.Sprint("k", id)}.Message(sidecarNode, cacheNode))
+		for h.now.Mono-start < int64(time.Minute) {
+			for _, m := range h.take() {
+				switch {
+				case m.Kind == causal.KindGetReply:
+					return time.Duration(h.now.Mono - start)
+				case m.Kind == causal.KindStreamOpen || m.Kind == causal.KindFill:
+					if asked[m.To]++; m.To == middlemanNode && dead {
+						continue
+					}
+				}
+				switch {
+				case m.To == middlemanNode && dead:
+				case m.Kind == causal.KindPing:
+					h.send(causal.Pong{ID: m.Ping().ID}.Message(m.To, cacheNode))
+				case m.Kind == causal.KindStreamOpen && m.StreamOpen().Incarnation == 0:
+					h.send(causal.StreamReset{Incarnation: 1}.Message(m.To, cacheNode))
+				case m.Kind == causal.KindFill:
+					f := m.Fill()
+					r := causal.FillReply{ID: f.ID, Key: f.Key, Record: record(10)}.Message(m.To, cacheNode)
+					r.SetStreamPosition(causal.StreamPosition{Epoch: f.Epoch, Seq: h.c.streams[m.To].seq + 1})
+					h.send(r)
+				}
+			}
+			h.now.Mono += int64(5 * time.Millisecond)
+			h.c.Tick(h.now)
+		}
+		t.Fatalf("read %d was not answered", id)
+		return 0
+	}
+	if first := read(0); first < 200*time.Millisecond || asked[far] == 0 {
+		t.Errorf("the first read took %v and asked %v", first, asked)
+	}
+	before := asked[middlemanNode]
+	for i := range 100 { // ten seconds
+		if took := read(1 + i); took > 100*time.Millisecond {
+			t.Errorf("read %d took %v", 1+i, took)
+		}
+		h.now.Mono += int64(100 * time.Millisecond)
+		h.c.Tick(h.now)
+	}
+	if asked[middlemanNode] != before {
+		t.Errorf("the dead middleman was asked %d times more", asked[middlemanNode]-before)
+	}
+	dead = false
+	for i := range 1000 {
+		read(1000 + i)
+	}
+	if asked[middlemanNode] == before {
+		t.Error("the middleman answers again, and is not asked")
+	}
+}
+
+func TestACacheAnswersPings(t *testing.T) {
+	h := newHarness(t)
+	h.send(causal.Ping{ID: 5}.Message(sidecarNode, cacheNode))
+	if p := only(t, h.take(), causal.KindPong); p.To != sidecarNode || p.Pong().ID != 5 {
+		t.Errorf("answered %+v", p)
 	}
 }

@@ -111,7 +111,7 @@ func (c *Cache) retryFlights(now causal.Now) {
 		}
 		kept = append(kept, f)
 		if now.Mono >= f.dueAt {
-			c.routes.TimedOut(now, f.from.mm.DC)
+			c.routes.TimedOut(now, f.from.mm)
 			c.launch(now, f)
 		}
 	}
@@ -125,7 +125,14 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	if f == nil || f.from != s || f.key != r.Key {
 		return
 	}
-	if r.Err != causal.OK {
+	isAhead := r.Err == causal.OK && r.Record.Version.HLC > c.timeLimit(now)
+	if isAhead {
+		c.stats.ClockRefused++ // another ring may not have it
+	}
+	if r.Err != causal.OK || isAhead {
+		if r.Err == causal.ErrDataLost {
+			c.routes.NoteDataLost(now, f.from.mm)
+		}
 		c.launch(now, f)
 		return
 	}

@@ -157,6 +157,9 @@ func (c *Cache) extendLease(now causal.Now, s *stream, g causal.LeaseGrant) {
 // below a cut, may go on using it.
 func (c *Cache) invalidate(now causal.Now, s *stream, i causal.Invalidate) {
 	c.stats.Invalidated++
+	if i.Next > c.timeLimit(now) {
+		i.Next = 0 // a copy must not be good for every cut to come
+	}
 	if c.cfg.Broken.Has(causal.InvalidateLate) {
 		c.faultDrops = append(c.faultDrops, faultDrop{i.KeyHash, now.Mono + int64(300*time.Millisecond)})
 	} else {

@@ -15,6 +15,10 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		return
 	}
 	c.noteIncarnation(now, l, a.Incarnation)
+	if l.marked != a.Incarnation {
+		l.marked = a.Incarnation
+		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.Incarnation, HasData: true})
+	}
 	for _, v := range a.Versions {
 		w := c.incomplete[v.HLC]
 		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) {
@@ -22,20 +26,19 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		}
 		w.acked = w.acked.With(l.ring)
 		// Resharding may have moved the slot since the middleman took the put; it was processed all the same.
-		if at := c.laneTo(l.ring, w.slot); at.isSent(w) {
-			at.inflight--
-			at.backoff = 0
-		}
+		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
 		c.progress = true
 		if w.acked == c.rings {
 			c.completeWrite(w)
 		}
 	}
+	l.flow.measure(now)
 	head := l.head
 	l.dropAckedPrefix()
 	if l.head != head { // what is first now has not waited for long
-		l.resendAt = now.Mono + int64(c.cfg.ResendAfter)
+		c.scheduleResend(now, l)
 	}
+	c.continuePass(now, l)
 	if c.dropCompletePrefix() {
 		c.updateTruncation()
 	}
@@ -84,7 +87,7 @@ func (c *Coordinator) publish(now causal.Now) {
 	}
 	bound := c.publishBound(now)
 	e := c.ownEntry(bound)
-	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound))
+	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
 	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
 		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(c.cfg.Self, lead))
 	}

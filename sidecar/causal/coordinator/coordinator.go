@@ -24,14 +24,15 @@ type Config struct {
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
-	// Window bounds the unacknowledged puts in flight to one shard.
-	Window int
+	// Window bounds the unacknowledged puts in flight to one shard, in bytes, and ShardWindow those of all coordinators together,
+	// which share it equally. A single put may be larger.
+	Window, ShardWindow int
 	// MaxDeps bounds the dependencies that a write inherits from its predecessors. Beyond it, the write depends on its direct
 	// predecessors by id.
 	MaxDeps int
 	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while none do.
 	PublishEvery, IdleEvery time.Duration
-	// ResendAfter is how long an unacknowledged put waits before it is sent again.
+	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
 	Comparison Comparison
@@ -45,11 +46,14 @@ type Comparison struct {
 	DepsByID bool
 }
 
+// DefaultWindow is the default of Config.Window.
+const DefaultWindow = 8 << 20
+
 // DefaultConfig returns the defaults for a coordinator of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: 1024, MaxDeps: 128,
-		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: time.Second,
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
+		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: defaultResendAfter,
 	}
 }
 
@@ -65,13 +69,16 @@ type Coordinator struct {
 	origin topology.Origin
 	rings  topology.RingSet
 	clock  causal.Clock
+	limit  causal.TimeLimit
 	known  *causal.Stability
 
 	buffer
-	lanes     map[topology.Node]*lane
-	laneOrder []*lane // by lane.index
-	log       logState
-	member    membershipState
+	lanes       map[topology.Node]*lane
+	laneOrder   []*lane // by lane.index
+	log         logState
+	member      membershipState
+	past        pastInquiry
+	pastAnswers map[topology.Node]pastAnswer
 
 	refusesPuts bool // the process is about to stop
 	publishAt   int64
@@ -89,6 +96,7 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
+		pastAnswers: map[topology.Node]pastAnswer{},
 	}
 	for r := range t.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -97,8 +105,10 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		c.leader = newLeader(cfg, c.known)
 	}
 	c.restore(replay)
-	if c.leader != nil {
-		c.log.durable.Term, c.log.pending.Term = 1, 1 // a leader is always in use
+	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
+		c.log.durable.Term, c.log.pending.Term = 1, 1
+	} else if len(replay) == 0 {
+		c.past = pastInquiry{active: true, answered: map[topology.Node]bool{}}
 	}
 	c.publishAt = now.Mono
 	return c
@@ -115,7 +125,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
-		c.mergeVectors(m.Vectors().Entries)
+		c.mergeVectors(m.Vectors().Entries, c.limit.At(now))
 		if c.leader != nil && m.From.DC == c.cfg.Self.DC {
 			c.leader.urgent = true
 		}
@@ -126,7 +136,11 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindTerm:
 		c.handleTerm(now, m.From, m.Term())
 	case causal.KindTermReply:
-		c.handleTermReply(now, m.TermReply())
+		c.handleTermReply(now, m.From, m.TermReply())
+	case causal.KindPastQuery:
+		c.handlePastQuery(m.From, m.PastQuery())
+	case causal.KindPastReply:
+		c.handlePastReply(now, m.From, m.PastReply())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -140,14 +154,12 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	for _, l := range c.laneOrder {
-		if l.inflight > 0 && now.Mono >= l.resendAt {
-			l.backoff = min(l.backoff+1, maxBackoff)
-			c.resend(now, l, false)
-		}
+		c.continuePass(now, l)
+		c.resendLate(now, l)
 		c.pump(now, l)
 	}
 	if c.leader != nil {
-		c.leader.inUse = c.InUse()
+		c.leader.inUse = c.InUse() // 0 until it is established
 		defer c.leader.tick(now)
 	}
 	due := c.cfg.IdleEvery
@@ -173,8 +185,8 @@ func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
-func (c *Coordinator) mergeVectors(entries []causal.VectorEntry) {
-	if c.known.Merge(entries) && c.leader != nil {
+func (c *Coordinator) mergeVectors(entries []causal.VectorEntry, limit causal.HLC) {
+	if c.known.Merge(entries, limit) && c.leader != nil {
 		c.leader.vectorsChanged = true
 	}
 }

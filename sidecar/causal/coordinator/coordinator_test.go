@@ -38,7 +38,12 @@ func newHarness(t *testing.T, coordinators int, index uint64, faults ...causal.F
 	cfg := DefaultConfig(twoRings(t, coordinators), topology.Node{Part: topology.Coordinator, Index: index})
 	cfg.Incarnation, cfg.Broken = 1, causal.FaultsOf(faults...)
 	h := &harness{t: t, cfg: cfg, now: causal.Now{Mono: 1, WallMs: 100_000}}
-	h.c = New(cfg, h.now, nil, 1)
+	first := &Checkpoint{}
+	if index == 0 {
+		first.Term = 1
+	}
+	h.log, h.index = []LogRecord{{Checkpoint: first}}, 1 // its log is not new
+	h.c = New(cfg, h.now, h.log, 2)
 	return h
 }
 

@@ -1,40 +1,50 @@
 package coordinator
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// lane carries the writes of this coordinator to one shard: in HLC order, with a bounded window of them in flight
+// lane carries the writes of this coordinator to one shard: in HLC order, with a bounded number of bytes in flight
 // (PROTOCOL §4, lanes).
 //
 // Invariant: every write of this origin for the shard at or below base is acknowledged. The others are in queue[head:], in
-// order; acknowledged ones stay among them until all before them are acknowledged too.
+// order; acknowledged ones stay among them until all before them are acknowledged too. flow.inFlight is the size of those in
+// queue[head:next] that are not acknowledged.
 type lane struct {
 	mm          topology.Node
 	ring        topology.RingID
 	index       int
 	slot        topology.Slot // one that the shard owns, to name it by
-	queue       []*write
+	queue       []queued
 	head        int // of the first write that is not acknowledged
 	next        int // of the first write that was not sent
-	inflight    int // sent and not acknowledged
 	base        causal.HLC
-	resendAt    int64
-	backoff     int
+	flow        flow
+	resend      resending
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
+	marked      uint64           // the incarnation of which an acknowledgement was noted
 }
 
-// maxBackoff bounds the exponent of the interval between two resends.
-const maxBackoff = 3
+// queued is a write in a lane.
+type queued struct {
+	w      *write
+	sentAt int64 // monotonic: when it was last sent
+	times  int   // that it was sent
+}
 
 // makeLanes adds a lane to every shard of a ring that has none.
 func (c *Coordinator) makeLanes(r topology.RingID) {
 	for slot := range topology.Slots {
 		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
 		if c.lanes[mm] == nil {
-			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot)}
+			roundTrip := time.Duration(c.cfg.Topology.RTT[c.cfg.Self.DC][mm.DC] * 1e6)
+			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip)}
 			c.lanes[mm] = l
 			c.laneOrder = append(c.laneOrder, l)
 		}
@@ -51,51 +61,57 @@ func (c *Coordinator) release(w *write) {
 	w.released = true
 	for r := range c.cfg.Topology.Rings {
 		l := c.laneTo(topology.RingID(r), w.slot)
-		l.queue = append(l.queue, w)
+		l.queue = append(l.queue, queued{w: w})
 	}
 }
 
-// pump sends what the window of the lane has room for.
+// pump sends what the lane has room for.
 func (c *Coordinator) pump(now causal.Now, l *lane) {
-	for l.next < len(l.queue) && l.inflight < c.cfg.Window {
-		if l.inflight == 0 {
-			l.scheduleResend(now, c)
+	for l.next < len(l.queue) {
+		size := 0
+		if w := l.queue[l.next].w; !w.acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
+			size = w.flowSize()
 		}
-		c.sendPutAfter(l, l.next)
-		if !l.queue[l.next].acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
-			l.inflight++
+		if !l.flow.admits(size) {
+			break
 		}
+		if l.flow.inFlight == 0 {
+			c.scheduleResend(now, l)
+		}
+		l.flow.sent(now, size)
+		c.sendPutAfter(now, l, l.next)
 		l.next++
 	}
 	l.dropAckedPrefix()
 }
 
-func (l *lane) scheduleResend(now causal.Now, c *Coordinator) {
-	l.resendAt = now.Mono + int64(c.cfg.ResendAfter)<<l.backoff
-}
+// flowSize is what a write counts for in the flow of its lanes, in bytes.
+func (w *write) flowSize() int { return w.size + putOverhead }
 
-// isSent reports whether a write of the lane is in flight or acknowledged.
-func (l *lane) isSent(w *write) bool {
-	return l.next > l.head && w.rec.Version.HLC <= l.queue[l.next-1].rec.Version.HLC
-}
-
-// resend sends again what is in flight: all of it to a middleman that has lost its memory, otherwise what the middleman has
-// not acknowledged.
-func (c *Coordinator) resend(now causal.Now, l *lane, all bool) {
-	l.scheduleResend(now, c)
-	for i := l.head; i < l.next; i++ {
-		if all || !l.queue[i].acked.Has(l.ring) {
-			c.sendPutAfter(l, i)
-		}
+// takeAck takes an acknowledgement of a write, which may have been sent by an earlier life of this coordinator.
+func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
+	sent := l.queue[l.head:l.next]
+	i, found := slices.BinarySearchFunc(sent, w.rec.Version.HLC, func(e queued, h causal.HLC) int { return cmp.Compare(e.w.rec.Version.HLC, h) })
+	if !found {
+		return
+	}
+	e := &sent[i]
+	l.flow.acknowledged(now, w.flowSize(), e.sentAt, e.times > 1)
+	l.resend.heard, l.resend.silent = true, 0
+	if e.times > 1 {
+		l.resend.credit += 2 * w.flowSize() // what was sent again gets there: go on, and faster
 	}
 }
 
 // sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for.
-func (c *Coordinator) sendPutAfter(l *lane, i int) {
-	w := l.queue[i]
+func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
+	e := &l.queue[i]
+	w := e.w
+	e.sentAt = now.Mono
+	e.times++
 	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: l.base, AckedUpTo: l.base, Map: c.cfg.Topology.Map(l.ring)}
 	if i > l.head {
-		p.Previous = l.queue[i-1].rec.Version.HLC
+		p.Previous = l.queue[i-1].w.rec.Version.HLC
 	}
 	if w.acked == c.rings {
 		// Complete, and its value is dropped: it only holds the lane together.
@@ -128,14 +144,15 @@ func (c *Coordinator) isInRing(r topology.RingID, v causal.Version) bool {
 
 // dropAckedPrefix drops the acknowledged writes at the head of the queue.
 func (l *lane) dropAckedPrefix() {
-	for l.head < l.next && l.queue[l.head].acked.Has(l.ring) {
-		l.base = l.queue[l.head].rec.Version.HLC
-		l.queue[l.head] = nil
+	for l.head < l.next && l.queue[l.head].w.acked.Has(l.ring) {
+		l.base = l.queue[l.head].w.rec.Version.HLC
+		l.queue[l.head] = queued{}
 		l.head++
 	}
 	if l.head > 1024 && 2*l.head > len(l.queue) {
 		l.queue = append(l.queue[:0:0], l.queue[l.head:]...)
 		l.next -= l.head
+		l.resend.next = max(l.resend.next-l.head, 0)
 		l.head = 0
 	}
 }
@@ -146,7 +163,7 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 		return
 	}
 	if l.incarnation != 0 {
-		c.resend(now, l, true)
+		c.replay(now, l)
 	}
 	l.incarnation = incarnation
 }
@@ -155,11 +172,14 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 // this coordinator has sent counts too, so everything durable does.
 func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h causal.LaneHello) {
 	l := c.lanes[from]
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) {
-		return
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
+		return // a log that may be lost knows nothing of what was sent
 	}
+	c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation})
 	if !h.AwayOnly {
-		c.resend(now, l, true)
+		if h.Incarnation != l.incarnation || c.mayReplay(now, l) {
+			c.replay(now, l)
+		}
 		l.incarnation = h.Incarnation
 	}
 	newest := l.base

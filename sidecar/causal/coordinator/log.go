@@ -55,7 +55,7 @@ func (c *Coordinator) restore(replay []LogRecord) {
 		c.log.durable.Terms = Terms{}
 	}
 	c.log.pending = c.log.durable
-	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}})
+	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
 		c.clock.Raise(c.log.durable.Ceiling) // PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
 	}

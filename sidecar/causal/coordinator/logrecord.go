@@ -44,10 +44,12 @@ type State struct {
 	Term MembershipTerm
 	// Terms are those of the other coordinators of the data center, as the leader knows them.
 	Terms Terms
+	// Shards are the marks of all shards that were heard of, by data center and index. The list is never changed in place.
+	Shards []causal.ShardMark
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
-const logFormat = 1
+const logFormat = 2
 
 const (
 	recordWrite byte = iota + 1
@@ -65,23 +67,32 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		for _, t := range c.Terms {
 			dst = binary.AppendUvarint(dst, uint64(t))
 		}
+		dst = binary.AppendUvarint(dst, uint64(len(c.Shards)))
+		for _, m := range c.Shards {
+			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData)} {
+				dst = binary.AppendUvarint(dst, n)
+			}
+		}
 		return dst
 	}
 	w := &r.Write
 	dst = append(dst, logFormat, recordWrite)
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
 	dst = appendVersion(dst, w.Record.Version)
-	tombstone := byte(0)
-	if w.Record.Value.Tombstone {
-		tombstone = 1
-	}
-	dst = binary.AppendVarint(append(dst, tombstone), w.Record.Value.ExpireAtMs)
+	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
 	dst = append(dst, byte(w.Sidecar.Part))
 	for _, n := range [...]uint64{uint64(w.Sidecar.DC), w.Sidecar.Index, w.Session, w.Seq} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+}
+
+func boolBit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func appendHLC(dst []byte, h causal.HLC) []byte { return binary.BigEndian.AppendUint64(dst, uint64(h)) }
@@ -106,8 +117,9 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{}, errLogRecord
 	}
 	if b[0] != logFormat {
-		return LogRecord{}, fmt.Errorf("log record of format %d; this version reads format %d only: start the version that wrote the log and let it "+
-			"drain (SIGTERM ends it once all writes are in every ring), then start this one with an empty dataDir", b[0], logFormat)
+		return LogRecord{}, fmt.Errorf("log record of format %d; this version reads format %d only: start the version that wrote the log, and take the "+
+			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
+			"version with an empty dataDir", b[0], logFormat)
 	}
 	d := recordReader{b: b[2:]}
 	var r LogRecord
@@ -220,6 +232,9 @@ func (d *recordReader) checkpoint() *Checkpoint {
 		if i < uint64(len(c.Terms)) {
 			c.Terms[i] = t
 		}
+	}
+	for n = d.uvarint(); n > 0 && !d.failed; n-- {
+		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.uvarint()), Index: d.uvarint(), Incarnation: d.uvarint(), HasData: d.uvarint() != 0})
 	}
 	return c
 }

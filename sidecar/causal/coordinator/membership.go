@@ -41,15 +41,18 @@ const (
 	Serving
 	Leaving // it refuses puts; those that it has accepted are propagated until they are complete
 	Left    // it has no incomplete write, and the leader knows that it has left
+	LogLost // its log is empty, and others know of writes that it held; it refuses puts and publishes nothing
 )
 
 func (m Membership) String() string {
-	return [...]string{"joining", "serving", "leaving", "left"}[m&3]
+	return [...]string{"joining", "serving", "leaving", "left", "log lost"}[m]
 }
 
 // Membership returns the stage of the coordinator.
 func (c *Coordinator) Membership() Membership {
 	switch {
+	case len(c.past.lostTo) > 0:
+		return LogLost
 	case c.isInUse() && c.isInTopology():
 		return Serving
 	case c.isInTopology():
@@ -82,6 +85,10 @@ const (
 
 // advanceMembership continues joining or leaving.
 func (c *Coordinator) advanceMembership(now causal.Now) {
+	if c.past.active {
+		c.askPast(now)
+		return
+	}
 	if c.leader != nil || c.log.pending.Term != c.log.durable.Term {
 		return
 	}
@@ -104,8 +111,11 @@ func (c *Coordinator) advanceMembership(now causal.Now) {
 		c.member.dueAt = now.Mono + int64(leaveInterval)
 	}
 	// Everything that it has published or issued in any life is at or below its clock.
-	c.Send(causal.Term{ID: c.member.intent, Term: uint64(c.log.durable.Term), UpTo: c.clock.Peek(now), Join: c.isInTopology()}.
-		Message(c.cfg.Self, c.cfg.Topology.Leader(c.cfg.Self.DC)))
+	t := causal.Term{ID: c.member.intent, Term: uint64(c.log.durable.Term), UpTo: c.clock.Peek(now), Join: c.isInTopology()}
+	if !t.Join {
+		t.Shards = c.log.pending.Shards // this log may be removed
+	}
+	c.Send(t.Message(c.cfg.Self, c.cfg.Topology.Leader(c.cfg.Self.DC)))
 }
 
 // updateIntent handles a topology that may have added or removed this coordinator.
@@ -120,8 +130,16 @@ func (c *Coordinator) updateIntent(wasInTopology bool) {
 // or written is at or below t.UpTo. Perhaps it wants to join.
 func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Term) {
 	i := from.Index
-	if c.leader == nil || from.DC != c.cfg.Self.DC || i == 0 || i >= topology.MaxCoordinators {
+	if c.leader == nil || !c.isEstablished() || from.DC != c.cfg.Self.DC || i == 0 || i >= topology.MaxCoordinators {
 		return
+	}
+	if t.New {
+		c.Send(causal.TermReply{ID: t.ID, Term: uint64(c.log.pending.Terms[i])}.Message(c.cfg.Self, from))
+		return
+	}
+	changed := false
+	for _, m := range t.Shards {
+		changed = c.log.pending.note(m) || changed
 	}
 	term, told := c.log.pending.Terms[i], MembershipTerm(t.Term)
 	if c.cfg.Broken.Has(causal.LeaveAnyTerm) && term.isInUse() && (term > told+1 || term > told && !t.Join) {
@@ -134,26 +152,30 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 			return // what is published for it from now on must be above UpTo: wait until the clock is nearer
 		}
 		c.clock.Raise(t.UpTo)
-		c.mergeVectors([]causal.VectorEntry{{Origin: c.originAt(int(i)), SV: t.UpTo}})
+		c.mergeVectors([]causal.VectorEntry{{Origin: c.originAt(int(i)), SV: t.UpTo}}, causal.NoLimit)
 		term = told
 	}
 	counted := i < uint64(c.cfg.Topology.DCs[c.cfg.Self.DC].Coordinators)
 	if term == told && t.Join && counted {
 		term++
 	}
-	if term != c.log.pending.Terms[i] {
+	if term != c.log.pending.Terms[i] || changed {
 		c.log.pending.Terms[i] = term // from here on nothing is published for it; it is answered once the log has this
 		c.writeCheckpoint(now)
 		return
 	}
-	if c.log.durable.Terms[i] == term {
+	if c.log.durable.Terms[i] == term && (len(t.Shards) == 0 || len(c.log.checkpoints) == 0) {
 		c.Send(causal.TermReply{ID: t.ID, Term: uint64(term), Above: c.clock.Peek(now), Counted: counted}.Message(c.cfg.Self, from))
 	}
 }
 
 // handleTermReply takes the leader's answer: which term it knows, and above which timestamp to start.
-func (c *Coordinator) handleTermReply(now causal.Now, r causal.TermReply) {
+func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r causal.TermReply) {
 	term, own := MembershipTerm(r.Term), c.log.durable.Term
+	if c.past.active && c.leader == nil && r.ID == c.cfg.Incarnation {
+		c.handleLeaderTerm(now, from, term)
+		return
+	}
 	if c.leader != nil || r.ID != c.member.intent || own.isInUse() || c.log.pending.Term != own {
 		return
 	}
@@ -205,7 +227,7 @@ func (c *Coordinator) isAway(i int) bool {
 // InUse returns a bit for each coordinator of the data center that is in use, or about to be; 0 if this one is not the leader.
 // Coordinators that the leader's topology does not count cannot come into use again.
 func (c *Coordinator) InUse() uint64 {
-	if c.leader == nil {
+	if c.leader == nil || !c.isEstablished() {
 		return 0
 	}
 	return allCoordinators &^ c.awayBits()

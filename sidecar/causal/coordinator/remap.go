@@ -16,6 +16,9 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 	}
 	c.cfg.Topology = c.maps.View()
 	c.updateIntent(wasInTopology)
+	for _, l := range c.laneOrder {
+		l.flow.setMax(c.windowBound())
+	}
 	for r := range t.Rings {
 		if id := topology.RingID(r); before.Map(id) != c.maps.View().Map(id) {
 			c.remap(now, id)
@@ -54,12 +57,13 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 		if len(c.writes) > 0 {
 			l.base = c.writes[0].rec.Version.HLC - 1
 		}
-		l.stableMarks = slices.Clone(marks) // marks of keys that the shard does not own are harmless
+		c.log.pending.note(causal.ShardMark{DC: l.mm.DC, Index: l.mm.Index, HasData: true}) // it was given slots
+		l.stableMarks = slices.Clone(marks)                                                 // marks of keys that the shard does not own are harmless
 	}
 	for _, w := range c.writes {
 		if w.released {
 			l := c.laneTo(r, w.slot)
-			l.queue = append(l.queue, w)
+			l.queue = append(l.queue, queued{w: w})
 		}
 	}
 	c.remapLaneDeps(r, before, oldIndex[:kept])

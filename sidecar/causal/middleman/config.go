@@ -17,6 +17,9 @@ type Config struct {
 	Horizon causal.HLC
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
+	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then answers no
+	// read; it takes and acknowledges puts, so that the writes of others complete.
+	DataLost bool
 	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
 	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
 	Inherited bool

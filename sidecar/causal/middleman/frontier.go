@@ -134,9 +134,10 @@ func (m *Middleman) mergeFrontier(now causal.Now, from topology.Node, f causal.F
 	if !m.usesSlotMap(f.Map) {
 		return
 	}
+	limit := m.timeLimit(now)
 	for p := range f.Lanes() {
 		if m.lanes.of(p.Origin) != nil {
-			m.raiseFrontier(now, m.frontiers.of(from, p.Origin), p.Received, p.Clean)
+			m.raiseFrontier(now, m.frontiers.of(from, p.Origin), min(p.Received, limit), min(p.Clean, limit))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package middleman
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -17,44 +18,66 @@ type lane struct {
 	ackedUpTo  causal.HLC              // the coordinator says that everything up to here is acknowledged
 	unclean    []causal.HLC            // received and above clean, ascending
 	cleanAhead map[causal.HLC]struct{} // clean, and above the first that is not
-	outOfOrder []earlyWrite
+	outOfOrder []earlyWrite            // ascending by previous
 	// syncTarget, after a restart, is how far the lane must be received until everything that was received before is here
 	// again; 0: not known yet.
 	syncTarget causal.HLC
 	synced     bool
+	fresh      bool // the storage had never been used when this middleman started
 	otherMap   bool // the coordinator has sent a put under another slot map
 }
 
 // earlyWrite is a write that has arrived before the one in front of it in the lane.
 type earlyWrite struct{ previous, hlc causal.HLC }
 
-// maxOutOfOrder bounds the writes that are remembered as out of order; the coordinator sends the others again.
-const maxOutOfOrder = 4096
+// maxOutOfOrder bounds the writes that are remembered as out of order. It is more than a coordinator has in flight; the coordinator
+// sends the others again.
+const maxOutOfOrder = 1 << 15
 
-func newLane(synced bool) *lane { return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced} }
+func newLane(synced bool) *lane {
+	return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced, fresh: synced}
+}
+
+// isInStep reports whether everything that was received before a restart is certainly here again.
+func (l *lane) isInStep() bool { return l.fresh || l.syncTarget != 0 && l.received >= l.syncTarget }
 
 // receive records the arrival of the write hlc, which follows previous in the lane.
 func (l *lane) receive(hlc, previous, ackedUpTo causal.HLC) {
 	l.raiseAckedUpTo(ackedUpTo)
-	l.outOfOrder = append(l.outOfOrder, earlyWrite{previous, hlc})
-	for again := true; again; {
-		again = false
-		l.outOfOrder = slices.DeleteFunc(l.outOfOrder, func(w earlyWrite) bool {
-			if w.hlc <= l.received {
-				return true
-			}
-			if w.previous > l.received {
-				return false
-			}
-			l.received, again = w.hlc, true
-			l.unclean = append(l.unclean, w.hlc)
-			return true
-		})
+	if previous > l.received {
+		l.rememberEarly(earlyWrite{previous, hlc})
+	} else {
+		l.advanceReceived(hlc)
 	}
-	if len(l.outOfOrder) > maxOutOfOrder {
-		l.outOfOrder = l.outOfOrder[1:]
+	n := 0
+	for n < len(l.outOfOrder) && l.outOfOrder[n].previous <= l.received {
+		l.advanceReceived(l.outOfOrder[n].hlc)
+		n++
 	}
+	l.outOfOrder = slices.Delete(l.outOfOrder, 0, n)
 	l.advanceClean()
+}
+
+// advanceReceived moves received to a write that is here and directly follows what is received.
+func (l *lane) advanceReceived(hlc causal.HLC) {
+	if hlc > l.received {
+		l.received = hlc
+		l.unclean = append(l.unclean, hlc)
+	}
+}
+
+// rememberEarly remembers a write that arrived before the one in front of it. At the bound the last in the lane is forgotten.
+func (l *lane) rememberEarly(w earlyWrite) {
+	i, _ := slices.BinarySearchFunc(l.outOfOrder, w, func(a, b earlyWrite) int {
+		return cmp.Or(cmp.Compare(a.previous, b.previous), cmp.Compare(a.hlc, b.hlc))
+	})
+	if i < len(l.outOfOrder) && l.outOfOrder[i] == w {
+		return
+	}
+	l.outOfOrder = slices.Insert(l.outOfOrder, i, w)
+	if len(l.outOfOrder) > maxOutOfOrder {
+		l.outOfOrder = l.outOfOrder[:maxOutOfOrder]
+	}
 }
 
 // raiseAckedUpTo records that everything up to hlc is acknowledged.

@@ -107,3 +107,22 @@ func TestLaneIsSynchronizedOnceEverythingOfBeforeTheRestartIsReceived(t *testing
 		}
 	}
 }
+
+// A put that is pending and whose place in the lane was forgotten gets it back when it comes again.
+func TestAPlaceInALaneThatWasForgottenIsTakenAgain(t *testing.T) {
+	l := newLane(false)
+	const n = maxOutOfOrder + 10
+	for i := causal.HLC(2); i <= n; i++ {
+		l.receive(10*i, 10*i-10, 0) // the first one is missing
+	}
+	l.receive(10, 0, 0)
+	if l.received == 10*n || l.received < 10*maxOutOfOrder {
+		t.Fatalf("received %d of %d", l.received, 10*n)
+	}
+	for i := causal.HLC(2); i <= n; i++ {
+		l.receive(10*i, 10*i-10, 0)
+	}
+	if l.received != 10*n || len(l.outOfOrder) != 0 {
+		t.Errorf("received %d of %d; %d are remembered", l.received, 10*n, len(l.outOfOrder))
+	}
+}

@@ -53,7 +53,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return // it answers an earlier incarnation, or is about a lane of another map
 	}
 	o := m.cfg.Topology.OriginOf(from)
-	m.lanes.of(o).sync(s.Newest, s.AckedUpTo)
+	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
 	m.noteLaneProgress(now, o)
 	leader := o - topology.Origin(from.Index)
 	for i := range topology.MaxCoordinators {

@@ -32,6 +32,7 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 
+	limit    causal.TimeLimit
 	purgedAt int64
 	stats    Stats
 	faults   faultState
@@ -39,7 +40,12 @@ type Middleman struct {
 
 // Stats counts events since the start.
 type Stats struct {
-	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, StorageErrors, CutsTooOld, Foreign uint64
+	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the last one,
+	// and RefusedFrom who sent it.
+	ClockRefused uint64
+	LastRefused  causal.Version
+	RefusedFrom  topology.Node
 }
 
 // New returns a middleman that has just started.
@@ -65,7 +71,9 @@ func New(cfg Config, now causal.Now) *Middleman {
 func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	switch msg.Kind {
 	case causal.KindGet:
-		m.read(now, readOfGet(msg.From, msg.Get()))
+		r := readOfGet(msg.From, msg.Get())
+		r.since = m.staged.lastProbe
+		m.read(now, r)
 	case causal.KindFill:
 		m.read(now, readOfFill(msg.From, msg.Fill()))
 	case causal.KindPutAfter:
@@ -75,6 +83,10 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepStatus:
 		s := msg.DepStatus()
 		m.resolveDep(now, s.Version, s.Clean)
+	case causal.KindDepProbe:
+		m.answerProbe(now, msg.From, msg.DepProbe())
+	case causal.KindDepMissing:
+		m.noteMissing(now, msg.From, msg.DepMissing())
 	case causal.KindStable:
 		m.markComplete(now, msg.StableMarks())
 	case causal.KindLaneSync:
@@ -93,7 +105,12 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 			m.confirmStream(now, s, a.AckedSeq)
 		}
 	case causal.KindCount:
+		if m.cfg.DataLost {
+			return // what it holds is not what it should hold; the sidecar's time-out tells its client
+		}
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
+	case causal.KindScan:
+		m.scan(msg.From, msg.Scan())
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
 	}
@@ -105,6 +122,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.expireLeases(now)
 	m.releaseForeignLeaseWaits(now)
 	m.retryDepChecks(now)
+	m.sendProbes(now)
 	m.sendLaneHellos(now)
 	m.sendFrontiers(now)
 	m.retryWrites()
@@ -114,7 +132,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.expireParkedReads(now)
+	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
 	m.oldVersions.prune(keepFrom)
@@ -157,6 +175,12 @@ func (m *Middleman) Stats() Stats { return m.stats }
 // versions.
 func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 	return len(m.writes.pending), len(m.writes.processed), m.copies.cachedAt.bytes(), m.oldVersions.bytes
+}
+
+// HasReceivedFrom reports whether a put of an origin has arrived since the start.
+func (m *Middleman) HasReceivedFrom(o topology.Origin) bool {
+	l := m.lanes.of(o)
+	return l != nil && l.received > 0
 }
 
 // Known returns the vectors as this middleman knows them.

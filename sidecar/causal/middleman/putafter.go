@@ -1,6 +1,8 @@
 package middleman
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -17,7 +19,12 @@ type put struct {
 	uncleanDeps      int           // dependencies that are not clean in this ring
 	unconfirmedWaits int           // invalidations that are not confirmed, and leases of others that still run
 	processed        bool
-	parked           []parkedRead // reads that wait until it is written
+
+	// While it is staged:
+	deps        causal.DepList
+	questions   []question // that wait until it is written
+	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
+	missingAsOf uint64     // the newest probe after whose sending a dependency was missing; 0: none
 }
 
 // putAfter handles a put, which its coordinator repeats until it is acknowledged.
@@ -27,6 +34,13 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
+	limit := m.timeLimit(now)
+	if isAhead(&a, limit) {
+		m.stats.ClockRefused++
+		m.stats.LastRefused, m.stats.RefusedFrom = v, from
+		return // it is not acknowledged, so its coordinator sends it again
+	}
+	a.AckedUpTo = min(a.AckedUpTo, limit)
 	if !m.usesSlotMap(a.Map) {
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
@@ -42,10 +56,12 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pending[v]; p != nil {
 		p.coordinator = from
+		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
+		m.noteLaneProgress(now, v.Origin)
 		return
 	}
 	m.stats.Puts++
-	p := &put{key: a.Key, record: a.Record, coordinator: from}
+	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.writes.pending[v] = p
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)
@@ -65,6 +81,21 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	} else {
 		m.stats.DepWaits++
 	}
+}
+
+// timeLimit returns the greatest timestamp of another part to believe.
+func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
+	if m.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return m.limit.At(now)
+}
+
+// isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win over
+// every later write of its key, and whoever read it could not write.
+func isAhead(a *causal.PutAfter, limit causal.HLC) bool {
+	above := func(d causal.Dep) bool { return d.Version.HLC > limit }
+	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps.Writes(), above) || slices.ContainsFunc(a.Deps.Lanes(), above)
 }
 
 // depProcessed releases p from waiting for one dependency to be processed.

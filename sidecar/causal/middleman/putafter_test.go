@@ -191,3 +191,23 @@ func TestStorageIsToldWhetherTheKeyExists(t *testing.T) {
 		t.Errorf("storage was told %v, want %v", got, want)
 	}
 }
+
+// A middleman remembers only so many puts that came before the one in front of them. It must take the place of those that it has
+// forgotten when they come again, though they are pending: other shards wait until the lane is received.
+func TestAPendingPutThatComesAgainTakesItsPlaceInTheLane(t *testing.T) {
+	r := newRig(t)
+	r.hold = isWrite
+	key := r.key(self, 0)
+	first, second := record(version(10)), record(version(20))
+	r.put(key, second, func(a *causal.PutAfter) { a.Previous = 10 })
+	l := r.m.lanes.of(1)
+	l.outOfOrder = nil
+	r.put(key, first, func(a *causal.PutAfter) { a.Previous = 0 })
+	if l.received != 10 {
+		t.Fatalf("received up to %d, want 10", l.received)
+	}
+	r.put(key, second, func(a *causal.PutAfter) { a.Previous = 10 })
+	if l.received != 20 {
+		t.Errorf("received up to %d, want 20", l.received)
+	}
+}

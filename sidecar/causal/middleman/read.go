@@ -19,6 +19,7 @@ type readRequest struct {
 	// versionOnly asks for the version alone if it is still known; never with fill.
 	versionOnly bool
 	known       causal.Version
+	since       uint64 // the last probe for dependencies that was sent when it arrived
 }
 
 func readOfGet(from topology.Node, g causal.Get) readRequest {
@@ -37,6 +38,10 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 	if !m.owns(topology.SlotOf(r.key)) && !m.cfg.Broken.Has(causal.ServeMoved) {
 		// The map in the reply tells the reader who owns the slot.
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrMoved, Map: m.slotMap()})
+		return
+	}
+	if m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) {
+		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrDataLost})
 		return
 	}
 	if m.deferRead(now, &r) {

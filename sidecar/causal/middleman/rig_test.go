@@ -2,6 +2,7 @@ package middleman
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -135,8 +136,10 @@ func (r *rig) carryOut(op StorageOp) {
 			r.horizon = op.Horizon
 		case StorageCount:
 			result.Count = int64(len(r.records))
+		case StorageScan:
+			result.Keys = slices.Sorted(maps.Keys(r.records))
 		}
-		if op.Kind != StorageRead {
+		if op.Kind != StorageRead && op.Kind != StorageScan {
 			r.writes = append(r.writes, op)
 		}
 	}

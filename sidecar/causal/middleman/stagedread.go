@@ -5,28 +5,35 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Staged puts (PROTOCOL §5): a put that is here and may not be written yet is staged. A bound reader says how new the newest
-// write is that its session has seen. If a staged put of the key is at or below that, the read is parked until it is written.
+// write is that its session has seen. If a staged put of the key is at or below that, the read is parked until it is written,
+// or until it is known that the session cannot have seen anything that follows it (missingdep.go).
 
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {
-	byKey       map[string][]*put
-	parkedReads int // of all puts
+	byKey      map[string][]*put
+	parked     int    // questions at all puts
+	questioned []*put // puts with questions; some have none any more
+	lastProbe  uint64 // how many probes were sent
 }
 
-// parkedRead is a read that waits for a staged put.
-type parkedRead struct {
-	request  readRequest
+// question is a read, or a probe of another shard, that waits for a staged put.
+type question struct {
+	read     readRequest      // unless probe is set
+	probe    *causal.DepProbe // of asker
+	asker    topology.Node
+	since    uint64 // the last probe that was sent when it arrived
 	parkedAt int64
 }
 
 const (
-	// maxParkedReads bounds the parked reads.
-	maxParkedReads = 1 << 14
-	// parkedReadTTL is how long a read stays parked; its sidecar has long asked elsewhere by then.
-	parkedReadTTL = 5 * time.Second
+	// maxParkedQuestions bounds the questions.
+	maxParkedQuestions = 1 << 14
+	// parkedTTL is how long a question stays parked; its sidecar has long asked elsewhere by then.
+	parkedTTL = 5 * time.Second
 )
 
 func newStagedPuts() stagedPuts { return stagedPuts{byKey: map[string][]*put{}} }
@@ -41,64 +48,80 @@ func (s *stagedPuts) remove(p *put) {
 	}
 }
 
-// firstUpTo returns a staged put of the key at or below hlc, or nil.
-func (s *stagedPuts) firstUpTo(key string, hlc causal.HLC) *put {
-	for _, p := range s.byKey[key] {
-		if p.record.Version.HLC <= hlc {
-			return p
-		}
+// park makes a question wait for p.
+func (s *stagedPuts) park(p *put, q question, probeAt int64) {
+	if len(p.questions) == 0 {
+		s.questioned = append(s.questioned, p)
+		p.probeAt = max(p.probeAt, probeAt)
 	}
-	return nil
+	p.questions = append(p.questions, q)
+	s.parked++
 }
 
 // deferRead parks or refuses a read whose session may have to see a put that is not written yet, and reports whether it did.
 func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
-	isBound := !r.fill && r.seen != 0 && (r.cut == 0 || r.snapshot)
-	if !isBound {
-		return false
+	if r.fill || r.seen == 0 {
+		return false // everything that its session has seen is complete
 	}
-	if m.mayLackWritesUpTo(r.seen) {
+	upTo := r.seen
+	if r.cut != 0 && !r.snapshot {
+		upTo = min(upTo, r.cut)
+	}
+	if m.mayLackWritesUpTo(upTo) {
 		m.refuseRead(r, causal.ErrStarting)
 		return true
 	}
 	if m.cfg.Broken.Has(causal.ReadPastStaged) {
 		return false
 	}
-	p := m.staged.firstUpTo(r.key, r.seen)
+	p := m.awaitedPut(r, upTo)
 	if p == nil {
 		return false
 	}
-	if m.staged.parkedReads >= maxParkedReads {
+	if m.staged.parked >= maxParkedQuestions {
 		m.refuseRead(r, causal.ErrBusy)
 		return true
 	}
-	p.parked = append(p.parked, parkedRead{*r, now.Mono})
-	m.staged.parkedReads++
+	probeAt := now.Mono + int64(probeDelay)
+	if p.missingAsOf > 0 {
+		probeAt = now.Mono
+	}
+	m.staged.park(p, question{read: *r, since: r.since, parkedAt: now.Mono}, probeAt)
 	return true
+}
+
+// awaitedPut returns a staged put at or below upTo that a read must wait for, or nil.
+func (m *Middleman) awaitedPut(r *readRequest, upTo causal.HLC) *put {
+	for _, p := range m.staged.byKey[r.key] {
+		if p.record.Version.HLC <= upTo && !m.cannotBeSeen(p, r.since) {
+			return p
+		}
+	}
+	return nil
 }
 
 func (m *Middleman) refuseRead(r *readRequest, err causal.ErrCode) {
 	m.Send(causal.GetReply{ID: r.id, Err: err}.Message(m.cfg.Self, r.from))
 }
 
-// unstage ends the staging of p: its write is in the queue of its key, so every later read of the key sees it.
+// unstage ends the staging of p: its write is in the queue of its key, so every later read of the key sees it. Who has probed
+// for p is told when it is processed.
 func (m *Middleman) unstage(now causal.Now, p *put) {
 	m.staged.remove(p)
-	parked := p.parked
-	p.parked = nil
-	m.staged.parkedReads -= len(parked)
-	for i := range parked {
-		m.read(now, parked[i].request)
+	questions := p.questions
+	p.questions, p.deps = nil, causal.DepList{}
+	m.staged.parked -= len(questions)
+	for i := range questions {
+		if questions[i].probe == nil {
+			m.read(now, questions[i].read)
+		}
 	}
 }
 
-func (m *Middleman) expireParkedReads(now causal.Now) {
-	for _, p := range m.writes.pending {
-		n := 0
-		for n < len(p.parked) && now.Mono-p.parked[n].parkedAt > int64(parkedReadTTL) {
-			n++
-		}
-		p.parked = p.parked[n:]
-		m.staged.parkedReads -= n
+func (m *Middleman) expireQuestions(now causal.Now) {
+	for _, p := range m.staged.questioned {
+		before := len(p.questions)
+		p.questions = slices.DeleteFunc(p.questions, func(q question) bool { return now.Mono-q.parkedAt > int64(parkedTTL) })
+		m.staged.parked -= before - len(p.questions)
 	}
 }

@@ -52,15 +52,15 @@ func TestParkedReadIsDroppedAfterItsTimeAndReadsBeyondTheBoundAreRefused(t *test
 	r := newRig(t)
 	key := r.key(self, 0)
 	r.put(key, record(version(10)), after(version(5), r.key(peer, 0)))
-	r.m.staged.parkedReads = maxParkedReads - 1
+	r.m.staged.parked = maxParkedQuestions - 1
 	if _, ok := r.get(causal.Get{Key: key, Seen: 10}); ok {
 		t.Fatal("the read was answered")
 	}
 	if reply := r.mustGet(causal.Get{Key: key, Seen: 10}); reply.Err != causal.ErrBusy {
 		t.Errorf("a read beyond the bound: %v, want busy", reply.Err)
 	}
-	r.wait(parkedReadTTL + 1)
-	if r.m.staged.parkedReads != maxParkedReads-1 {
+	r.wait(parkedTTL + 1)
+	if r.m.staged.parked != maxParkedQuestions-1 {
 		t.Error("the parked read still counts")
 	}
 	r.inbox = nil

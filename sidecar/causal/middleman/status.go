@@ -92,7 +92,11 @@ func (m *Middleman) markComplete(now causal.Now, s causal.StableMarks) {
 	if len(s.Versions) == 0 {
 		return
 	}
+	limit := m.timeLimit(now)
 	for _, v := range s.Versions {
+		if v.HLC > limit {
+			continue
+		}
 		m.writes.complete[v] = struct{}{}
 		m.markClean(now, v)
 		m.faults.noteComplete(m.writes.processed[v])
@@ -102,7 +106,7 @@ func (m *Middleman) markComplete(now causal.Now, s causal.StableMarks) {
 
 // mergeVectors takes new vectors, and resolves everything that waited for what they cover.
 func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
-	if !m.known.Merge(entries) {
+	if !m.known.Merge(entries, m.timeLimit(now)) {
 		return
 	}
 	isProcessed := func(v causal.Version) bool { return m.known.ProcessedIn(m.ring, v) }

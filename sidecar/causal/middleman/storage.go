@@ -12,6 +12,8 @@ type StorageOp struct {
 	KeyExists bool
 	// Horizon is the value for StorageHorizon.
 	Horizon causal.HLC
+	// Limit is about how many keys StorageScan may return; Key is where it continues.
+	Limit int
 }
 
 // StorageKind is what a StorageOp does.
@@ -24,6 +26,7 @@ const (
 	StorageDelete
 	StorageHorizon
 	StorageCount
+	StorageScan
 )
 
 // StorageResult is the result of a StorageOp.
@@ -36,6 +39,10 @@ type StorageResult struct {
 	Foreign bool
 	// Count is the result of StorageCount.
 	Count int64
+	// Keys and Next are the result of StorageScan. With BadCursor it cannot continue where it was, and must begin again.
+	Keys      []string
+	Next      string
+	BadCursor bool
 }
 
 // StorageDone takes the result of one storage request.
@@ -48,11 +55,12 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
 		return
 	}
-	if r.Failed {
-		m.stats.StorageErrors++
-	}
 	if t.kind == taskCount {
 		m.Send(causal.CountReply{ID: t.read.id, Keys: uint64(r.Count)}.Message(m.cfg.Self, t.read.from))
+		return
+	}
+	if t.kind == taskScan {
+		m.finishScan(t, r)
 		return
 	}
 	if r.Foreign {

@@ -13,7 +13,7 @@ import (
 type task struct {
 	kind      taskKind
 	key       string
-	read      readRequest    // taskRead; taskCount uses from and id
+	read      readRequest    // taskRead; taskCount and taskScan use from and id
 	put       *put           // taskWrite
 	coalesced []*put         // taskWrite: puts with lower versions, which put supersedes in the same step
 	tombstone causal.Version // taskDropTombstone
@@ -21,6 +21,7 @@ type task struct {
 	// stored says that the task has read the current record and has asked storage to replace it.
 	stored   bool
 	replaced causal.Record // taskWrite, once stored
+	named    []string      // taskScan: keys of puts that are not processed
 	found    bool          // taskWrite, once stored: there was a record to replace
 	foreign  bool          // taskWrite, once stored: something else had written it
 	status   causal.Status // only for the StatusNotAtomic fault
@@ -33,6 +34,7 @@ const (
 	taskWrite
 	taskDropTombstone
 	taskCount        // of all keys, in no queue
+	taskScan         // of some keys, in no queue
 	taskRaiseHorizon // in no queue
 )
 
@@ -139,7 +141,6 @@ func (qs *taskQueues) finish(id uint64) *task {
 // take appends the storage requests to dst and empties the list.
 func (qs *taskQueues) take(dst []StorageOp) []StorageOp {
 	dst = append(dst, qs.requests...)
-	clear(qs.requests)
-	qs.requests = qs.requests[:0]
+	qs.requests = causal.Recycle(qs.requests)
 	return dst
 }

@@ -73,3 +73,6 @@ func (m *Middleman) continueDrop(t *task, r StorageResult) {
 	}
 	m.tasks.release(t)
 }
+
+// Horizon returns the durable tombstone horizon.
+func (m *Middleman) Horizon() causal.HLC { return m.tombstones.horizon }

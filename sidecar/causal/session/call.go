@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -26,7 +28,13 @@ type call struct {
 	skipCache bool             // the cache did not answer
 	replied   bool             // the target replied, but with nothing that can be used
 
+	refusedAhead bool // a reply had a timestamp too far ahead of the clock
+
 	refused bool // of puts: a coordinator refused it, and it was not sent to another yet
+
+	// Of scans.
+	scan    ScanPosition // where the request in flight is
+	ownKeys []string     // of own writes, if the scan begins
 
 	mget   *mget
 	count  *count
@@ -43,24 +51,31 @@ type request struct {
 type requestTable struct {
 	lastID uint64
 	byID   map[uint64]request
+	peak   int // of its length, since it was made
 }
 
 // add returns the id for a request of a call, for one of its keys.
 func (t *requestTable) add(c *call, key int) uint64 {
 	t.lastID++
 	t.byID[t.lastID] = request{c, key}
+	t.peak = max(t.peak, len(t.byID))
 	return t.lastID
 }
 
 // take removes a request and returns it.
 func (t *requestTable) take(id uint64) (request, bool) {
 	r, ok := t.byID[id]
-	delete(t.byID, id)
+	t.drop(id)
 	return r, ok
 }
 
 // drop removes a request: its reply will be ignored.
-func (t *requestTable) drop(id uint64) { delete(t.byID, id) }
+func (t *requestTable) drop(id uint64) {
+	delete(t.byID, id)
+	if len(t.byID) == 0 && t.peak > maxIdleCalls {
+		t.byID, t.peak = map[uint64]request{}, 0 // a map does not shrink
+	}
+}
 
 // newCall returns a call for op.
 func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
@@ -71,6 +86,7 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 		timeout = s.cfg.PutTimeout
 	default:
 		timeout = s.cfg.ReadTimeout
+		timeout += timeout * time.Duration(len(op.Keys)) / keysPerTimeout
 	}
 	var c *call
 	if n := len(s.freeCalls); n > 0 {
@@ -93,9 +109,12 @@ func (s *Sidecar) reap() {
 	}
 }
 
+// maxIdleCalls bounds what is kept for later operations.
+const maxIdleCalls = 4096
+
 // recycle keeps a finished call for a later operation. Calls of other kinds may still be in blocked.
 func (s *Sidecar) recycle(c *call) {
-	if c.op.Kind == OpGet || c.op.Kind == OpPut {
+	if (c.op.Kind == OpGet || c.op.Kind == OpPut) && len(s.freeCalls) < maxIdleCalls {
 		s.freeCalls = append(s.freeCalls, c)
 	}
 }
@@ -108,7 +127,8 @@ func (s *Sidecar) finish(c *call, r Result) {
 	c.finished = true
 	s.requests.drop(c.requestID)
 	if c.mget != nil {
-		s.dropRequests(c.mget.requests)
+		s.dropRequests(c.mget.round.requests)
+		s.forgetReplies(c.mget)
 	}
 	if c.count != nil {
 		s.dropRequests(c.count.requests)
@@ -143,7 +163,6 @@ func (s *Sidecar) fail(c *call, err causal.ErrCode) {
 // TakeResults appends the results of finished operations to dst and forgets them.
 func (s *Sidecar) TakeResults(dst []Result) []Result {
 	dst = append(dst, s.results...)
-	clear(s.results)
-	s.results = s.results[:0]
+	s.results = causal.Recycle(s.results)
 	return dst
 }

@@ -30,6 +30,8 @@ type Config struct {
 	MaxOwnBytes int
 	// MaxRestrictions bounds the in-flight versions that a session may have read. At the bound, reads of further ones wait.
 	MaxRestrictions int
+	// MaxMGetBytes bounds the values that all MGETs in progress hold. One that would exceed it fails with ErrBusy.
+	MaxMGetBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
 	NotifyAfterDelay time.Duration
 	// TokenKey authenticates session tokens. All sidecars of a deployment share it.
@@ -49,11 +51,14 @@ type Comparison struct {
 	WithoutSVLifting bool
 }
 
+// DefaultMGetBytes is the default of Config.MaxMGetBytes.
+const DefaultMGetBytes = 256 << 20
+
 // DefaultConfig returns the defaults for a sidecar of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
-		MaxOwnBytes: 16 << 20, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
+		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 500 * time.Millisecond, SnapshotLead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
 	}
 }

@@ -30,6 +30,9 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	}
 }
 
+// heardOf says that a coordinator is there.
+func (cs *coordinatorStates) heardOf(n topology.Node) { delete(cs.suspectUntil, n) }
+
 // usable reports whether a put may be sent to a coordinator.
 func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topology.DC) bool {
 	away := n.DC == ownDC && cs.inUse != 0 && cs.inUse&(1<<n.Index) == 0
@@ -63,14 +66,18 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 }
 
 // LinkUp says that a node can be reached.
-func (s *Sidecar) LinkUp(node topology.Node) { delete(s.coordinators.suspectUntil, node) }
+func (s *Sidecar) LinkUp(now causal.Now, node topology.Node) {
+	s.coordinators.heardOf(node)
+	s.routes.Suspects.LinkUp(now, node)
+	if node == s.cfg.Topology.Leader(s.cfg.Self.DC) {
+		s.subscribeAt = now.Mono
+	}
+}
 
 // LinkDown says that no request in flight to node will be answered: its puts fail with ErrUnknown, its gets are retried at
 // the next tick.
 func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
-	if node.Part == topology.Coordinator {
-		s.coordinators.suspectUntil[node] = now.Mono + int64(coordinatorSuspicion)
-	}
+	s.avoid(now, node)
 	for _, c := range s.calls {
 		switch {
 		case c.finished || c.target != node:
@@ -86,14 +93,23 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 // Unreached says that a node cannot be reached and that nothing was ever sent to it, since it has not started yet. Puts that
 // were meant for it go to another coordinator.
 func (s *Sidecar) Unreached(now causal.Now, node topology.Node) {
-	if node.Part != topology.Coordinator {
-		return
-	}
-	s.coordinators.suspectUntil[node] = now.Mono + int64(coordinatorSuspicion)
+	s.avoid(now, node)
 	for _, c := range s.calls {
 		if !c.finished && c.target == node && c.op.Kind == OpPut {
 			s.requests.drop(c.requestID)
 			s.deferPut(now, c)
 		}
+	}
+}
+
+// avoid makes requests go round a node that cannot be reached.
+func (s *Sidecar) avoid(now causal.Now, node topology.Node) {
+	switch node.Part {
+	case topology.Coordinator:
+		s.coordinators.suspectUntil[node] = now.Mono + int64(coordinatorSuspicion)
+	case topology.Cache:
+		s.avoidCache(now, node)
+	case topology.Middleman:
+		s.routes.Suspects.Add(now, node, 0)
 	}
 }

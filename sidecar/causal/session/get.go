@@ -64,7 +64,7 @@ func (s *Sidecar) sendGet(now causal.Now, c *call) {
 		s.handleGetReply(now, c, &late)
 		return
 	}
-	if cache, ok := s.cacheFor(c.session, c.op.Key); ok && !c.skipCache {
+	if cache, ok := s.cacheFor(now, c.session, c.op.Key); ok && !c.skipCache {
 		ring, _ := s.routes.Nearest(now, c.slot, s.readable) // that the cache reads from on a miss
 		c.target = cache
 		c.retryAt = now.Mono + int64(cacheMargin+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
@@ -102,11 +102,20 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 }
 
 // cacheFor returns the cache that a session reads a key through; false if it must read from a ring.
-func (s *Sidecar) cacheFor(ss *session, key string) (topology.Node, bool) {
-	if !s.cfg.UseCache || !s.unbound(ss) {
+func (s *Sidecar) cacheFor(now causal.Now, ss *session, key string) (topology.Node, bool) {
+	if !s.unbound(ss) {
 		return topology.Node{}, false
 	}
-	return s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(key))
+	return s.cacheOf(now, key)
+}
+
+// cacheOf returns the cache that may hold a key; false if there is none, or if it does not answer.
+func (s *Sidecar) cacheOf(now causal.Now, key string) (topology.Node, bool) {
+	if !s.cfg.UseCache {
+		return topology.Node{}, false
+	}
+	cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(key))
+	return cache, ok && !s.routes.Suspects.Has(now, cache)
 }
 
 // retryGet gives up the request in flight and tries another way.
@@ -118,15 +127,40 @@ func (s *Sidecar) retryGet(now causal.Now, c *call) {
 	switch c.target.Part {
 	case topology.Cache:
 		c.skipCache = true
+		if !replied {
+			s.timedOut(now, c.target)
+		}
 	case topology.Middleman:
 		if !replied {
-			s.routes.TimedOut(now, c.target.DC)
+			s.timedOut(now, c.target)
 		}
 	case topology.Coordinator:
 		s.serveOwnWrite(now, c, c.own)
 		return
 	}
 	s.sendGet(now, c)
+}
+
+// timedOut records that a cache or a middleman did not answer in time.
+func (s *Sidecar) timedOut(now causal.Now, n topology.Node) {
+	if n.Part == topology.Cache {
+		s.avoidCache(now, n)
+	} else {
+		s.routes.TimedOut(now, n)
+	}
+}
+
+// avoidCache makes reads go round a cache until it answers a ping. The gets that are with it go elsewhere at the next tick: a cache
+// answers from memory, so if it owes one answer it probably owes all.
+func (s *Sidecar) avoidCache(now causal.Now, cache topology.Node) {
+	if !s.routes.Suspects.Add(now, cache, 0) {
+		return
+	}
+	for _, c := range s.calls {
+		if !c.finished && c.target == cache && c.op.Kind == OpGet {
+			c.retryAt = now.Mono
+		}
+	}
 }
 
 // retryLater tries another way after a moment: the target is alive, but its reply cannot be used.
@@ -139,6 +173,15 @@ func (s *Sidecar) retryLater(now causal.Now, c *call) {
 func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	ss := c.session
 	switch {
+	case r.Err == causal.ErrDataLost && c.target.Part == topology.Middleman:
+		s.routes.NoteDataLost(now, c.target)
+		if s.allowedRings(ss)&^c.tried == 0 {
+			s.retryLater(now, c)
+			return
+		}
+		c.replied = true
+		s.retryGet(now, c)
+		return
 	case r.Err != causal.OK:
 		s.retryLater(now, c)
 		c.skipCache = c.skipCache || c.target.Part == topology.Cache
@@ -205,7 +248,7 @@ func (s *Sidecar) Prefetch(now causal.Now, session uint64, keys []string) {
 	}
 	g.Seen = s.mustSee(ss, g.Snapshot)
 	for _, k := range keys {
-		if cache, ok := s.cacheFor(ss, k); ok && ss.own.newest[k] == nil {
+		if cache, ok := s.cacheFor(now, ss, k); ok && ss.own.newest[k] == nil {
 			g.Key = k
 			s.Send(g.Message(s.cfg.Self, cache))
 		}

@@ -239,3 +239,108 @@ func TestPrefetchAsksTheCacheAndIsNotARead(t *testing.T) {
 		t.Error("a bound session has asked the cache")
 	}
 }
+
+// A cache that is dead costs one time-out, however long it is dead.
+func TestAfterOneTimeOutReadsGoRoundACacheUntilItAnswersAPing(t *testing.T) {
+	r := newRig(t)
+	first, second := r.startGet("x"), r.startGet("y")
+	if asked := r.sent(causal.KindGet); len(asked) != 2 || asked[0].To != cacheNode || asked[1].To != cacheNode {
+		t.Fatalf("asked %+v", asked)
+	}
+	var ping *causal.Message
+	r.now.Mono += int64(600 * time.Millisecond) // the time-out of both is over; then one by one
+	r.s.Tick(r.now)
+	for _, m := range r.s.Take(nil) {
+		switch m.Kind {
+		case causal.KindGet:
+			r.replyGet(&m, causal.GetReply{Record: record(version(1)), Status: causal.Stable, Ring: near})
+		case causal.KindPing:
+			ping = &m
+		}
+	}
+	r.mustResult(first)
+	r.mustResult(second)
+	for range 100 {
+		id := r.startGet("x")
+		for _, m := range r.s.Take(nil) {
+			switch m.Kind {
+			case causal.KindGet:
+				if m.To != r.shard(near) {
+					t.Fatalf("%s was asked, though the cache does not answer", m.To)
+				}
+				r.replyGet(&m, causal.GetReply{Record: record(version(1)), Status: causal.Stable, Ring: near})
+			case causal.KindPing:
+				ping = &m
+			}
+		}
+		r.mustResult(id)
+		r.tick(100 * time.Millisecond)
+	}
+	if r.s.Prefetch(r.now, 1, []string{"z"}); len(r.sent(causal.KindGet)) > 0 {
+		t.Error("a cache that does not answer is asked to prefetch")
+	}
+	if ping == nil || ping.To != cacheNode {
+		t.Fatal("the cache got no ping")
+	}
+	r.step(causal.Pong{ID: ping.Ping().ID}.Message(cacheNode, ping.From))
+	if r.startGet("x"); r.request(causal.KindGet).To != cacheNode {
+		t.Error("the cache answers again, and is not asked")
+	}
+}
+
+func TestGetsThatAreWithADeadCacheDoNotEachWaitForTheirTimeOut(t *testing.T) {
+	r := newRig(t)
+	r.startGet("x")
+	r.tick(400 * time.Millisecond)
+	r.startGet("y")
+	r.sent(causal.KindGet)
+	r.tick(100 * time.Millisecond) // x has waited for 500 ms, y for 100
+	r.tick(5 * time.Millisecond)
+	if asked := r.sent(causal.KindGet); len(asked) != 2 || asked[0].To != r.shard(near) || asked[1].To != r.shard(near) {
+		t.Errorf("asked %+v, want the shard for both", asked)
+	}
+}
+
+func TestAnMGetGoesRoundADeadCacheToo(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(causal.HLCAt(5000))
+	r.tick(time.Millisecond)
+	r.s.Take(nil)
+	r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
+	if m := r.request2(t); m[0].To != cacheNode || m[1].To != cacheNode {
+		t.Fatalf("asked %+v", m)
+	}
+	r.tick(time.Second)
+	if m := r.request2(t); m[0].To != r.shard(near) || m[1].To != r.shard(near) {
+		t.Errorf("asked %+v", m)
+	}
+	r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
+	if m := r.request2(t); m[0].To != r.shard(near) || m[1].To != r.shard(near) {
+		t.Errorf("the next one asks %+v, though the cache does not answer", m)
+	}
+}
+
+// request2 returns the two Gets that were sent since the last call.
+func (r *rig) request2(t *testing.T) []*causal.Message {
+	t.Helper()
+	ms := r.sent(causal.KindGet)
+	if len(ms) != 2 {
+		t.Fatalf("%d requests were sent, want 2", len(ms))
+	}
+	return ms
+}
+
+func TestWithTheLinkToTheCacheDownReadsGoRoundItAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.s.LinkDown(r.now, cacheNode)
+	if r.startGet("x"); r.request(causal.KindGet).To != r.shard(near) {
+		t.Error("the cache is asked")
+	}
+	r.tick(time.Minute)
+	r.sent(causal.KindPing)
+	r.s.LinkUp(r.now, cacheNode)
+	r.tick(0)
+	if m := r.request(causal.KindPing); m.To != cacheNode {
+		t.Errorf("when the link is up, %s got a ping", m.To)
+	}
+}

@@ -10,36 +10,48 @@ import (
 const (
 	// maxRounds is how many rounds an MGET reads in search of an instant without a write, before it reads at a forced cut.
 	maxRounds = 4
-	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it starts again.
-	forcedCutPatience = 250 * time.Millisecond
+	// maxRoundsAgain is maxRounds of an MGET that had to start again: it has taken long enough.
+	maxRoundsAgain = 2
+	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it settles below
+	// it. If the ring lags by more than that, it does not wait at all.
+	forcedCutPatience = 500 * time.Millisecond
 	// evictedDelay is the wait before an MGET of an own write whose value was evicted starts again.
 	evictedDelay = 100 * time.Millisecond
+	// keysPerTimeout is for how many keys of an MGET the read timeout is meant. One of more keys has as much more time.
+	keysPerTimeout = 16384
 )
 
 // mget is a read of several keys in progress (PROTOCOL §9). What it returns is one causally consistent state.
 type mget struct {
 	slots   []topology.Slot // by index in Op.Keys, as all slices here
 	own     []*ownWrite     // own writes when it started
-	replies []keyReply      // of the round in progress, or before; nil before the first round
-
-	requests []uint64 // of the round in progress
-	missing  int      // replies
-	rounds   int      // started since the last start
-	changed  bool     // the round in progress found a version that the round before did not
-	failed   bool     // some node replied with an error
+	replies []keyReply      // the newest ones; nil before the first round
+	phase   mgetPhase
+	round   keyRound
+	starts  int  // of the search for the newest values
+	rounds  int  // started since the last start
+	failed  bool // some node replied with an error
+	bytes   int  // of the values in replies
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy, at cut.
 	ring  topology.RingID
 	tried topology.RingSet
-	// cut is what is read at; 0: the newest values.
+	// cut is what is read at, or will be; 0: the newest values.
 	cut causal.HLC
 	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole past of
 	// a value at or below it, so such a value depends on nothing that the other reads have missed.
 	completeCut causal.HLC
-	// forcedCut is the cut to read at once the ring has every write up to it; 0: none. forced is set once it is used.
-	forcedCut causal.HLC
-	forced    bool
 }
+
+// mgetPhase is what the rounds of an MGET read.
+type mgetPhase uint8
+
+const (
+	mgetCollects  mgetPhase = iota // the newest values, until two rounds find the same
+	mgetAwaitsCut                  // nothing: it waits until the ring has every write up to the cut
+	mgetReadsCut                   // the values at a cut at or below which the ring has everything
+	mgetSettles                    // what the values found may depend on (settle)
+)
 
 // keyReply is what a read of one key returned.
 type keyReply struct {
@@ -59,10 +71,23 @@ func (m *mget) allAtOrBelow(cut causal.HLC) bool {
 	return true
 }
 
-// greatestHLC returns the greatest HLC that was read.
-func (m *mget) greatestHLC() (greatest causal.HLC) {
+// greatestWritten returns the greatest HLC of the written versions that were read.
+func (m *mget) greatestWritten() (greatest causal.HLC) {
 	for i := range m.replies {
-		greatest = max(greatest, m.replies[i].record.Version.HLC)
+		if v := m.replies[i].record.Version; v.Written() {
+			greatest = max(greatest, v.HLC)
+		}
+	}
+	return greatest
+}
+
+// greatestInFlight returns the greatest HLC of the in-flight versions that were read. What a stable one depends on is in every
+// ring; what an in-flight one depends on may be staged.
+func (m *mget) greatestInFlight() (greatest causal.HLC) {
+	for i := range m.replies {
+		if r := &m.replies[i]; r.status == causal.InFlight {
+			greatest = max(greatest, r.record.Version.HLC)
+		}
 	}
 	return greatest
 }
@@ -72,6 +97,7 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 	s.stats.MGets++
 	n := len(c.op.Keys)
 	m := &mget{slots: make([]topology.Slot, n), own: make([]*ownWrite, n), ring: topology.NoRing}
+	m.round.requests, m.round.targets = make([]uint64, n), make([]topology.Node, n)
 	c.mget, c.bound = m, !s.unbound(c.session)
 	for i, k := range c.op.Keys {
 		m.slots[i] = topology.SlotOf(k)
@@ -83,7 +109,8 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 	}
 	if !s.readsLatest(now, c) && s.chooseSnapshotCut(c) {
 		s.stats.SnapshotMGets++
-		s.startRound(now, c)
+		m.phase = mgetReadsCut
+		s.startRound(now, c, m.allKeys())
 		return
 	}
 	s.readLatest(now, c)
@@ -124,35 +151,46 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	} else {
 		m.tried = 0
 	}
+	m.starts++
 	ring, _ := s.routes.NearestAll(now, m.slots, rings)
 	m.ring, m.tried = ring, m.tried.With(ring)
-	m.cut, m.completeCut, m.forcedCut, m.forced = 0, s.stability.MinSV(), 0, false
-	m.replies, m.rounds, m.failed = nil, 0, false
-	s.startRound(now, c)
+	m.phase, m.cut, m.completeCut, m.rounds, m.failed = mgetCollects, 0, s.stability.MinSV(), 0, false
+	s.forgetReplies(m)
+	s.startRound(now, c, m.allKeys())
 }
 
 // finishRound decides whether the replies of a round are one state of the store.
 func (s *Sidecar) finishRound(now causal.Now, c *call) {
 	m := c.mget
 	switch {
-	case m.cut != 0, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound):
+	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound):
 		s.deliver(now, c)
+	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
+		s.deliver(now, c)
+	case m.phase == mgetSettles:
+		s.settle(now, c, m.round.newest)
 	case m.rounds == 1 && m.allAtOrBelow(m.completeCut):
 		s.deliver(now, c)
-	case m.rounds > 1 && !m.changed:
+	case m.rounds > 1 && !m.round.changed:
 		s.deliver(now, c) // all versions were the newest at one instant between the two rounds
-	case m.rounds < maxRounds:
-		s.startRound(now, c)
+	case m.rounds < maxRoundsAgain || m.rounds < maxRounds && m.starts == 1:
+		s.startRound(now, c, m.allKeys())
+	case s.cfg.Broken.Has(causal.MGetUnsettled):
+		s.deliver(now, c)
 	default:
 		s.forceCut(now, c)
 	}
 }
 
-// forceCut reads older versions: those at the greatest timestamp found, once the ring has every write up to there.
+// forceCut reads older versions: those at the greatest timestamp found, if the ring soon has every write up to there.
 func (s *Sidecar) forceCut(now causal.Now, c *call) {
 	m := c.mget
-	m.forcedCut = max(c.session.seen, c.session.own.completeUpTo, m.greatestHLC())
-	if !s.tryForcedCut(now, c) {
+	m.phase, m.cut = mgetAwaitsCut, max(c.session.seen, c.session.own.completeUpTo, m.greatestWritten())
+	switch lag := m.cut.WallMs() - s.stability.MinRV(m.ring).WallMs(); {
+	case s.tryForcedCut(now, c):
+	case lag > forcedCutPatience.Milliseconds() || m.starts > 1:
+		s.startSettling(now, c) // some origin does not reach the ring, or its coordinator is away
+	default:
 		s.blocked = append(s.blocked, c)
 		c.retryAt = now.Mono + int64(forcedCutPatience)
 	}
@@ -162,24 +200,28 @@ func (s *Sidecar) forceCut(now causal.Now, c *call) {
 // for the ring.
 func (s *Sidecar) tryForcedCut(now causal.Now, c *call) bool {
 	m := c.mget
-	if m.forced || m.forcedCut == 0 {
-		return true // it was started again in the meantime
+	if m.phase != mgetAwaitsCut {
+		return true // it goes on otherwise
 	}
-	if s.stability.MinRV(m.ring) < m.forcedCut {
+	if s.stability.MinRV(m.ring) < m.cut {
 		return false
 	}
-	m.cut, m.forced, m.replies = m.forcedCut, true, nil
-	s.startRound(now, c)
+	m.phase = mgetReadsCut
+	s.startRound(now, c, m.allKeys())
 	return true
 }
 
-// retryMGet starts again, in another ring if the session may read there.
+// retryMGet goes on without the ring's reaching the forced cut, or starts again, in another ring if the session may read there.
 func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	m := c.mget
-	if m.ring != topology.NoRing && !m.failed {
-		for _, id := range m.requests {
-			if r, ok := s.requests.byID[id]; ok {
-				s.routes.TimedOut(now, s.cfg.Topology.Owner(m.ring, m.slots[r.key]).DC)
+	if m.phase == mgetAwaitsCut {
+		s.startSettling(now, c)
+		return
+	}
+	if !m.failed {
+		for i, id := range m.round.requests {
+			if id != 0 {
+				s.timedOut(now, m.round.targets[i])
 			}
 		}
 	}
@@ -195,13 +237,13 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		s.readLatest(now, c)
 		return
 	}
-	if len(m.replies) <= s.cfg.MaxRestrictions && len(ss.restrictions.list)+s.newRestrictions(c) > s.cfg.MaxRestrictions {
-		c.retryAt = now.Mono + int64(unusableDelay) // start again when restrictions may have been lifted
+	if s.newRestrictions(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
+		s.startAgainAfter(now, c, unusableDelay) // when restrictions may have been lifted
 		return
 	}
 	for i, w := range m.own {
 		if w != nil && w.evicted && m.replies[i].record.Version.Less(w.version) {
-			c.retryAt = now.Mono + int64(evictedDelay) // start again when the write may be complete, to be read from a ring
+			s.startAgainAfter(now, c, evictedDelay) // when the write may be complete, to be read from a ring
 			return
 		}
 	}
@@ -226,12 +268,19 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 	s.finish(c, r)
 }
 
-// newRestrictions counts the restrictions that the replies would add.
+// startAgainAfter lets an MGET start again after a delay, which is longer for one of many keys.
+func (s *Sidecar) startAgainAfter(now causal.Now, c *call, delay time.Duration) {
+	c.retryAt = now.Mono + int64(delay)*int64(1+len(c.op.Keys)/maxKeysInFlight)
+}
+
+// newRestrictions counts the restrictions that the replies would add, and stops above the bound.
 func (s *Sidecar) newRestrictions(c *call) (n int) {
 	for i := range c.mget.replies {
 		r := &c.mget.replies[i]
 		if r.status == causal.InFlight && s.wouldRestrict(c.session, r.record.Version) {
-			n++
+			if n++; n > s.cfg.MaxRestrictions {
+				break
+			}
 		}
 	}
 	return n

@@ -85,7 +85,7 @@ func TestOneRoundIsEnoughIfEverythingFoundWasCompleteWhenTheMGetStarted(t *testi
 func TestARoundCountsWhatTheRoundBeforeFoundAsSeen(t *testing.T) {
 	r := newRig(t)
 	r.startMGet("x", "y")
-	r.answerRound(store{"x": version(10), "y": version(30)}, causal.Stable)
+	r.answerRound(store{"x": version(10), "y": version(30)}, causal.InFlight)
 	for _, m := range r.sent(causal.KindGet) {
 		if g := m.Get(); g.Seen != 30 || !g.VersionOnly || g.Key == "x" && g.Known != version(10) {
 			t.Errorf("second round: %+v", g)
@@ -221,20 +221,120 @@ func TestAnMGetOfAnEvictedOwnWriteWaitsUntilRingsHaveIt(t *testing.T) {
 	}
 }
 
-func TestAnMGetGivesUpItsForcedCutIfTheRingDoesNotReachIt(t *testing.T) {
+// findNoQuietInstant answers the rounds of an MGET of x and other keys so that each finds a newer x, the last one x=13.
+func (r *rig) findNoQuietInstant(others store) {
+	for i := range maxRounds {
+		s := store{"x": version(causal.HLC(10 + i))}
+		for k, v := range others {
+			s[k] = v
+		}
+		r.answerRound(s, causal.InFlight)
+	}
+}
+
+func TestAnMGetSettlesIfTheRingDoesNotReachItsForcedCut(t *testing.T) {
+	showsFault(t, causal.MGetUnsettled, func(r *rig) string {
+		id := r.startMGet("x", "y")
+		r.findNoQuietInstant(store{"y": version(5)})
+		r.tick(forcedCutPatience)
+		for _, m := range r.answerRound(store{"y": version(7)}, causal.InFlight) {
+			if g := m.Get(); m.To != r.shard(near) || g.Key != "y" || g.Cut != 12 || g.Seen != 12 || g.Known != version(5) {
+				r.t.Errorf("%s was asked for %+v", m.To, g)
+			}
+		}
+		r.receivedUpTo(100, near) // too late for the cut
+		if got := fmt.Sprint(versions(r.t, r.mustResult(id))); got != "[13 7]" {
+			return fmt.Sprintf("versions %s, though x=13 may depend on y=7", got)
+		}
+		return ""
+	})
+}
+
+func TestAnMGetSettlesUntilNothingIsFoundThatMayDependOnMore(t *testing.T) {
+	showsFault(t, causal.MGetSettlesOnce, func(r *rig) string {
+		id := r.startMGet("x", "y", "z")
+		r.findNoQuietInstant(store{"y": version(5), "z": version(3)})
+		r.tick(forcedCutPatience)
+		r.answerRound(store{"y": version(9), "z": version(3)}, causal.InFlight)
+		if _, ok := r.result(id); !ok {
+			if asked := r.answerRound(store{"z": version(8)}, causal.InFlight); len(asked) != 1 || asked[0].Get().Cut != 8 {
+				r.t.Errorf("the last round asked for %v", asked)
+			}
+		}
+		if got := fmt.Sprint(versions(r.t, r.mustResult(id))); got != "[13 9 8]" {
+			return fmt.Sprintf("versions %s, though y=9 may depend on z=8", got)
+		}
+		return ""
+	})
+}
+
+func TestAnMGetThatHadToStartAgainSettlesSoon(t *testing.T) {
 	r := newRig(t)
 	id := r.startMGet("x", "y")
-	for i := range maxRounds {
-		r.answerRound(store{"x": version(causal.HLC(10 + i)), "y": version(5)}, causal.Stable)
+	r.tick(time.Second) // no answer
+	for i := range maxRoundsAgain {
+		r.answerRound(store{"x": version(causal.HLC(10 + i)), "y": version(5)}, causal.InFlight)
 	}
-	r.tick(forcedCutPatience)
-	quiet := store{"x": version(20), "y": version(5)}
-	if first := r.answerRound(quiet, causal.Stable); first[0].To != r.shard(middle) || first[0].Get().Cut != 0 {
-		t.Errorf("%s was asked at cut %d", first[0].To, first[0].Get().Cut)
+	if asked := r.answerRound(store{"y": version(7)}, causal.InFlight); len(asked) != 1 || asked[0].Get().Cut != 10 {
+		t.Fatalf("it asked for %v", asked)
 	}
-	r.receivedUpTo(100, near) // too late for the cut
-	r.answerRound(quiet, causal.Stable)
-	if got := fmt.Sprint(versions(t, r.mustResult(id))); got != "[20 5]" {
+	if got := fmt.Sprint(versions(t, r.mustResult(id))); got != "[11 7]" {
 		t.Errorf("versions %s", got)
+	}
+}
+
+func TestAnMGetDoesNotWaitForARingThatLags(t *testing.T) {
+	r := newRig(t)
+	id := r.startMGet("x", "y")
+	long := causal.HLCAt(2 * forcedCutPatience.Milliseconds())
+	for i := range maxRounds {
+		r.answerRound(store{"x": version(long + causal.HLC(i)), "y": version(5)}, causal.Stable)
+	}
+	if asked := r.answerRound(store{"y": version(5)}, causal.Stable); len(asked) != 1 || asked[0].Get().Seen != 0 {
+		t.Fatalf("it asked for %v", asked)
+	}
+	r.mustResult(id)
+}
+
+func TestAnMGetOfManyKeysHasABoundedNumberOfRequestsInFlight(t *testing.T) {
+	r := newRig(t)
+	var keys []string
+	s := store{}
+	for i := range 3*maxKeysInFlight + 7 {
+		k := fmt.Sprint("key", i)
+		keys, s[k] = append(keys, k), version(1)
+	}
+	r.completeUpTo(1)
+	id := r.startMGet(keys...)
+	asked := 0
+	for {
+		before := len(r.s.requests.byID)
+		if before > maxKeysInFlight {
+			t.Fatalf("%d requests are in flight", before)
+		}
+		n := len(r.answerRound(s, causal.Stable))
+		if asked += n; n == 0 {
+			break
+		}
+	}
+	if res := r.mustResult(id); asked != len(keys) || len(res.Records) != len(keys) {
+		t.Errorf("%d keys were asked for, and %d returned", asked, len(res.Records))
+	}
+}
+
+func TestTheValuesOfMGetsInProgressAreBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxMGetBytes = 4 })
+	r.completeUpTo(100)
+	first, second := r.startMGet("x", "y"), r.startMGet("x", "y")
+	gets := r.sent(causal.KindGet)
+	for _, i := range []int{0, 2, 1} { // values of two bytes
+		r.replyGet(gets[i], causal.GetReply{Record: record(version(10)), Status: causal.Stable, Ring: near})
+	}
+	if res := r.mustResult(first); res.Err != causal.ErrBusy {
+		t.Errorf("the one that would exceed the bound: %v", res.Err)
+	}
+	r.replyGet(gets[3], causal.GetReply{Record: record(version(10)), Status: causal.Stable, Ring: near})
+	if res := r.mustResult(second); res.Err != causal.OK || r.s.mgetBytes != 0 {
+		t.Errorf("the other one: %v; %d bytes are still held", res.Err, r.s.mgetBytes)
 	}
 }

@@ -5,27 +5,85 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// startRound asks once for every key: at a cut for the values there, else for the newest values, and from the second round on
-// for newer versions only.
-func (s *Sidecar) startRound(now causal.Now, c *call) {
+// maxKeysInFlight bounds the requests of an MGET that wait for their reply. A round of more keys sends the others when half of
+// them are answered, so that the operations of other sessions are not queued behind all of it.
+const maxKeysInFlight = 2048
+
+// keyRound asks for keys of an MGET once each.
+type keyRound struct {
+	keys     []int           // indexes in Op.Keys
+	requests []uint64        // by index in Op.Keys: the request that waits for its reply; 0: none
+	targets  []topology.Node // of these requests
+	sent     int             // of keys
+	answered int
+	changed  bool       // it found a version other than the one known
+	newest   causal.HLC // the greatest of the written versions among those
+}
+
+// inFlight returns the number of requests that wait for their reply.
+func (r *keyRound) inFlight() int { return r.sent - r.answered }
+
+func (m *mget) allKeys() []int {
+	keys := make([]int, len(m.slots))
+	for i := range keys {
+		keys[i] = i
+	}
+	return keys
+}
+
+// startRound asks for keys: for the values at the cut or the newest ones; where a version is known, for others only.
+func (s *Sidecar) startRound(now causal.Now, c *call, keys []int) {
 	m := c.mget
-	first := m.replies == nil
-	if first {
+	if m.replies == nil {
 		m.replies = make([]keyReply, len(c.op.Keys))
 	}
-	s.dropRequests(m.requests)
-	m.requests, m.missing, m.changed = m.requests[:0], len(c.op.Keys), false
+	s.dropRequests(m.round.requests)
+	clear(m.round.requests)
+	m.round = keyRound{keys: keys, requests: m.round.requests, targets: m.round.targets}
 	m.rounds++
 	s.stats.MGetRounds++
 	c.retryAt = now.Mono
-	seen := max(s.mustSee(c.session, false), m.greatestHLC()) // what the round before found counts as seen
-	for i, k := range c.op.Keys {
-		g := causal.Get{Key: k, Cut: m.cut, Seen: seen}
-		if !first && m.cut == 0 {
-			g.VersionOnly, g.Known = true, m.replies[i].record.Version
-		}
-		s.requestKey(now, c, i, g, first && m.ring == topology.NoRing)
+	s.continueRound(now, c)
+}
+
+// continueRound sends the next requests of a round if few are in flight.
+func (s *Sidecar) continueRound(now causal.Now, c *call) {
+	m := c.mget
+	r := &m.round
+	if r.sent == len(r.keys) || m.failed || r.inFlight() > maxKeysInFlight/2 {
+		return
 	}
+	seen := s.mgetMustSee(c)
+	for r.sent < len(r.keys) && r.inFlight() < maxKeysInFlight {
+		i := r.keys[r.sent]
+		r.sent++
+		g := causal.Get{Key: c.op.Keys[i], Cut: m.roundCut(), Seen: seen}
+		if known := m.replies[i].record.Version; !known.IsZero() {
+			g.VersionOnly, g.Known = true, known
+		}
+		s.requestKey(now, c, i, g, m.ring == topology.NoRing)
+	}
+}
+
+// roundCut returns the cut that the round in progress reads at; 0: the newest values.
+func (m *mget) roundCut() causal.HLC {
+	if m.phase == mgetCollects {
+		return 0
+	}
+	return m.cut
+}
+
+// mgetMustSee returns the HLC that the requests of a round name as seen: what earlier rounds found in-flight counts. At a cut
+// at or below which the ring has everything, nothing has to be waited for.
+func (s *Sidecar) mgetMustSee(c *call) causal.HLC {
+	m := c.mget
+	switch m.phase {
+	case mgetCollects:
+		return max(s.mustSee(c.session, false), m.greatestInFlight())
+	case mgetSettles:
+		return min(m.cut, m.greatestInFlight())
+	}
+	return 0
 }
 
 // requestKey asks the ring of the MGET for a key, or without one, the nearest copy: the cache if it may be used, else the
@@ -37,24 +95,22 @@ func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUs
 		ring, _ = s.routes.Nearest(now, m.slots[i], s.readable)
 	}
 	owner := s.cfg.Topology.Owner(ring, m.slots[i])
-	target := owner
-	if mayUseCache && s.cfg.UseCache {
-		if cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(g.Key)); ok {
-			target = cache
+	target, timeout := owner, s.routes.Timeout(owner.DC)
+	if mayUseCache {
+		if cache, ok := s.cacheOf(now, g.Key); ok {
+			target, timeout = cache, timeout+cacheMargin
 		}
 	}
-	c.retryAt = max(c.retryAt, now.Mono+int64(s.routes.Timeout(owner.DC)))
+	c.retryAt = max(c.retryAt, now.Mono+int64(timeout))
 	g.ID = s.requests.add(c, i)
-	m.requests = append(m.requests, g.ID)
+	m.round.requests[i], m.round.targets[i] = g.ID, target
 	s.Send(g.Message(s.cfg.Self, target))
 }
 
 // handleKeyReply takes the reply for one key.
 func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.Node, r *causal.GetReply) {
 	m := c.mget
-	if m.missing == 0 {
-		return
-	}
+	m.round.requests[i] = 0
 	switch {
 	case r.Err == causal.ErrNotFound && from.Part == topology.Cache: // it has no version for the cut
 		s.requestKey(now, c, i, causal.Get{Key: c.op.Keys[i], Cut: m.cut}, false)
@@ -64,18 +120,48 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		s.readLatest(now, c)
 		return
 	case r.Err != causal.OK:
+		if r.Err == causal.ErrDataLost && from.Part == topology.Middleman {
+			s.routes.NoteDataLost(now, from)
+		}
 		m.failed = true
 		c.retryAt = now.Mono + int64(unusableDelay)
 		return
 	}
+	if !s.keepReply(m, i, r) {
+		s.fail(c, causal.ErrBusy)
+		return
+	}
+	m.round.answered++
+	if m.round.answered == len(m.round.keys) {
+		s.finishRound(now, c)
+		return
+	}
+	s.continueRound(now, c)
+}
+
+// keepReply stores the reply for one key. It returns false if the values of all MGETs in progress would exceed their bound.
+func (s *Sidecar) keepReply(m *mget, i int, r *causal.GetReply) bool {
 	previous := &m.replies[i].record
 	if r.VersionOnly {
 		r.Record.Value = previous.Value
-	} else if r.Record.Version != previous.Version {
-		m.changed = true
+	} else if v := r.Record.Version; v != previous.Version {
+		m.round.changed = true
+		if v.Written() {
+			m.round.newest = max(m.round.newest, v.HLC)
+		}
 	}
+	grown := r.Record.Value.Size() - previous.Value.Size()
+	if grown > 0 && s.mgetBytes+grown > s.cfg.MaxMGetBytes {
+		return false
+	}
+	m.bytes += grown
+	s.mgetBytes += grown
 	m.replies[i] = keyReply{record: r.Record, status: r.Status, ring: r.Ring, hit: r.Hit}
-	if m.missing--; m.missing == 0 {
-		s.finishRound(now, c)
-	}
+	return true
+}
+
+// forgetReplies drops the values that an MGET has read.
+func (s *Sidecar) forgetReplies(m *mget) {
+	s.mgetBytes -= m.bytes
+	m.replies, m.bytes = nil, 0
 }

@@ -19,6 +19,7 @@ const (
 	OpResume               // add the past that Token carries to the session
 	OpWait                 // wait until the session's newest put is in Ring, or complete
 	OpCount                // estimate how many keys there are
+	OpScan                 // name some keys: where Scan is, about Limit
 )
 
 // Op is an operation of a client.
@@ -37,6 +38,10 @@ type Op struct {
 	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings, and no
 	// cache holds an older value.
 	Ring topology.RingID
+	// Scan is where OpScan continues: Result.Scan of the one before, the zero ScanPosition to begin. Limit is about how many
+	// keys it returns.
+	Scan  ScanPosition
+	Limit int
 	// Latest makes OpGet and OpMGet return the newest version even if the session reads at a cut.
 	Latest bool
 }
@@ -50,6 +55,7 @@ type Result struct {
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
+	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has restarted.
 	Err causal.ErrCode
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
@@ -58,6 +64,9 @@ type Result struct {
 	Records []causal.Record
 	// Token is the exported session (OpToken).
 	Token string
+	// Keys are keys that may exist (OpScan), and Scan is where to continue; a Scan that is Done has no more.
+	Keys []string
+	Scan ScanPosition
 	// Count is the estimated number of keys in the ring of the own data center (OpCount).
 	Count int64
 	// Outcome describes how the operation was answered.

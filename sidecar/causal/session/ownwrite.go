@@ -22,6 +22,9 @@ type ownWrite struct {
 // ownOverhead is the memory that an own write takes beside its key and value, in bytes.
 const ownOverhead = 150
 
+// maxIdleOwn is the peak up to which the maps of own writes are kept when they are empty.
+const maxIdleOwn = 4096
+
 func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
 
 // ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL §3: own, last).
@@ -33,6 +36,8 @@ type ownWrites struct {
 	// completion.
 	overlay []*ownWrite
 	bytes   int // memory of all writes whose value is not evicted
+	// The greatest lengths of the maps since they were made. Maps do not shrink, so those of a peak are replaced once empty.
+	newestPeak, incompletePeak int
 	// recent are the writes that completed last: a middleman may not know it yet and return them as in-flight.
 	recent      [8]causal.Version
 	recentCount int
@@ -58,12 +63,14 @@ func (o *ownWrites) add(w *ownWrite, slot topology.Slot) {
 	o.bytes += w.size()
 	if old := o.newest[w.key]; old == nil || old.version.Less(w.version) {
 		o.newest[w.key] = w
+		o.newestPeak = max(o.newestPeak, len(o.newest))
 	}
 }
 
 // addIncomplete adds a write to those whose completion is awaited.
 func (o *ownWrites) addIncomplete(w *ownWrite) {
 	o.incomplete[w.version] = w
+	o.incompletePeak = max(o.incompletePeak, len(o.incomplete))
 	o.order = append(o.order, w)
 }
 
@@ -91,6 +98,9 @@ func (o *ownWrites) compact() {
 // markComplete notes that w is complete. The caller decides whether it is forgotten or joins the overlay.
 func (o *ownWrites) markComplete(v causal.Version) {
 	delete(o.incomplete, v)
+	if len(o.incomplete) == 0 && o.incompletePeak > maxIdleOwn {
+		o.incomplete, o.order, o.incompletePeak = map[causal.Version]*ownWrite{}, nil, 0
+	}
 	o.recent[o.recentCount%len(o.recent)] = v
 	o.recentCount++
 	o.completeUpTo = max(o.completeUpTo, v.HLC)
@@ -103,6 +113,9 @@ func (o *ownWrites) markComplete(v causal.Version) {
 func (o *ownWrites) forget(w *ownWrite) {
 	if o.newest[w.key] == w {
 		delete(o.newest, w.key)
+		if len(o.newest) == 0 && o.newestPeak > maxIdleOwn {
+			o.newest, o.newestPeak = map[string]*ownWrite{}, 0
+		}
 	}
 	if !w.evicted && !w.forgotten {
 		o.bytes -= w.size()

@@ -66,6 +66,13 @@ func (ss *session) dependencies() []causal.Dep {
 func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	switch r.Err {
 	case causal.OK:
+		if r.Version.HLC > s.timeLimit(now) {
+			// After it, the session could not write through a coordinator whose clock is right. It may take effect: unknown.
+			s.stats.ClockRefused++
+			s.coordinators.suspectUntil[c.target] = now.Mono + int64(coordinatorSuspicion)
+			s.fail(c, causal.ErrUnknown)
+			break
+		}
 		c.session.pipeline.remove(c)
 		s.addOwnWrite(c.session, c, r.Version)
 		s.finish(c, Result{Record: causal.Record{Version: r.Version}, Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})

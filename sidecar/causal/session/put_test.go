@@ -192,7 +192,7 @@ func TestACoordinatorIsUsedAgainAsSoonAsItCanBeReached(t *testing.T) {
 	if to := put(); to == node {
 		t.Errorf("a put went to %s, whose link is down", to)
 	}
-	p.s.LinkUp(node)
+	p.s.LinkUp(p.now, node)
 	if to := put(); to != node {
 		t.Errorf("a put went to %s, though %s can be reached again", to, node)
 	}

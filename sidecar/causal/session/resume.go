@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -24,6 +25,12 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 	}
 	if n := len(r.restrictions); n > 0 && r.restrictions[n-1].rings == 0 && s.cfg.Broken.Has(causal.ResumeWithoutLast) {
 		r.restrictions = r.restrictions[:n-1]
+	}
+	limit := s.timeLimit(now)
+	if r.seen > limit || slices.ContainsFunc(r.restrictions, func(e restriction) bool { return e.version.HLC > limit }) {
+		s.stats.ClockRefused++
+		s.finish(c, Result{Err: causal.ErrClock})
+		return
 	}
 	c.resume = r
 	if !s.tryResume(now, c) {

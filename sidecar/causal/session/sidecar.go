@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -22,9 +24,11 @@ type Sidecar struct {
 	freeCalls []*call
 	requests  requestTable
 	results   []Result
+	mgetBytes int // of the values that MGETs in progress have read
 
 	coordinators coordinatorStates
 	cuts         cutSchedule
+	limit        causal.TimeLimit
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
@@ -77,6 +81,8 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 		s.startWait(c)
 	case OpCount:
 		s.startCount(c)
+	case OpScan:
+		s.startScan(now, c)
 	}
 	s.reap()
 }
@@ -87,7 +93,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.useSlotMaps()
 	}
 	switch m.Kind {
-	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply:
+	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply:
 		s.handleReply(now, m)
 	case causal.KindComplete:
 		s.handleComplete(now, m.Complete())
@@ -97,6 +103,8 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.handleDepStatus(now, m.DepStatus())
 	case causal.KindLatencies:
 		s.routes.Update(m.Latencies().Ms)
+	case causal.KindPong:
+		s.routes.Suspects.Answered(now, m.From, m.Pong().ID)
 	}
 }
 
@@ -113,38 +121,62 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	case r.call.finished:
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()
+		s.refuseIfAhead(now, r.call, &reply)
 		s.handleGetReply(now, r.call, &reply)
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindLogReply:
 		s.handleLogReply(now, r.call, m.LogReply())
 	case r.call.op.Kind == OpMGet:
 		reply := m.GetReply()
+		s.refuseIfAhead(now, r.call, &reply)
 		s.handleKeyReply(now, r.call, r.key, m.From, &reply)
 	case r.call.op.Kind == OpPut:
 		s.handlePutReply(now, r.call, m.PutReply())
 	case r.call.op.Kind == OpCount:
 		s.handleCountReply(r.call, m.CountReply())
+	case r.call.op.Kind == OpScan:
+		s.handleScanReply(now, r.call, m.ScanReply())
 	}
 	s.reap()
 }
 
+// timeLimit returns the greatest timestamp of another part to believe.
+func (s *Sidecar) timeLimit(now causal.Now) causal.HLC {
+	if s.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return s.limit.At(now)
+}
+
+// refuseIfAhead turns a reply whose timestamp is too far ahead of the clock into an error, so that the key is read elsewhere.
+// A session that had seen it could not write any more: no coordinator goes so far ahead of its clock.
+func (s *Sidecar) refuseIfAhead(now causal.Now, c *call, r *causal.GetReply) {
+	if r.Err == causal.OK && r.Record.Version.HLC > s.timeLimit(now) {
+		s.stats.ClockRefused++
+		c.refusedAhead = true
+		*r = causal.GetReply{ID: r.ID, Ring: r.Ring, Key: r.Key, Err: causal.ErrClock}
+	}
+}
+
 // handleVectors takes the vectors from the leader of the data center.
 func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.Vectors) {
-	s.LinkUp(leader)
+	s.coordinators.heardOf(leader)
 	s.coordinators.inUse = v.InUse
-	if s.stability.Merge(v.Entries) {
+	if s.stability.Merge(v.Entries, s.timeLimit(now)) {
 		s.applyVectors(now)
 	}
 }
 
 // Tick does what is due: it fails calls that are past their deadline, tries other ways for requests that were not answered,
-// asks for restrictions that SV does not lift, and keeps the subscription to the vectors alive.
+// asks nodes that did not answer whether they are back, asks for restrictions that SV does not lift, and keeps the subscription to
+// the vectors alive.
 func (s *Sidecar) Tick(now causal.Now) {
 	if s.cfg.Snapshot {
 		s.applyVectors(now) // a cut may be due
 	}
 	s.maps.Poll(now, s.cfg.Self, s.Send)
+	s.routes.Suspects.Tick(now, s.cfg.Self, s.Send)
 	if now.Mono >= s.subscribeAt {
-		s.subscribeAt = now.Mono + int64(causal.SubscriptionTTL/4)
+		s.subscribeAt = now.Mono + int64(subscribeInterval)
 		s.Send(causal.Subscribe{}.Message(s.cfg.Self, s.cfg.Topology.Leader(s.cfg.Self.DC)))
 	}
 	s.tickCalls(now)
@@ -157,6 +189,9 @@ func (s *Sidecar) Tick(now causal.Now) {
 		s.askOverdueRestrictions(now, ss)
 	}
 }
+
+// subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.
+const subscribeInterval = time.Second
 
 // tickCalls fails or retries calls that are due, and removes finished ones.
 func (s *Sidecar) tickCalls(now causal.Now) {
@@ -179,6 +214,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	switch {
 	case now.Mono >= c.deadline && c.op.Kind == OpPut && !c.refused:
 		s.LinkDown(now, c.target)
+	case now.Mono >= c.deadline && c.refusedAhead:
+		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
 	case now.Mono < c.retryAt:
@@ -188,6 +225,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.retryMGet(now, c)
 	case c.op.Kind == OpResume:
 		s.askForResume(now, c)
+	case c.op.Kind == OpScan:
+		s.retryScan(now, c)
 	}
 }
 

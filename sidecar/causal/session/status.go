@@ -11,8 +11,12 @@ type Stats struct {
 	Gets, Puts, MGets uint64
 	// MGetRounds counts the rounds of requests of all MGETs, SnapshotMGets the MGETs that started at a snapshot cut.
 	MGetRounds, SnapshotMGets uint64
+	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one cut.
+	SettledMGets uint64
 	// OwnReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
 	OwnReads, CacheHits, LocalReads, RemoteReads uint64
+	// ClockRefused counts replies, tokens and versions of puts with a timestamp too far ahead of the clock.
+	ClockRefused uint64
 	// BoundGets counts gets of sessions that were bound.
 	BoundGets uint64
 	// InFlightReads counts gets that returned an in-flight version.

@@ -25,14 +25,23 @@ type Shard struct {
 	view     *topology.Topology   // under which serving serves
 	draining bool                 // a middleman was stopped, and storage may still carry out its requests
 
+	past    Past
+	inquiry *inquiry        // nil unless the storage is empty and it is not known yet whether it should be
+	knownBy []topology.Node // coordinators that have acknowledgements of what the storage lost
+	out     causal.Outbox
+
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
 	compared *topology.Topology
 	matches  bool
 }
 
 // New returns a Shard that serves nothing yet. The mover is nil unless NeedsMover.
-func New(t *topology.Topology, self topology.Node, mover *Mover) *Shard {
-	return &Shard{self: self, topo: t, mover: mover}
+func New(t *topology.Topology, self topology.Node, mover *Mover, past Past) *Shard {
+	s := &Shard{self: self, topo: t, mover: mover, past: past}
+	if needsInquiry(t, self, mover, past) {
+		s.inquiry = &inquiry{id: past.ID, answered: map[topology.Node]bool{}, away: map[topology.DC]uint64{}}
+	}
+	return s
 }
 
 // NeedsMover reports whether the ring of a middleman is being resharded in t.
@@ -63,7 +72,10 @@ func (s *Shard) View() *topology.Topology { return s.view }
 
 // servingTopology returns the topology under which a middleman is to serve now, or false if none is to.
 func (s *Shard) servingTopology() (*topology.Topology, bool) {
-	if s.mover == nil {
+	switch {
+	case s.inquiry != nil:
+		return nil, false
+	case s.mover == nil:
 		return s.topo, true
 	}
 	return s.mover.ServingTopology()
@@ -111,6 +123,8 @@ type Start struct {
 	// has passed and this middleman still serves.
 	SaveCaches bool
 	Caches     topology.CacheLayout
+	// SaveDataLost says that it must be made durable, before the incarnation, that the storage has lost its data.
+	SaveDataLost bool
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
@@ -120,12 +134,13 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	if !ok || s.draining || s.serving != nil {
 		return Start{}, false
 	}
-	cfg.Topology, cfg.Incarnation, cfg.Horizon = view, h.Starts+1, h.Horizon
+	h.Starts = max(h.Starts, s.past.Starts)
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.DataLost = view, h.Starts+1, h.Horizon, s.past.DataLost
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
-	cfg.Fresh = h.Starts == 0 && s.mover == nil
+	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
 	changed := h.Caches != view.CacheLayout()
 	cfg.Inherited = changed && !cfg.Fresh || s.mover != nil && s.mover.TakesSlots()
-	return Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout()}, true
+	return Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout(), SaveDataLost: cfg.DataLost}, true
 }
 
 // Start makes m, which was made from PlanStart's Config, the middleman that serves.
@@ -137,8 +152,16 @@ func (s *Shard) Start(m *middleman.Middleman, p Start) {
 // Step handles one message.
 func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	switch msg.Kind {
+	case causal.KindPastQuery:
+		if from := msg.From; from.Part == topology.Coordinator && int(from.DC) < len(s.topo.DCs) && from.Index < topology.MaxCoordinators {
+			reply := s.handlePastQuery(msg.From)
+			reply.ID = msg.PastQuery().ID
+			s.out.Send(reply.Message(s.self, msg.From))
+		}
+	case causal.KindPastReply:
+		s.handlePastReply(msg.From, msg.PastReply())
 	case causal.KindPull, causal.KindPulled, causal.KindPong:
-		if s.mover != nil {
+		if s.canMove() {
 			s.mover.step(now, msg)
 		}
 	default:
@@ -153,10 +176,16 @@ func (s *Shard) Tick(now causal.Now) {
 	if s.serving != nil {
 		s.serving.Tick(now)
 	}
-	if s.mover != nil {
+	if s.canMove() {
 		s.mover.tick(now)
 	}
+	if s.inquiry != nil {
+		s.askPast(now)
+	}
 }
+
+// canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
+func (s *Shard) canMove() bool { return s.mover != nil && s.inquiry == nil && !s.past.DataLost }
 
 // Take appends the messages to be sent to dst and empties the outbox.
 func (s *Shard) Take(dst []causal.Message) []causal.Message {
@@ -166,12 +195,12 @@ func (s *Shard) Take(dst []causal.Message) []causal.Message {
 	if s.mover != nil {
 		dst = s.mover.Take(dst)
 	}
-	return dst
+	return s.out.Take(dst)
 }
 
 // MoveOps appends the mover's storage requests to dst and empties the list.
 func (s *Shard) MoveOps(dst []MoveOp) []MoveOp {
-	if s.mover == nil {
+	if !s.canMove() {
 		return dst
 	}
 	if s.serving == nil && !s.draining {

@@ -81,7 +81,7 @@ func (h *host) boot(t *testing.T) {
 	} else {
 		h.disk.state.Map = h.topo.Map(0)
 	}
-	h.s = New(h.topo, h.id, mover)
+	h.s = New(h.topo, h.id, mover, Past{Starts: 1, HasWritesOf: func(topology.Origin) bool { return false }})
 }
 
 // reconcile carries out what the Shard asks for, and returns the messages that it sends.
@@ -291,7 +291,7 @@ func TestOldRecordsOfSlotsThatAreTakenInAreRemoved(t *testing.T) {
 
 func TestNothingIsServedWhileStorageMayStillCarryOutEarlierRequests(t *testing.T) {
 	topo, self := oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}
-	s := New(topo, self, nil)
+	s := New(topo, self, nil, Past{Starts: 1})
 	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{})
 	if !ok || s.IsCurrent() {
 		t.Fatalf("nothing serves yet: plan %v, current %v", ok, s.IsCurrent())
@@ -329,7 +329,7 @@ func TestAMiddlemanStartsWithWhatItsStorageKnowsOfItsPast(t *testing.T) {
 			cfg.Life = 1
 			mover = NewMover(cfg)
 		}
-		p, ok := New(topo, self, mover).PlanStart(middleman.DefaultConfig(topo, self), c.h)
+		p, ok := answered(New(topo, self, mover, Past{Starts: c.h.Starts})).PlanStart(middleman.DefaultConfig(topo, self), c.h)
 		if ok != c.starts || p.Config.Fresh != c.fresh || p.Config.Inherited != c.inherited || p.SaveCaches != c.saveCaches ||
 			p.Config.Incarnation != c.h.Starts+1 || p.Config.Horizon != c.h.Horizon {
 			t.Errorf("%s: %v, %+v", c.name, ok, p)

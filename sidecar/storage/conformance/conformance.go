@@ -45,6 +45,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"ScanVisitsEveryKey", scan},
 		{"ScanStopsAtTheFirstError", scanStops},
 		{"ScanCallbacksMayUseTheStore", scanReenters},
+		{"KeysNamesEveryKey", keyNames},
 		{"ReopeningKeepsEverything", reopening},
 		{"CallsWithAnEndedContextDoNothing", endedContext},
 		{"CallsOfAClosedStoreReturnErrClosed", closed},

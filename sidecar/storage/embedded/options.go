@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/time/rate"
 )
 
 // The defaults suit a process with a dozen stores: each takes about 20 MiB when busy and less than 2 MiB when idle.
@@ -34,6 +35,11 @@ type Options struct {
 	MemTableBytes uint64
 	// Logger receives Pebble's messages at debug level and its errors at error level. Default slog.Default().
 	Logger *slog.Logger
+	// Stop, when it is closed, makes everything fail that waits for space on a full disk. Without it, Close may wait as long as
+	// the disk is full.
+	Stop <-chan struct{}
+	// OnFull is called at intervals while Open or a write waits for space on a full disk. It may be nil.
+	OnFull func(error)
 }
 
 func (o Options) pebble() *pebble.Options {
@@ -46,6 +52,7 @@ func (o Options) pebble() *pebble.Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	backgroundErrors := rate.Sometimes{First: 1, Interval: 10 * time.Second}
 	p := &pebble.Options{
 		FS:                 o.FS,
 		Cache:              o.Cache,
@@ -57,6 +64,9 @@ func (o Options) pebble() *pebble.Options {
 		EventListener: &pebble.EventListener{
 			DiskSlow: func(info pebble.DiskSlowInfo) {
 				o.Logger.Warn("storage: slow disk", "path", info.Path, "op", info.OpType.String(), "duration", info.Duration.Round(time.Millisecond))
+			},
+			BackgroundError: func(err error) { // of a flush or compaction, which Pebble repeats
+				backgroundErrors.Do(func() { o.Logger.Error("storage: a flush or compaction failed and is repeated", "error", err) })
 			},
 		},
 	}

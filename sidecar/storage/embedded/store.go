@@ -21,6 +21,7 @@ import (
 // Store implements storage.Store.
 type Store struct {
 	db    *pebble.DB
+	disk  *fullDisk
 	calls *gate.Gate
 	// failed is the error of the first commit that failed. Visible data may not be durable from then on, so the store
 	// refuses all calls.
@@ -34,11 +35,13 @@ var _ storage.Store = (*Store)(nil)
 
 // Open opens the store in dir, and creates it if there is none.
 func Open(dir string, opts Options) (*Store, error) {
+	disk := newFullDisk(opts)
+	opts.FS = disk
 	db, err := pebble.Open(dir, opts.pebble())
 	if err != nil {
-		return nil, explainOpenError(dir, opts.FS, err)
+		return nil, wrapFull(explainOpenError(dir, opts.FS, err))
 	}
-	s := &Store{db: db, calls: gate.New()}
+	s := &Store{db: db, disk: disk, calls: gate.New()}
 	n, err := s.readCount()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
@@ -146,13 +149,13 @@ func (s *Store) Len(ctx context.Context) (int64, error) {
 	return s.count.Load(), nil
 }
 
-// Ping implements storage.Store.
+// Ping implements storage.Store. It returns storage.ErrFull while writes wait because the disk is full.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	s.calls.Leave()
-	return nil
+	return s.disk.problem()
 }
 
 // Close implements storage.Store.

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ type link struct {
 	owner string
 	runID string
 	reads *goredis.Client
+	// evicted is how many keys the server had evicted when the link was made.
+	evicted uint64
 
 	mu     sync.Mutex
 	writer *writer // nil after its connection broke
@@ -44,6 +47,9 @@ func connect(ctx context.Context, opts Options, owner string, c claim) (*link, e
 	readOpts.MaxRetries = 1 // for connections that broke while idle
 	readOpts.OnConnect = l.checkConn
 	l.reads = goredis.NewClient(readOpts)
+	if _, l.evicted, err = readCanary(ctx, l.reads); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", opts.server(), err), l.close())
+	}
 	return l, nil
 }
 
@@ -131,13 +137,19 @@ func (s *Store) reconnect(ctx context.Context, old *link) error {
 	if s.link.Load() != old {
 		return storage.ErrRestarted
 	}
-	next, err := connect(ctx, s.opts, s.owner, claimMissing)
-	if err != nil {
-		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", err))
+	next, err := connect(ctx, s.opts, s.owner, claimOwn)
+	if err == nil {
+		if err = s.checkCanary(ctx, next); err != nil {
+			err = errors.Join(err, next.close())
+		}
 	}
-	s.opts.Logger.Warn("storage: the server restarted, failed over or lost its data; continuing with what it holds now. "+
-		"If acknowledged writes are missing from it, nothing restores them: see docs/operations.md, Data and backup",
-		"server", s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
+	if errors.Is(err, errDataLost) {
+		return s.noteLost(err)
+	}
+	if err != nil {
+		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", wrapFull(err)))
+	}
+	s.opts.Logger.Warn("storage: the server restarted or failed over; it has what it acknowledged before", "server", s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
 	s.link.Store(next)
 	_ = old.close() // its server is gone
 	return storage.ErrRestarted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -20,6 +21,9 @@ func (s *Store) Get(ctx context.Context, key string) (causal.Record, bool, error
 	defer s.calls.Leave()
 	l := s.link.Load()
 	r, err := decodeReply(key, l.reads.Get(ctx, nameOf(key)))
+	if err == nil && !r.Found && r.Err == nil {
+		err = s.checkCanary(ctx, l)
+	}
 	if err := s.callError(ctx, l, "get", err); err != nil {
 		return causal.Record{}, false, err
 	}
@@ -49,6 +53,9 @@ func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, e
 	defer s.calls.Leave()
 	l := s.link.Load()
 	results, err := fetch(ctx, l, keys)
+	if err == nil && slices.ContainsFunc(results, func(r storage.Result) bool { return !r.Found && r.Err == nil }) {
+		err = s.checkCanary(ctx, l)
+	}
 	if err := s.callError(ctx, l, "get", err); err != nil {
 		return nil, err
 	}
@@ -79,7 +86,7 @@ func fetch(ctx context.Context, l *link, keys []string) ([]storage.Result, error
 
 // Meta implements storage.Store.
 func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterLost(ctx); err != nil {
 		return nil, false, err
 	}
 	defer s.calls.Leave()
@@ -118,10 +125,18 @@ func (s *Store) Ping(ctx context.Context) error {
 		return err
 	}
 	defer s.calls.Leave()
-	token, err := s.link.Load().reads.Get(ctx, fenceKey).Result()
+	l := s.link.Load()
+	token, err := l.reads.Get(ctx, fenceKey).Result()
+	if err == nil {
+		err = s.checkCanary(ctx, l)
+	}
 	switch {
-	case errors.Is(err, errServerChanged), errors.Is(err, goredis.Nil): // without the fence, the data is gone as well
+	case errors.Is(err, errServerChanged):
 		return storage.ErrRestarted
+	case errors.Is(err, errDataLost):
+		return s.noteLost(err)
+	case errors.Is(err, goredis.Nil):
+		return s.noteLost(errDataLost)
 	case err != nil:
 		return fmt.Errorf("%s: ping: %w", s.opts.server(), err)
 	case !strings.HasPrefix(token, s.owner):

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -113,11 +115,77 @@ func TestDataLossWithoutARestartIsReported(t *testing.T) {
 	s := mustOpen(t, optionsOf(p))
 	mustApply(t, s, set("k", "v"))
 	do(t, rawClient(t, p), "FLUSHALL")
-	if err := s.Apply(testContext(t), set("l", "v")); !errors.Is(err, storage.ErrRestarted) {
-		t.Errorf("got %v, want ErrRestarted", err)
+	if err := s.Apply(testContext(t), set("l", "v")); !errors.Is(err, storage.ErrDataLost) {
+		t.Errorf("got %v, want ErrDataLost", err)
 	}
-	mustApply(t, s, set("l", "w"))
-	wantData(t, s, "l", "w")
+}
+
+func TestNothingIsReadFromAServerThatHasLostData(t *testing.T) {
+	for name, lose := range map[string]func(raw *goredis.Client){
+		"flushed":                func(raw *goredis.Client) { do(t, raw, "FLUSHALL") },
+		"its metadata deleted":   func(raw *goredis.Client) { do(t, raw, "DEL", metaKey) },
+		"set back to older data": func(raw *goredis.Client) { do(t, raw, "HSET", metaKey, canaryField, "1") },
+		"evicted": func(raw *goredis.Client) {
+			do(t, raw, "CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+			do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+			do(t, raw, "CONFIG", "SET", "maxmemory", "0")
+		},
+	} {
+		for _, call := range []string{"get", "get many", "ping"} {
+			t.Run(name+", "+call, func(t *testing.T) {
+				p := mustStart(t, t.TempDir())
+				s := mustOpen(t, optionsOf(p))
+				for i := range 200 {
+					mustApply(t, s, set(fmt.Sprint("k", i), "v"))
+				}
+				raw := rawClient(t, p)
+				lose(raw)
+				do(t, raw, "DEL", "k1")
+				var err error
+				switch call {
+				case "get":
+					_, _, err = s.Get(testContext(t), "k1")
+				case "get many":
+					_, err = s.GetMany(testContext(t), []string{"k0", "k1"})
+				default:
+					err = s.Ping(testContext(t))
+				}
+				if !errors.Is(err, storage.ErrDataLost) {
+					t.Errorf("got %v, want ErrDataLost", err)
+				}
+				if _, _, err := s.Get(testContext(t), "k0"); !errors.Is(err, storage.ErrDataLost) {
+					t.Errorf("a later read: got %v, want ErrDataLost", err)
+				}
+				if err := s.SetMeta(testContext(t), "lost", []byte{1}); err != nil {
+					t.Errorf("the loss cannot be recorded: %v", err)
+				}
+				if v, found, err := s.Meta(testContext(t), "lost"); err != nil || !found || len(v) != 1 {
+					t.Errorf("the record of the loss: %v, %v, %v", v, found, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAServerThatComesBackEmptyOrWithOlderDataIsDetected(t *testing.T) {
+	for _, empty := range []bool{true, false} {
+		dir := t.TempDir()
+		p := mustStart(t, dir)
+		s := mustOpen(t, optionsOf(p))
+		mustApply(t, s, set("k", "v"))
+		raw := rawClient(t, p)
+		if empty {
+			do(t, raw, "FLUSHALL")
+		} else {
+			do(t, raw, "HINCRBY", metaKey, canaryField, "-1")
+		}
+		restart(t, p, dir)
+		for range 2 {
+			if _, _, err := s.Get(testContext(t), "k"); !errors.Is(err, storage.ErrDataLost) {
+				t.Errorf("empty %v: got %v, want ErrDataLost", empty, err)
+			}
+		}
+	}
 }
 
 func TestBrokenConnectionIsNotReportedAsARestart(t *testing.T) {

@@ -5,7 +5,8 @@
 // settings allow it to lose or evict what it acknowledged, and so does every reconnection.
 //
 // Only one Store can write to a server's database: a second Open takes over, and the first store then returns
-// storage.ErrFenced. If the server restarts, fails over or loses its data, one call returns storage.ErrRestarted.
+// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, all do that with
+// storage.ErrDataLost.
 // Len is DBSIZE minus the store's own names: exact as long as nobody else writes there.
 package redis
 
@@ -14,6 +15,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +32,8 @@ type Store struct {
 	link         atomic.Pointer[link]
 	reconnecting sync.Mutex // held while link is replaced
 	fenced       atomic.Bool
+	lost         atomic.Bool
+	canary       atomic.Uint64 // of the last transaction that was acknowledged
 	writing      chan struct{} // has a token while a transaction runs
 }
 
@@ -44,8 +48,13 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{opts: opts, owner: rand.Text(), calls: gate.New(), writing: make(chan struct{}, 1)}
 	l, err := connect(ctx, opts, s.owner, claimAny)
 	if err != nil {
-		return nil, fmt.Errorf("open redis store: %w", err)
+		return nil, fmt.Errorf("open redis store: %w", wrapFull(err)) // taking over is a write
 	}
+	canary, _, err := readCanary(ctx, l.reads)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open redis store: %s: %w", opts.server(), err), l.close())
+	}
+	s.canary.Store(canary)
 	s.link.Store(l)
 	return s, nil
 }
@@ -63,6 +72,18 @@ func (s *Store) Close() error {
 
 // enter must be called before the server is used. If it returns nil, calls.Leave must follow.
 func (s *Store) enter(ctx context.Context) error {
+	if err := s.enterLost(ctx); err != nil {
+		return err
+	}
+	if s.lost.Load() {
+		s.calls.Leave()
+		return storage.ErrDataLost
+	}
+	return nil
+}
+
+// enterLost is enter for a call that works even when the data is lost.
+func (s *Store) enterLost(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -80,6 +101,8 @@ func (s *Store) enter(ctx context.Context) error {
 // not count once l was replaced, so that no call returns data from before a restart after another one has reported it.
 func (s *Store) callError(ctx context.Context, l *link, verb string, err error) error {
 	switch {
+	case errors.Is(err, errDataLost):
+		return s.noteLost(err)
 	case errors.Is(err, errServerChanged):
 		return s.reconnect(ctx, l)
 	case s.link.Load() != l:
@@ -87,9 +110,18 @@ func (s *Store) callError(ctx context.Context, l *link, verb string, err error) 
 	case s.fenced.Load():
 		return storage.ErrFenced
 	case err != nil:
-		return fmt.Errorf("%s: %s: %w", s.opts.server(), verb, err)
+		return fmt.Errorf("%s: %s: %w", s.opts.server(), verb, wrapFull(err))
 	}
 	return nil
+}
+
+// wrapFull adds storage.ErrFull to an error of a server that has no memory or disk for a write.
+func wrapFull(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "OOM command not allowed") || strings.Contains(text, "No space left on device") {
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	}
+	return err
 }
 
 // noteFenced makes the store refuse all further calls if err says that another store has taken over. It returns err.

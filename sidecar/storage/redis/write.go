@@ -38,10 +38,16 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
 
 // SetMeta implements storage.Store.
 func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.enterLost(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
+	if s.lost.Load() { // there is nothing left for the fence to protect
+		if err := s.link.Load().reads.HSet(ctx, metaKey, name, value).Err(); err != nil {
+			return fmt.Errorf("%s: set metadata: %w", s.opts.server(), err)
+		}
+		return nil
+	}
 	return s.write(ctx, []command{{"HSET", metaKey, name, value}})
 }
 
@@ -63,12 +69,14 @@ func (s *Store) commit(commands []command) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*(s.opts.Timeout+s.opts.WaitTimeout)+time.Second)
 	defer cancel()
 	l := s.link.Load()
+	advance, canary := s.advanceCanary()
+	commands = append(commands, advance)
 	err := s.tryCommit(ctx, l, commands)
 	if errors.Is(err, errAborted) || errors.Is(err, errOutcomeUnknown) {
 		err = s.tryCommit(ctx, l, commands)
 	}
-	if errors.Is(err, errDataLost) {
-		err = errServerChanged
+	if err == nil {
+		s.canary.Store(canary)
 	}
 	return s.callError(ctx, l, "apply", s.noteFenced(err))
 }

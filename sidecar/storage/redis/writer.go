@@ -76,9 +76,8 @@ func (w *writer) close() {
 type claim uint8
 
 const (
-	claimOwn     claim = iota // it has a token of the same store
-	claimMissing              // or it is missing: the server restarted and may have lost it
-	claimAny                  // whatever it has: a new middleman takes over
+	claimOwn claim = iota // it has a token of the same store
+	claimAny              // whatever it has: a new middleman takes over
 )
 
 // acquireFence writes a new token of owner to the fence and starts to watch it.

@@ -71,7 +71,7 @@ func BenchmarkBatchOf64(b *testing.B) {
 		var err error
 		b.ReportAllocs()
 		for b.Loop() {
-			if got, err = DecodeBatch(buf, got[:0]); err != nil {
+			if got, _, err = DecodeFrame(buf, got[:0]); err != nil {
 				b.Fatal(err)
 			}
 		}

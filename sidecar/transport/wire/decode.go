@@ -19,12 +19,17 @@ func Decode(b []byte, m *causal.Message) error {
 	return decodeMessage(b, m)
 }
 
-// DecodeBatch appends the messages of the frame in b to dst, without aliasing b. On an error none is appended.
-func DecodeBatch(b []byte, dst []causal.Message) ([]causal.Message, error) {
+// DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns the probe in it. On an error none is appended.
+func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Probe, error) {
 	first := len(dst)
 	c := cursor{what: "frame", b: b}
 	var from, to topology.Node
+	var probe Probe
 	for c.next() {
+		if c.num == fFrameProbe {
+			probe = Probe(c.uint(math.MaxUint8))
+			continue
+		}
 		if c.num != fFrameMessages {
 			c.skip()
 			continue
@@ -47,9 +52,9 @@ func DecodeBatch(b []byte, dst []causal.Message) ([]causal.Message, error) {
 	}
 	if c.err != nil {
 		clear(dst[first:])
-		return dst[:first], c.err
+		return dst[:first], ProbeNone, c.err
 	}
-	return dst, nil
+	return dst, probe, nil
 }
 
 func decodeMessage(b []byte, m *causal.Message) error {

@@ -29,7 +29,31 @@ type Hello struct {
 	Link          uint64
 	TopologyEpoch uint64
 	Nodes         []topology.Node
+	// StartedMs is when the process was started, by its own clock, in milliseconds since the epoch; 0: unknown.
+	StartedMs uint64
 }
+
+// StartedBefore reports whether the sender of h is known to have been started before that of other. Of two with the same time,
+// the incarnation decides, so that all peers decide alike.
+func (h *Hello) StartedBefore(other *Hello) bool {
+	if h.StartedMs == 0 || other.StartedMs == 0 {
+		return false
+	}
+	return h.StartedMs < other.StartedMs || h.StartedMs == other.StartedMs && h.Incarnation < other.Incarnation
+}
+
+// Probe is a question of one end of a link to the other: is anybody there?
+type Probe uint8
+
+// The probes. A reader that does not know them does not answer.
+const (
+	ProbeNone Probe = iota
+	ProbeRequest
+	ProbeAnswer
+)
+
+// AppendProbe appends a probe to a frame.
+func AppendProbe(dst []byte, p Probe) []byte { return appendUint(dst, fFrameProbe, uint64(p)) }
 
 // ErrProtocol is wrapped by the errors of Compatible.
 var ErrProtocol = errors.New("the link protocols have no version in common")
@@ -51,6 +75,7 @@ const (
 	fHelloLink        = 5
 	fHelloEpoch       = 6
 	fHelloNodes       = 7
+	fHelloStarted     = 8
 
 	fNodeIndex = 1
 	fNodeDC    = 2
@@ -69,6 +94,7 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	body = appendUint(body, fHelloIncarnation, h.Incarnation)
 	body = appendUint(body, fHelloLink, h.Link)
 	body = appendUint(body, fHelloEpoch, h.TopologyEpoch)
+	body = appendUint(body, fHelloStarted, h.StartedMs)
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
 		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))))
@@ -121,6 +147,8 @@ func (c *cursor) hello(h *Hello) {
 			h.Link = in.uint(math.MaxUint64)
 		case fHelloEpoch:
 			h.TopologyEpoch = in.uint(math.MaxUint64)
+		case fHelloStarted:
+			h.StartedMs = in.uint(math.MaxInt64)
 		case fHelloNodes:
 			h.Nodes = grow(&in, h.Nodes, MaxNodes)
 			h.Nodes = append(h.Nodes, in.node())

@@ -82,6 +82,7 @@ const (
 
 	fFrameHello    = 1
 	fFrameMessages = 2
+	fFrameProbe    = 3
 )
 
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.

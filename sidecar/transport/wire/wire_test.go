@@ -64,7 +64,7 @@ func TestABatchSurvivesWithItsRoutesInOrder(t *testing.T) {
 			}
 		}
 		kept := withFields(causal.Fields{ID: 99})
-		got, err := DecodeBatch(appendBatch(nil, want), []causal.Message{kept})
+		got, _, err := DecodeFrame(appendBatch(nil, want), []causal.Message{kept})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestAFrameNamesItsRouteOnce(t *testing.T) {
 func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
 	for _, n := range []int{0, 40, 80, 90, 120, 127, 128, 16250, 16300, 16340, 16383, 16384, 2 << 20} {
 		want := []causal.Message{withFields(causal.Fields{Key: strings.Repeat("k", n), HLC: 1}), withFields(causal.Fields{ID: 7})}
-		got, err := DecodeBatch(appendBatch(nil, want), nil)
+		got, _, err := DecodeFrame(appendBatch(nil, want), nil)
 		if err != nil {
 			t.Fatalf("key of %d: %v", n, err)
 		}
@@ -114,7 +114,7 @@ func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
 func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
 	want := full()
 	b := appendBatch(nil, []causal.Message{want})
-	got, err := DecodeBatch(b, nil)
+	got, _, err := DecodeFrame(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 	b := withUnknown(Append(nil, &want), map[protowire.Number]bool{fRecord: true, fDeps: true, fVersions: true, fVectors: true})
 	frame := unknownFields(nil)
 	frame = protowire.AppendBytes(protowire.AppendTag(frame, fFrameMessages, protowire.BytesType), b)
-	got, err := DecodeBatch(unknownFields(frame), nil)
+	got, _, err := DecodeFrame(unknownFields(frame), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
 	b := appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})})
 	for n := range b {
-		if msgs, err := DecodeBatch(b[:n], nil); err == nil && len(msgs) == 2 {
+		if msgs, _, err := DecodeFrame(b[:n], nil); err == nil && len(msgs) == 2 {
 			t.Fatalf("cut after %d of %d bytes, yet both messages were read", n, len(b))
 		}
 	}
@@ -178,7 +178,7 @@ func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
 		for _, x := range []byte{0x01, 0x07, 0x80, 0xff} {
 			damaged := slices.Clone(b)
 			damaged[i] ^= x
-			_, _ = DecodeBatch(damaged, nil)
+			_, _, _ = DecodeFrame(damaged, nil)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("got %v, want something with %q", err, want)
 		}
 	}
-	if _, err := DecodeBatch(bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch+1), nil); err == nil {
+	if _, _, err := DecodeFrame(bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch+1), nil); err == nil {
 		t.Error("a frame of too many messages was read")
 	}
 }
@@ -242,17 +242,17 @@ func TestTheGreatestValueFits(t *testing.T) {
 	}
 }
 
-func FuzzDecodeBatch(f *testing.F) {
+func FuzzDecodeFrame(f *testing.F) {
 	f.Add(appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})}))
 	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = DecodeHello(b)
-		msgs, err := DecodeBatch(b, nil)
+		msgs, _, err := DecodeFrame(b, nil)
 		if err != nil {
 			return
 		}
 		again := appendBatch(nil, msgs)
-		msgs2, err := DecodeBatch(again, nil)
+		msgs2, _, err := DecodeFrame(again, nil)
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}

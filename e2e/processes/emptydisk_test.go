@@ -1,0 +1,138 @@
+package processes_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/redisserver"
+)
+
+// startUnready starts a process and waits until its readiness report is as described.
+func (d *deployment) startUnready(name, what string, is func(contract.Readiness) bool) {
+	d.t.Helper()
+	p := d.procs[name]
+	d.start(p)
+	eventually(d.t, name+" "+what, func() error {
+		r, err := p.readiness()
+		if err == nil && (r.Ready || !is(r)) {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+}
+
+// awaitComplete waits until all rings have what the client has written.
+func awaitComplete(t *testing.T, c *goredis.Client) {
+	t.Helper()
+	must(t, c.Do(t.Context(), "CAUSAL", "WAIT", "ALL", "30000").Err())
+}
+
+func TestAMiddlemanWithAnEmptiedStorageServesNothingAndOthersDo(t *testing.T) {
+	d := deploy(t, nil)
+	a, c := d.client("a"), d.client("c")
+	const keys = 60
+	for i := range keys {
+		must(t, a.Set(t.Context(), fmt.Sprint("k", i), i, 0).Err())
+	}
+	awaitComplete(t, a)
+	for _, round := range []string{"with an empty storage", "restarted once more"} {
+		d.kill("a-middleman")
+		if round == "with an empty storage" {
+			must(t, os.RemoveAll(d.path("a-middleman")))
+		}
+		d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool {
+			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "data lost")
+		})
+		if lost, ok := d.procs["a-middleman"].metric("causalstore_data_lost{"); !ok || lost != 1 {
+			t.Errorf("%s: causalstore_data_lost is %v, %v", round, lost, ok)
+		}
+		for _, dc := range []string{"a", "b", "c"} {
+			client := d.client(dc)
+			for i := range keys {
+				if got, err := client.Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint(i) {
+					t.Fatalf("%s: GET k%d in %s: %q, %v", round, i, dc, got, err)
+				}
+			}
+			if set, err := client.SetNX(t.Context(), "k1", "overwritten", 0).Result(); err != nil || set {
+				t.Fatalf("%s: SETNX of an existing key in %s: %v, %v", round, dc, set, err)
+			}
+		}
+		must(t, a.Set(t.Context(), "k2", 2, 0).Err()) // writes go on and complete
+		awaitComplete(t, a)
+	}
+	if n, err := c.Incr(t.Context(), "k7").Result(); err != nil || n != 8 {
+		t.Errorf("INCR in another ring: %d, %v", n, err)
+	}
+}
+
+func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
+	d := deploy(t, nil)
+	a, b := d.client("a"), d.client("b")
+	must(t, a.Set(t.Context(), "x", "1", 0).Err())
+	awaitComplete(t, a)
+	d.kill("a-coordinator")
+	must(t, os.RemoveAll(d.path("a-coordinator", "log")))
+	d.start(d.procs["a-coordinator"])
+	if err := <-d.procs["a-coordinator"].ended; err == nil {
+		t.Error("it starts without the log that its identity belongs to")
+	}
+	out, err := os.ReadFile(d.procs["a-coordinator"].log)
+	must(t, err)
+	if !strings.Contains(string(out), "its folder log is gone or empty") {
+		t.Errorf("it does not say why:\n%s", out[max(0, len(out)-2000):])
+	}
+	must(t, os.RemoveAll(d.path("a-coordinator")))
+	d.startUnready("a-coordinator", "to report that its log is lost", func(r contract.Readiness) bool {
+		return r.State == contract.StateDataLost && r.Membership == contract.MembershipLogLost && strings.Contains(r.Reason, "middleman 0 of")
+	})
+	eventually(t, "writes of its clients to go through another data centre", func() error {
+		return d.client("a").Set(t.Context(), "y", "2", 0).Err()
+	})
+	awaitValue(t, "b", b, "y", "2")
+	awaitValue(t, "b", b, "x", "1")
+}
+
+func TestARedisThatIsEmptiedBehindItsMiddlemanIsNotAnsweredFrom(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("no redis-server in PATH: apt-get install redis-server")
+	}
+	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir()})
+	must(t, err)
+	defer server.Kill()
+	d := deploy(t, nil)
+	d.kill("a-middleman")
+	d.file, d.config.Storage = "redis.yaml", contract.Storage{Engine: "redis", Redis: contract.RedisStorage{Socket: server.Socket}}
+	d.writeConfig()
+	p := d.procs["a-middleman"]
+	p.args = []string{"middleman", "--config", d.configPath(), "--data-center", "a", "--listen-http", p.http, "--drain-timeout", "5s"}
+	d.restart("a-middleman")
+	a := d.client("a")
+	const keys = 60
+	for i := range keys {
+		must(t, a.Set(t.Context(), fmt.Sprint("k", i), i, 0).Err())
+	}
+	awaitComplete(t, a)
+	raw := goredis.NewClient(&goredis.Options{Network: "unix", Addr: server.Socket})
+	defer raw.Close()
+	must(t, raw.FlushAll(t.Context()).Err())
+	for i := range keys {
+		if got, err := d.client("b").Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint(i) {
+			t.Fatalf("GET k%d: %q, %v", i, got, err)
+		}
+	}
+	if err := <-p.ended; err == nil {
+		t.Error("the middleman ended without an error")
+	}
+	d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool { return r.State == contract.StateDataLost })
+	for i := range keys {
+		if got, err := d.client("a").Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint(i) {
+			t.Fatalf("GET k%d: %q, %v", i, got, err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+// Admin serves POST /fault, GET /state and GET /metrics.
+func (d *Deployment) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /fault", d.serveFault)
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(d.State()) // an error means that the reader has gone
+	})
+	mux.Handle("GET /metrics", d.scrape())
+	return RefuseWebPages(mux)
+}
+
+func (d *Deployment) serveFault(w http.ResponseWriter, r *http.Request) {
+	// A web page can send some types of content anywhere without asking the server first, but not this one.
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		http.Error(w, "send the fault with the header Content-Type: application/json, for example with curl --json", http.StatusUnsupportedMediaType)
+		return
+	}
+	var f Fault
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := d.Inject(context.WithoutCancel(r.Context()), f); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	d.o.Logger.Info("fault", "kind", f.Kind, "from", f.From, "to", f.To, "dc", f.DC, "part", f.Part, "addMs", f.AddMs)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// RefuseWebPages refuses what web pages of other origins make a browser send: requests that say so in Origin or Sec-Fetch-Site,
+// and those whose Host is a name other than localhost, which the page's own domain may have been made to resolve to (DNS
+// rebinding). Programs other than browsers send neither header, and reach the address under the number that is printed.
+func RefuseWebPages(next http.Handler) http.Handler {
+	sameOrigin := http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isOwnHost(r.Host) {
+			http.Error(w, "the header Host names "+r.Host+": use localhost or the number of the address", http.StatusForbidden)
+			return
+		}
+		sameOrigin.ServeHTTP(w, r)
+	})
+}
+
+// isOwnHost reports whether a Host header is localhost or the number of an address, with or without a port.
+func isOwnHost(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = hostPort
+	}
+	if len(host) > 2 && host[0] == '[' && host[len(host)-1] == ']' {
+		host = host[1 : len(host)-1]
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || host == "localhost"
+}

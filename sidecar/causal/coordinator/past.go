@@ -1,0 +1,171 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// A part whose disk is empty asks others whether it had data before, because to start empty then would lose acknowledged writes
+// in silence (PROTOCOL, Empty disks). Coordinators answer middlemen from what their checkpoints hold; a coordinator asks the
+// middlemen, and the leader of its data center.
+
+// pastInquiry is what a coordinator with an empty log does before it takes its origin into use. It does nothing else meanwhile.
+type pastInquiry struct {
+	active   bool
+	askAt    int64
+	answered map[topology.Node]bool // middlemen
+	above    causal.HLC
+	// leaderTerm is the answer of the leader, of another coordinator's inquiry.
+	leaderTerm     MembershipTerm
+	leaderAnswered bool
+	// lostTo are the parts that know of a past that the log does not hold. Once there is one, the coordinator never starts.
+	lostTo []topology.Node
+}
+
+const pastQueryInterval = 100 * time.Millisecond
+
+// DataLost returns the parts that know of writes of this origin which the log does not hold; none unless the log was lost.
+func (c *Coordinator) DataLost() []topology.Node { return c.past.lostTo }
+
+// Unanswered returns the parts that this coordinator has to hear before it starts with an empty log.
+func (c *Coordinator) Unanswered() (nodes []topology.Node) {
+	if !c.past.active {
+		return nil
+	}
+	if c.leader == nil && !c.past.leaderAnswered {
+		nodes = append(nodes, c.cfg.Topology.Leader(c.cfg.Self.DC))
+	}
+	for dc := range c.cfg.Topology.DCs {
+		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
+			if n := (topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}); !c.past.answered[n] {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// isEstablished reports whether the log has a past that this coordinator may speak of.
+func (c *Coordinator) isEstablished() bool { return !c.past.active && c.log.checkpointIndex > 0 }
+
+// askPast repeats the questions that are not answered.
+func (c *Coordinator) askPast(now causal.Now) {
+	if len(c.past.lostTo) > 0 || now.Mono < c.past.askAt {
+		return
+	}
+	c.past.askAt = now.Mono + int64(pastQueryInterval)
+	for _, n := range c.Unanswered() {
+		if n.Part == topology.Coordinator {
+			c.Send(causal.Term{ID: c.cfg.Incarnation, New: true}.Message(c.cfg.Self, n))
+		} else {
+			c.Send(causal.PastQuery{ID: c.cfg.Incarnation}.Message(c.cfg.Self, n))
+		}
+	}
+	c.finishInquiry(now)
+}
+
+// handlePastReply takes what a middleman knows of this origin.
+func (c *Coordinator) handlePastReply(now causal.Now, from topology.Node, r causal.PastReply) {
+	p := &c.past
+	if !p.active || r.ID != c.cfg.Incarnation || from.Part != topology.Middleman {
+		return
+	}
+	p.answered[from] = true
+	p.above = max(p.above, r.Above)
+	if r.HadData && !slices.Contains(p.lostTo, from) {
+		p.lostTo = append(p.lostTo, from)
+	}
+	c.finishInquiry(now)
+}
+
+// handleLeaderTerm takes which term the leader knows. An odd one is in use: the log that had it is lost.
+func (c *Coordinator) handleLeaderTerm(now causal.Now, from topology.Node, term MembershipTerm) {
+	p := &c.past
+	p.leaderAnswered, p.leaderTerm = true, term
+	if term.isInUse() && !slices.Contains(p.lostTo, from) {
+		p.lostTo = append(p.lostTo, from)
+	}
+	c.finishInquiry(now)
+}
+
+// finishInquiry starts the log, if it is sure that there was none before. If the leader knows that an earlier one has left, its
+// writes are complete, so the middlemen need not be asked.
+func (c *Coordinator) finishInquiry(now causal.Now) {
+	p := &c.past
+	hasLeft := p.leaderAnswered && p.leaderTerm > 0
+	switch {
+	case len(p.lostTo) > 0, len(c.Unanswered()) > 0 && !hasLeft:
+		return
+	case p.above.WallMs() > now.WallMs+c.cfg.ClockBoundMs:
+		return // nothing could be written above it yet
+	}
+	p.active = false
+	if !c.cfg.Broken.Has(causal.JoinBelow) {
+		c.clock.Raise(p.above)
+	}
+	c.log.pending.Term = p.leaderTerm
+	if c.leader != nil {
+		c.log.pending.Term = 1 // a leader is always in use
+	}
+	c.writeCheckpoint(now)
+}
+
+// pastAnswer is the answer to a middleman's query. A query that is repeated gets the same one.
+type pastAnswer struct {
+	id   uint64
+	mark causal.ShardMark
+}
+
+// handlePastQuery tells a middleman with an empty storage what is known of its past.
+func (c *Coordinator) handlePastQuery(from topology.Node, q causal.PastQuery) {
+	if from.Part != topology.Middleman {
+		return
+	}
+	if len(c.past.lostTo) > 0 { // what this log knew of the shard is lost with it
+		c.Send(causal.PastReply{ID: q.ID, HadData: true}.Message(c.cfg.Self, from))
+		return
+	}
+	if !c.isEstablished() {
+		return
+	}
+	a, ok := c.pastAnswers[from]
+	if !ok || a.id != q.ID {
+		a = pastAnswer{q.ID, c.log.pending.mark(from)}
+		c.pastAnswers[from] = a
+		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.mark.Incarnation + 1})
+	}
+	c.Send(causal.PastReply{ID: q.ID, HadData: a.mark.HasData, Incarnation: a.mark.Incarnation, Away: c.awayBits()}.Message(c.cfg.Self, from))
+}
+
+func compareShards(m causal.ShardMark, shard topology.Node) int {
+	return cmp.Or(cmp.Compare(m.DC, shard.DC), cmp.Compare(m.Index, shard.Index))
+}
+
+// mark returns what is known of a shard.
+func (s *State) mark(shard topology.Node) causal.ShardMark {
+	if i, found := slices.BinarySearchFunc(s.Shards, shard, compareShards); found {
+		return s.Shards[i]
+	}
+	return causal.ShardMark{DC: shard.DC, Index: shard.Index}
+}
+
+// note adds to what is known of a shard, and reports whether that is new. It is durable with the next checkpoint. That is in
+// time: the log keeps every write until a later checkpoint says that it is complete.
+func (s *State) note(m causal.ShardMark) bool {
+	i, found := slices.BinarySearchFunc(s.Shards, topology.Node{DC: m.DC, Index: m.Index}, compareShards)
+	if found {
+		m.Incarnation, m.HasData = max(m.Incarnation, s.Shards[i].Incarnation), m.HasData || s.Shards[i].HasData
+		if m == s.Shards[i] {
+			return false
+		}
+		s.Shards = slices.Clone(s.Shards)
+		s.Shards[i] = m
+		return true
+	}
+	s.Shards = slices.Insert(slices.Clone(s.Shards), i, m)
+	return true
+}

@@ -1,0 +1,76 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty disks): by
+// a middleman to the coordinators, and by a coordinator to the middlemen.
+type PastQuery struct {
+	// ID changes with each start.
+	ID uint64
+}
+
+// Message returns q as a message.
+func (q PastQuery) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPastQuery, From: from, To: to, fields: Fields{ID: q.ID}}
+}
+
+// PastQuery returns the content of a message of KindPastQuery.
+func (m *Message) PastQuery() PastQuery { return PastQuery{ID: m.fields.ID} }
+
+// PastReply answers a PastQuery.
+type PastReply struct {
+	ID uint64
+	// HadData says that the disk held something that others rely on: to a middleman, that it has acknowledged a write; to a
+	// coordinator, that it has sent or published one.
+	HadData bool
+	// Incarnation, to a middleman, is the greatest that was heard of; 0: none.
+	Incarnation uint64
+	// Above, to a coordinator, is what its first write must be above.
+	Above HLC
+	// Away, from a leader to a middleman, has a bit for each coordinator of its data center that is away and therefore need not
+	// be asked.
+	Away uint64
+}
+
+// Message returns r as a message.
+func (r PastReply) Message(from, to topology.Node) Message {
+	return Message{Kind: KindPastReply, From: from, To: to,
+		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away}}
+}
+
+// PastReply returns the content of a message of KindPastReply.
+func (m *Message) PastReply() PastReply {
+	f := &m.fields
+	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq}
+}
+
+// ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without being
+// noticed.
+type ShardMark struct {
+	DC    topology.DC
+	Index uint64
+	// Incarnation is the greatest that was heard of.
+	Incarnation uint64
+	// HasData says that the shard has acknowledged a write, or was given slots of another shard.
+	HasData bool
+}
+
+// encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data center and
+// index of the shard.
+func encodeMarks(marks []ShardMark) (vs []Version) {
+	for _, m := range marks {
+		v := Version{HLC: HLC(m.Incarnation << 1), Origin: topology.Origin(uint32(m.DC)<<16 | uint32(m.Index)&0xffff)}
+		if m.HasData {
+			v.HLC |= 1
+		}
+		vs = append(vs, v)
+	}
+	return vs
+}
+
+func decodeMarks(vs []Version) (marks []ShardMark) {
+	for _, v := range vs {
+		marks = append(marks, ShardMark{DC: topology.DC(v.Origin >> 16), Index: uint64(v.Origin & 0xffff), Incarnation: uint64(v.HLC) >> 1, HasData: v.HLC&1 != 0})
+	}
+	return marks
+}

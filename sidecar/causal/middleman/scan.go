@@ -1,0 +1,74 @@
+package middleman
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Scans (PROTOCOL, "Scans"). A scan returns names only, and the session reads those keys afterwards. So it may name too many
+// keys, but must not leave out one that the session knows: it is processed here, and then storage has it, or it is a pending
+// put at or below what the session has seen.
+
+const (
+	// maxScanKeys bounds the keys that are asked of storage at once.
+	maxScanKeys = 1000
+	// maxNamedBytes bounds the names of pending puts in a reply.
+	maxNamedBytes = 8 << 20
+)
+
+func (m *Middleman) scan(from topology.Node, s causal.Scan) {
+	reply := causal.ScanReply{ID: s.ID, Map: m.slotMap()}
+	switch {
+	case s.Map != m.slotMap():
+		reply.Err = causal.ErrMoved
+	case m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData):
+		reply.Err = causal.ErrDataLost
+	case s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
+		reply.Err = causal.ErrStarting
+	default:
+		named, ok := m.pendingKeys(s.Seen)
+		if ok {
+			m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After, Limit: int(min(s.Limit, maxScanKeys))},
+				&task{kind: taskScan, read: readRequest{from: from, id: s.ID}, named: named})
+			return
+		}
+		reply.Err = causal.ErrBusy
+	}
+	m.Send(reply.Message(m.cfg.Self, from))
+}
+
+// pendingKeys returns the keys of the puts up to an HLC that are here, and that storage may not hold yet. It is asked before
+// storage is, so a put that is processed in between is not missed. It returns false if there are too many.
+func (m *Middleman) pendingKeys(upTo causal.HLC) (keys []string, ok bool) {
+	if upTo == 0 || m.cfg.Broken.Has(causal.ScanPastStaged) {
+		return nil, true
+	}
+	bytes := 0
+	for v, p := range m.writes.pending {
+		if !p.processed && v.HLC <= upTo {
+			keys = append(keys, p.key)
+			bytes += len(p.key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), bytes <= maxNamedBytes
+}
+
+// finishScan replies with what storage has returned. Storage may hold keys of slots that were given away.
+func (m *Middleman) finishScan(t *task, r StorageResult) {
+	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap()}
+	switch {
+	case r.BadCursor:
+		reply.Keys, reply.Err = nil, causal.ErrNotFound
+	case r.Failed:
+		reply.Keys, reply.Err = nil, causal.ErrStorage
+	}
+	for _, key := range r.Keys {
+		if m.owns(topology.SlotOf(key)) {
+			reply.Keys = append(reply.Keys, key)
+		}
+	}
+	m.Send(reply.Message(m.cfg.Self, t.read.from))
+}

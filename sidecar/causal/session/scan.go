@@ -1,0 +1,107 @@
+package session
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// ScanPosition is where a scan of all keys is (PROTOCOL, "Scans"): it goes through the shards of one ring. The zero
+// ScanPosition is before the first key.
+type ScanPosition struct {
+	Ring  topology.RingID
+	Map   topology.MapID // of the ring; 0: the scan has not begun
+	Shard int            // index in Topology.RingMiddlemen
+	After string         // what the shard has told where to continue
+	Done  bool           // all shards have named all their keys
+}
+
+// startScan names keys. Together, the calls of a scan name every key that the session knew to exist when the scan began, and
+// that has not been deleted since; the caller reads the keys to learn which exist. The session may have written some of them,
+// and not every ring has them yet: the first call adds these.
+func (s *Sidecar) startScan(now causal.Now, c *call) {
+	c.scan = c.op.Scan
+	s.sendScan(now, c)
+}
+
+// sendScan asks the shard that is next.
+func (s *Sidecar) sendScan(now causal.Now, c *call) {
+	p, t := &c.scan, s.cfg.Topology
+	rings := s.allowedRings(c.session)
+	if s.cfg.Broken.Has(causal.ScanAnyRing) {
+		rings = s.readable
+	}
+	if c.op.Scan.Map == 0 {
+		ring, ok := s.routes.NearestAll(now, s.slotOfEachShard(), rings)
+		if !ok {
+			c.retryAt = now.Mono + int64(noRingDelay)
+			return
+		}
+		*p = ScanPosition{Ring: ring, Map: t.Map(ring)}
+		// Before the request: a write that completes meanwhile is an own write no longer, and the shard may have been asked before.
+		c.ownKeys = slices.Sorted(maps.Keys(c.session.own.newest))
+	}
+	switch {
+	case p.Map != t.Map(p.Ring):
+		s.finish(c, Result{Err: causal.ErrNotFound})
+		return
+	case !rings.Has(p.Ring):
+		c.retryAt = now.Mono + int64(noRingDelay) // until the ring has what the session has seen meanwhile
+		return
+	}
+	c.target = t.RingMiddlemen(p.Ring)[p.Shard]
+	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
+	c.requestID = s.requests.add(c, 0)
+	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session, false), Map: p.Map}.Message(s.cfg.Self, c.target))
+}
+
+// slotOfEachShard returns some slots, so that each shard of every ring owns one with all likelihood; where a scan begins
+// depends on it, and no more.
+func (s *Sidecar) slotOfEachShard() []topology.Slot {
+	slots := make([]topology.Slot, 0, topology.Slots/32)
+	for slot := topology.Slot(0); slot < topology.Slots; slot += 32 {
+		slots = append(slots, slot)
+	}
+	return slots
+}
+
+// retryScan asks again. A scan that begins may use another ring.
+func (s *Sidecar) retryScan(now causal.Now, c *call) {
+	s.requests.drop(c.requestID)
+	if c.target != (topology.Node{}) {
+		s.timedOut(now, c.target)
+		s.stats.Retries++
+	}
+	s.sendScan(now, c)
+}
+
+func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
+	begins := c.op.Scan.Map == 0
+	switch {
+	case r.Err == causal.ErrNotFound, r.Err == causal.ErrMoved && !begins:
+		s.finish(c, Result{Err: causal.ErrNotFound})
+		return
+	case r.Err != causal.OK:
+		if r.Err == causal.ErrDataLost {
+			s.routes.NoteDataLost(now, c.target) // a scan that begins uses another ring
+		}
+		c.target, c.retryAt = topology.Node{}, now.Mono+int64(unusableDelay)
+		return
+	}
+	next := c.scan
+	if next.Map != s.cfg.Topology.Map(next.Ring) { // the shards have changed since it was asked
+		s.sendScan(now, c)
+		return
+	}
+	if next.After = r.Next; next.After == "" {
+		next.Shard++
+		next.Done = next.Shard == len(s.cfg.Topology.RingMiddlemen(next.Ring))
+	}
+	keys := r.Keys
+	if !s.cfg.Broken.Has(causal.ScanWithoutOwn) {
+		keys = append(keys, c.ownKeys...)
+	}
+	s.finish(c, Result{Keys: keys, Scan: next, Outcome: Outcome{Ring: next.Ring}})
+}

@@ -1,0 +1,135 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// replyScan answers a Scan.
+func (r *rig) replyScan(request *causal.Message, reply causal.ScanReply) {
+	s := request.Scan()
+	reply.ID = s.ID
+	if reply.Map == 0 {
+		reply.Map = s.Map
+	}
+	r.step(reply.Message(request.To, request.From))
+}
+
+func TestAScanGoesThroughTheShardsOfARingPageByPage(t *testing.T) {
+	r := newRig(t)
+	id := r.start(Op{Kind: OpScan, Limit: 7})
+	request := r.request(causal.KindScan)
+	if s := request.Scan(); request.To != r.shard(near) || s.After != "" || s.Limit != 7 || s.Seen != 0 || s.Map != r.topo.Map(near) {
+		t.Fatalf("asked %s for %+v", request.To, s)
+	}
+	r.replyScan(request, causal.ScanReply{Keys: []string{"a", "b"}, Next: "here"})
+	res := r.mustResult(id)
+	if !slices.Equal(res.Keys, []string{"a", "b"}) || res.Scan.Done {
+		t.Fatalf("first page: %+v", res)
+	}
+	id = r.start(Op{Kind: OpScan, Scan: res.Scan})
+	request = r.request(causal.KindScan)
+	if request.Scan().After != "here" {
+		t.Errorf("continues at %q", request.Scan().After)
+	}
+	r.replyScan(request, causal.ScanReply{Keys: []string{"c"}})
+	if res = r.mustResult(id); !slices.Equal(res.Keys, []string{"c"}) || !res.Scan.Done {
+		t.Errorf("last page: %+v", res)
+	}
+}
+
+// A write that completes while the shard is asked is in no list of own writes when the reply is here, and the shard may have
+// been asked before it had the write.
+func TestAScanNamesAnOwnWriteThatCompletesMeanwhile(t *testing.T) {
+	showsFault(t, causal.ScanWithoutOwn, func(r *rig) string {
+		r.write("k", "v", ownVersion(10))
+		id := r.start(Op{Kind: OpScan})
+		request := r.request(causal.KindScan)
+		r.complete(ownVersion(10))
+		r.replyScan(request, causal.ScanReply{})
+		if res := r.mustResult(id); !slices.Contains(res.Keys, "k") {
+			return "the own write is not named"
+		}
+		return ""
+	})
+}
+
+func TestABoundSessionScansARingThatHasWhatItHasSeen(t *testing.T) {
+	showsFault(t, causal.ScanAnyRing, func(r *rig) string {
+		r.read("k", version(10), causal.InFlight, far)
+		r.start(Op{Kind: OpScan})
+		request := r.request(causal.KindScan)
+		if request.To != r.shard(far) || request.Scan().Seen != 10 {
+			return "it asks " + request.To.String()
+		}
+		return ""
+	}, noCache)
+}
+
+func TestAScanWaitsWhileItsRingLacksWhatTheSessionHasSeen(t *testing.T) {
+	r := newRig(t, noCache)
+	id := r.start(Op{Kind: OpScan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Next: "here"})
+	position := r.mustResult(id).Scan
+	r.read("k", version(10), causal.InFlight, far)
+	id = r.start(Op{Kind: OpScan, Scan: position})
+	if ms := r.sent(causal.KindScan); len(ms) > 0 {
+		t.Fatalf("it asks %s", ms[0].To)
+	}
+	r.receivedUpTo(10, near)
+	r.tick(time.Second)
+	request := r.request(causal.KindScan)
+	if request.To != r.shard(near) || request.Scan().After != "here" {
+		t.Errorf("it asks %s after %q", request.To, request.Scan().After)
+	}
+	r.replyScan(request, causal.ScanReply{})
+	if res := r.mustResult(id); res.Err != causal.OK || !res.Scan.Done {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestAScanThatCannotContinueSaysSo(t *testing.T) {
+	r := newRig(t)
+	id := r.start(Op{Kind: OpScan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Next: "here"})
+	position := r.mustResult(id).Scan
+	for name, reply := range map[string]causal.ScanReply{
+		"other shards": {Err: causal.ErrMoved, Map: 99}, "a storage that has restarted": {Err: causal.ErrNotFound},
+	} {
+		id = r.start(Op{Kind: OpScan, Scan: position})
+		r.replyScan(r.request(causal.KindScan), reply)
+		if res := r.mustResult(id); res.Err != causal.ErrNotFound {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+	other := position
+	other.Map++
+	if res := r.mustResult(r.start(Op{Kind: OpScan, Scan: other})); res.Err != causal.ErrNotFound {
+		t.Errorf("a position of another slot map: %+v", res)
+	}
+}
+
+func TestAScanIsAskedAgainAndMayBeginInAnotherRing(t *testing.T) {
+	r := newRig(t)
+	id := r.start(Op{Kind: OpScan})
+	first := r.request(causal.KindScan)
+	r.tick(time.Second)
+	second := r.request(causal.KindScan)
+	if first.To != r.shard(near) || second.To != r.shard(middle) {
+		t.Errorf("it asks %s, then %s", first.To, second.To)
+	}
+	r.replyScan(first, causal.ScanReply{Keys: []string{"late"}}) // dropped
+	r.mustBeUnfinished(id)
+	r.replyScan(second, causal.ScanReply{Err: causal.ErrStarting})
+	r.mustBeUnfinished(id)
+	r.tick(100 * time.Millisecond)
+	third := r.request(causal.KindScan)
+	r.replyScan(third, causal.ScanReply{Keys: []string{"a"}})
+	if res := r.mustResult(id); !slices.Equal(res.Keys, []string{"a"}) || res.Outcome.Ring == topology.NoRing {
+		t.Errorf("got %+v", res)
+	}
+}

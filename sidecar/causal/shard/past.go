@@ -1,0 +1,108 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Past is what the storage of a middleman tells of the time before this start.
+type Past struct {
+	// Starts counts earlier starts of a serving middleman; 0: the storage is empty.
+	Starts uint64
+	// DataLost says that an earlier start has found that the storage lost its data.
+	DataLost bool
+	// HasWritesOf reports whether the storage has ever held a write of an origin. It is called with each query of a coordinator.
+	HasWritesOf func(topology.Origin) bool
+	// ID differs from that of every other start.
+	ID     uint64
+	Broken causal.Faults
+}
+
+// inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is served
+// (PROTOCOL, Empty disks).
+type inquiry struct {
+	id          uint64
+	answered    map[topology.Node]bool
+	away        map[topology.DC]uint64 // by data center: coordinators that need not be asked
+	incarnation uint64                 // the greatest that a coordinator has heard of
+	hadData     []topology.Node        // who know that it had data
+	askAt       int64
+}
+
+const pastQueryInterval = 100 * time.Millisecond
+
+// needsInquiry reports whether a storage is empty that should perhaps not be. A middleman that takes its first slots over in a
+// resharding has no past.
+func needsInquiry(t *topology.Topology, self topology.Node, mover *Mover, p Past) bool {
+	if p.Starts > 0 || p.Broken.Has(causal.TrustEmptyStorage) {
+		return false
+	}
+	ring := t.RingOf(self.DC)
+	return mover == nil || slices.Contains(t.WithOldMaps(topology.RingsOf(ring)).RingMiddlemen(ring), self)
+}
+
+// Unanswered returns the coordinators that have to answer before this shard serves with an empty storage.
+func (s *Shard) Unanswered() (nodes []topology.Node) {
+	if s.inquiry == nil {
+		return nil
+	}
+	for dc := range s.topo.DCs {
+		for i := range s.topo.DCs[dc].RunningCoordinators() {
+			n := topology.Node{DC: topology.DC(dc), Part: topology.Coordinator, Index: uint64(i)}
+			if !s.inquiry.answered[n] && s.inquiry.away[n.DC]&(1<<i) == 0 {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// DataLost reports whether the storage has lost its data, and which coordinators have acknowledgements of what it lost, if this
+// start has asked them.
+func (s *Shard) DataLost() (lost bool, known []topology.Node) { return s.past.DataLost, s.knownBy }
+
+func (s *Shard) askPast(now causal.Now) {
+	if now.Mono < s.inquiry.askAt {
+		return
+	}
+	s.inquiry.askAt = now.Mono + int64(pastQueryInterval)
+	for _, n := range s.Unanswered() {
+		s.out.Send(causal.PastQuery{ID: s.inquiry.id}.Message(s.self, n))
+	}
+}
+
+// handlePastReply takes a coordinator's answer. One that knows of data ends the inquiry, and so does the last one.
+func (s *Shard) handlePastReply(from topology.Node, r causal.PastReply) {
+	q := s.inquiry
+	if q == nil || r.ID != q.id || from.Part != topology.Coordinator {
+		return
+	}
+	q.answered[from] = true
+	q.away[from.DC] |= r.Away
+	q.incarnation = max(q.incarnation, r.Incarnation)
+	if r.HadData && !slices.Contains(q.hadData, from) {
+		q.hadData = append(q.hadData, from)
+	}
+	if len(q.hadData) == 0 && len(s.Unanswered()) > 0 {
+		return
+	}
+	s.past.Starts, s.knownBy = q.incarnation, q.hadData
+	s.past.DataLost = s.past.DataLost || len(q.hadData) > 0
+	s.inquiry = nil
+}
+
+// handlePastQuery tells a coordinator with an empty log what is known here of its writes. A leader publishes SV from its first
+// start on; for another coordinator the leader may have published it.
+func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
+	o := s.topo.OriginOf(from)
+	r := causal.PastReply{HadData: s.past.HasWritesOf(o)}
+	if s.serving != nil {
+		known := s.serving.Known()
+		r.Above = max(known.MaxSV(), s.serving.Horizon())
+		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || from.Index == 0 && known.SV(o) > 0
+	}
+	return r
+}

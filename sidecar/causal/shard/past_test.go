@@ -1,0 +1,109 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+var leaderA = topology.Node{Part: topology.Coordinator}
+
+// answered answers the inquiry of a shard: nobody knows of a past.
+func answered(s *Shard) *Shard {
+	for _, n := range s.Unanswered() {
+		s.handlePastReply(n, causal.PastReply{ID: s.inquiry.id})
+	}
+	return s
+}
+
+// twoCoordinators is a data center with one ring, one shard and two coordinators.
+func twoCoordinators(t *testing.T) *topology.Topology {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 2, Caches: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
+	self, second := topology.Node{Part: topology.Middleman}, topology.Node{Part: topology.Coordinator, Index: 1}
+	for _, c := range []struct {
+		name                        string
+		replies                     map[topology.Node]causal.PastReply
+		plans, fresh, lost, inquire bool
+		incarnation                 uint64
+	}{
+		{name: "nobody has answered", inquire: true},
+		{name: "one has answered", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}}, inquire: true},
+		{name: "answers to an earlier start", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 6, HadData: true}, second: {ID: 6}}, inquire: true},
+		{name: "nobody knows of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}, second: {ID: 7}}, plans: true, fresh: true, incarnation: 1},
+		{name: "the leader says that the other one is away", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Away: 1 << 1}}, plans: true, fresh: true,
+			incarnation: 1},
+		{name: "it has started before, and acknowledged nothing", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4}, second: {ID: 7}},
+			plans: true, incarnation: 5},
+		{name: "one has acknowledgements of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4, HadData: true}},
+			plans: true, lost: true, incarnation: 5},
+	} {
+		s := New(twoCoordinators(t), self, nil, Past{ID: 7})
+		for from, r := range c.replies {
+			m := r.Message(from, self)
+			s.Step(causal.Now{Mono: 1}, &m)
+		}
+		s.Tick(causal.Now{Mono: 1})
+		asked := 0
+		for _, m := range s.Take(nil) {
+			if m.Kind == causal.KindPastQuery {
+				asked++
+			}
+		}
+		plan, ok := s.PlanStart(middleman.DefaultConfig(twoCoordinators(t), self), History{})
+		lost, _ := s.DataLost()
+		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost || plan.SaveDataLost != c.lost || lost != c.lost ||
+			plan.Config.Incarnation != c.incarnation || asked > 0 != c.inquire {
+			t.Errorf("%s: plans %v %+v, lost %v, asked %d", c.name, ok, plan, lost, asked)
+		}
+	}
+}
+
+func TestAShardThatHasLostItsDataStaysSoAndGivesNoSlots(t *testing.T) {
+	topo, self := oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
+	cfg := DefaultMoverConfig(topo, self)
+	cfg.Life, cfg.State, cfg.Notice = 1, MigrationState{Map: oneRing(t, 1, 0).Map(0)}, 0
+	s := New(topo, self, NewMover(cfg), Past{Starts: 3, DataLost: true})
+	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 3})
+	if !ok || !plan.Config.DataLost {
+		t.Fatalf("plan %v %+v", ok, plan)
+	}
+	s.Start(middleman.New(plan.Config, causal.Now{Mono: 1}), plan)
+	for mono := int64(1); mono < 20e9; mono += 1e8 {
+		s.Tick(causal.Now{Mono: mono})
+		if ops := s.MoveOps(nil); len(ops) > 0 {
+			t.Fatalf("it moves slots: %+v", ops)
+		}
+	}
+}
+
+func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T) {
+	topo, self := twoCoordinators(t), topology.Node{Part: topology.Middleman}
+	for _, stored := range []bool{false, true} {
+		s := New(topo, self, nil, Past{Starts: 1, HasWritesOf: func(o topology.Origin) bool { return stored && o == topo.OriginOf(leaderA) }})
+		m := causal.PastQuery{ID: 9}.Message(leaderA, self)
+		s.Step(causal.Now{Mono: 1}, &m)
+		sent := s.Take(nil)
+		if len(sent) != 1 || sent[0].Kind != causal.KindPastReply || sent[0].PastReply() != (causal.PastReply{ID: 9, HadData: stored}) {
+			t.Errorf("stored %v: %v", stored, sent)
+		}
+	}
+	s := New(topo, self, nil, Past{Starts: 1})
+	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 9}, {Part: topology.Coordinator, Index: 99}, {Part: topology.Cache}} {
+		m := causal.PastQuery{ID: 9}.Message(from, self)
+		s.Step(causal.Now{Mono: 1}, &m)
+		if sent := s.Take(nil); len(sent) > 0 {
+			t.Errorf("%s is answered: %v", from, sent)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package resp
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Guessing a password is made slow in two ways. A connection waits longer for the reply to each wrong password, and is closed
+// after maxAuthFailures. And all connections from one address together have authBurst wrong guesses, and authPerSecond more
+// each second: beyond that, an attempt waits for its turn before the password is looked at, whether it is right or wrong, so
+// that opening many connections gains nothing. The right password costs none of it.
+const (
+	maxAuthFailures  = 5
+	firstAuthDelay   = 100 * time.Millisecond // doubles with each failure of the connection
+	authBurst        = 20
+	authPerSecond    = 10
+	maxAuthWait      = 5 * time.Second // an attempt that would wait longer for its turn is refused
+	maxAuthAddresses = 4096            // that are remembered
+)
+
+var errAuthBusy = Errorf("ERR", "too many wrong passwords from this address; wait %s and try again", maxAuthWait)
+
+// authGuard bounds the wrong passwords from each address.
+type authGuard struct {
+	mu        sync.Mutex
+	addresses map[netip.Prefix]*authBudget
+}
+
+// authBudget is the number of wrong passwords that an address may send now. It is below 0 while attempts wait for their turn.
+type authBudget struct {
+	left float64
+	at   time.Time // when left was right
+}
+
+func (b *authBudget) refill(now time.Time) {
+	if elapsed := now.Sub(b.at).Seconds(); elapsed > 0 {
+		b.left, b.at = min(b.left+elapsed*authPerSecond, authBurst), now
+	}
+}
+
+// attempt decides about one attempt. If the address may try at once, it calls check and returns its result. Otherwise it
+// returns how long to wait before the attempt, which is paid for, or false if that is too long.
+func (g *authGuard) attempt(address netip.Prefix, now time.Time, check func() bool) (matches bool, wait time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.addresses[address]
+	if b == nil {
+		b = &authBudget{left: authBurst, at: now}
+	}
+	b.refill(now)
+	if b.left >= 1 {
+		if check() {
+			return true, 0, true
+		}
+		b.left--
+		g.remember(address, b, now)
+		return false, 0, true
+	}
+	wait = time.Duration((1 - b.left) / authPerSecond * float64(time.Second))
+	if wait > maxAuthWait {
+		return false, 0, false
+	}
+	b.left--
+	return false, wait, true
+}
+
+// remember keeps the budget of an address. Over the bound it forgets those that have their whole budget again, or any one.
+func (g *authGuard) remember(address netip.Prefix, b *authBudget, now time.Time) {
+	if g.addresses[address] == nil && len(g.addresses) >= maxAuthAddresses {
+		for other, o := range g.addresses {
+			if o.refill(now); o.left >= authBurst {
+				delete(g.addresses, other)
+			}
+		}
+		for other := range g.addresses {
+			if len(g.addresses) < maxAuthAddresses {
+				break
+			}
+			delete(g.addresses, other)
+		}
+	}
+	g.addresses[address] = b
+}
+
+// addressOf returns the address of a client: for IPv6 its /64, which is one subscriber's; the zero Prefix for a socket without
+// addresses.
+func addressOf(remote net.Addr) netip.Prefix {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	address := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := 32
+	if address.Is6() {
+		bits = 64
+	}
+	prefix, _ := address.Prefix(bits) // the zero Prefix for an invalid address
+	return prefix
+}
+
+// authenticate checks the credentials of AUTH or HELLO.
+func (c *connection) authenticate(user, password []byte) error {
+	check := func() bool { return c.server.options.credentialsMatch(user, password) }
+	matches, wait, ok := c.server.authGuard.attempt(addressOf(c.socket.RemoteAddr()), time.Now(), check)
+	if !ok {
+		c.quitting = true
+		return errAuthBusy
+	}
+	if wait > 0 {
+		c.pause(wait)
+		matches = check()
+	}
+	if matches {
+		c.in.authenticated, c.authFailures = true, 0
+		return nil
+	}
+	c.authFailures++
+	if n, ok := c.server.authLog.next(time.Now()); ok {
+		c.server.options.Logger.Warn("a client sent a wrong password", "client", c.socket.RemoteAddr(), "unloggedBefore", n)
+	}
+	c.pause(firstAuthDelay << (c.authFailures - 1))
+	c.quitting = c.authFailures >= maxAuthFailures
+	return errWrongPass
+}
+
+// pause sends the replies so far and waits, until the server aborts its connections at the latest.
+func (c *connection) pause(d time.Duration) {
+	c.out.flush()
+	select {
+	case <-time.After(d):
+	case <-c.server.context.Done():
+	}
+}

@@ -1,0 +1,111 @@
+package resp
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
+	store := newMemory()
+	var log lockedBuffer
+	server, address := serve(t, Options{Backend: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, request := range []string{
+		"POST / HTTP/1.1\r\nHost: 127.0.0.1:6379\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nSET pwn 1\r\n",
+		"post /fault HTTP/1.1\r\n\r\nSET pwn 1\r\n",
+		"PUT / HTTP/1.1\r\nhost: localhost\r\nConnection: close\r\n\r\nSET pwn 1\r\n",
+		"OPTIONS * HTTP/1.1\r\nHOST: x\r\n\r\nSET pwn 1\r\n",
+	} {
+		p := dial(t, address)
+		p.send([]byte(request))
+		p.SetReadDeadline(time.Now().Add(bound))
+		replies, err := io.ReadAll(p.in) // the server closes the connection
+		if err != nil && !strings.Contains(err.Error(), "reset") || strings.Contains(string(replies), "+OK") {
+			t.Errorf("%.20q: %q, %v", request, replies, err)
+		}
+	}
+	dial(t, address).expect(":0\r\n", "EXISTS", "pwn")
+	if n := strings.Count(log.String(), "HTTP request"); n != 1 {
+		t.Errorf("logged %d times, want once a minute:\n%s", n, log.String())
+	}
+	if n := server.stats.protocolErrors.Load(); n != 4 {
+		t.Errorf("counted %d protocol errors", n)
+	}
+}
+
+func TestAConnectionThatGuessesPasswordsIsClosed(t *testing.T) {
+	var log lockedBuffer
+	_, address := serve(t, Options{Backend: newMemory(), Password: "secret", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := dial(t, address)
+	var guesses []byte
+	for range 500 {
+		guesses = append(guesses, frameOf("AUTH", "guess")...)
+		guesses = append(guesses, frameOf("HELLO", "2", "AUTH", "default", "guess")...)
+	}
+	p.send(append(guesses, frameOf("AUTH", "secret")...))
+	answers := 0
+	for {
+		answer, err := p.tryReply()
+		if err != nil {
+			break
+		}
+		if answers++; answer != wrongPass {
+			t.Fatalf("answer %d: %q", answers, answer)
+		}
+	}
+	if answers == 0 || answers > maxAuthFailures { // the end of the connection may overtake the last answers
+		t.Errorf("%d guesses were answered, want %d", answers, maxAuthFailures)
+	}
+	if n := strings.Count(log.String(), "wrong password"); n != 1 {
+		t.Errorf("logged %d times, want once a minute", n)
+	}
+	dial(t, address).expect("+OK\r\n", "AUTH", "secret")
+}
+
+func TestAnAddressGainsNothingFromManyConnections(t *testing.T) {
+	here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
+	g := authGuard{addresses: map[netip.Prefix]*authBudget{}}
+	now := time.Now()
+	wrong, right := func() bool { return false }, func() bool { return true }
+	atOnce, waiting, refused := 0, 0, 0
+	for range 10_000 {
+		switch _, wait, ok := g.attempt(here, now, wrong); {
+		case !ok:
+			refused++
+		case wait > 0:
+			waiting++
+		default:
+			atOnce++
+		}
+	}
+	if most := int(maxAuthWait.Seconds() * authPerSecond); atOnce != authBurst || waiting < most-1 || waiting > most+1 || atOnce+waiting+refused != 10_000 {
+		t.Errorf("%d at once, %d after a wait, %d refused", atOnce, waiting, refused)
+	}
+	if matches, wait, ok := g.attempt(there, now, right); !matches || wait != 0 || !ok {
+		t.Error("another address is not affected")
+	}
+	if _, _, ok := g.attempt(here, now, right); ok {
+		t.Error("the right password must not be told from a wrong one before its turn")
+	}
+	later := now.Add(time.Minute)
+	for range 1000 {
+		if matches, wait, ok := g.attempt(here, later, right); !matches || wait != 0 || !ok {
+			t.Fatal("right passwords have no limit")
+		}
+	}
+}
+
+func TestTheGuardRemembersABoundedNumberOfAddresses(t *testing.T) {
+	g := authGuard{addresses: map[netip.Prefix]*authBudget{}}
+	now := time.Now()
+	for i := range 3 * maxAuthAddresses {
+		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
+		g.attempt(address, now.Add(time.Duration(i)*time.Microsecond), func() bool { return false })
+		if len(g.addresses) > maxAuthAddresses {
+			t.Fatalf("%d addresses after %d", len(g.addresses), i+1)
+		}
+	}
+}

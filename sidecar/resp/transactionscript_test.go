@@ -1,0 +1,213 @@
+package resp
+
+// transactionScript is sent line by line to Redis and to the server under test, like script.
+const transactionScript = `
+EXEC
+DISCARD
+UNWATCH
+MULTI x
+MULTI
+EXEC
+MULTI
+SET a 1
+INCR a
+GET a
+MGET a nosuch
+DEL a
+PING
+EXEC
+MULTI
+MULTI
+WATCH a
+SET a 2
+EXEC
+GET a
+MULTI
+SET a 3
+nosuch x
+SET a 4
+EXEC
+GET a
+MULTI
+SET a
+PING
+EXEC
+EXEC
+MULTI
+nosuch
+DISCARD
+MULTI
+SET a abc
+INCR a
+SET b 5
+GETRANGE a x 1
+INCR b
+EXEC
+MGET a b
+MULTI
+SET a 6
+DISCARD
+GET a
+WATCH a
+MULTI
+SET a 7
+EXEC
+GET a
+WATCH a
+SET a 8
+MULTI
+SET a 9
+EXEC
+GET a
+MULTI
+SET a 10
+EXEC
+WATCH a b
+UNWATCH
+SET a 11
+MULTI
+GET a
+UNWATCH
+EXEC
+WATCH missing
+SET missing 1
+DEL missing
+MULTI
+SET a 12
+EXEC
+GET a
+WATCH
+WATCH a
+SET a 13
+MULTI
+nosuch
+EXEC
+MULTI
+GET a
+EXEC
+WATCH a
+SET a 14
+DISCARD
+MULTI
+GET a
+DISCARD
+MULTI
+GET a
+EXEC
+MULTI
+SET a 15
+RESET
+GET a
+EXEC
+SELECT 1
+GET a
+SET a one
+SELECT 15
+GET a
+SELECT 16
+SELECT -1
+SELECT 0
+GET a
+WATCH a
+SELECT 1
+SET a two
+SELECT 0
+MULTI
+GET a
+SELECT 1
+GET a
+SET a three
+SELECT 99
+GET a
+EXEC
+GET a
+SELECT 0
+WATCH a
+SELECT 1
+SET a four
+MULTI
+PING
+EXEC
+SELECT 0
+RENAME nosuch x
+RENAME a
+SET a v EX 1000
+SET old w
+RENAME a old
+GET old
+TTL old
+EXISTS a
+RENAME old old
+RENAME nosuch nosuch
+RENAMENX old old
+SET a 1
+RENAMENX a old
+RENAMENX a fresh
+RENAMENX nosuch a
+MGET a fresh old
+MSETNX m1 1 m2 2
+MSETNX m3 3 m2 4
+MSETNX m3 3 m3 4
+MSETNX m3
+MSETNX m4 1 m5
+MGET m1 m2 m3 m4
+SETRANGE r 3 abc
+GET r
+SETRANGE r 0 ""
+SETRANGE nosuch 0 ""
+EXISTS nosuch
+SETRANGE nosuch 9 ""
+SETRANGE r -1 x
+SETRANGE r x x
+SETRANGE r 1
+SET r "Hello World" EX 1000
+SETRANGE r 6 Redis
+GET r
+TTL r
+SETRANGE r 20 end
+GET r
+MULTI
+MSETNX m6 1 m7 2
+SETRANGE m6 2 x
+RENAME m6 m8
+RENAMENX m8 m7
+MGET m6 m7 m8
+EXEC
+FLUSHDB x
+FLUSHDB SYNC x
+FLUSHALL ASYNC
+KEYS
+KEYS *
+SET only 1
+KEYS *
+KEYS on?y
+KEYS ONLY
+KEYS [n-p]*
+KEYS [^o]*
+SCAN
+SCAN x
+SCAN 0
+SCAN 0 COUNT
+SCAN 0 COUNT 0
+SCAN 0 COUNT x
+SCAN 0 COUNT 1000000000
+SCAN 0 MATCH o* COUNT 5
+SCAN 0 MATCH x*
+SCAN 0 TYPE string
+SCAN 0 TYPE list
+SCAN 0 FOO bar
+SELECT 2
+SET other 1
+KEYS *
+SCAN 0
+FLUSHDB
+KEYS *
+SET other 1
+SELECT 0
+KEYS *
+FLUSHALL SYNC
+KEYS *
+SELECT 2
+KEYS *
+SELECT 0
+`
