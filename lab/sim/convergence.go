@@ -79,11 +79,16 @@ func (wl *workload) unfinishedWork() string {
 			if writes, _ := m.Pending(); writes > 0 {
 				text += fmt.Sprintf(", %s has %d incomplete writes", n.id, writes)
 			}
+			if is := m.Membership(); is != coordinator.Serving {
+				text += fmt.Sprintf(", %s is %s and waits for %v", n.id, is, m.Unanswered())
+			}
 		case *shard.Shard:
 			if mm := m.Serving(); mm != nil {
 				if puts, _, _, _ := mm.Depth(); puts > 0 {
 					text += fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
 				}
+			} else if !n.removed {
+				text += fmt.Sprintf(", %s serves nothing and waits for %v", n.id, m.Unanswered())
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
@@ -185,8 +188,21 @@ func (b *lockedBuffer) count(text string) int {
 	return strings.Count(b.buf.String(), text)
 }
 
+// markUsed makes a storage look as after an earlier start, so that the middleman does not ask all coordinators whether it is new.
+func markUsed(t *testing.T, s storage.Store, err error) {
+	t.Helper()
+	if err == nil {
+		err = errors.Join(s.SetMeta(t.Context(), "incarnation", []byte{1}), s.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.T) {
 	server, admin := startRedis(t)
+	used, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
+	markUsed(t, used, err)
 	grpc := freeAddr(t)
 	p := newPeer(t, grpc)
 	log := &lockedBuffer{}
@@ -226,6 +242,8 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 
 func TestAMiddlemanThatStartsOnAFullRedisWaits(t *testing.T) {
 	server, admin := startRedis(t)
+	used, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
+	markUsed(t, used, err)
 	if err := admin.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}

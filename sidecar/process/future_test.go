@@ -15,6 +15,8 @@ import (
 
 func TestAMessageForgedWithATimestampYearsAheadIsRefused(t *testing.T) {
 	grpc, dir := freeAddr(t), t.TempDir()
+	used, err := embedded.Open(dir, embedded.Options{})
+	markUsed(t, used, err)
 	p := newPeer(t, grpc)
 	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) {
 		p.configure(c, grpc)
@@ -55,9 +57,7 @@ func TestValuesFromTheFutureAreDroppedOnRequest(t *testing.T) {
 	if err := store.Apply(t.Context(), writes); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	markUsed(t, store, nil)
 	grpc := freeAddr(t)
 	p := newPeer(t, grpc)
 	addr, ended, stop := runWith(t, good, topology.Middleman, Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {

@@ -89,8 +89,8 @@ func (c *Coordinator) advanceMembership(now causal.Now) {
 		c.askPast(now)
 		return
 	}
-	if c.leader != nil || c.log.pending.Term != c.log.durable.Term {
-		return
+	if c.leader != nil || c.log.pending.Term != c.log.durable.Term || !c.isEstablished() {
+		return // a log that is empty must not have been admitted: the leader would take it for lost at the next start
 	}
 	if c.log.durable.Term.isInUse() {
 		if !c.isInTopology() && (c.IsDrained() || c.cfg.Broken.Has(causal.LeaveUndrained)) {

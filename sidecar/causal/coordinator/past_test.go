@@ -89,7 +89,14 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 			h.reply(shardsB, causal.PastReply{})
 		}
 		h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term}.Message(leader, h.cfg.Self))
-		h.tick(200)
+		h.now.Mono += 2e8
+		h.c.Tick(h.now)
+		for _, m := range h.c.Take(nil) {
+			if m.Kind == causal.KindTerm && m.Term().Join {
+				t.Errorf("term %d: it asks to join before its log says that there was a start", c.term)
+			}
+		}
+		h.sync()
 		sent := ofKind(h.tick(200), causal.KindTerm)
 		joins := len(sent) == 1 && sent[0].Term().Join && sent[0].Term().Term == c.term
 		if wants := c.term == 2 || c.term == 0 && c.shards; h.c.Membership() != c.is || joins != wants {
