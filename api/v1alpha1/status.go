@@ -18,7 +18,7 @@ type CausalStoreStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// HeartbeatTime is when the operator last looked at the store. It is updated about once a minute; if it is minutes old, no
-	// operator runs, and the rest of the status is as old.
+	// operator runs, and the rest of the status is as old. Of operators of several regions, the earliest counts.
 	//
 	// +optional
 	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
