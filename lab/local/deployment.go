@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -152,6 +153,9 @@ func (d *Deployment) start(ctx context.Context) error {
 	if err := d.each(nodes, func(n topology.Node) error { return d.startPart(ctx, d.parts[n]) }); err != nil {
 		return err
 	}
+	if err := d.awaitEstablished(ctx); err != nil {
+		return err
+	}
 	for dc := range d.topo.DCs {
 		f, err := d.startFront(topology.DC(dc))
 		if err != nil {
@@ -161,6 +165,39 @@ func (d *Deployment) start(ctx context.Context) error {
 	}
 	d.register()
 	return nil
+}
+
+// establishTimeout bounds the wait of awaitEstablished. The answers of all data centers take a round trip or two.
+const establishTimeout = 30 * time.Second
+
+// awaitEstablished waits until no part with an empty disk waits for the others to answer whether it is new.
+func (d *Deployment) awaitEstablished(ctx context.Context) error {
+	limit := time.After(establishTimeout)
+	for _, p := range d.parts {
+		for !p.isEstablished() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-limit:
+				return fmt.Errorf("%s %d of %s has an empty disk, and not all parts have answered within %s whether it is new",
+					p.id.Part, p.id.Index, d.topo.DCs[p.id.DC].Name, establishTimeout)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet.
+func (p *part) isEstablished() bool {
+	switch {
+	case p.coordinator != nil:
+		is := p.coordinator.Membership()
+		return is == coordinator.Serving || is == coordinator.LogLost
+	case p.middleman != nil:
+		return p.middleman.Serves()
+	}
+	return true
 }
 
 // each calls f concurrently for all nodes and joins the errors.

@@ -208,15 +208,9 @@ func startMiddleman(t *testing.T, net transport.Network, store storage.Store) *M
 		t.Fatal(err)
 	}
 	if r, ok := net.(*recorder); ok {
-		establish(t, mm, r, mm.serves)
+		establish(t, mm, r, mm.Serves)
 	}
 	return mm
-}
-
-func (mm *Middleman) serves() bool {
-	mm.mu.Lock()
-	defer mm.mu.Unlock()
-	return mm.serving != nil
 }
 
 // addWrites queues writes of n bytes as the machine does.
@@ -305,7 +299,7 @@ func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
 		}
 		ticker.Add(h)
 	}
-	waitUntil(t, "both to serve", func() bool { return mm.serves() && c.Membership() == coordinator.Serving })
+	waitUntil(t, "both to serve", func() bool { return mm.Serves() && c.Membership() == coordinator.Serving })
 	seq := uint64(0)
 	for round := range 3 {
 		for i := range 20 * (round + 1) { // some are new, some are overwritten, some many times at once

@@ -125,6 +125,12 @@ func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
 	return lost, known
 }
 
+// Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty store is new.
+func (mm *Middleman) Serves() (serves bool) {
+	mm.host.Inspect(func(s *shard.Shard) { serves = s.Serving() != nil })
+	return serves
+}
+
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
 func (mm *Middleman) Unanswered() (nodes []topology.Node) {
 	mm.host.Inspect(func(s *shard.Shard) { nodes = s.Unanswered() })
