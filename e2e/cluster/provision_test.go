@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -42,6 +43,19 @@ func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// until provisions until done returns true: the provisioner lists from a cache of the API server, which may be behind.
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			provision()
+			if done() {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("timed out waiting for %s", what)
+			}
+		}
+	}
 	name := volumePrefix + string(claim.UID)
 	provision()
 	if _, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -52,12 +66,12 @@ func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 	if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	provision()
+	var volume *corev1.PersistentVolume
+	until("the volume", func() bool {
+		volume, err = client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+		return err == nil
+	})
 	provision() // idempotent
-	volume, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := b.disk(b.Nodes[3], "volumes", name)
 	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
@@ -76,27 +90,24 @@ func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 	if _, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	provision()
-	claim, err = claims.Get(ctx, "data", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	volume, err = client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ofClaim, ofVolume := claim.Status.Capacity.Storage().String(), volume.Spec.Capacity.Storage().String(); ofClaim != "3Gi" || ofVolume != "3Gi" {
-		t.Errorf("the claim has %s, the volume %s, want 3Gi", ofClaim, ofVolume)
-	}
+	until("claim and volume to have 3Gi", func() bool {
+		if claim, err = claims.Get(ctx, "data", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if volume, err = client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return claim.Status.Capacity.Storage().String() == "3Gi" && volume.Spec.Capacity.Storage().String() == "3Gi"
+	})
 
 	volume.Status.Phase = corev1.VolumeReleased
 	if _, err = client.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	provision()
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("the directory of a released volume still exists (%v)", err)
-	}
+	until("the directory of a released volume to be removed", func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
 	// A finalizer keeps the object until a controller sees that no pod uses it.
 	if v, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err == nil && v.DeletionTimestamp == nil {
 		t.Error("the volume was not deleted")

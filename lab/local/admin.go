@@ -40,7 +40,7 @@ func (d *Deployment) Endpoints() []Endpoint {
 
 // Fault is the body of POST /fault.
 type Fault struct {
-	// Kind is cut, congest, crash, restart or heal.
+	// Kind is cut, congest, crash, restart, wipe, pause, resume or heal.
 	Kind string `json:"kind"`
 	// From and To are the data centers of a cut; each may be "*" for all others.
 	From string `json:"from,omitempty"`
@@ -64,10 +64,16 @@ func (d *Deployment) Inject(ctx context.Context, f Fault) error {
 		return d.Crash(f.DC, f.Part)
 	case "restart":
 		return d.Restart(ctx, f.DC, f.Part)
+	case "wipe":
+		return d.Wipe(ctx, f.DC, f.Part)
+	case "pause":
+		return d.Pause(f.DC, f.Part)
+	case "resume":
+		return d.Resume(f.DC, f.Part)
 	case "heal":
 		return d.Heal(ctx)
 	}
-	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart or heal", f.Kind)
+	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart, wipe, pause, resume or heal", f.Kind)
 }
 
 func (d *Deployment) hurtNetwork(f Fault) error {
@@ -144,6 +150,7 @@ type DCState struct {
 type MiddlemanState struct {
 	Shard         uint64          `json:"shard"`
 	Up            bool            `json:"up"`
+	DataLost      bool            `json:"dataLost"`
 	Puts          int             `json:"putsInWork"`
 	Processed     int             `json:"processedAboveRV"`
 	CachedAtBytes int             `json:"cachedAtBytes"`
@@ -207,6 +214,7 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 		ms := MiddlemanState{Shard: uint64(i)}
 		if m := d.parts[topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i)}].middleman; m != nil {
 			ms.Up = true
+			ms.DataLost, _ = m.DataLost()
 			m.Inspect(func(m *middleman.Middleman) {
 				ms.Puts, ms.Processed, ms.CachedAtBytes, ms.HistoryBytes = m.Depth()
 				ms.Stats = m.Stats()

@@ -91,6 +91,7 @@ type part struct {
 	cache       *node.Cache
 	store       storage.Store
 	server      stopper // of the store, if it is a process
+	hang        hang
 }
 
 type stopper interface{ Stop(context.Context) error }

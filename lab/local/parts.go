@@ -64,7 +64,9 @@ func (d *Deployment) join(h node.Host) error {
 	if h.ID().Part == topology.Coordinator {
 		handle = d.observer.coordinator(handle)
 	}
-	if err := d.net.Register(h.ID(), handle); err != nil {
+	hang := &d.parts[h.ID()].hang
+	hang.set(false)
+	if err := d.net.Register(h.ID(), hang.wrap(handle)); err != nil {
 		return err
 	}
 	d.ticker.Add(h)
@@ -216,14 +218,14 @@ func (d *Deployment) Restart(ctx context.Context, dc, kind string) error {
 	return err
 }
 
-// Heal ends cuts and congestion, and restarts crashed parts.
+// Heal ends cuts and congestion, and restarts and resumes parts.
 func (d *Deployment) Heal(ctx context.Context) error {
 	if d.wan != nil {
 		d.wan.HealAll()
 	}
 	var err error
 	for _, dc := range d.topo.DCs {
-		err = errors.Join(err, d.Restart(ctx, dc.Name, "all"))
+		err = errors.Join(err, d.Resume(dc.Name, "all"), d.Restart(ctx, dc.Name, "all"))
 	}
 	return err
 }
