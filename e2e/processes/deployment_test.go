@@ -212,6 +212,15 @@ func (d *deployment) restart(name string) {
 	d.awaitReady(d.procs[name])
 }
 
+// stop tells a process to end and waits until it has.
+func (d *deployment) stop(name string) {
+	d.t.Helper()
+	p := d.procs[name]
+	must(d.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	must(d.t, <-p.ended)
+	p.cmd = nil
+}
+
 func (d *deployment) killAll() {
 	for name, p := range d.procs {
 		if p.cmd != nil {

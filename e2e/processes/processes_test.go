@@ -323,8 +323,7 @@ func TestTheConfigurationFileIsFollowedWhileTheProcessesRun(t *testing.T) {
 		d.awaitState(t, "the need of a restart", func(r contract.Readiness) bool {
 			return r.Ready && r.ConfigProblem == "" && len(r.RestartNeeded) == 1 && strings.Contains(r.RestartNeeded[0], "epoch 8") && r.Epoch == 7
 		})
-		must(t, d.procs["a-coordinator"].cmd.Process.Signal(syscall.SIGTERM))
-		must(t, <-d.procs["a-coordinator"].ended)
+		d.stop("a-coordinator")
 		d.restart("a-coordinator")
 		if r, err := d.procs["a-coordinator"].readiness(); err != nil || r.Epoch != 8 || len(r.RestartNeeded) != 0 {
 			t.Errorf("after the restart: %+v, %v", r, err)

@@ -22,6 +22,9 @@ type pastInquiry struct {
 	// leaderTerm is the answer of the leader, of another coordinator's inquiry.
 	leaderTerm     MembershipTerm
 	leaderAnswered bool
+	// knownTo are the middlemen that know of writes of this origin. That is no loss if the leader knows that an earlier log has
+	// left: what it held is complete.
+	knownTo []topology.Node
 	// lostTo are the parts that know of a past that the log does not hold. Once there is one, the coordinator never starts.
 	lostTo []topology.Node
 }
@@ -76,27 +79,34 @@ func (c *Coordinator) handlePastReply(now causal.Now, from topology.Node, r caus
 	}
 	p.answered[from] = true
 	p.above = max(p.above, r.Above)
-	if r.HadData && !slices.Contains(p.lostTo, from) {
-		p.lostTo = append(p.lostTo, from)
+	if r.HadData && !slices.Contains(p.knownTo, from) {
+		p.knownTo = append(p.knownTo, from)
 	}
 	c.finishInquiry(now)
 }
 
 // handleLeaderTerm takes which term the leader knows. An odd one is in use: the log that had it is lost.
 func (c *Coordinator) handleLeaderTerm(now causal.Now, from topology.Node, term MembershipTerm) {
-	p := &c.past
-	p.leaderAnswered, p.leaderTerm = true, term
-	if term.isInUse() && !slices.Contains(p.lostTo, from) {
-		p.lostTo = append(p.lostTo, from)
+	c.past.leaderAnswered, c.past.leaderTerm = true, term
+	if term.isInUse() {
+		c.past.lostTo = []topology.Node{from}
 	}
 	c.finishInquiry(now)
 }
 
 // finishInquiry starts the log, if it is sure that there was none before. If the leader knows that an earlier one has left, its
-// writes are complete, so the middlemen need not be asked.
+// writes are complete, so the middlemen need not be asked, and what they know is no loss. Hence their word counts only once the
+// leader has spoken.
 func (c *Coordinator) finishInquiry(now causal.Now) {
 	p := &c.past
-	hasLeft := p.leaderAnswered && p.leaderTerm > 0
+	hasLeft := p.leaderAnswered && p.leaderTerm > 0 && !p.leaderTerm.isInUse()
+	if !hasLeft && (c.leader != nil || p.leaderAnswered) {
+		for _, n := range p.knownTo {
+			if !slices.Contains(p.lostTo, n) {
+				p.lostTo = append(p.lostTo, n)
+			}
+		}
+	}
 	switch {
 	case len(p.lostTo) > 0, len(c.Unanswered()) > 0 && !hasLeft:
 		return

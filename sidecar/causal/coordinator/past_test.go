@@ -103,6 +103,26 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 			t.Errorf("term %d, shards have answered %v: %s, asks to join %v (%v)", c.term, c.shards, h.c.Membership(), joins, sent)
 		}
 	}
+	// What shards know of is a loss only if the leader does not know that an earlier log has left, whoever answers first.
+	for _, c := range []struct {
+		term        uint64
+		leaderFirst bool
+		is          Membership
+	}{{0, false, LogLost}, {0, true, LogLost}, {1, false, LogLost}, {2, false, Joining}, {2, true, Joining}} {
+		h := newEmpty(t, 2, 1)
+		h.tick(200)
+		for _, isLeader := range []bool{c.leaderFirst, !c.leaderFirst} {
+			if isLeader {
+				h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term}.Message(leader, h.cfg.Self))
+			} else {
+				h.reply(shardsA, causal.PastReply{HadData: true})
+				h.reply(shardsB, causal.PastReply{HadData: true})
+			}
+		}
+		if h.c.Membership() != c.is || len(h.c.DataLost()) > 0 != (c.is == LogLost) {
+			t.Errorf("term %d, leader first %v: %s, lost to %v", c.term, c.leaderFirst, h.c.Membership(), h.c.DataLost())
+		}
+	}
 	h := newHarness(t, 2, 0)
 	h.tick(200)
 	other := topology.Node{Part: topology.Coordinator, Index: 1}
