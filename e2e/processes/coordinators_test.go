@@ -39,7 +39,7 @@ func (d *deployment) awaitMembership(t *testing.T, name, want string) {
 }
 
 func TestCoordinatorsAreAddedAndRemovedWhileClientsWrite(t *testing.T) {
-	d := deploy(t, nil)
+	d := deploy(t, waitLong)
 	first := d.procs["b-coordinator"]
 	d.plan("b", "coordinator")
 	second := d.procs["b-coordinator"]

@@ -110,6 +110,11 @@ func two() *topology.File {
 
 var parts = []string{"coordinator", "middleman", "cache", "sidecar"}
 
+// waitLong makes operations wait for a slow machine, so that only what can never be answered fails.
+func waitLong(c *contract.Config) {
+	c.Session.ReadTimeout, c.Session.WriteTimeout = contract.Duration(patience), contract.Duration(patience)
+}
+
 // deploy starts all processes and waits until they are ready.
 func deploy(t *testing.T, change func(*contract.Config)) *deployment {
 	t.Helper()
@@ -271,7 +276,7 @@ func (d *deployment) awaitReady(p *proc) {
 // client returns an unmodified Redis client with one connection, which is one session.
 func (d *deployment) client(dc string) *goredis.Client {
 	c := goredis.NewClient(&goredis.Options{
-		Addr: d.procs[dc+"-sidecar"].redis, PoolSize: 1, MaxRetries: -1, ReadTimeout: 15 * time.Second,
+		Addr: d.procs[dc+"-sidecar"].redis, PoolSize: 1, MaxRetries: -1, ReadTimeout: 2 * patience,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	d.t.Cleanup(func() { c.Close() })

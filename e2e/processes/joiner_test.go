@@ -8,7 +8,7 @@ import (
 // TestAProcessThatWaitsForOthersToSeeAChangeIsReadyAndReportsIt configures a new number of shards in the new middleman and one
 // coordinator only, so that the change cannot proceed.
 func TestAProcessThatWaitsForOthersToSeeAChangeIsReadyAndReportsIt(t *testing.T) {
-	d := deploy(t, nil)
+	d := deploy(t, waitLong)
 	old := d.configPath()
 	d.file = "changed.yaml"
 	d.setShards(2, 1)

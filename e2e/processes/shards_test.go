@@ -97,7 +97,7 @@ func (d *deployment) awaitShards(t *testing.T, want map[string]string) {
 }
 
 func TestShardsAreAddedAndRemovedWhileClientsWrite(t *testing.T) {
-	d := deploy(t, nil)
+	d := deploy(t, waitLong)
 	joiner := func() {
 		d.plan("b", "middleman")
 		p := d.procs["b-middleman"]

@@ -155,7 +155,7 @@ func (d *Deployment) stopPart(_ context.Context, p *part, crash bool) error {
 		if crash {
 			err = p.coordinator.Crash()
 		} else {
-			err = p.coordinator.Close()
+			_, err = p.coordinator.Close()
 		}
 		p.coordinator = nil
 	case p.middleman != nil:

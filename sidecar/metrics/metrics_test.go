@@ -160,7 +160,7 @@ func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := c.Close(); err != nil {
+		if _, err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -29,6 +30,7 @@ type Coordinator struct {
 	appends      []coordinator.LogRecord
 	closing      bool
 	appenderDone chan struct{}
+	logFailed    atomic.Bool
 
 	truncated uint64 // the log is truncated before this record; used by appendLoop only
 }
@@ -148,15 +150,17 @@ func (c *Coordinator) PendingRings() (rings topology.RingSet) {
 	return rings
 }
 
-// Close stops the coordinator once all accepted writes are durable.
-func (c *Coordinator) Close() error {
+// Close stops the coordinator once all accepted writes are durable. answered says that they are, that their replies have been
+// passed to the network, and that no later put is accepted.
+func (c *Coordinator) Close() (answered bool, err error) {
 	c.mu.Lock()
 	c.closing = true
 	c.wake.Signal()
 	c.mu.Unlock()
 	<-c.appenderDone
 	c.stop()
-	return c.log.Close()
+	c.awaitSent()
+	return !c.logFailed.Load(), c.log.Close()
 }
 
 // Crash stops the coordinator immediately, as kill -9 does. Writes that are not durable are lost.

@@ -142,7 +142,7 @@ func TestSeveralValuesOfTheLargestSizeFitIntoTheLog(t *testing.T) {
 			t.Errorf("a put of 16 MiB got %s", m.PutReply().Err)
 		}
 	}
-	if err := c.Close(); err != nil {
+	if answered, err := c.Close(); err != nil || !answered {
 		t.Fatal(err)
 	}
 	again := newRecorder()

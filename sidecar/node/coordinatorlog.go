@@ -137,6 +137,7 @@ func encodeRecords(payloads [][]byte, buf []byte, group []coordinator.LogRecord)
 
 // failLog stops the coordinator, because writes that the log may have lost must not be acknowledged.
 func (c *Coordinator) failLog(err error) {
+	c.logFailed.Store(true)
 	c.stop()
 	if errors.Is(err, wal.ErrClosed) {
 		return

@@ -133,7 +133,7 @@ func TestFailedSyncAcknowledgesNoPutAndStopsTheCoordinator(t *testing.T) {
 		t.Errorf("failed with %v", err)
 	}
 	put(c, 13, "late", []byte("v"))
-	if err := c.Close(); err != nil {
+	if _, err := c.Close(); err != nil {
 		t.Error(err)
 	}
 	if n := net.count(causal.KindPutReply); n != 1 || len(failed) != 0 {
@@ -157,7 +157,10 @@ func TestClosingACoordinatorMakesAcceptedPutsDurable(t *testing.T) {
 		put(c, i+2, fmt.Sprintf("k%d", i), []byte("v"))
 	}
 	closed := make(chan error)
-	go func() { closed <- c.Close() }()
+	go func() {
+		_, err := c.Close()
+		closed <- err
+	}()
 	disk.slow.Store(false)
 	disk.unblock <- nil
 	if err := <-closed; err != nil {

@@ -157,6 +157,18 @@ func (h *host[M]) Inspect(f func(M)) {
 	f(h.m)
 }
 
+// awaitSent waits until all messages have been passed to the network. The host must have been stopped.
+func (h *host[M]) awaitSent() {
+	for pending := true; pending; {
+		h.mu.Lock()
+		pending = h.sending || len(h.queue) > 0
+		h.mu.Unlock()
+		if pending {
+			time.Sleep(time.Millisecond) // Send does not block
+		}
+	}
+}
+
 // stop makes the host drop all later input.
 func (h *host[M]) stop() {
 	h.mu.Lock()

@@ -113,12 +113,17 @@ func (s *Sidecar) LinkDown(n topology.Node) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkDown(now, n) })
 }
 
+// LinkEnded tells the machine that a node has stopped, and that requests to it without a reply had no effect.
+func (s *Sidecar) LinkEnded(n topology.Node) {
+	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkEnded(now, n) })
+}
+
 // LinkUp tells the machine that a node is reachable.
 func (s *Sidecar) LinkUp(n topology.Node) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n) })
 }
 
-// Unreached tells the machine that a node is unreachable and has never received anything.
-func (s *Sidecar) Unreached(n topology.Node) {
-	s.step(func(now causal.Now, m *session.Sidecar) { m.Unreached(now, n) })
+// Unsent tells the machine that one of its puts was dropped before it was sent.
+func (s *Sidecar) Unsent(put causal.Message) {
+	s.step(func(now causal.Now, m *session.Sidecar) { m.Unsent(now, &put) })
 }

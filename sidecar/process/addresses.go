@@ -58,7 +58,6 @@ type addressBook struct{ current atomic.Pointer[addressTable] }
 type addressTable struct {
 	addrs map[topology.Node]string
 	nodes map[string]topology.Node
-	moved map[topology.Node]bool // nodes that had another address before
 }
 
 func newAddressBook(addrs map[topology.Node]string) *addressBook {
@@ -68,12 +67,11 @@ func newAddressBook(addrs map[topology.Node]string) *addressBook {
 }
 
 func (b *addressBook) replace(addrs map[topology.Node]string) {
-	next := &addressTable{addrs: maps.Clone(addrs), nodes: make(map[string]topology.Node, len(addrs)), moved: map[topology.Node]bool{}}
-	if old := b.current.Load(); old != nil {
-		next.moved = maps.Clone(old.moved)
-		for n, before := range old.addrs {
-			if now, ok := addrs[n]; ok && now != before {
-				next.moved[n] = true
+	next := &addressTable{addrs: maps.Clone(addrs), nodes: make(map[string]topology.Node, len(addrs))}
+	if old := b.current.Load(); old != nil { // links to nodes that are removed may be open for a while
+		for addr, n := range old.nodes {
+			if _, known := addrs[n]; !known {
+				next.nodes[addr] = n
 			}
 		}
 	}
@@ -89,10 +87,7 @@ func (b *addressBook) addressOf(n topology.Node) (string, bool) {
 	return addr, ok
 }
 
-// hasMoved reports whether a node had another address before.
-func (b *addressBook) hasMoved(n topology.Node) bool { return b.current.Load().moved[n] }
-
-// nodeAt returns the node at an address.
+// nodeAt returns the node at an address, or the last that was there and has no other address.
 func (b *addressBook) nodeAt(addr string) (topology.Node, bool) {
 	n, ok := b.current.Load().nodes[addr]
 	return n, ok

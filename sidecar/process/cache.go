@@ -28,8 +28,9 @@ func (p *process) startCache() part {
 func (c *cachePart) host() node.Host               { return c.c }
 func (c *cachePart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *cachePart) linkDown(topology.Node)        {}
+func (c *cachePart) linkEnded(topology.Node)       {}
 func (c *cachePart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
-func (c *cachePart) unreached(topology.Node)       {}
+func (c *cachePart) unsent(causal.Message)         {}
 func (c *cachePart) ready() error                  { return nil }
 
 func (c *cachePart) setTopology(t *topology.Topology) error {
@@ -37,9 +38,9 @@ func (c *cachePart) setTopology(t *topology.Topology) error {
 	return nil
 }
 
-func (c *cachePart) drain(context.Context) error {
+func (c *cachePart) drain(context.Context) (answered bool, err error) {
 	c.c.Close()
-	return nil
+	return false, nil
 }
 
 func (c *cachePart) close() error { return nil }

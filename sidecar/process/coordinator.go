@@ -49,7 +49,7 @@ func (p *process) startCoordinator() (part, error) {
 	}
 	// The log is locked now, so no other process uses the folder.
 	if err := id.writeDir(c.DataDir); err != nil {
-		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Close())
+		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
 	return &coordinatorPart{n, c.DataDir, p.log, p.topo}, nil
@@ -58,8 +58,9 @@ func (p *process) startCoordinator() (part, error) {
 func (c *coordinatorPart) host() node.Host               { return c.c }
 func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinatorPart) linkDown(topology.Node)        {}
+func (c *coordinatorPart) linkEnded(topology.Node)       {}
 func (c *coordinatorPart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
-func (c *coordinatorPart) unreached(topology.Node)       {}
+func (c *coordinatorPart) unsent(causal.Message)         {}
 func (c *coordinatorPart) close() error                  { return nil }
 
 // memberships are the stages of a coordinator, as the readiness report names them.
@@ -102,7 +103,7 @@ const drainPollInterval = 10 * time.Millisecond
 
 // drain refuses new puts, waits until accepted writes are in every ring, and closes the log. Writes that are incomplete
 // at the end of ctx are replayed from the log at the next start.
-func (c *coordinatorPart) drain(ctx context.Context) error {
+func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) {
 	c.c.RefusePuts()
 	poll := time.NewTicker(drainPollInterval)
 	defer poll.Stop()
@@ -112,14 +113,14 @@ func (c *coordinatorPart) drain(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	err := c.c.Close()
+	answered, err = c.c.Close()
 	c.c.Inspect(func(m *coordinator.Coordinator) {
 		if writes, _ := m.Pending(); writes > 0 {
 			c.log.Warn("stopping with incomplete writes; the next start replays them from the log", "writes", writes)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("stop coordinator: %w", err)
+		return answered, fmt.Errorf("stop coordinator: %w", err)
 	}
-	return nil
+	return answered, nil
 }

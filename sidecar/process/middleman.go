@@ -213,8 +213,9 @@ func (m *middlemanPart) setTopology(t *topology.Topology) error {
 func (m *middlemanPart) host() node.Host               { return m.m }
 func (m *middlemanPart) handle(batch []causal.Message) { m.m.Handle(batch) }
 func (m *middlemanPart) linkDown(topology.Node)        {}
+func (m *middlemanPart) linkEnded(topology.Node)       {}
 func (m *middlemanPart) linkUp(topology.Node)          {}
-func (m *middlemanPart) unreached(topology.Node)       {}
+func (m *middlemanPart) unsent(causal.Message)         {}
 
 func (m *middlemanPart) ready() error {
 	m.mu.Lock()
@@ -242,11 +243,11 @@ func (m *middlemanPart) ready() error {
 }
 
 // drain stops at once: peers send unacknowledged messages again to the next start.
-func (m *middlemanPart) drain(context.Context) error {
+func (m *middlemanPart) drain(context.Context) (answered bool, err error) {
 	m.m.Close()
 	close(m.done)
 	<-m.ended
-	return nil
+	return false, nil
 }
 
 func (m *middlemanPart) close() error { return m.store.Close() }

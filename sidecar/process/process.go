@@ -64,16 +64,19 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown reports that messages in flight to a node will not be answered.
 	linkDown(n topology.Node)
+	// linkEnded reports that a node has stopped, and that messages in flight to it that it has not answered had no effect.
+	linkEnded(n topology.Node)
 	// linkUp reports that a node can be reached.
 	linkUp(n topology.Node)
-	// unreached reports that a node cannot be reached, and that nothing was ever sent to it.
-	unreached(n topology.Node)
+	// unsent reports a put that was dropped before it was sent.
+	unsent(put causal.Message)
 	// setTopology switches to a topology that applies live (contract.AppliesLive).
 	setTopology(t *topology.Topology) error
 	// ready returns why the part cannot do its work now, or nil.
 	ready() error
-	// drain ends the work in order until ctx is done. Messages are still sent.
-	drain(ctx context.Context) error
+	// drain ends the work in order until ctx is done. Messages are still sent. answered says that all requests that had an effect
+	// have been answered, and that later ones have none.
+	drain(ctx context.Context) (answered bool, err error)
 	// close frees the resources of the part. No message arrives any more.
 	close() error
 }
@@ -214,14 +217,19 @@ func (p *process) join() error {
 				p.running().linkDown(n)
 			}
 		},
+		Ended: func(addr string) {
+			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
+				p.running().linkEnded(n)
+			}
+		},
 		Up: func(addr string) {
 			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
 				p.running().linkUp(n)
 			}
 		},
-		Unreached: func(addr string) {
-			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil && !p.book.hasMoved(n) {
-				p.running().unreached(n)
+		Unsent: func(put causal.Message) {
+			if r := p.running(); r != nil {
+				r.unsent(put)
 			}
 		},
 	}
@@ -293,7 +301,11 @@ func (p *process) stop(inOrder bool) error {
 	var errs []error
 	r := p.running()
 	if r != nil {
-		errs = append(errs, r.drain(ctx))
+		answered, err := r.drain(ctx)
+		errs = append(errs, err)
+		if answered && p.net != nil {
+			p.net.Answered()
+		}
 	}
 	if p.ticker != nil {
 		p.ticker.Stop()

@@ -102,8 +102,9 @@ func (s *sidecarPart) setTopology(t *topology.Topology) error {
 func (s *sidecarPart) host() node.Host               { return s.s }
 func (s *sidecarPart) handle(batch []causal.Message) { s.s.Handle(batch) }
 func (s *sidecarPart) linkDown(n topology.Node)      { s.s.LinkDown(n) }
+func (s *sidecarPart) linkEnded(n topology.Node)     { s.s.LinkEnded(n) }
 func (s *sidecarPart) linkUp(n topology.Node)        { s.s.LinkUp(n) }
-func (s *sidecarPart) unreached(n topology.Node)     { s.s.Unreached(n) }
+func (s *sidecarPart) unsent(put causal.Message)     { s.s.Unsent(put) }
 
 // ready requires that stability vectors were received once: before, no write is known to be in every ring, and the
 // coordinator of the data center may be unreachable. Later, if that coordinator is lost, the sidecar still reads, and
@@ -122,13 +123,13 @@ func (s *sidecarPart) ready() error {
 }
 
 // drain waits until clients have the answers to their requests.
-func (s *sidecarPart) drain(ctx context.Context) error {
-	err := s.server.Shutdown(ctx)
+func (s *sidecarPart) drain(ctx context.Context) (answered bool, err error) {
+	err = s.server.Shutdown(ctx)
 	s.s.Close()
 	if err != nil && ctx.Err() == nil {
-		return err
+		return false, err
 	}
-	return nil // connections that remained were cut, which clients must expect at any time
+	return false, nil // connections that remained were cut, which clients must expect at any time
 }
 
 func (s *sidecarPart) close() error { return nil }

@@ -88,7 +88,8 @@ type helloResult struct {
 	err   error
 }
 
-// sendQueued sends the outbox until the stream is to end. It returns nil if everything was sent.
+// sendQueued sends the outbox until the stream is to end. It returns nil, which tells the dialer that no reply is missing, if
+// everything was sent and the dialer or this process has said that nothing follows.
 func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 	sent := make(chan error, 1)
 	if err := a.g.spawn(func() { sent <- a.g.pump(a.out, stream, a.stop, 0) }); err != nil {
@@ -98,6 +99,9 @@ func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 	case err := <-sent:
 		if err != nil {
 			return status.Error(codes.Aborted, "the stream is broken")
+		}
+		if isClosed(a.g.closing) && !a.g.answered.Load() {
+			return status.Error(codes.Unavailable, "this process is shutting down")
 		}
 		return nil
 	case <-a.stop:

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 )
@@ -23,13 +24,16 @@ type Config struct {
 	// Every Send calls it, and its results may change.
 	Resolve func(topology.Node) (addr string, ok bool)
 	// Down is called with the address of a dialed process when the stream to it breaks, and after every failed attempt to
-	// reconnect: requests that were sent there will not be answered. It may be nil.
+	// connect: requests that were sent there will not be answered. It may be nil.
 	Down func(addr string)
+	// Ended is called instead of Down when the peer has stopped in order (GRPC.Answered): requests that it has not answered had
+	// no effect. It may be nil.
+	Ended func(addr string)
 	// Up is called with the address of a dialed process when a stream to it opens. It may be nil.
 	Up func(addr string)
-	// Unreached is called with the address of a process after every failed attempt to connect until one has succeeded:
-	// nothing was sent there. It may be nil.
-	Unreached func(addr string)
+	// Unsent is called with each put that is dropped before anything of it was sent, because there is no link or its queue is
+	// full: the put has surely not been accepted. If the link breaks, it is called before Down. It may be nil.
+	Unsent func(put causal.Message)
 	// Epoch returns the epoch of the topology in use, which peers show in their status. It may be nil.
 	Epoch func() uint64
 	// WAN delays and cuts messages to other data centres. If it is nil, they are sent at once.

@@ -55,7 +55,9 @@ func (d *dialer) run() {
 	for attempt := 0; ; attempt++ {
 		start := time.Now()
 		err := d.runStream()
-		d.out.markBroken()
+		for _, m := range d.out.markBroken() {
+			d.g.reportUnsent(&m)
+		}
 		d.markDown(err)
 		if d.removeIfIdle() {
 			return
@@ -95,7 +97,7 @@ func (d *dialer) removeIfIdle() bool {
 // markDown records and reports why there is no stream.
 func (d *dialer) markDown(err error) {
 	d.mu.Lock()
-	previous, reached := d.lastError, d.peer != nil
+	previous := d.lastError
 	d.up, d.lastError = false, err.Error()
 	d.mu.Unlock()
 	if errors.Is(err, errIdle) || errors.Is(err, errNetworkClosed) {
@@ -103,9 +105,9 @@ func (d *dialer) markDown(err error) {
 	}
 	d.g.failed.Add(1)
 	d.g.duplicates.noteOwnRefusal(err)
-	notify := d.g.config.Unreached
-	if reached {
-		notify = d.g.config.Down
+	notify := d.g.config.Down
+	if errors.Is(err, errEnded) && d.g.config.Ended != nil {
+		notify = d.g.config.Ended
 	}
 	if notify != nil {
 		notify(d.addr)

@@ -1,16 +1,18 @@
 package transport
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-func TestDownAndUnreachedAreDistinct(t *testing.T) {
+func TestDownAndUpAreReported(t *testing.T) {
 	d := newDirectory()
 	var mu sync.Mutex
-	down, up, unreached := map[string]int{}, map[string]int{}, map[string]int{}
+	down, up := map[string]int{}, map[string]int{}
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
 		count := func(of map[string]int) func(string) {
 			return func(addr string) {
@@ -19,7 +21,7 @@ func TestDownAndUnreachedAreDistinct(t *testing.T) {
 				of[addr]++
 			}
 		}
-		c.Down, c.Up, c.Unreached = count(down), count(up), count(unreached)
+		c.Down, c.Up = count(down), count(up)
 	})
 	const nowhere = "127.0.0.1:1"
 	d.set(nowhere, middlemanA)
@@ -28,18 +30,76 @@ func TestDownAndUnreachedAreDistinct(t *testing.T) {
 	a.Send(put(coordinatorA, middlemanB, 1))
 	b.wait(t, 1)
 	b.Close()
-	waitFor(t, "the break, and a failed attempt after it, to be reported", func() bool {
+	waitFor(t, "the break, and failed attempts, to be reported", func() bool {
 		a.Send(put(coordinatorA, middlemanA, 2))
 		mu.Lock()
 		defer mu.Unlock()
-		return down[b.addr] >= 2 && unreached[nowhere] > 0
+		return down[b.addr] >= 2 && down[nowhere] >= 1
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if down[nowhere] > 0 || up[nowhere] > 0 {
-		t.Errorf("a process that was never reached was reported down %d times and up %d times", down[nowhere], up[nowhere])
+	if up[nowhere] > 0 || up[b.addr] != 1 {
+		t.Errorf("reported up %v", up)
 	}
-	if up[b.addr] != 1 || unreached[b.addr] > 0 {
-		t.Errorf("a process that was reached once was reported up %d times and unreached %d times", up[b.addr], unreached[b.addr])
+}
+
+// Each put either arrives or, if it was certainly not sent, is reported, whether the link was never there, breaks, or is full.
+func TestPutsThatWereNotSentAreReported(t *testing.T) {
+	d := newDirectory()
+	var mu sync.Mutex
+	var unsent []uint64
+	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
+		c.QueueBytes = 1000
+		c.Unsent = func(m causal.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			unsent = append(unsent, m.Put().Seq)
+		}
+	})
+	const nowhere = "127.0.0.1:1"
+	d.set(nowhere, middlemanA)
+	const n = 300 // more than the queue holds, and more than one attempt
+	for i := range uint64(n) {
+		a.Send(put(coordinatorA, middlemanA, i))
+	}
+	all := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(unsent) == n
+	}
+	waitFor(t, "all puts to be reported", all)
+	slices.Sort(unsent)
+	if len(slices.Compact(unsent)) != n {
+		t.Errorf("some puts were reported twice: %v", unsent)
+	}
+	unsent = nil
+	b := start(t, d, []topology.Node{middlemanB})
+	for i := range uint64(5) {
+		a.Send(put(coordinatorA, middlemanB, i))
+	}
+	b.wait(t, 5)
+	if len(unsent) > 0 {
+		t.Errorf("puts that arrived were reported: %v", unsent)
+	}
+}
+
+func TestAPeerThatHasAnsweredEverythingEndsItsLinks(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		d := newDirectory()
+		reports := make(chan bool, 10)
+		a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
+			c.Down = func(string) { reports <- false }
+			c.Ended = func(string) { reports <- true }
+		})
+		b := start(t, d, []topology.Node{middlemanB})
+		a.Send(put(coordinatorA, middlemanB, 1))
+		b.wait(t, 1)
+		if answered {
+			b.Answered()
+		}
+		b.Close()
+		if got := <-reports; got != answered {
+			t.Errorf("a peer that has answered everything: %v, and its link is reported as ended: %v", answered, got)
+		}
 	}
 }

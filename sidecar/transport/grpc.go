@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,6 +41,7 @@ type GRPC struct {
 	server      *grpc.Server
 	line        *wan.Line[causal.Message] // nil without emulation
 	calls       *gate.Gate                // of Handlers
+	answered    atomic.Bool
 
 	ctx     context.Context // cancelled when Close stops waiting
 	cancel  context.CancelFunc
@@ -146,6 +148,14 @@ func (g *GRPC) route(m *causal.Message) {
 	}
 	if reason != notDropped {
 		g.countDropped(m.Kind, reason)
+		g.reportUnsent(m)
+	}
+}
+
+// reportUnsent tells the sender of a put that it was not sent.
+func (g *GRPC) reportUnsent(m *causal.Message) {
+	if m.Kind == causal.KindPut && g.config.Unsent != nil {
+		g.config.Unsent(*m)
 	}
 }
 
@@ -220,6 +230,10 @@ func (g *GRPC) hello(link uint64) *wire.Hello {
 	}
 	return h
 }
+
+// Answered makes Close tell the peers that the replies to all requests that had an effect have been passed to Send, and that no
+// later request has one. Without it, peers must assume that requests without a reply had an effect.
+func (g *GRPC) Answered() { g.answered.Store(true) }
 
 // Close implements Network. It waits up to timings.flush for queued messages to be sent.
 func (g *GRPC) Close() error {

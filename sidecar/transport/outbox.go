@@ -130,8 +130,8 @@ func (o *outbox) take() (f *frame, more bool) {
 	return f, true
 }
 
-// markBroken drops the queue and, until reopen, everything that is pushed.
-func (o *outbox) markBroken() {
+// markBroken drops the queue and, until reopen, everything that is pushed. It returns the puts of the queue.
+func (o *outbox) markBroken() (puts []causal.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state == outboxOpen {
@@ -139,9 +139,23 @@ func (o *outbox) markBroken() {
 	}
 	for _, f := range o.frames {
 		o.countLost(f)
+		puts = append(puts, f.puts()...)
 	}
 	clear(o.frames)
 	o.frames, o.bytes = o.frames[:0], 0
+	return puts
+}
+
+// puts returns the puts of a frame.
+func (f *frame) puts() []causal.Message {
+	if !slices.Contains(f.kinds, causal.KindPut) {
+		return nil
+	}
+	all, _, err := wire.DecodeFrame(f.batch.Buf, nil)
+	if err != nil {
+		panic(err) // unreachable: this process has encoded it
+	}
+	return slices.DeleteFunc(all, func(m causal.Message) bool { return m.Kind != causal.KindPut })
 }
 
 // countLost counts the messages of a frame as dropped.

@@ -14,6 +14,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
+// errEnded ends a stream that the peer has ended in order.
+var errEnded = errors.New("closed by the peer")
+
 var errNetworkClosed = errors.New("the network is closed")
 
 // runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
@@ -100,7 +103,7 @@ func (d *dialer) exchangeMessages(ctx context.Context, cancel func(), stream grp
 		case errors.Is(context.Cause(ctx), errPeerRestarted), errors.Is(context.Cause(ctx), errDuplicate):
 			why = context.Cause(ctx)
 		case errors.Is(why, io.EOF):
-			why = errors.New("closed by the peer")
+			why = errEnded
 		}
 		err = fmt.Errorf("link to %s: %w", d.addr, why)
 	}

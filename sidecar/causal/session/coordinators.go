@@ -10,7 +10,7 @@ import (
 const (
 	// coordinatorSuspicion is how long a coordinator that did not answer is not chosen.
 	coordinatorSuspicion = 10 * time.Second
-	// refusalSuspicion is how long a coordinator that refused a put is not chosen.
+	// refusalSuspicion is how long a coordinator that refused a put, or to which none can be sent, is not chosen.
 	refusalSuspicion = time.Second
 )
 
@@ -32,6 +32,11 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 
 // heardOf says that a coordinator is there.
 func (cs *coordinatorStates) heardOf(n topology.Node) { delete(cs.suspectUntil, n) }
+
+// refused makes puts go round a coordinator for a moment.
+func (cs *coordinatorStates) refused(now causal.Now, n topology.Node) {
+	cs.suspectUntil[n] = max(cs.suspectUntil[n], now.Mono+int64(refusalSuspicion))
+}
 
 // usable reports whether a put may be sent to a coordinator.
 func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topology.DC) bool {
@@ -90,9 +95,9 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	}
 }
 
-// Unreached says that a node cannot be reached and that nothing was ever sent to it, since it has not started yet. Puts that
-// were meant for it go to another coordinator.
-func (s *Sidecar) Unreached(now causal.Now, node topology.Node) {
+// LinkEnded says that a node has stopped in order. Puts that it has not answered were not accepted, and go to another
+// coordinator.
+func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	for _, c := range s.calls {
 		if !c.finished && c.target == node && c.op.Kind == OpPut {
@@ -100,6 +105,18 @@ func (s *Sidecar) Unreached(now causal.Now, node topology.Node) {
 			s.deferPut(now, c)
 		}
 	}
+	s.LinkDown(now, node)
+}
+
+// Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's queue is
+// full. No coordinator has accepted it, so it goes to another one.
+func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
+	r, ok := s.requests.take(put.Put().ID)
+	if !ok || r.call.finished {
+		return
+	}
+	s.coordinators.refused(now, put.To)
+	s.deferPut(now, r.call)
 }
 
 // avoid makes requests go round a node that cannot be reached.

@@ -78,8 +78,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.finish(c, Result{Record: causal.Record{Version: r.Version}, Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
 		// The coordinator joins or leaves, and has done nothing.
-		n := c.target
-		s.coordinators.suspectUntil[n] = max(s.coordinators.suspectUntil[n], now.Mono+int64(refusalSuspicion))
+		s.coordinators.refused(now, c.target)
 		s.deferPut(now, c)
 		return
 	case causal.ErrStale:

@@ -166,14 +166,48 @@ func TestPutsThatNoCoordinatorTakesFail(t *testing.T) {
 	p.expect(map[uint64]causal.ErrCode{1: causal.ErrUnavailable, 2: causal.ErrUnavailable})
 }
 
-func TestPutsToACoordinatorThatWasNeverReachedGoToAnother(t *testing.T) {
+func TestPutsThatWereNotSentGoToAnotherCoordinator(t *testing.T) {
 	p := newPipeline(t, 2, 2)
-	p.s.Unreached(p.now, p.first[0].To)
+	for i := range p.first {
+		p.s.Unsent(p.now, p.first[i])
+	}
+	p.s.LinkDown(p.now, p.first[0].To)
 	again := p.sent(causal.KindPut)
 	if values(again) != "ab" || again[0].To == p.first[0].To {
 		t.Fatalf("%q went to another coordinator: %+v", values(again), again)
 	}
 	p.accept(p.first[0]) // a reply to a request that was given up
+	p.s.Unsent(p.now, p.first[0])
+	p.accept(again...)
+	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK})
+}
+
+func TestPutsToACoordinatorThatHasStoppedInOrderGoToAnother(t *testing.T) {
+	p := newPipeline(t, 2, 3)
+	p.accept(p.first[0])
+	p.s.LinkEnded(p.now, p.first[0].To)
+	again := p.sent(causal.KindPut)
+	if values(again) != "bc" || again[0].To == p.first[0].To {
+		t.Fatalf("%q went to another coordinator: %+v", values(again), again)
+	}
+	p.accept(again...)
+	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK, 3: causal.OK})
+	p = newPipeline(t, 1, 2)
+	p.s.LinkEnded(p.now, p.first[0].To)
+	p.expect(map[uint64]causal.ErrCode{1: causal.ErrUnavailable, 2: causal.ErrUnavailable})
+}
+
+func TestAPutThatWasNotSentKeepsItsPlaceInTheSession(t *testing.T) {
+	p := newPipeline(t, 2, 2)
+	p.s.Unsent(p.now, p.first[1])
+	if again := p.sent(causal.KindPut); len(again) > 0 {
+		t.Fatalf("%q went to another coordinator before the put before it has its answer", values(again))
+	}
+	p.accept(p.first[0])
+	again := p.sent(causal.KindPut)
+	if values(again) != "b" {
+		t.Fatalf("%q went to another coordinator, want b", values(again))
+	}
 	p.accept(again...)
 	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK})
 }
