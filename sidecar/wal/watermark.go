@@ -9,16 +9,15 @@ import (
 	"os"
 )
 
-// The watermark is the index up to which the log was acknowledged, in a file beside the segments. The segments alone do not
-// tell a torn tail, the rest of a write that was never acknowledged, from a lost one: both are records that are missing or
-// damaged at the end. A log that ends below its watermark has lost acknowledged records. No watermark is above what was
-// durable when it was written, so a crash never makes an intact log look like a damaged one.
+// The watermark (PROTOCOL, Logs that have lost their end) is the index up to which the log was acknowledged, in a file beside
+// the segments. The segments alone do not tell a torn tail, the rest of a write that was never acknowledged, from a lost one:
+// both are records that are missing or damaged at the end. A log that ends below its watermark has lost acknowledged records.
+// No watermark is above what was durable when it was written, so a crash never makes an intact log look like a damaged one.
 //
 // The file has two slots in different blocks. The first one is written before the file gets its name, and never again. The
 // second one is overwritten by each append, after its sync and before it returns, and not synced: an append has one sync. So
-// it survives the end of the process, and a power cut may leave any content of it that is as old as the file. The file is
-// replaced when the log is opened and when a segment starts, which bounds what a power cut takes away: a watermark is then
-// at least as high as the start of the last segment.
+// it survives the end of the process, and a power cut may leave it older or torn. The file is replaced when the log is opened
+// and when a segment starts, so after a power cut too the watermark covers all segments but the last one.
 //
 //	slot: magic [8] | checksum u32 | zero u32 | index u64
 const (
