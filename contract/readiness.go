@@ -69,7 +69,7 @@ const (
 	// StateLogFull: the volume of a coordinator's log is full. It accepts no writes, and completes those that it has.
 	StateLogFull State = "LogFull"
 	// StateDataLost: the disk of a middleman or coordinator has lost data that it had acknowledged. A middleman then refuses
-	// reads, a coordinator writes, until it is given its data back.
+	// reads, a coordinator writes, until it is given its data back. A coordinator whose log is damaged does not start.
 	StateDataLost State = "DataLost"
 	// StateDuplicateIdentity: another process runs as the same part, and peers refuse this one.
 	StateDuplicateIdentity State = "DuplicateIdentity"

@@ -60,7 +60,7 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	}
 	log, err := wal.Open(o.Dir, wal.Options{FS: o.FS, Logger: o.Logger, MaxBytes: o.MaxLogBytes, SegmentBytes: min(segmentBytes, o.MaxLogBytes/2)})
 	if err != nil {
-		return nil, fmt.Errorf("open write buffer log: %w", err)
+		return nil, err
 	}
 	o.Config.Incarnation = rand.Uint64()
 	var replay []coordinator.LogRecord

@@ -45,7 +45,7 @@ func (p *process) startCoordinator() (part, error) {
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, explainDamagedLog(err)
 	}
 	// The log is locked now, so no other process uses the folder.
 	if err := id.writeDir(c.DataDir); err != nil {

@@ -1,13 +1,16 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
-// How a part that was started with an empty disk explains itself in its readiness report.
+// How a part whose disk is empty or damaged explains itself in its readiness report.
 
 // maxNamedParts bounds the parts that an explanation names.
 const maxNamedParts = 4
@@ -45,4 +48,13 @@ func explainLostStorage(t *topology.Topology, known []topology.Node) error {
 func explainLostLog(t *topology.Topology, known []topology.Node) error {
 	return fmt.Errorf("data lost: the log is empty, but %s know of writes that it held; to start anew would make the rings differ for ever, so no "+
 		"write is accepted; give it back its dataDir, see docs/disasters.md, A coordinator has lost its log", nameParts(t, known))
+}
+
+// explainDamagedLog says why a coordinator does not start, if the reason is that its log lacks what it had acknowledged. Other
+// errors are returned as they are.
+func explainDamagedLog(err error) error {
+	if _, ok := errors.AsType[*wal.CorruptError](err); !ok {
+		return err
+	}
+	return inState(contract.StateDataLost, fmt.Errorf("data lost: %w", err))
 }

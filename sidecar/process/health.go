@@ -26,7 +26,7 @@ type health struct {
 
 	mu      sync.Mutex
 	phase   contract.Phase
-	waiting error // why the start waits, if it does
+	stopped error // why the start does not go on, if it does not
 
 	readyDesc, dataLostDesc *prometheus.Desc
 }
@@ -68,15 +68,18 @@ func (h *health) close() { _ = h.server.Close() } // requests in flight are cut
 func (h *health) setPhase(p contract.Phase) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.phase, h.waiting = p, nil
+	h.phase, h.stopped = p, nil
 }
 
 // setWaiting records why the start waits. Once the part has started, it has no effect.
-func (h *health) setWaiting(err error) {
+func (h *health) setWaiting(err error) { h.setRefused(fmt.Errorf("waiting: %w", err)) }
+
+// setRefused records why the part does not start. Once it has started, it has no effect.
+func (h *health) setRefused(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase == contract.PhaseStarting {
-		h.waiting = err
+		h.stopped = err
 	}
 }
 
@@ -106,7 +109,7 @@ func (h *health) healthz(w http.ResponseWriter, r *http.Request) {
 // readiness builds the report that contract.PathReady serves.
 func (h *health) readiness() contract.Readiness {
 	h.mu.Lock()
-	phase, waiting := h.phase, h.waiting
+	phase, stopped := h.phase, h.stopped
 	h.mu.Unlock()
 	p := h.p
 	r := contract.Readiness{Phase: phase, Part: p.self.Part.String(), DataCenter: p.topo().DCs[p.self.DC].Name,
@@ -131,8 +134,8 @@ func (h *health) readiness() contract.Readiness {
 	}
 	var err error
 	switch part := p.running(); {
-	case waiting != nil:
-		err = fmt.Errorf("waiting: %w", waiting)
+	case stopped != nil:
+		err = stopped
 	case phase != contract.PhaseRunning:
 		err = errors.New(string(phase))
 	default:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -99,9 +100,9 @@ func checkLogDir(dir string) error {
 	if err != nil || len(segments) > 0 {
 		return err
 	}
-	return fmt.Errorf("dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in it; put the folder back. "+
+	return inState(contract.StateDataLost, fmt.Errorf("data lost: dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in it; put the folder back. "+
 		"Only if it is certain that this coordinator has never accepted a write, or that all its writes are in every ring, remove the whole dataDir",
-		dir, identityFile, logDir)
+		dir, identityFile, logDir))
 }
 
 // writeDir writes id to a folder atomically.

@@ -31,7 +31,8 @@ func stateOf(err error) contract.State {
 }
 
 // startWhenThereIsSpace starts a part that has a disk or storage. While that is full it waits, so that the process needs no
-// restart and says what is wrong: what the part holds already is safe, and it may be able to free the space itself.
+// restart and says what is wrong: what the part holds already is safe, and it may be able to free the space itself. A part
+// that has lost data waits for people.
 func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part, error)) (part, error) {
 	for last := ""; ; {
 		r, err := start()
@@ -40,6 +41,8 @@ func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part,
 		case err == nil:
 			return r, nil
 		case errors.Is(err, storage.ErrFull):
+		case stateOf(err) == contract.StateDataLost:
+			return nil, p.refuseToStart(ctx, err)
 		case errors.Is(err, wal.ErrNoSpace), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 			state = contract.StateLogFull
 		default:
@@ -56,4 +59,13 @@ func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part,
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// refuseToStart reports why a part does not start, until ctx is done. The process does not end with the error, because a new
+// one would only find the same.
+func (p *process) refuseToStart(ctx context.Context, err error) error {
+	p.health.setRefused(err)
+	p.log.Error("not starting; restart this process when the cause is gone", "error", err)
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -60,6 +60,9 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 		if err := l.startSegment(first); err != nil {
 			return 0, err
 		}
+		if err := l.installWatermark(l.last); err != nil {
+			return 0, err
+		}
 	}
 	buf := l.encode(l.buf[:0], first, payloads)
 	last = first + uint64(len(payloads)) - 1
@@ -84,6 +87,9 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 	// having written them.
 	if err := l.active.Sync(); err != nil {
 		return 0, fmt.Errorf("sync records %d to %d: %w", first, last, err)
+	}
+	if err := l.raiseWatermark(last); err != nil {
+		return 0, err
 	}
 	return last, nil
 }

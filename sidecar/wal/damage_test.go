@@ -36,6 +36,18 @@ func contentOf(t testing.TB, fs vfs.FS, first uint64) []byte {
 	return data
 }
 
+// setWatermark replaces the watermark, as if the records after index had never been acknowledged.
+func setWatermark(t testing.TB, fs vfs.FS, index uint64) {
+	t.Helper()
+	l := &Log{opts: Options{FS: fs}, dir: testDir}
+	if err := l.installWatermark(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.closeWatermark(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newDisk returns a file system with a closed log of the records 1 to last, one write each, with payloads of size bytes.
 func newDisk(t testing.TB, last uint64, size int) *vfs.MemFS {
 	t.Helper()
@@ -55,11 +67,11 @@ func wantCorrupt(t testing.TB, fs vfs.FS, first uint64, offset int64, what strin
 	if !errors.As(err, &c) {
 		t.Fatalf("%s: open returned %v, want a CorruptError", what, err)
 	}
-	if want := fs.PathJoin(testDir, segmentName(first)); c.Segment != want || c.Offset != offset {
-		t.Fatalf("%s: damage reported in %s at byte %d, want %s at byte %d", what, c.Segment, c.Offset, want, offset)
+	if want := fs.PathJoin(testDir, segmentName(first)); c.File != want || c.Offset != offset {
+		t.Fatalf("%s: damage reported in %s at byte %d, want %s at byte %d", what, c.File, c.Offset, want, offset)
 	}
 	text := err.Error()
-	if !strings.Contains(text, c.Segment) || !strings.Contains(text, fmt.Sprintf("at byte %d:", offset)) ||
+	if !strings.Contains(text, c.File) || !strings.Contains(text, fmt.Sprintf("at byte %d:", offset)) ||
 		!strings.Contains(text, "Keep a copy of the directory") {
 		t.Fatalf("%s: the error does not say where the damage is and what to do: %s", what, text)
 	}
@@ -101,19 +113,24 @@ func TestOpenCutsOffATornTailAtEveryByteOfTheLastRecord(t *testing.T) {
 	data := contentOf(t, pristine, tail)
 	start := len(data) - int(recordSize(payloadOf(last, size)))
 	garbage := payloadOf(99, len(data))
+	disk := func() *vfs.MemFS {
+		fs := newDisk(t, last, size)
+		setWatermark(t, fs, last-1)
+		return fs
+	}
 	for cut := start + 1; cut < len(data); cut++ {
 		what := fmt.Sprintf("cut at byte %d", cut)
-		fs := newDisk(t, last, size)
+		fs := disk()
 		replaceSegment(t, fs, tail, data[:cut])
 		wantCut(t, fs, last-1, what)
 
-		fs = newDisk(t, last, size)
+		fs = disk()
 		replaceSegment(t, fs, tail, append(bytes.Clone(data[:cut]), make([]byte, len(data)-cut+4096)...))
 		if cut < len(data)-1 || data[cut] != 0 {
 			wantCut(t, fs, last-1, what+", then zeros")
 		}
 
-		fs = newDisk(t, last, size)
+		fs = disk()
 		replaceSegment(t, fs, tail, append(bytes.Clone(data[:cut]), garbage[:len(data)-cut]...))
 		if !bytes.Equal(data[cut:], garbage[:len(data)-cut]) {
 			wantCut(t, fs, last-1, what+", then garbage")
@@ -124,7 +141,7 @@ func TestOpenCutsOffATornTailAtEveryByteOfTheLastRecord(t *testing.T) {
 	wantCut(t, fs, last, "intact, then zeros")
 }
 
-func TestOpenDetectsADamagedByteInEveryRecordButTheLast(t *testing.T) {
+func TestOpenDetectsADamagedByteInEveryRecord(t *testing.T) {
 	const last, size = 17, 60
 	fs := newDisk(t, last, size)
 	width := int(recordSize(payloadOf(1, size)))
@@ -136,9 +153,6 @@ func TestOpenDetectsADamagedByteInEveryRecordButTheLast(t *testing.T) {
 		data := contentOf(t, fs, first)
 		for at := segmentHeaderSize; at < len(data); at++ {
 			record := (at - segmentHeaderSize) / width
-			if first+uint64(record) == last {
-				break
-			}
 			for _, mask := range []byte{0x01, 0x80, 0xff, data[at]} {
 				if mask == 0 {
 					continue
@@ -246,12 +260,12 @@ func TestOpenNamesTheFormatOfALogItDoesNotRead(t *testing.T) {
 	replaceSegment(t, fs, 1, data)
 	before := fmt.Sprint(fs)
 	_, err := Open(testDir, smallOptions(fs))
-	if c := new(CorruptError); err == nil || errors.As(err, &c) || !strings.Contains(err.Error(), "format version 2") {
+	if c := new(CorruptError); err == nil || errors.As(err, &c) || !strings.Contains(err.Error(), "format version 3") {
 		t.Fatalf("open: %v", err)
 	}
 	f := new(FormatError)
-	if !errors.As(err, &f) || f.Found != 2 || f.Supported != formatVersion || f.Segment != fs.PathJoin(testDir, segmentName(1)) ||
-		!strings.Contains(err.Error(), "reads format version 1") || !strings.Contains(err.Error(), "Run the release that wrote it") {
+	if !errors.As(err, &f) || f.Found != 3 || f.Supported != formatVersion || f.Segment != fs.PathJoin(testDir, segmentName(1)) ||
+		!strings.Contains(err.Error(), "reads format version 2") || !strings.Contains(err.Error(), "Run the release that wrote it") {
 		t.Fatalf("open: %v, want the segment, both versions and what to do", err)
 	}
 	if after := fmt.Sprint(fs); after != before {
@@ -282,6 +296,7 @@ func TestOpenTreatsALaterPartOfATornWriteAsTorn(t *testing.T) {
 		torn := bytes.Clone(data)
 		clear(torn[synced+lost*width:][:width])
 		replaceSegment(t, fs, 1, torn)
+		setWatermark(t, fs, 3)
 		l := mustOpen(t, testDir, opts)
 		wantIDs(t, replayed(t, l), sequence(1, 3+uint64(lost)))
 		mustClose(t, l)
@@ -314,39 +329,26 @@ func TestOpenIgnoresACopyOfALogInsideATornPayload(t *testing.T) {
 	data := contentOf(t, fs, 1)
 	data[len(data)-1] ^= 1
 	replaceSegment(t, fs, 1, data)
+	setWatermark(t, fs, 0)
 	l = mustOpen(t, testDir, opts)
 	defer mustClose(t, l)
 	wantIDs(t, replayed(t, l), nil)
 }
 
-func TestRandomDamageIsDetectedOrLeavesAPrefix(t *testing.T) {
+func TestRandomDamageIsDetectedOrLeavesWhatWasAcknowledged(t *testing.T) {
 	const last = 40
 	refused, cut := 0, 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		fs := newDisk(t, last, r.IntN(120))
+		acknowledged := uint64(last)
+		if r.IntN(2) == 0 {
+			acknowledged -= r.Uint64N(4)
+			setWatermark(t, fs, acknowledged)
+		}
 		firsts := segmentsOf(t, fs)
 		first := firsts[r.IntN(len(firsts))]
-		data := contentOf(t, fs, first)
-		for range 1 + r.IntN(3) {
-			at := r.IntN(len(data))
-			n := min(1+r.IntN(1+r.IntN(200)), len(data)-at)
-			switch r.IntN(5) {
-			case 0: // lost
-				clear(data[at:][:n])
-			case 1: // another place's bytes
-				copy(data[at:][:n], data[r.IntN(len(data)-n+1):])
-			case 2: // taken out
-				data = append(data[:at], data[at+n:]...)
-			case 3: // put in
-				data = append(data[:at:at], append(payloadOf(seed, n), data[at:]...)...)
-			default: // a bit
-				data[at] ^= 1 << r.IntN(8)
-			}
-			if len(data) == 0 {
-				data = []byte{0}
-			}
-		}
+		data := damaged(r, contentOf(t, fs, first))
 		replaceSegment(t, fs, first, data)
 		l, err := Open(testDir, smallOptions(fs))
 		if c := new(CorruptError); errors.As(err, &c) {
@@ -357,8 +359,9 @@ func TestRandomDamageIsDetectedOrLeavesAPrefix(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		ids := replayed(t, l)
-		if first != firsts[len(firsts)-1] && len(ids) != last {
-			t.Fatalf("seed %d: an earlier segment was damaged, and %d of %d records were replayed", seed, len(ids), last)
+		if first != firsts[len(firsts)-1] && len(ids) != last || uint64(len(ids)) < acknowledged {
+			t.Fatalf("seed %d: segment %d of %v was damaged, %d records were acknowledged, and %d of %d were replayed",
+				seed, first, firsts, acknowledged, len(ids), last)
 		}
 		wantIDs(t, ids, sequence(1, uint64(len(ids))))
 		mustClose(t, l)
@@ -367,4 +370,28 @@ func TestRandomDamageIsDetectedOrLeavesAPrefix(t *testing.T) {
 	if refused == 0 || cut == 0 {
 		t.Fatalf("%d refused, %d cut off; the test needs both", refused, cut)
 	}
+}
+
+// damaged returns data with some bytes lost, changed, put in or taken out. It may change data.
+func damaged(r *rand.Rand, data []byte) []byte {
+	for range 1 + r.IntN(3) {
+		at := r.IntN(len(data))
+		n := min(1+r.IntN(1+r.IntN(200)), len(data)-at)
+		switch r.IntN(5) {
+		case 0: // lost
+			clear(data[at:][:n])
+		case 1: // another place's bytes
+			copy(data[at:][:n], data[r.IntN(len(data)-n+1):])
+		case 2: // taken out
+			data = append(data[:at], data[at+n:]...)
+		case 3: // put in
+			data = append(data[:at:at], append(payloadOf(r.Uint64(), n), data[at:]...)...)
+		default: // a bit
+			data[at] ^= 1 << r.IntN(8)
+		}
+		if len(data) == 0 {
+			data = []byte{0}
+		}
+	}
+	return data
 }

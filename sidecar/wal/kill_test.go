@@ -2,10 +2,13 @@ package wal
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -115,12 +118,40 @@ func TestKill9LosesNoAcknowledgedRecord(t *testing.T) {
 		if err := child.Wait(); err == nil || !killed || stderr.Len() > 0 {
 			t.Fatalf("round %d: the process ended before it was killed: %v\n%s", round, err, stderr.String())
 		}
+		wantRefusedWithoutItsEnd(t, dir, g.last)
 		l := mustOpen(t, dir, killOptions)
 		g.checkRecovered(t, l, fmt.Sprintf("round %d, killed after %d acknowledgements", round, acks))
 		mustClose(t, l)
 	}
 	if g.last < 1000 {
 		t.Fatalf("only %d records were written", g.last)
+	}
+}
+
+// wantRefusedWithoutItsEnd checks that a log is not opened without the records of its last segment, and puts them back.
+func wantRefusedWithoutItsEnd(t *testing.T, dir string, acknowledged uint64) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	path := slices.Max(segments)
+	if path > filepath.Join(dir, segmentName(acknowledged)) {
+		return // nothing in it was acknowledged
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, segmentHeaderSize); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, killOptions)
+	if c := new(CorruptError); !errors.As(err, &c) || c.File != path {
+		t.Fatalf("open without the records of %s, acknowledged up to %d: %v", path, acknowledged, err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 
 	// formatVersion is the version of this format. It changes with the format of segments and with that of the records'
 	// payloads: a log is read by the version that wrote it.
-	formatVersion = 1
+	formatVersion = 2
 )
 
 var (
@@ -70,7 +70,7 @@ func parseSegmentHeader(data []byte, path string, first uint64) (salt uint32, er
 		problem = fmt.Sprintf("it begins with record %d, its name says %d", binary.LittleEndian.Uint64(data[16:]), first)
 	}
 	if problem != "" {
-		return 0, &CorruptError{Segment: path, Problem: problem}
+		return 0, &CorruptError{File: path, Problem: problem}
 	}
 	return crc32.Checksum(data[24:segmentHeaderSize], castagnoli), nil
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// CorruptError says that the disk lost or changed synced data, or that a segment was removed or replaced.
+// CorruptError says that the disk lost or changed synced data, or that a file was removed, cut or replaced.
 type CorruptError struct {
-	// Segment is the path of the file.
-	Segment string
+	// File is the path of the segment, or of the watermark.
+	File string
 	// Offset is where the damage begins, in bytes.
 	Offset int64
 	// Problem describes the damage.
@@ -16,11 +16,11 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("segment %s is damaged at byte %d: %s. Acknowledged writes may be missing, so the log was not opened. "+
-		"Keep a copy of the directory, check the disk, and put back the segments as they were when the coordinator stopped, "+
+	return fmt.Sprintf("damaged: %s at byte %d: %s. Acknowledged writes may be missing, so the log was not opened. "+
+		"Keep a copy of the directory, check the disk, and put back the directory as it was when the coordinator stopped, "+
 		"from a mirror or from a volume snapshot taken since. Do not start the coordinator on an empty directory or on an older copy: "+
 		"no other part holds the writes that had not reached every ring, and versions would be assigned twice "+
-		"(docs/operations.md, Data and backup)", e.Segment, e.Offset, e.Problem)
+		"(docs/disasters.md, The log of a coordinator is damaged)", e.File, e.Offset, e.Problem)
 }
 
 // FormatError says that a segment has a format that this version of the program does not read.
@@ -44,7 +44,7 @@ func (l *Log) recoverSegments() error {
 		return err
 	}
 	if len(firsts) == 0 {
-		return l.startSegment(1)
+		return l.startLog()
 	}
 	var data []byte
 	for i, first := range firsts {
@@ -65,12 +65,29 @@ func (l *Log) recoverSegments() error {
 				next, firsts[i+1])}
 		}
 		if bad != nil {
-			return &CorruptError{Segment: path, Offset: bad.offset, Problem: bad.problem}
+			return &CorruptError{File: path, Offset: bad.offset, Problem: bad.problem}
 		}
 		l.segments = append(l.segments, segment{first: first, size: end})
 		l.bytes += end
 	}
 	return nil
+}
+
+// startLog makes the first segment of a log that has none. The watermark comes first, so that there is one whenever there
+// are segments.
+func (l *Log) startLog() error {
+	acknowledged, _, err := l.readWatermark()
+	if err != nil {
+		return err
+	}
+	if acknowledged > 0 && !l.opts.acceptLostTail {
+		return &CorruptError{File: l.dir, Problem: fmt.Sprintf("it has no segments, and its file %s says that the log was acknowledged up to record %d",
+			watermarkName, acknowledged)}
+	}
+	if err := l.installWatermark(0); err != nil {
+		return err
+	}
+	return l.startSegment(1)
 }
 
 // recoverLast makes the last segment, whose intact records end at end, the active one.
@@ -81,10 +98,13 @@ func (l *Log) recoverSegments() error {
 // then be assigned to another record.
 func (l *Log) recoverLast(first uint64, data []byte, salt uint32, end int64, next uint64, bad *damage) error {
 	path := l.segmentPath(first)
+	if bad != nil && !bad.torn {
+		return &CorruptError{File: path, Offset: bad.offset, Problem: bad.problem}
+	}
+	if err := l.checkWatermark(path, end, next, bad); err != nil {
+		return err
+	}
 	if bad != nil {
-		if !bad.torn {
-			return &CorruptError{Segment: path, Offset: bad.offset, Problem: bad.problem}
-		}
 		l.opts.Logger.Warn("write buffer log ends with an incomplete write, which was never acknowledged; cutting it off",
 			"segment", path, "offset", end, "bytes", int64(len(data))-end, "problem", bad.problem, "lastIndex", next-1)
 	}
@@ -103,6 +123,9 @@ func (l *Log) recoverLast(first uint64, data []byte, salt uint32, end int64, nex
 	l.segments = append(l.segments, segment{first: first, size: end})
 	l.bytes += end
 	l.last = next - 1
+	if err := l.installWatermark(l.last); err != nil {
+		return err
+	}
 	// The segment size may have been reduced since. The active segment is never truncated, so it must not hold most of
 	// the space.
 	if end > l.opts.SegmentBytes {
@@ -146,7 +169,7 @@ func (l *Log) Replay(fn func(index uint64, payload []byte) error) error {
 			bad = &damage{offset: end, problem: fmt.Sprintf("it had %d bytes when the log was opened", s.size)}
 		}
 		if bad != nil {
-			return &CorruptError{Segment: l.segmentPath(s.first), Offset: bad.offset, Problem: bad.problem}
+			return &CorruptError{File: l.segmentPath(s.first), Offset: bad.offset, Problem: bad.problem}
 		}
 	}
 	return nil

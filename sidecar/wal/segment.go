@@ -13,7 +13,7 @@ import (
 
 const (
 	segmentSuffix = ".log"
-	// stagedSuffix marks a segment that is still being written and not part of the log yet.
+	// stagedSuffix marks a file that is still being written and not part of the log yet.
 	stagedSuffix = ".tmp"
 
 	diskCategory vfs.DiskWriteCategory = "write-buffer"
@@ -26,7 +26,7 @@ func (l *Log) segmentPath(first uint64) string {
 	return l.opts.FS.PathJoin(l.dir, segmentName(first))
 }
 
-// listSegments returns the first index of each segment in order, and removes segments that a crash left half written. It
+// listSegments returns the first index of each segment in order, and removes files that a crash left half written. It
 // ignores files with other names, such as lost+found.
 func (l *Log) listSegments() ([]uint64, error) {
 	names, err := l.opts.FS.List(l.dir)
@@ -35,9 +35,9 @@ func (l *Log) listSegments() ([]uint64, error) {
 	}
 	var firsts []uint64
 	for _, name := range names {
-		if strings.HasSuffix(name, segmentSuffix+stagedSuffix) {
+		if strings.HasSuffix(name, segmentSuffix+stagedSuffix) || name == watermarkName+stagedSuffix {
 			if err := l.opts.FS.Remove(l.opts.FS.PathJoin(l.dir, name)); err != nil {
-				return nil, fmt.Errorf("remove unfinished segment %s: %w", name, err)
+				return nil, fmt.Errorf("remove unfinished file %s: %w", name, err)
 			}
 			continue
 		}
@@ -56,24 +56,29 @@ func (l *Log) listSegments() ([]uint64, error) {
 	return firsts, nil
 }
 
-// installSegment durably makes content the segment that begins with record first, and leaves it open for appends. The
-// file gets its name once the content is on the disk, so a crash never leaves a segment without its header.
+// installSegment durably makes content the segment that begins with record first, and leaves it open for appends.
 func (l *Log) installSegment(first uint64, content []byte) (vfs.File, error) {
-	fs, path := l.opts.FS, l.segmentPath(first)
+	return l.installFile(l.segmentPath(first), content)
+}
+
+// installFile durably makes content the file at path, and leaves it open for appends. The file gets its name once the
+// content is on the disk, so a crash never leaves a segment without its header.
+func (l *Log) installFile(path string, content []byte) (vfs.File, error) {
+	fs := l.opts.FS
 	f, err := fs.Create(path+stagedSuffix, diskCategory)
 	if err != nil {
-		return nil, wrapNoSpace(fmt.Errorf("create segment %s: %w", path, err))
+		return nil, wrapNoSpace(fmt.Errorf("create %s: %w", path, err))
 	}
 	if _, err = f.Write(content); err != nil {
-		err = fmt.Errorf("write segment %s: %w", path, err)
+		err = fmt.Errorf("write %s: %w", path, err)
 	} else if err = f.Sync(); err != nil {
-		err = fmt.Errorf("sync segment %s: %w", path, err)
+		err = fmt.Errorf("sync %s: %w", path, err)
 	} else if err = fs.Rename(path+stagedSuffix, path); err != nil {
-		err = fmt.Errorf("rename segment %s: %w", path, err)
+		err = fmt.Errorf("rename %s: %w", path, err)
 	} else if err = syncDir(fs, l.dir); err == nil {
 		return f, nil
 	} else {
-		return nil, errors.Join(err, f.Close()) // whether the segment has its name is unknown
+		return nil, errors.Join(err, f.Close()) // whether the file has its name is unknown
 	}
 	if isNoSpace(err) {
 		// Only the unfinished file is affected. It goes, so that it does not take up space until the next start.
@@ -126,20 +131,26 @@ func (l *Log) readSegment(first uint64, buf []byte) ([]byte, error) {
 	if err != nil {
 		return buf, fmt.Errorf("open segment %s: %w", path, err)
 	}
+	buf, err = readInto(f, buf)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return buf, fmt.Errorf("read segment %s: %w", path, err)
+	}
+	return buf, nil
+}
+
+// readInto reads a whole file into buf, which it grows if necessary.
+func readInto(f vfs.File, buf []byte) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return buf, errors.Join(fmt.Errorf("read segment %s: %w", path, err), f.Close())
+		return buf, err
 	}
 	size := int(info.Size())
 	buf = slices.Grow(buf[:0], size)[:size]
 	n, err := f.ReadAt(buf, 0)
 	if n == size {
-		err = nil // io.EOF may come with the last byte
+		return buf, nil // io.EOF may come with the last byte
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return buf, fmt.Errorf("read segment %s at byte %d: %w", path, n, err)
-	}
-	return buf, nil
+	return buf, fmt.Errorf("at byte %d: %w", n, err)
 }
 
 // syncDir makes the directory entries of dir durable.

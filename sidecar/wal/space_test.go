@@ -169,6 +169,7 @@ func TestWhatWasCutOffOnAFullDiskDoesNotComeBack(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	setWatermark(t, disk.FS, 3)
 	disk.setFree(0)
 	l = mustOpen(t, testDir, smallOptions(disk))
 	wantIDs(t, replayed(t, l), sequence(1, 3))
