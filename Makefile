@@ -86,13 +86,13 @@ bench: build ## Benchmark on this machine: overhead, memory, and the comparison 
 	@$(BIN) bench memory $(BENCHFLAGS)
 	@$(BIN) bench paper $(PAPERFLAGS)
 
-image: ## Build the container image IMAGE; without DOCKER, as an archive in bin
-	@if command -v $(DOCKER) >/dev/null; then \
+image: ## Build the container image IMAGE; without DOCKER or its daemon, as an archive in bin
+	@if $(DOCKER) info >/dev/null 2>&1; then \
 		$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$$(git describe --always --dirty 2>/dev/null || echo dev) \
 			--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .; \
 	else \
 		mkdir -p bin && $(GO) run $(BUILDVCS) ./e2e/cluster image-causalstore bin/causalstore.tar $(IMAGE) && \
-		echo "$(DOCKER) is not installed: wrote $(IMAGE) to bin/causalstore.tar, for docker load or ctr images import"; \
+		echo "$(DOCKER) is not installed or reaches no daemon: wrote $(IMAGE) to bin/causalstore.tar, for docker load, kind load image-archive, minikube image load or ctr images import"; \
 	fi
 
 clean: ## Remove build output

@@ -37,7 +37,7 @@ func template(t *testing.T, set string) string {
 }
 
 // readable are the resources that an operator of some namespaces may read in the whole cluster.
-var readable = []string{"nodes", "namespaces", "persistentvolumes", "leases"}
+var readable = []string{"nodes", "namespaces", "persistentvolumes", "leases", "priorityclasses"}
 
 func TestAnOperatorOfSomeNamespacesHasNoRightsInOthers(t *testing.T) {
 	text := template(t, "watchNamespaces={shop,web}")
@@ -170,7 +170,7 @@ func TestTheRightsAndLimitsOfAReleaseOnARealAPIServer(t *testing.T) {
 		}
 	}
 	operator, admin, uninstall := install(t, "causalstore", "limited-system",
-		"region=local,watchNamespaces={limited},limits.images={registry.example.com/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated}")
+		"region=local,watchNamespaces={limited},limits.images={registry.example.com/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated},limits.priorityClasses={important},limits.labels={team,example.com/},limits.annotations={example.com/}")
 	defer uninstall()
 	eventually(t, "the operator reads a Secret where it watches", func(ctx context.Context) error {
 		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"}, &corev1.Secret{}))
@@ -210,10 +210,26 @@ spec:
 			s.Spec.ZoneLabel = "node-role.kubernetes.io/control-plane"
 		},
 		"nodeSelector: a label is not allowed": func(s *v1alpha1.CausalStore) {
-			s.Spec.DataCenters[0].NodeSelector = map[string]string{"other": "x"}
+			s.Spec.DataCenters[0].Pods.NodeSelector = v1alpha1.NodeSelector{"other": "x"}
+		},
+		"nodeAffinity: a label is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.Pods.NodeAffinity = []v1alpha1.NodeRequirement{{Key: "other", Operator: corev1.NodeSelectorOpExists}}
+		},
+		"topologySpreadConstraints: a label is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.Pods.TopologySpreadConstraints = []v1alpha1.SpreadConstraint{{TopologyKey: "other"}}
 		},
 		"tolerations: a taint is not allowed": func(s *v1alpha1.CausalStore) {
-			s.Spec.DataCenters[0].Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			s.Spec.DataCenters[0].Pods.Tolerations = []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists}}
+		},
+		"priorityClassName: the class is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.Pods.PriorityClassName = "system-node-critical"
+		},
+		"labels: a key is not allowed": func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Pods.Labels = v1alpha1.Labels{"app": "payments"} },
+		"annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.Pods.Annotations = v1alpha1.Annotations{"example.com": "x"}
+		},
+		"serviceAccount.annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.ServiceAccount.Annotations = v1alpha1.Annotations{"eks.amazonaws.com/role-arn": "x"}
 		},
 	} {
 		eventually(t, "refusal with "+want, func(ctx context.Context) error {
@@ -228,14 +244,15 @@ spec:
 			return nil
 		})
 		// The operator says the same where the policy is missing.
-		limits := v1alpha1.Limits{Images: []string{"registry.example.com/", "redis:"}, NodeLabels: []string{"pool"}, Tolerations: []string{"dedicated"}}
+		limits := v1alpha1.Limits{Images: []string{"registry.example.com/", "redis:"}, NodeLabels: []string{"pool"}, Tolerations: []string{"dedicated"},
+			PriorityClasses: []string{"important"}, Labels: []string{"team", "example.com/"}, Annotations: []string{"example.com/"}}
 		s := store(change)
 		if s.Spec.ZoneLabel == "" {
 			s.Spec.ZoneLabel = corev1.LabelTopologyZone // the default
 		}
 		got := limits.Check(&s.Spec, "local")
 		field, _, _ := strings.Cut(want, ":")
-		if len(got) != 1 || !strings.HasPrefix(got[0], field) {
+		if len(got) != 1 || !strings.HasPrefix(got[0], field) || !strings.Contains(got[0], " is not allowed; this operator allows ") {
 			t.Errorf("the operator says %q where the policy says %q", got, want)
 		}
 		if got := limits.Check(&store(func(s *v1alpha1.CausalStore) { s.Spec.ZoneLabel = corev1.LabelTopologyZone }).Spec, "local"); len(got) > 0 {
@@ -243,8 +260,12 @@ spec:
 		}
 	}
 	good := store(func(s *v1alpha1.CausalStore) {
-		s.Spec.Image, s.Spec.DataCenters[0].NodeSelector = "registry.example.com/causalstore:v1", map[string]string{"pool": "x"}
-		s.Spec.DataCenters[0].Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		s.Spec.Image = "registry.example.com/causalstore:v1"
+		s.Spec.Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "x", "example.com/team": "y"},
+			TopologySpreadConstraints: []v1alpha1.SpreadConstraint{{TopologyKey: corev1.LabelHostname}}}
+		s.Spec.DataCenters[0].Pods = v1alpha1.PodSettings{NodeSelector: v1alpha1.NodeSelector{"pool": "x"},
+			Annotations: v1alpha1.Annotations{"example.com/note": "x"},
+			Tolerations: []v1alpha1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}}
 	})
 	elsewhere := store(func(s *v1alpha1.CausalStore) { s.Spec.Image, s.Spec.DataCenters[0].Region = "any/image", "other" })
 	for what, s := range map[string]*v1alpha1.CausalStore{"a store within the limits": good, "a store of another region": elsewhere} {

@@ -55,6 +55,7 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
+// +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
 type CausalStoreSpec struct {
 	// Image is the container image of all parts except the storage. Default: the image of the operator that first reconciled the
 	// store; an upgrade of the operator does not change it.
@@ -115,6 +116,21 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	Access Access `json:"access,omitzero"`
+	// Placement is Zones (coordinators and caches of a data centre run in its front zones, and shards in its back zones) or SingleZone
+	// (pods run on any node, for clusters with one zone or one node). With SingleZone, the loss of the zone is the loss of everything,
+	// and that of a node may be.
+	//
+	// +optional
+	// +kubebuilder:default=Zones
+	Placement Placement `json:"placement,omitempty"`
+	// Pods has settings of all pods of the store, to which data centres can add their own.
+	//
+	// +optional
+	Pods PodSettings `json:"pods,omitzero"`
+	// ServiceAccount configures the ServiceAccount of the pods.
+	//
+	// +optional
+	ServiceAccount ServiceAccount `json:"serviceAccount,omitzero"`
 	// ZoneLabel is the node label that holds the name of a node's zone.
 	//
 	// +optional
@@ -251,6 +267,10 @@ type Level string
 // +kubebuilder:validation:Enum=LoopbackNames;Redirect;Explicit
 type InjectionMode string
 
+// Placement is whether pods run in certain zones.
+// +kubebuilder:validation:Enum=Zones;SingleZone
+type Placement string
+
 // DeletionPolicy is whether volumes are kept when a store is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
@@ -272,6 +292,20 @@ const (
 	InjectRedirect      InjectionMode = "Redirect"
 	InjectExplicit      InjectionMode = "Explicit"
 
+	PlacementZones      Placement = "Zones"
+	PlacementSingleZone Placement = "SingleZone"
+
 	DeletionRetain DeletionPolicy = "Retain"
 	DeletionDelete DeletionPolicy = "Delete"
 )
+
+// SingleZone reports whether pods run on any node, whatever its zone.
+func (s *CausalStoreSpec) SingleZone() bool { return s.Placement == PlacementSingleZone }
+
+// ZonesOf returns the zones in which the pods of a data centre must run. With placement SingleZone there are none.
+func (s *CausalStoreSpec) ZonesOf(dc *DataCenter) Zones {
+	if s.SingleZone() {
+		return Zones{}
+	}
+	return dc.Zones
+}

@@ -8,7 +8,8 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while a part that has served before is missing, or an image cannot be had.
 	ConditionDegraded = "Degraded"
-	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes.
+	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes. Its reason is SingleZone if the spec
+	// gives up the protection from the loss of a zone.
 	ConditionTopologyValid = "TopologyValid"
 	// ConditionStorageReady is True while all shards in this cluster serve.
 	ConditionStorageReady = "StorageReady"
@@ -47,6 +48,7 @@ const (
 	ReasonDataLost      = "DataLost"
 
 	ReasonTopologyAccepted = "Accepted"
+	ReasonSingleZone       = "SingleZone"
 	ReasonTopologyChanged  = "ForbiddenChange"
 	ReasonZoneWithoutNodes = "ZoneWithoutNodes"
 	ReasonObjectConflict   = "ObjectConflict"

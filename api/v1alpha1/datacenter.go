@@ -23,10 +23,10 @@ type DataCenter struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`
 	Region string `json:"region"`
-	// Zones of the data centre.
+	// Zones of the data centre. Required, unless the placement of the store is SingleZone, which does not use them.
 	//
-	// +required
-	Zones Zones `json:"zones"`
+	// +optional
+	Zones Zones `json:"zones,omitzero"`
 	// Coordinators accept writes.
 	//
 	// +optional
@@ -49,23 +49,16 @@ type DataCenter struct {
 	//
 	// +optional
 	Edge *Edge `json:"edge,omitempty"`
-	// NodeSelector lists labels that nodes must have, in addition to their zone.
+	// Pods has settings of the pods of this data centre, in addition to those of the store.
 	//
 	// +optional
-	// +kubebuilder:validation:MaxProperties=16
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Tolerations of the pods.
-	//
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	Pods PodSettings `json:"pods,omitzero"`
 }
 
 // Zones are the availability zones of a data centre. Coordinators and caches run in the front zones and shards in the back zones, so
 // that a write survives the loss of either side.
 //
-// +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one"
+// +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone"
 type Zones struct {
 	// Frontend lists the zones of coordinators and caches.
 	//

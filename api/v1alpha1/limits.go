@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,10 +15,16 @@ import (
 type Limits struct {
 	// Images are those that pods may run. An entry that ends in / or : allows all images that begin with it.
 	Images []string
-	// NodeLabels are the keys of node labels that zoneLabel and nodeSelector may use, besides topology.kubernetes.io/zone.
+	// NodeLabels are the keys of node labels that stores may use (zoneLabel, nodeSelector, nodeAffinity, topologySpreadConstraints),
+	// besides topology.kubernetes.io/zone; to spread pods, also kubernetes.io/hostname.
 	NodeLabels []string
 	// Tolerations are the keys of taints that may be tolerated.
 	Tolerations []string
+	// PriorityClasses are those that pods may have.
+	PriorityClasses []string
+	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount. An entry that
+	// ends in / allows all keys that begin with it.
+	Labels, Annotations []string
 }
 
 // Check returns what a store must not choose, as far as it concerns the data centres of a region.
@@ -27,17 +34,44 @@ func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	p.require(s.Storage.Image == "" || l.AllowsImage(s.Storage.Image), "spec.storage.image: %s is not allowed; this operator allows %s",
 		s.Storage.Image, strings.Join(l.Images, ", "))
 	p.require(l.allowsNodeLabel(s.ZoneLabel), "spec.zoneLabel: %s is not allowed; this operator allows %s", s.ZoneLabel, l.nodeLabels())
-	for _, dc := range s.DataCenters {
-		if dc.Region != region {
-			continue
+	p = append(p, l.checkKeys("serviceAccount.annotations", keysOf(s.ServiceAccount.Annotations), l.Annotations)...)
+	p = append(p, l.checkPods("spec.pods", &s.Pods)...)
+	for i := range s.DataCenters {
+		if dc := &s.DataCenters[i]; dc.Region == region {
+			p = append(p, l.checkPods("pods of "+dc.Name, &dc.Pods)...)
 		}
-		for _, key := range sortedKeys(dc.NodeSelector) {
-			p.require(l.allowsNodeLabel(key), "nodeSelector of %s: %s is not allowed; this operator allows %s", dc.Name, key, l.nodeLabels())
-		}
-		for _, t := range dc.Tolerations {
-			p.require(len(l.Tolerations) == 0 || slices.Contains(l.Tolerations, t.Key), "tolerations of %s: %s is not allowed; this operator allows %s",
-				dc.Name, describeKey(t), strings.Join(l.Tolerations, ", "))
-		}
+	}
+	return p
+}
+
+// checkPods returns what the settings of pods must not choose.
+func (l Limits) checkPods(of string, s *PodSettings) (p problems) {
+	p.require(s.PriorityClassName == "" || len(l.PriorityClasses) == 0 || slices.Contains(l.PriorityClasses, s.PriorityClassName),
+		"priorityClassName (%s): %s is not allowed; this operator allows %s", of, s.PriorityClassName, strings.Join(l.PriorityClasses, ", "))
+	p = append(p, l.checkKeys("labels ("+of+")", keysOf(s.Labels), l.Labels)...)
+	p = append(p, l.checkKeys("annotations ("+of+")", keysOf(s.Annotations), l.Annotations)...)
+	for _, key := range keysOf(s.NodeSelector) {
+		p.require(l.allowsNodeLabel(key), "nodeSelector (%s): %s is not allowed; this operator allows %s", of, key, l.nodeLabels())
+	}
+	for _, r := range s.NodeAffinity {
+		p.require(l.allowsNodeLabel(string(r.Key)), "nodeAffinity (%s): %s is not allowed; this operator allows %s", of, r.Key, l.nodeLabels())
+	}
+	for _, c := range s.TopologySpreadConstraints {
+		p.require(c.TopologyKey == corev1.LabelHostname || l.allowsNodeLabel(string(c.TopologyKey)),
+			"topologySpreadConstraints (%s): %s is not allowed; this operator allows %s, %s", of, c.TopologyKey, corev1.LabelHostname, l.nodeLabels())
+	}
+	for _, t := range s.Tolerations {
+		p.require(len(l.Tolerations) == 0 || slices.Contains(l.Tolerations, string(t.Key)), "tolerations (%s): %s is not allowed; this operator allows %s",
+			of, describeKey(t), strings.Join(l.Tolerations, ", "))
+	}
+	return p
+}
+
+func (l Limits) checkKeys(field string, keys, allowed []string) (p problems) {
+	for _, key := range keys {
+		p.require(len(allowed) == 0 || slices.ContainsFunc(allowed, func(a string) bool {
+			return key == a || strings.HasSuffix(a, "/") && strings.HasPrefix(key, a)
+		}), "%s: %s is not allowed; this operator allows %s", field, key, strings.Join(allowed, ", "))
 	}
 	return p
 }
@@ -58,18 +92,11 @@ func (l Limits) nodeLabels() string {
 }
 
 // describeKey names the taints that a toleration tolerates. Without a key it tolerates all.
-func describeKey(t corev1.Toleration) string {
+func describeKey(t Toleration) string {
 	if t.Key == "" {
 		return "a toleration without a key"
 	}
-	return t.Key
+	return string(t.Key)
 }
 
-func sortedKeys(m map[string]string) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func keysOf[M ~map[string]V, V any](m M) []string { return slices.Sorted(maps.Keys(m)) }

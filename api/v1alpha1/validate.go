@@ -30,7 +30,11 @@ func (c *CausalStore) Validate() []string {
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)
+		p.require(s.SingleZone() || len(d.Zones.Frontend) > 0 || len(d.Zones.Backend) > 0,
+			"spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone (%s)", d.Name)
 	}
+	s.Pods.validate(&p)
+	s.ServiceAccount.Annotations.validate(&p)
 	s.Storage.validate(&p)
 	p.require(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not supported yet; use Causal",
 		s.Consistency.Default)
@@ -85,13 +89,14 @@ var (
 func (d *DataCenter) validate(p *problems) {
 	for _, z := range d.Zones.Frontend {
 		p.require(!slices.Contains(d.Zones.Backend, z),
-			"zones: %s is in both frontend and backend, which must not fail together; keep it in one", z)
+			"zones: %s is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone", z)
 	}
 	if d.Edge != nil {
 		a := d.Edge.Address
 		p.require(hostPort.MatchString(a) && !addressPort.MatchString(a),
 			"edge.address: must be a DNS name with a port; use one such as edge.us-east-1.example.com:15443")
 	}
+	d.Pods.validate(p)
 	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data centre can have at most 16 coordinators; use fewer")
 	p.require(d.Caches.Memory.atLeast("64Mi"), "caches.memory: must be at least 64Mi; use more")
 	p.require(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")

@@ -38,6 +38,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=get
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -115,7 +116,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)
+	missing, err := r.missingPriorityClasses(ctx, seen)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	seen.Refused, seen.Forbidden = validate(seen, r.Limits)
+	seen.Refused = append(seen.Refused, missing...)
 	seen.Reports = r.askReports(ctx, seen)
 	seen.Failed = r.execute(ctx, seen)
 	interval := idleInterval

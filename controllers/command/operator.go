@@ -71,9 +71,15 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 	fs.StringSliceVar(&f.limits.Images, "allowed-images", nil,
 		"images that stores may name; an entry that ends in / or : allows all that begin with it; if empty, all are allowed")
 	fs.StringSliceVar(&f.limits.NodeLabels, "allowed-node-labels", nil,
-		"keys of node labels that zoneLabel and nodeSelector of stores may use, besides topology.kubernetes.io/zone; if empty, all are allowed")
+		"keys of node labels that stores may use to choose nodes, besides topology.kubernetes.io/zone; if empty, all are allowed")
 	fs.StringSliceVar(&f.limits.Tolerations, "allowed-tolerations", nil,
 		"keys of taints that stores may tolerate; if empty, all are allowed")
+	fs.StringSliceVar(&f.limits.PriorityClasses, "allowed-priority-classes", nil,
+		"PriorityClasses that pods of stores may have; if empty, all are allowed")
+	fs.StringSliceVar(&f.limits.Labels, "allowed-labels", nil,
+		"keys of labels that stores may add to their pods; an entry that ends in / allows all that begin with it; if empty, all are allowed")
+	fs.StringSliceVar(&f.limits.Annotations, "allowed-annotations", nil,
+		"keys of annotations that stores may add to their pods and their ServiceAccount; an entry that ends in / allows all that begin with it; if empty, all are allowed")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // the flag exists
 	cmd.AddCommand(newVerifyCommand())

@@ -248,16 +248,17 @@ func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 	if name := dataCenterOfZone(here, p.Spec.NodeSelector[r.Store.Spec.ZoneLabel]); name != "" {
 		return name, false, nil
 	}
-	return here[0].Name, true, nil
+	return here[0].Name, !r.Store.Spec.SingleZone(), nil
 }
 
 // localDataCenters returns the data centres of the store in this cluster.
 func (r *Request) localDataCenters() []v1alpha1.DataCenter { return dataCentersOf(r.Store, r.Regions) }
 
-// dataCentersOf returns the data centres of a store in some regions.
+// dataCentersOf returns the data centres of a store in some regions, with the zones that they use.
 func dataCentersOf(s *v1alpha1.CausalStore, regions map[string]bool) (all []v1alpha1.DataCenter) {
 	for _, dc := range s.Spec.DataCenters {
 		if regions[dc.Region] {
+			dc.Zones = s.Spec.ZonesOf(&dc)
 			all = append(all, dc)
 		}
 	}

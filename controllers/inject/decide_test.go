@@ -200,6 +200,21 @@ func TestAPodSelectsItsDataCentreByAnnotationOrByZone(t *testing.T) {
 	}
 }
 
+func TestNoZoneSelectsADataCentreOfAStoreInOneZone(t *testing.T) {
+	for _, pod := range []string{"{}", "spec: {nodeSelector: {zone: d}}"} {
+		r := request(t, pod)
+		twoHere(&r)
+		r.Store.Spec.Placement = v1alpha1.PlacementSingleZone
+		annotations := inject.Decide(r).Pod.Annotations
+		if got := annotations[inject.AnnotationInjected]; got != "orders/east" {
+			t.Errorf("%s: %q, want the first data centre", pod, got)
+		}
+		if got := annotations[inject.AnnotationSidecarDataCenter]; got != "" {
+			t.Errorf("%s: the node is to choose the data centre (%q)", pod, got)
+		}
+	}
+}
+
 func TestPartsOfStoresAreNotInjected(t *testing.T) {
 	r := request(t, app)
 	r.Pod.Labels = plan.Labels("orders")

@@ -97,6 +97,10 @@ func TestTheDoctorNamesProblemsNextStepsAndWhatIsSafe(t *testing.T) {
 			e.sidecars = []sidecarProblem{{namespace: "web", pod: "app-1", text: "no sidecar: the webhook did not answer when the pod was created"}}
 			e.unread = []string{"nodes"}
 		},
+		"doctor-single-zone": func(e *evidence) {
+			e.store.Spec.Placement = v1alpha1.PlacementSingleZone
+			setCondition(e.store, v1alpha1.ConditionTopologyValid, metav1.ConditionTrue, v1alpha1.ReasonSingleZone, "topology epoch 1; nothing protects from the loss of the zone")
+		},
 		"doctor-region-away": func(e *evidence) {
 			setCondition(e.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonPeersUnreachable,
 				"data centres whose shards do not answer: paris (ring europe); check them and the network to them")

@@ -90,6 +90,9 @@ func (e *evidence) checkSpec() finding {
 		f.level, f.text = levelNote, fmt.Sprintf("the operator has not processed generation %d yet", s.Generation)
 	case e.condition(v1alpha1.ConditionProgressing).Status == metav1.ConditionTrue:
 		f.level, f.text = levelNote, "a change is in progress: "+e.condition(v1alpha1.ConditionProgressing).Message
+	case topology.Reason == v1alpha1.ReasonSingleZone:
+		f.level, f.text = levelNote, f.text+"; "+topology.Message
+		f.next = []string{"for data that must survive the loss of a zone, use a cluster with two zones or more, and placement Zones: volumes cannot move, so this needs a new store unless they are in the right zones"}
 	}
 	return f
 }

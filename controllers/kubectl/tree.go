@@ -138,7 +138,8 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 		return b
 	}
 	b.columns = append(b.columns, strings.Join(counts, ", "))
-	b.children = append(in.zoneNodes(dc, "front", dc.Zones.Frontend), in.zoneNodes(dc, "back", dc.Zones.Backend)...)
+	zones := in.store.Spec.ZonesOf(dc)
+	b.children = append(in.zoneNodes(dc, "front", zones.Frontend), in.zoneNodes(dc, "back", zones.Backend)...)
 	return b
 }
 
@@ -159,10 +160,12 @@ func (in *topologyView) countReady(dc, component string) (n int) {
 }
 
 // zoneNodes draws the zones of one side of a data centre with their pods. Pods that are in no zone yet, or whose zone
-// is unknown, follow in a node of their own.
+// is unknown, follow in a node of their own, and so do all pods of a store that uses no zones.
 func (in *topologyView) zoneNodes(dc *v1alpha1.DataCenter, side string, names []string) (all []treeNode) {
 	rest := treeNode{columns: []string{"not scheduled yet (" + side + ")"}}
-	if in.zoneOf == nil {
+	if in.store.Spec.SingleZone() {
+		rest.columns[0] = fmt.Sprintf("any node (%s)", side)
+	} else if in.zoneOf == nil {
 		rest.columns[0] = fmt.Sprintf("zones %s (%s); listing nodes is forbidden", strings.Join(names, ", "), side)
 	} else {
 		for _, z := range names {

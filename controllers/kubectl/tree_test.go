@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
 func TestTopologyDrawsATreeOfRingsDataCentresZonesAndPods(t *testing.T) {
@@ -27,6 +29,9 @@ func TestTopologyDrawsATreeOfRingsDataCentresZonesAndPods(t *testing.T) {
 		"topology-scale-down": func(w *fixture, in *topologyView) {
 			w.pod(t, "orders-virginia-cc-1").Status.Conditions[0].Status = corev1.ConditionFalse
 			w.store.Spec.DataCenters[0].Coordinators.Replicas, in.scaleDowns, in.trips = 1, scaleDowns{"virginia": 1}, nil
+		},
+		"topology-single-zone": func(w *fixture, in *topologyView) {
+			w.store.Spec.Placement, in.trips = v1alpha1.PlacementSingleZone, nil
 		},
 		"topology-without-nodes": func(_ *fixture, in *topologyView) { in.zoneOf, in.trips = nil, nil },
 	} {

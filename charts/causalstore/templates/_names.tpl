@@ -25,7 +25,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* The rules of the generated role for resources of the cluster (nodes, and what is read of other namespaces), or for the others. */ -}}
 {{- define "causalstore.rules" -}}
-{{- $cluster := list "nodes" "namespaces" "persistentvolumes" "leases" -}}
+{{- $cluster := list "nodes" "namespaces" "persistentvolumes" "leases" "priorityclasses" -}}
 {{- $rules := list -}}
 {{- range (.root.Files.Get "files/role.yaml" | fromYaml).rules -}}
 {{- if eq $.cluster (has (first .resources) $cluster) }}{{ $rules = append $rules . }}{{ end -}}

@@ -84,6 +84,28 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		}), coordinators},
 		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
 			coordinators},
+		{"labels of pods", spec(func(s *v1alpha1.CausalStoreSpec) { s.Pods.Labels = v1alpha1.Labels{"team": "shop"} }), everything},
+		{"annotations of pods", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Pods.Annotations = v1alpha1.Annotations{"team": "shop"}
+		}), everything},
+		{"priority", spec(func(s *v1alpha1.CausalStoreSpec) { s.Pods.PriorityClassName = "important" }), everything},
+		{"affinity to nodes", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Pods.NodeAffinity = []v1alpha1.NodeRequirement{{Key: "spot", Operator: corev1.NodeSelectorOpDoesNotExist}}
+		}), everything},
+		{"spread", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Pods.TopologySpreadConstraints = []v1alpha1.SpreadConstraint{{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}}
+		}), everything},
+		{"node selector that the data centre overrides", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Pods.NodeSelector = v1alpha1.NodeSelector{"pool": "other"}
+		}), nil},
+		{"pods of another data centre", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[1].Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "shop"}}
+		}), nil},
+		{"annotations of the service account", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.ServiceAccount.Annotations = v1alpha1.Annotations{"example.com/role": "reader"}
+		}), nil},
+		{"placement", spec(func(s *v1alpha1.CausalStoreSpec) { s.Placement = v1alpha1.PlacementSingleZone }), everything},
+		{"the default placement, named", spec(func(s *v1alpha1.CausalStoreSpec) { s.Placement = v1alpha1.PlacementZones }), nil},
 		{"room for data", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Volume.Size = "99Gi" }), nil},
 		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Volume.Size = "99Gi" }), coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},

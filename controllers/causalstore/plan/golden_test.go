@@ -48,7 +48,7 @@ func planned(t *testing.T, in plan.Observed) plan.Plan {
 
 // With -rewrite the golden files are written instead.
 func TestPlansMatchTheGoldenFiles(t *testing.T) {
-	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}} {
+	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}, {"single-zone.yaml", "local"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
 			for _, o := range planned(t, observed(t, c.file, c.region)).Apply {

@@ -13,7 +13,9 @@ import (
 )
 
 func (b *builder) serviceAccount() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: b.meta(b.store.Name, b.labels()), AutomountServiceAccountToken: ptr(false)}
+	a := &corev1.ServiceAccount{ObjectMeta: b.meta(b.store.Name, b.labels()), AutomountServiceAccountToken: ptr(false)}
+	a.Annotations = addTo(nil, b.spec.ServiceAccount.Annotations)
+	return a
 }
 
 // storeService is for clients without a sidecar. It leads to a front in the pod of a coordinator, in the zone of the

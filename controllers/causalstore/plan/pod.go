@@ -70,14 +70,12 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.State
 func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTemplateSpec {
 	spec := corev1.PodSpec{
 		ServiceAccountName: b.store.Name, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
-		TerminationGracePeriodSeconds: &s.grace, NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations,
+		TerminationGracePeriodSeconds: &s.grace,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
 			FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		Affinity:                  b.affinity(s.zones),
-		TopologySpreadConstraints: b.spread(dc, s.component),
-		Containers:                s.containers,
+		Containers: s.containers,
 		Volumes: append([]corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: DataCenterName(b.store.Name, dc.Name)}}}},
@@ -88,29 +86,13 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTem
 	for _, p := range b.spec.ImagePullSecrets {
 		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: p.Name})
 	}
-	return corev1.PodTemplateSpec{
+	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: s.labels, Annotations: map[string]string{
 			annotationInputs: digest(s.inputs), "kubectl.kubernetes.io/default-container": s.containers[0].Name}},
 		Spec: spec,
 	}
-}
-
-// affinity keeps pods in their zones unconditionally: a coordinator in the zone of a shard would be lost with it.
-func (b *builder) affinity(zones []string) *corev1.Affinity {
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: b.spec.ZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: zones}}}}}}}
-}
-
-// spread spreads the pods of a component over zones and hosts as far as possible.
-func (b *builder) spread(dc *v1alpha1.DataCenter, component string) []corev1.TopologySpreadConstraint {
-	var all []corev1.TopologySpreadConstraint
-	for _, key := range []string{b.spec.ZoneLabel, corev1.LabelHostname} {
-		all = append(all, corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}})
-	}
-	return all
+	b.place(&template, dc, s)
+	return template
 }
 
 // image returns the image of the parts.

@@ -115,10 +115,10 @@ func rolloutOrder(in Observed) func(*corev1.Pod) int {
 			if dc.Name != p.Labels[LabelDataCenter] {
 				continue
 			}
-			zone := in.ZoneOf[p.Spec.NodeName]
-			at := max(0, slices.Index(dc.Zones.Backend, zone))
+			zone, zones := in.ZoneOf[p.Spec.NodeName], in.Store.Spec.ZonesOf(&dc)
+			at := max(0, slices.Index(zones.Backend, zone))
 			if p.Labels[LabelComponent] != ComponentShard {
-				at = len(dc.Zones.Backend) + max(0, slices.Index(dc.Zones.Frontend, zone))
+				at = max(1, len(zones.Backend)) + max(0, slices.Index(zones.Frontend, zone))
 			}
 			return i*100 + at
 		}

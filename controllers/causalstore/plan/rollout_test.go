@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -89,12 +90,26 @@ func nextRestart(t *testing.T, in *plan.Observed) string {
 }
 
 func TestARolloutRestartsZoneByZoneShardsBeforeFront(t *testing.T) {
-	in := outdatedStore(t)
+	zoned, single := outdatedStore(t), outdatedStore(t)
+	single.Store.Spec.Placement = v1alpha1.PlacementSingleZone
+	for want, in := range map[string]*plan.Observed{
+		"orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1": zoned, // zone b, zone c, front
+		"orders-us-east-1-shard-0-0 orders-us-east-1-shard-1-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1": single,
+	} {
+		if got := restartAll(t, in); got != want {
+			t.Errorf("restarted %s\nwant      %s", got, want)
+		}
+	}
+}
+
+// restartAll restarts the pods of a store as planned, and returns their names in order.
+func restartAll(t *testing.T, in *plan.Observed) string {
+	t.Helper()
 	var order []string
 	for {
 		name := nextRestart(t, in)
 		if name == "" {
-			break
+			return strings.Join(order, " ")
 		}
 		order = append(order, name)
 		setPod(in, name, "new", false)
@@ -102,10 +117,6 @@ func TestARolloutRestartsZoneByZoneShardsBeforeFront(t *testing.T) {
 			t.Fatalf("while %s restarts: %q, want %q", name, got, want)
 		}
 		setPod(in, name, "new", true)
-	}
-	want := "orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1"
-	if got := strings.Join(order, " "); got != want {
-		t.Errorf("restarted %s\nwant      %s (zone b, zone c, front)", got, want)
 	}
 }
 

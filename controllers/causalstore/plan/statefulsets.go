@@ -32,15 +32,14 @@ const allowPlaintext = "--allow-plaintext"
 // them.
 type inputs struct {
 	// RestartEpoch represents everything in the layout that running parts do not apply live.
-	RestartEpoch int64                  `json:"epoch"`
-	Restart      string                 `json:"restart,omitempty"`
-	Image        string                 `json:"image"`
-	PullSecrets  []v1alpha1.PullSecret  `json:"pullSecrets,omitempty"`
-	ZoneLabel    string                 `json:"zoneLabel"`
-	Binding      v1alpha1.Binding       `json:"binding"`
-	Zones        []string               `json:"zones"`
-	NodeSelector map[string]string      `json:"nodeSelector,omitempty"`
-	Tolerations  []corev1.Toleration    `json:"tolerations,omitempty"`
+	RestartEpoch int64                 `json:"epoch"`
+	Restart      string                `json:"restart,omitempty"`
+	Image        string                `json:"image"`
+	PullSecrets  []v1alpha1.PullSecret `json:"pullSecrets,omitempty"`
+	ZoneLabel    string                `json:"zoneLabel"`
+	Binding      v1alpha1.Binding      `json:"binding"`
+	Zones        []string              `json:"zones"`
+	v1alpha1.PodSettings
 	Reads        v1alpha1.Reads         `json:"reads,omitempty"`
 	Coordinators *v1alpha1.Coordinators `json:"coordinators,omitempty"`
 	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
@@ -50,12 +49,12 @@ type inputs struct {
 func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
 	return inputs{RestartEpoch: b.record.RestartEpoch, Restart: b.store.Annotations[AnnotationRestart], Image: b.image(),
 		PullSecrets: b.spec.ImagePullSecrets, ZoneLabel: b.spec.ZoneLabel, Binding: b.spec.Binding, Zones: zones,
-		NodeSelector: dc.NodeSelector, Tolerations: dc.Tolerations}
+		PodSettings: b.spec.PodsOf(dc)}
 }
 
 // coordinatorSet builds the coordinators. Each pod also has a front for clients without a sidecar.
 func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
-	in := b.inputs(dc, dc.Zones.Frontend)
+	in := b.inputs(dc, b.spec.ZonesOf(dc).Frontend)
 	in.Reads = b.spec.Session.Reads
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
@@ -71,7 +70,7 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	counts := b.counts(dc)
 	return b.statefulSet(dc, workload{
 		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
-		replicas: int32(counts.RunningCoordinators()), zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume,
+		replicas: int32(counts.RunningCoordinators()), zones: b.spec.ZonesOf(dc).Frontend, volume: &dc.Coordinators.Volume,
 		containers: []corev1.Container{cc, front}, grace: coordinatorGraceSeconds, inputs: in,
 	})
 }
@@ -91,7 +90,7 @@ func (b *builder) setCoordinatorInputs(in *inputs, dc *v1alpha1.DataCenter) {
 }
 
 func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
-	in := b.inputs(dc, dc.Zones.Frontend)
+	in := b.inputs(dc, b.spec.ZonesOf(dc).Frontend)
 	like := dc.Caches
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
@@ -102,14 +101,14 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	return b.statefulSet(dc, workload{
 		name: cachesName(b.store.Name, dc.Name), component: ComponentCache, labels: b.partLabels(dc, ComponentCache),
-		replicas: dc.Caches.Replicas, zones: dc.Zones.Frontend, containers: []corev1.Container{c}, grace: graceSeconds, inputs: in,
+		replicas: dc.Caches.Replicas, zones: b.spec.ZonesOf(dc).Frontend, containers: []corev1.Container{c}, grace: graceSeconds, inputs: in,
 	})
 }
 
 // shardSet builds the StatefulSet of one shard, whose pod has the middleman and its storage. A shard has one pod until
 // chain replication gives it several.
 func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
-	in := b.inputs(dc, dc.Zones.Backend)
+	in := b.inputs(dc, b.spec.ZonesOf(dc).Backend)
 	storage := b.spec.Storage
 	storage.Volume = v1alpha1.Volume{} // it grows without a restart
 	in.Storage = &storage
@@ -120,7 +119,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	s := workload{
 		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
 		labels: withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i)), replicas: b.spec.Storage.Replicas,
-		zones: dc.Zones.Backend, volume: &b.spec.Storage.Volume, grace: graceSeconds, inputs: in,
+		zones: b.spec.ZonesOf(dc).Backend, volume: &b.spec.Storage.Volume, grace: graceSeconds, inputs: in,
 	}
 	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
 	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {

@@ -64,9 +64,9 @@ func MisplacedVolumes(in Observed) (why []string) {
 }
 
 // neededZones returns the field with the zones that the volume of a claim must be in, and its value, or "" if no part
-// that the spec asks for uses the claim.
+// that the spec asks for uses the claim, or any zone will do.
 func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zones []string) {
-	if c.DeletionTimestamp != nil || !IsClaimOfStore(in.Store.Name, c) {
+	if in.Store.Spec.SingleZone() || c.DeletionTimestamp != nil || !IsClaimOfStore(in.Store.Name, c) {
 		return "", nil
 	}
 	for i := range in.Store.Spec.DataCenters {

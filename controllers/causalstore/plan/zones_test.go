@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -61,5 +62,9 @@ func TestOnlyVolumesOfPartsThatStayHoldTheirZone(t *testing.T) {
 	in.Claims[4].DeletionTimestamp = nil
 	if why := plan.MisplacedVolumes(in); len(why) != 1 || !strings.Contains(why[0], "zones.frontend of here must keep elsewhere") {
 		t.Error(why)
+	}
+	in.Store.Spec.Placement = v1alpha1.PlacementSingleZone
+	if why := plan.MisplacedVolumes(in); len(why) > 0 {
+		t.Errorf("in a store without zones: %s", why)
 	}
 }

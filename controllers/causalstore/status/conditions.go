@@ -25,24 +25,36 @@ func topologyValid(v *view) verdict {
 	case len(v.Conflicts) > 0:
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	}
-	if empty := v.zonesWithoutNodes(); len(empty) > 0 {
-		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones",
-			v.Store.Spec.ZoneLabel, strings.Join(empty, ", "))
-	}
-	return yes(v1alpha1.ReasonTopologyAccepted, "topology epoch %d", max(v.Epoch, v.Store.Status.Topology.Epoch))
-}
-
-func (v *view) zonesWithoutNodes() []string {
 	have := map[string]bool{}
 	for _, zone := range v.ZoneOf {
 		have[zone] = true
 	}
+	if empty := v.zonesWithoutNodes(have); len(empty) > 0 {
+		hint := ""
+		if len(have) < 2 {
+			hint = "; or, because this cluster does not have two zones, set spec.placement: SingleZone"
+		}
+		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones%s",
+			v.Store.Spec.ZoneLabel, strings.Join(empty, ", "), hint)
+	}
+	epoch := max(v.Epoch, v.Store.Status.Topology.Epoch)
+	if v.Store.Spec.SingleZone() {
+		return yes(v1alpha1.ReasonSingleZone, "topology epoch %d; placement is SingleZone: %s", epoch, noZoneProtection)
+	}
+	return yes(v1alpha1.ReasonTopologyAccepted, "topology epoch %d", epoch)
+}
+
+const noZoneProtection = "nothing protects from the loss of the zone, and coordinators and shards may share a node, whose disks can then take acknowledged writes with them"
+
+// zonesWithoutNodes returns the zones of the spec that are not among those that the nodes have.
+func (v *view) zonesWithoutNodes(have map[string]bool) []string {
 	empty := map[string]bool{}
 	for _, dc := range v.Store.Spec.DataCenters {
 		if dc.Region != v.Region {
 			continue
 		}
-		for _, zone := range slices.Concat(dc.Zones.Frontend, dc.Zones.Backend) {
+		zones := v.Store.Spec.ZonesOf(&dc)
+		for _, zone := range slices.Concat(zones.Frontend, zones.Backend) {
 			if !have[zone] {
 				empty[fmt.Sprintf("%s (of %s)", zone, dc.Name)] = true
 			}

@@ -208,6 +208,10 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyChanged, "False", "spec.y"},
 		{"a zone has no nodes", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid,
 			v1alpha1.ReasonZoneWithoutNodes, "False", "b (of here)"},
+		{"a cluster of one zone", func(in *status.Observed) { delete(in.ZoneOf, "n2") }, v1alpha1.ConditionTopologyValid,
+			v1alpha1.ReasonZoneWithoutNodes, "False", "set spec.placement: SingleZone"},
+		{"placement in one zone", func(in *status.Observed) { in.ZoneOf, in.Store.Spec.Placement = nil, v1alpha1.PlacementSingleZone },
+			v1alpha1.ConditionTopologyValid, v1alpha1.ReasonSingleZone, "True", "nothing protects from the loss of the zone"},
 		{"a shard has lost its data", func(in *status.Observed) {
 			wasReady(in)
 			report(in, "shard", contract.StateDataLost, "data lost: the storage is without data")
