@@ -50,13 +50,9 @@ func (p *parts) start(ctx context.Context, binary, dir string) error {
 		DataDir:      filepath.Join(dir, "log"),
 		TokenKeyFile: filepath.Join(dir, "token.key"),
 	}
-	var addrs []string
-	for range 3 + 1 + len(partNames) {
-		addr, err := freePort()
-		if err != nil {
-			return err
-		}
-		addrs = append(addrs, addr)
+	addrs, err := freePorts(3 + 1 + len(partNames))
+	if err != nil {
+		return err
 	}
 	config.Addresses = map[string]contract.Addresses{"here": {Coordinators: addrs[0:1], Middlemen: addrs[1:2], Caches: addrs[2:3]}}
 	p.redis, addrs = addrs[3], addrs[4:]
@@ -128,8 +124,13 @@ func (p *parts) metric(ctx context.Context, part, name string) (float64, error) 
 	if err != nil {
 		return 0, fmt.Errorf("get the metrics of the %s: %w", part, err)
 	}
+	return sumMetric(b, part, name)
+}
+
+// sumMetric returns the sum of a metric over its labels, from the metrics page of a part.
+func sumMetric(page []byte, part, name string) (float64, error) {
 	sum, found := 0.0, false
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(page)) {
 		rest, ok := strings.CutPrefix(line, name)
 		if !ok || rest[0] != ' ' && rest[0] != '{' {
 			continue

@@ -3,7 +3,9 @@ package bench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strings"
@@ -42,11 +44,14 @@ func startRedis(ctx context.Context, dir string) (*stockRedis, error) {
 
 // freePort returns an address that nobody listens on. Redis cannot choose a port itself.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	for range 1000 {
+		// Below the range of ports for outgoing connections, which could take the port before it is listened on.
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)))
+		if err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", errors.New("found no free port between 15000 and 30000 on 127.0.0.1")
 }
 
 func (r *stockRedis) pong() bool {

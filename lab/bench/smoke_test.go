@@ -116,3 +116,18 @@ func carries(t *testing.T, result any) {
 		t.Errorf("as JSON: %v", err)
 	}
 }
+
+func TestIdleMeasuresEveryKindOfPart(t *testing.T) {
+	res, err := bench.MeasureIdle(t.Context(), bench.IdleOptions{Binary: program(t), Dir: t.TempDir(), Length: 100 * time.Millisecond, Sidecars: 1, Reads: "Latest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Small) != 5 || len(res.Crowded) != 5 {
+		t.Fatalf("%+v", res)
+	}
+	for _, p := range append(res.Small, res.Crowded...) {
+		if p.AnonymousMiB <= 0 || p.ResidentMiB < p.AnonymousMiB {
+			t.Errorf("%+v: every part has memory of its own", p)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,6 +49,43 @@ func residentBytes(pid int) (int64, error) {
 	}
 	pages, err := strconv.ParseInt(fields[21], 10, 64)
 	return pages * int64(os.Getpagesize()), err
+}
+
+// voluntarySwitches returns how often the threads of a process have gone to sleep, and so were woken up.
+func voluntarySwitches(pid int) (int64, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, f := range files {
+		n, err := statusField(f, "voluntary_ctxt_switches")
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// anonymousBytes returns the resident memory of a process without what it maps from files, which is mostly the program.
+func anonymousBytes(pid int) (int64, error) {
+	kib, err := statusField(fmt.Sprintf("/proc/%d/status", pid), "RssAnon")
+	return kib << 10, err
+}
+
+// statusField returns the number in a line of a status file in /proc.
+func statusField(file, name string) (int64, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no line %s", file, name)
 }
 
 // childrenOf returns the children of a process.

@@ -19,11 +19,11 @@ import (
 func NewBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the overhead, the gains and the memory of CausalStore on this machine",
+		Short: "Measure the overhead, the gains, the memory and the idle cost of CausalStore on this machine",
 		Long: `Measures deployments on this machine and prints the goals beside the results. Systems that are compared take turns within
 one run. Missing a goal is not an error.`,
 	}
-	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand())
+	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchIdleCommand())
 	return cmd
 }
 
@@ -248,6 +248,50 @@ the memory of the parts. Requires Linux.`,
 	fs.IntVar(&o.Objects, "objects", 1000000, "number of objects")
 	fs.IntVar(&o.ValueBytes, "value-bytes", 20, "size of values in bytes; the cache holds 256 MiB, and an entry takes 160 bytes plus key and value")
 	fs.IntVar(&o.Connections, "connections", 50, "number of client connections")
+	return cmd
+}
+
+func newBenchIdleCommand() *cobra.Command {
+	var f benchFlags
+	var seconds, settle float64
+	var o bench.IdleOptions
+	cmd := &cobra.Command{
+		Use:   "idle",
+		Short: "Measure what the parts cost while no client does anything",
+		Long: `Runs three data centers in two rings, each part in its own process, and measures the CPU time, the memory, the wake-ups and
+the messages of each part while no client does anything. It does so again with more sidecars in the first data center.
+Requires Linux.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.quick {
+				setUnlessGiven(cmd, "seconds", &seconds, 10)
+				setUnlessGiven(cmd, "sidecars", &o.Sidecars, 5)
+			}
+			if seconds <= 0 || settle < 0 || o.Sidecars < 0 {
+				return errors.New("--seconds must be positive, --settle and --sidecars must not be negative")
+			}
+			var err error
+			if o.Binary == "" {
+				if o.Binary, err = thisProgram(); err != nil {
+					return err
+				}
+			}
+			toDuration := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+			o.Dir, o.Length, o.Settle, o.Progress = f.dir, toDuration(seconds), toDuration(settle), cmd.ErrOrStderr()
+			res, err := bench.MeasureIdle(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return f.finish(cmd, res)
+		},
+	}
+	fs := cmd.Flags()
+	f.register(fs, "measure for 10 s instead of 60, with 5 sidecars more")
+	fs.Float64Var(&seconds, "seconds", 60, "length of each measurement in seconds")
+	fs.Float64Var(&settle, "settle", 35, "time without clients before a measurement, in seconds; leases of caches last 30 s after the last read")
+	fs.IntVar(&o.Sidecars, "sidecars", 50, "number of sidecars that are added to the first data center")
+	fs.StringVar(&o.Reads, "reads", "Latest", "reads of all sessions: Latest or Snapshot")
+	fs.StringVar(&o.Binary, "binary", "", "program to measure; default: this one")
 	return cmd
 }
 

@@ -18,6 +18,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.SkipDeps:                 "overlap",
 	causal.PropagateBeforeDurable:   "crash",
 	causal.SVEarly:                  "mixed",
+	causal.QuietAhead:               "silences",
 	causal.ReuseHLC:                 "clocks",
 	causal.FloorWithoutOwn:          "mixed",
 	causal.StatusPerKey:             "caches",

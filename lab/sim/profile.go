@@ -52,6 +52,7 @@ var profiles = []Profile{
 	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks},
 	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
 	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
+	{"silences", "few operations with pauses in which coordinators publish rarely", silences},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
@@ -95,6 +96,9 @@ func (p Profile) draw(rng *rand.Rand) runPlan {
 		p.adjust(&pl, rng)
 	}
 	pl.set.SnapshotEvery = time.Duration(rng.IntN(4)) * 30 * time.Millisecond
+	if pl.set.QuietAfter == 0 && rng.IntN(3) == 0 {
+		pl.set.QuietAfter = ms(10, 500, rng)
+	}
 	return pl
 }
 
@@ -212,6 +216,16 @@ func distances(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.length = ms(2, 30, rng), ms(1500, 3500, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(20), mget: rng.IntN(5), token: rng.IntN(2)}
 	p.faultEvery, p.faults = ms(100, 500, rng), faultWeights{Congest: 4, Cut: 3}
+}
+
+func silences(p *runPlan, rng *rand.Rand) {
+	p.set.QuietAfter = ms(10, 100, rng)
+	p.set.Static = false
+	p.keys, p.hotKeys = 1+rng.IntN(3), 1
+	p.thinkTime = ms(50, 400, rng)
+	p.mix = operationMix{put: 20 + rng.IntN(20), mget: rng.IntN(10)}
+	p.length = ms(4000, 10000, rng)
+	p.faultEvery = ms(500, 3000, rng)
 }
 
 func scans(p *runPlan, rng *rand.Rand) {

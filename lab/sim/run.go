@@ -27,10 +27,16 @@ type Outcome struct {
 // Run runs one seed of a profile: it draws a deployment, clients and faults, runs them, waits for convergence and checks the
 // history.
 func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) Outcome {
+	return runWith(p, seed, broken, checker, func(*World) {})
+}
+
+// runWith runs one seed in a world that prepare has changed.
+func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Checker, prepare func(*World)) Outcome {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pl := p.draw(rng)
 	pl.set.Seed, pl.set.Broken = seed, broken
 	w := NewWorld(pl.shape.draw(rng), pl.set)
+	prepare(w)
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
 	for i := range pl.keys {
 		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))

@@ -26,6 +26,7 @@ const tick = 10 * time.Millisecond
 type machine interface {
 	Step(now causal.Now, m *causal.Message)
 	Tick(now causal.Now)
+	NextTick(now causal.Now) int64
 	Take(dst []causal.Message) []causal.Message
 }
 
@@ -60,6 +61,8 @@ type Settings struct {
 	KeepMs                                      int64
 	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
 	MaxDeps, MaxOwnBytes int
+	// QuietAfter is how long after the last write coordinators publish rarely; 0: the default.
+	QuietAfter time.Duration
 	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
 	MaxBufferBytes int
 	Broken         causal.Faults
@@ -86,6 +89,8 @@ type World struct {
 	steps    int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
 	lostWrites bool
+	// idleTick, if not nil, is called in place of a tick that a machine has no need of.
+	idleTick func(n *node, now causal.Now)
 	// delivered, if not nil, sees each message before the machine does.
 	delivered func(*causal.Message)
 }
@@ -128,6 +133,9 @@ func (w *World) start(n *node) {
 		cfg := coordinator.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
 		cfg.PublishEvery = 20 * time.Millisecond
+		if w.settings.QuietAfter > 0 {
+			cfg.QuietAfter = w.settings.QuietAfter
+		}
 		if w.settings.MaxDeps > 0 {
 			cfg.MaxDeps = w.settings.MaxDeps
 		}
@@ -188,7 +196,11 @@ func (w *World) tick(n *node, inst uint64) {
 	if n.m == nil || n.instance != inst {
 		return
 	}
-	n.m.Tick(w.clock(n))
+	if now := w.clock(n); n.m.NextTick(now) <= now.Mono {
+		n.m.Tick(now)
+	} else if w.idleTick != nil {
+		w.idleTick(n, now)
+	}
 	w.flush(n)
 	w.schedule(int64(tick), func() { w.tick(n, inst) })
 }

@@ -9,6 +9,7 @@ const (
 	SkipDeps                 Fault = iota // coordinator: puts propagate without dependencies
 	PropagateBeforeDurable                // coordinator: a put is sent before the log holds it
 	SVEarly                               // coordinator: SV covers the oldest incomplete write
+	QuietAhead                            // coordinator: SV of a quiet one is where its clock will be when it publishes next
 	ReuseHLC                              // coordinator: a restart forgets which timestamps were published
 	FloorWithoutOwn                       // coordinator: a put is not ordered after what its session has seen or written
 	StatusPerKey                          // middleman: completeness is tracked for the key, not for the write
@@ -79,6 +80,7 @@ var faultNames = [faultEnd]string{
 	SkipDeps:                 "skip-deps",
 	PropagateBeforeDurable:   "propagate-before-durable",
 	SVEarly:                  "sv-early",
+	QuietAhead:               "quiet-ahead",
 	ReuseHLC:                 "reuse-hlc",
 	FloorWithoutOwn:          "floor-without-own",
 	StatusPerKey:             "status-per-key",

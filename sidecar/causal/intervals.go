@@ -1,6 +1,12 @@
 package causal
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// Never is the time of a tick that nothing needs.
+const Never int64 = math.MaxInt64
 
 // Intervals that two machines must agree on.
 const (

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"math"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -34,20 +35,18 @@ func (r *Routes) SetTopology(t *topology.Topology) {
 	r.Suspects.SetTopology(t)
 }
 
-// Update takes probed latencies in milliseconds by data center; negative: unreachable.
-func (r *Routes) Update(ms []float64) {
-	for i := range r.ms {
-		if i >= len(ms) {
-			return
-		}
+// Update takes probed latencies in milliseconds by data center; negative: unreachable. It reports whether any route may change.
+func (r *Routes) Update(ms []float64) (changed bool) {
+	for i := range min(len(r.ms), len(ms)) {
 		v := ms[i]
 		if v < 0 {
 			v = unreachableMs
 		}
-		if d := v - r.ms[i]; d > 1+hysteresis*r.ms[i] || -d > 1+hysteresis*r.ms[i] {
-			r.ms[i] = v
+		if math.Abs(v-r.ms[i]) > 1+hysteresis*r.ms[i] {
+			r.ms[i], changed = v, true
 		}
 	}
+	return changed
 }
 
 // NoteDataLost records that a shard refuses reads, because it has lost its data.

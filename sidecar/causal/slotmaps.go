@@ -59,6 +59,14 @@ func (m *SlotMaps) Pending() topology.RingSet { return m.pending }
 // SlotMapPollInterval is how often the middlemen of a ring that is being resharded are asked which map they use.
 const SlotMapPollInterval = 500 * time.Millisecond
 
+// NextPoll returns when Poll has something to do next.
+func (m *SlotMaps) NextPoll() int64 {
+	if m.pending == 0 {
+		return Never
+	}
+	return m.askAt
+}
+
 // Poll asks the middlemen that own slots in the new map. Those that do not use it yet do not answer, or name the old map.
 func (m *SlotMaps) Poll(now Now, self topology.Node, send func(Message)) {
 	if m.pending == 0 || now.Mono < m.askAt {

@@ -109,6 +109,19 @@ func (s *Suspects) Tick(now Now, self topology.Node, send func(Message)) {
 	}
 }
 
+// NextTick returns when Tick has something to do next.
+func (s *Suspects) NextTick() int64 {
+	next := Never
+	for _, x := range s.list {
+		if x.answered {
+			next = min(next, x.until)
+		} else {
+			next = min(next, x.pingAt)
+		}
+	}
+	return next
+}
+
 // SetTopology forgets the nodes that a topology does not have.
 func (s *Suspects) SetTopology(t *topology.Topology) {
 	s.list = slices.DeleteFunc(s.list, func(x *suspect) bool {

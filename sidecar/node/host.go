@@ -45,6 +45,9 @@ func NewClock() Clock {
 type machine interface {
 	Step(now causal.Now, m *causal.Message)
 	Tick(now causal.Now)
+	// NextTick returns when Tick has something to do next if no input comes before, on the monotonic clock; until then it does
+	// nothing.
+	NextTick(now causal.Now) int64
 	Take(dst []causal.Message) []causal.Message
 }
 
@@ -56,6 +59,9 @@ type Host interface {
 	Handle(batch []causal.Message)
 	// Tick advances the machine's timers.
 	Tick()
+	// SetAlarm makes the host call f with the time until it needs the next Tick: after every Tick, and when an input needs an earlier
+	// one.
+	SetAlarm(f func(in time.Duration))
 	// Probe acquires and releases the machine's lock. It blocks if the machine is stuck.
 	Probe()
 }
@@ -73,10 +79,18 @@ type host[M machine] struct {
 	spare           []causal.Message
 	sending         bool
 	stopped         bool
+
+	alarm   func(in time.Duration)
+	tickAt  int64 // monotonic: when the next tick is due, as the alarm has said
+	askedAt int64 // monotonic: when the machine was last asked for that
 }
 
+// maxTickWait bounds the time between two ticks. Machines need none more often while they have nothing to do; so if one is wrong
+// about that, it is late by this time at most.
+const maxTickWait = time.Second
+
 func newHost[M machine](id topology.Node, clock Clock, net transport.Network, m M) *host[M] {
-	return &host[M]{id: id, clock: clock, net: net, m: m, collectRequests: func() {}}
+	return &host[M]{id: id, clock: clock, net: net, m: m, collectRequests: func() {}, alarm: func(time.Duration) {}}
 }
 
 // ID implements Host.
@@ -95,7 +109,36 @@ func (h *host[M]) Handle(batch []causal.Message) {
 }
 
 // Tick implements Host.
-func (h *host[M]) Tick() { h.step(func(now causal.Now, m M) { m.Tick(now) }) }
+func (h *host[M]) Tick() {
+	h.step(func(now causal.Now, m M) {
+		m.Tick(now)
+		h.tickAt, h.askedAt = causal.Never, 0
+	})
+}
+
+// SetAlarm implements Host.
+func (h *host[M]) SetAlarm(f func(in time.Duration)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.alarm = f
+}
+
+// scheduleTick raises the alarm if the step at now needs a tick earlier than the alarm has said. Under load it mostly costs a
+// comparison: a machine that was asked in this interval already is not asked again, but gets a tick at once.
+func (h *host[M]) scheduleTick(now causal.Now) {
+	if h.tickAt-now.Mono <= int64(tickInterval) {
+		return
+	}
+	at := now.Mono
+	if h.askedAt == 0 || now.Mono-h.askedAt >= int64(tickInterval) {
+		h.askedAt = now.Mono
+		at = max(min(h.m.NextTick(now), now.Mono+int64(maxTickWait)), now.Mono)
+	}
+	if at < h.tickAt {
+		h.tickAt = at
+		h.alarm(time.Duration(at - now.Mono))
+	}
+}
 
 // step calls f with the machine and then sends the messages in its outbox.
 func (h *host[M]) step(f func(now causal.Now, m M)) {
@@ -104,18 +147,19 @@ func (h *host[M]) step(f func(now causal.Now, m M)) {
 		h.mu.Unlock()
 		return
 	}
-	before := len(h.queue)
-	f(h.clock(), h.m)
-	h.unlockAndSend(before)
+	before, now := len(h.queue), h.clock()
+	f(now, h.m)
+	h.unlockAndSend(now, before)
 }
 
-// unlockAndSend releases the lock and sends the messages of a step. The queue had length before when the step started.
+// unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step started.
 //
 // If a step's only message is a read or a reply to one, this goroutine sends it at once. No order is needed: a reply names its
 // request by id, and a read takes effect where it arrives. So reads do not wait for the goroutine that sends the queue.
-func (h *host[M]) unlockAndSend(before int) {
+func (h *host[M]) unlockAndSend(now causal.Now, before int) {
 	h.queue = h.m.Take(h.queue)
 	h.collectRequests()
+	h.scheduleTick(now)
 	if len(h.queue) == before+1 && (h.queue[before].Kind == causal.KindGet || h.queue[before].Kind == causal.KindGetReply) {
 		m := h.queue[before]
 		h.queue[before] = causal.Message{}

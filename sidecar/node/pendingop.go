@@ -92,9 +92,9 @@ func (s *Sidecar) startOp(w *pendingOp, op session.Op) {
 	w.uses++
 	op.ID = w.uses<<indexBits | w.index
 	w.id, w.put = op.ID, op.Kind == session.OpPut
-	before := len(s.queue)
-	s.m.Do(s.clock(), op)
-	s.unlockAndSend(before)
+	before, now := len(s.queue), s.clock()
+	s.m.Do(now, op)
+	s.unlockAndSend(now, before)
 }
 
 // deliverResults completes operations with the machine's results. The caller holds the lock.

@@ -128,6 +128,7 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	if err := mm.startServing(ctx); err != nil {
 		return err
 	}
+	mm.step(func(causal.Now, *shard.Shard) {}) // the new middleman needs a tick
 	mm.mu.Lock()
 	topo := mm.m.View()
 	lost, known := mm.m.DataLost()

@@ -177,6 +177,20 @@ func (c *Cache) Tick(now causal.Now) {
 	}
 }
 
+// NextTick returns when Tick has something to do next, if no input comes before.
+func (c *Cache) NextTick(now causal.Now) int64 {
+	if len(c.flights.order) > 0 || c.cfg.Broken.Any() {
+		return now.Mono
+	}
+	next := min(c.maps.NextPoll(), c.routes.Suspects.NextTick())
+	for _, s := range c.order {
+		if s.isRenewed(now) {
+			next = min(next, s.renewedAt+s.renewalInterval())
+		}
+	}
+	return next
+}
+
 // LinkUp says that a middleman can be reached again.
 func (c *Cache) LinkUp(now causal.Now, node topology.Node) { c.routes.Suspects.LinkUp(now, node) }
 

@@ -94,13 +94,22 @@ func (c *Cache) askLease(now causal.Now, s *stream) {
 	c.Send(causal.LeaseRenewal{ID: c.lastID, Epoch: s.epoch, AckedSeq: s.seq}.Message(c.cfg.Self, s.mm))
 }
 
+// isRenewed reports whether the lease of a stream is kept.
+func (s *stream) isRenewed(now causal.Now) bool {
+	return s.open && now.Mono-s.usedAt <= int64(streamIdle)
+}
+
+// renewalInterval returns the time between two renewals of the lease.
+func (s *stream) renewalInterval() int64 {
+	if s.leaseTerm == 0 {
+		return int64(reopenInterval)
+	}
+	return int64(s.leaseTerm / 3)
+}
+
 // renewLease keeps the lease of a stream that is read from.
 func (c *Cache) renewLease(now causal.Now, s *stream) {
-	interval := int64(s.leaseTerm / 3)
-	if interval == 0 {
-		interval = int64(reopenInterval)
-	}
-	if !s.open || now.Mono-s.renewedAt < interval || now.Mono-s.usedAt > int64(streamIdle) {
+	if !s.isRenewed(now) || now.Mono-s.renewedAt < s.renewalInterval() {
 		return
 	}
 	if c.ensureOpen(now, s) && s.renewedAt != now.Mono {

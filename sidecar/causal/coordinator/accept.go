@@ -127,6 +127,8 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	own := c.flattenDeps(w, direct)
 	tail.last, tail.slot = v, w.slot
 	c.add(w)
+	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
+	c.noteOwnActivity(now)
 	c.log.append(logWrite(w, p.Seq, own))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)

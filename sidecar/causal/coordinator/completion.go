@@ -28,6 +28,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		// Resharding may have moved the slot since the middleman took the put; it was processed all the same.
 		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
 		c.progress = true
+		c.noteOwnActivity(now)
 		if w.acked == c.rings {
 			c.completeWrite(w)
 		}
@@ -89,7 +90,7 @@ func (c *Coordinator) publish(now causal.Now) {
 	e := c.ownEntry(bound)
 	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
 	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
-		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(c.cfg.Self, lead))
+		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}, ActiveAt: c.activity.at}.Message(c.cfg.Self, lead))
 	}
 	for _, l := range c.laneOrder {
 		if len(l.stableMarks) > 0 {
@@ -106,7 +107,11 @@ func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs && !c.cfg.Broken.Has(causal.JoinBelow) {
 		c.clock.Raise(ahead)
 	}
-	return min(c.clock.Peek(now), max(c.log.durable.Ceiling, c.newestDurable()))
+	bound := c.clock.Peek(now)
+	if c.cfg.Broken.Has(causal.QuietAhead) && c.isQuiet(now) {
+		bound += causal.HLCAt(c.cfg.QuietEvery.Milliseconds())
+	}
+	return min(bound, max(c.log.durable.Ceiling, c.newestDurable()))
 }
 
 // ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring has not

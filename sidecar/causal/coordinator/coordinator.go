@@ -31,7 +31,8 @@ type Config struct {
 	// predecessors by id.
 	MaxDeps int
 	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while none do.
-	PublishEvery, IdleEvery time.Duration
+	// QuietEvery is the period once nobody has written anywhere for QuietAfter.
+	PublishEvery, IdleEvery, QuietEvery, QuietAfter time.Duration
 	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
@@ -53,7 +54,7 @@ const DefaultWindow = 8 << 20
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
-		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, ResendAfter: defaultResendAfter,
+		PublishEvery: 5 * time.Millisecond, IdleEvery: 100 * time.Millisecond, QuietEvery: defaultQuietEvery, QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
 	}
 }
 
@@ -82,7 +83,8 @@ type Coordinator struct {
 
 	refusesPuts bool // the process is about to stop
 	publishAt   int64
-	progress    bool    // a write was acknowledged since the vectors were last published
+	progress    bool // a write was acknowledged, or accepted after a silence, since the vectors were last published
+	activity    activity
 	leader      *leader // if this is the data center's first coordinator
 }
 
@@ -111,6 +113,7 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		c.past = pastInquiry{active: true, answered: map[topology.Node]bool{}}
 	}
 	c.publishAt = now.Mono
+	c.stayActive(now)
 	return c
 }
 
@@ -125,7 +128,9 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
-		c.mergeVectors(m.Vectors().Entries, c.limit.At(now))
+		v, limit := m.Vectors(), c.limit.At(now)
+		c.mergeVectors(v.Entries, limit)
+		c.noteActivity(now, min(v.ActiveAt, limit))
 		if c.leader != nil && m.From.DC == c.cfg.Self.DC {
 			c.leader.urgent = true
 		}
@@ -160,13 +165,9 @@ func (c *Coordinator) Tick(now causal.Now) {
 	}
 	if c.leader != nil {
 		c.leader.inUse = c.InUse() // 0 until it is established
-		defer c.leader.tick(now)
+		defer c.tickLeader(now)
 	}
-	due := c.cfg.IdleEvery
-	if c.progress {
-		due = c.cfg.PublishEvery
-	}
-	if now.Mono-c.publishAt < int64(due) {
+	if now.Mono-c.publishAt < int64(c.publishInterval(now)) {
 		return
 	}
 	if c.leader != nil {
@@ -174,6 +175,11 @@ func (c *Coordinator) Tick(now causal.Now) {
 	}
 	c.publishAt, c.progress = now.Mono, false
 	c.publish(now)
+}
+
+func (c *Coordinator) tickLeader(now causal.Now) {
+	c.tellLeaderOfActivity(now)
+	c.leader.tick(now)
 }
 
 // Take appends the messages to be sent to dst and empties the outbox.

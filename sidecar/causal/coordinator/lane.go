@@ -176,6 +176,9 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 		return // a log that may be lost knows nothing of what was sent
 	}
 	c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation})
+	if c.leader != nil && from.DC == c.cfg.Self.DC { // it has restarted, and the next vectors may be far
+		c.leader.Send(c.leader.allVectors().Message(c.cfg.Self, from))
+	}
 	if !h.AwayOnly {
 		if h.Incarnation != l.incarnation || c.mayReplay(now, l) {
 			c.replay(now, l)

@@ -12,32 +12,42 @@ import (
 // shares its Stability.
 type leader struct {
 	causal.Outbox
-	topo                   *topology.Topology
-	self                   topology.Node
-	known                  *causal.Stability
-	interval, idleInterval time.Duration
-	subscribers            map[topology.Node]int64 // until when
-	subscriberOrder        []topology.Node
-	vectorsChanged         bool // since the nodes of this data center were last told
-	urgent                 bool // a write of this data center was acknowledged since the last exchange
-	notifiedAt             int64
-	exchangeAt             int64
-	fullAt                 int64
-	probe                  prober
-	latencies              []float64 // as the data center was last told, in milliseconds
-	inUse                  uint64    // bits of the coordinators of this data center that take puts, or did lately
+	topo  *topology.Topology
+	self  topology.Node
+	known *causal.Stability
+	// The periods of exchanges while writes complete, while none do, and while the deployment is quiet.
+	interval, idleInterval, quietInterval time.Duration
+	subscribers                           map[topology.Node]int64 // until when
+	subscriberOrder                       []topology.Node
+	vectorsChanged                        bool // since the nodes of this data center were last told
+	urgent                                bool // a write of this data center was acknowledged since the last exchange
+	notifiedAt                            int64
+	exchangeAt                            int64
+	fullAt                                int64
+	probe                                 prober
+	latencies                             []float64      // in milliseconds
+	told                                  *causal.Routes // as those who were told the latencies have them
+	toldAt                                int64
+	activeAt                              causal.HLC // when a write was last accepted or acknowledged anywhere
+	quiet                                 bool       // that was long ago
+	inUse                                 uint64     // bits of the coordinators of this data center that take puts, or did lately
 }
 
 const (
 	// fullExchange is the period at which a leader sends everything that it knows, so that what one data center cannot hear
 	// directly reaches it through another.
-	fullExchange  = 500 * time.Millisecond
-	probeInterval = 250 * time.Millisecond
+	fullExchange = 500 * time.Millisecond
+	// probeInterval is the time between two probes of a data center; with quietProbeInterval in a quiet deployment.
+	probeInterval      = 250 * time.Millisecond
+	quietProbeInterval = time.Second
+	// latenciesInterval is how often the latencies are sent though they have not changed, in case messages were lost.
+	latenciesInterval = 2 * time.Second
 )
 
 func newLeader(cfg Config, known *causal.Stability) *leader {
 	return &leader{
-		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery,
+		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery, quietInterval: cfg.QuietEvery,
+		told: causal.NewRoutes(cfg.Topology, cfg.Self.DC), toldAt: -int64(latenciesInterval),
 		subscribers: map[topology.Node]int64{}, probe: newProber(cfg.Topology, cfg.Self.DC),
 	}
 }
@@ -48,6 +58,9 @@ func (l *leader) step(now causal.Now, m *causal.Message) {
 		if _, ok := l.subscribers[m.From]; !ok {
 			l.subscriberOrder = append(l.subscriberOrder, m.From)
 			l.Send(l.allVectors().Message(l.self, m.From))
+			if l.latencies != nil {
+				l.Send(causal.Latencies{Ms: l.latencies}.Message(l.self, m.From))
+			}
 		}
 		l.subscribers[m.From] = now.Mono + int64(causal.SubscriptionTTL)
 	case causal.KindPong:
@@ -56,27 +69,58 @@ func (l *leader) step(now causal.Now, m *causal.Message) {
 }
 
 func (l *leader) allVectors() causal.Vectors {
-	return causal.Vectors{Entries: l.known.Entries(), InUse: l.inUse}
+	return causal.Vectors{Entries: l.known.Entries(), InUse: l.inUse, ActiveAt: l.activeAt}
 }
 
 // tick sends the vectors of this data center to the other leaders, all vectors to the nodes of this data center, and the
 // probes.
 func (l *leader) tick(now causal.Now) {
-	if l.probe.isDue(now, probeInterval) {
+	if now.Mono >= l.nextProbe() {
+		l.probe.startedAt = now.Mono
 		l.probeAll(now)
 	}
-	if l.vectorsChanged && now.Mono-l.notifiedAt >= int64(l.interval) {
+	if l.vectorsChanged && now.Mono >= l.nextNotification() {
 		l.vectorsChanged, l.notifiedAt = false, now.Mono
 		l.sendVectors(now)
 	}
-	interval := l.idleInterval
-	if l.urgent {
-		interval = l.interval
-	}
-	if now.Mono-l.exchangeAt >= int64(interval) {
+	if now.Mono >= l.nextExchange() {
 		l.exchangeAt, l.urgent = now.Mono, false
 		l.exchange(now)
 	}
+}
+
+// nextTick returns when tick has something to do next, if no input comes before.
+func (l *leader) nextTick() int64 {
+	next := min(l.nextProbe(), l.nextExchange())
+	if l.vectorsChanged {
+		next = min(next, l.nextNotification())
+	}
+	return next
+}
+
+func (l *leader) nextProbe() int64 {
+	if l.quiet {
+		return l.probe.startedAt + int64(quietProbeInterval)
+	}
+	return l.probe.startedAt + int64(probeInterval)
+}
+
+// nextNotification returns when vectors that have changed may be sent to the nodes of this data center.
+func (l *leader) nextNotification() int64 {
+	if l.quiet {
+		return l.notifiedAt + int64(l.quietInterval)
+	}
+	return l.notifiedAt + int64(l.interval)
+}
+
+func (l *leader) nextExchange() int64 {
+	switch {
+	case l.urgent:
+		return l.exchangeAt + int64(l.interval)
+	case l.quiet:
+		return l.exchangeAt + int64(l.quietInterval)
+	}
+	return l.exchangeAt + int64(l.idleInterval)
 }
 
 // exchange sends vectors to the other leaders: those of this data center, and from time to time all.
@@ -90,7 +134,7 @@ func (l *leader) exchange(now causal.Now) {
 	}
 	for dc := range l.topo.DCs {
 		if topology.DC(dc) != l.self.DC {
-			l.Send(causal.Vectors{Entries: entries}.Message(l.self, l.topo.Leader(topology.DC(dc))))
+			l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt}.Message(l.self, l.topo.Leader(topology.DC(dc))))
 		}
 	}
 }
@@ -108,8 +152,13 @@ func (l *leader) sendVectors(now causal.Now) {
 	l.sendToSubscribers(now, m)
 }
 
-// sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars.
+// sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars, if that may change their
+// routes, and from time to time in any case.
 func (l *leader) sendLatencies(now causal.Now) {
+	if !l.told.Update(l.latencies) && now.Mono < l.toldAt+int64(latenciesInterval) {
+		return
+	}
+	l.toldAt = now.Mono
 	m := causal.Latencies{Ms: l.latencies}.Message(l.self, topology.Node{})
 	for i := range l.topo.DCs[l.self.DC].Caches {
 		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Cache, Index: uint64(i)})

@@ -13,7 +13,8 @@ type prober struct {
 	answered []bool    // whether a probe was ever answered, by data center
 	pending  [][]probe // oldest first, by data center
 	nextID   uint64
-	dueAt    int64
+	// startedAt is when the last probes were sent.
+	startedAt int64
 }
 
 type probe struct {
@@ -28,15 +29,7 @@ const unreachableAfter = 3 * time.Second
 const maxProbes = 16
 
 func newProber(t *topology.Topology, self topology.DC) prober {
-	return prober{ms: append([]float64(nil), t.RTT[self]...), answered: make([]bool, len(t.DCs)), pending: make([][]probe, len(t.DCs))}
-}
-
-func (p *prober) isDue(now causal.Now, interval time.Duration) bool {
-	if now.Mono < p.dueAt {
-		return false
-	}
-	p.dueAt = now.Mono + int64(interval)
-	return true
+	return prober{startedAt: -int64(quietProbeInterval), ms: append([]float64(nil), t.RTT[self]...), answered: make([]bool, len(t.DCs)), pending: make([][]probe, len(t.DCs))}
 }
 
 // start returns the id of the next probe. When there are too many, the second oldest is forgotten: the oldest says for how

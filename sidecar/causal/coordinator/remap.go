@@ -16,6 +16,7 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 	}
 	c.cfg.Topology = c.maps.View()
 	c.updateIntent(wasInTopology)
+	c.stayActive(now)
 	for _, l := range c.laneOrder {
 		l.flow.setMax(c.windowBound())
 	}

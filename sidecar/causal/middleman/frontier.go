@@ -44,11 +44,17 @@ type frontiers struct {
 	ordered []*frontier
 	peers   []topology.Node // the other shards of the ring
 	changed bool            // since the last message to the peers
-	sentAt  int64
+	// changedAt is when a change was last sent, and sentAt when anything was.
+	changedAt, sentAt int64
 }
 
-// frontierInterval is how often the frontiers are sent without a change, in case messages were lost.
-const frontierInterval = 200 * time.Millisecond
+const (
+	// frontierInterval is how often the frontiers are sent without a change, in case messages were lost, and quietFrontierInterval
+	// the same once nothing has changed for that long and no put is pending here: then all that was received is acknowledged, and
+	// only puts that were sent before that can wait for it.
+	frontierInterval      = 200 * time.Millisecond
+	quietFrontierInterval = 2 * time.Second
+)
 
 func newFrontiers(t *topology.Topology, self topology.Node) frontiers {
 	fs := frontiers{byLane: map[frontierKey]*frontier{}}
@@ -142,11 +148,28 @@ func (m *Middleman) mergeFrontier(now causal.Now, from topology.Node, f causal.F
 	}
 }
 
+// nextFrontiers returns when the frontiers are to be sent next.
+func (m *Middleman) nextFrontiers() int64 {
+	fs := &m.frontiers
+	switch {
+	case len(fs.peers) == 0:
+		return causal.Never
+	case fs.changed:
+		return 0
+	case len(m.writes.pending) == 0 && fs.sentAt-fs.changedAt >= int64(quietFrontierInterval):
+		return fs.sentAt + int64(quietFrontierInterval)
+	}
+	return fs.sentAt + int64(frontierInterval)
+}
+
 // sendFrontiers tells the other shards of the ring how far the lanes to this one have come.
 func (m *Middleman) sendFrontiers(now causal.Now) {
 	fs := &m.frontiers
-	if !fs.changed && now.Mono-fs.sentAt < int64(frontierInterval) || len(fs.peers) == 0 {
+	if now.Mono < m.nextFrontiers() {
 		return
+	}
+	if fs.changed {
+		fs.changedAt = now.Mono
 	}
 	fs.changed, fs.sentAt = false, now.Mono
 	msg := causal.Frontier{Map: m.slotMap()}

@@ -159,6 +159,19 @@ func (ls *lanes) addTo(f *causal.Frontier) {
 	}
 }
 
+// hasReceived reports whether anything was received from any lane.
+func (ls *lanes) hasReceived() bool {
+	return slices.ContainsFunc(ls.byOrigin, func(l *lane) bool { return l.received > 0 })
+}
+
+// nextHello returns when a LaneHello is due next.
+func (ls *lanes) nextHello() int64 {
+	if ls.allSynced && !slices.ContainsFunc(ls.byOrigin, func(l *lane) bool { return l.otherMap }) {
+		return causal.Never
+	}
+	return ls.nextHelloAt
+}
+
 // assumeSynced takes lanes for synchronized by the index of their coordinator: a seeded fault.
 func (ls *lanes) assumeSynced(isSynced func(index uint64) bool) {
 	for o := 1; o < len(ls.byOrigin); o++ {

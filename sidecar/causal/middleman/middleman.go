@@ -3,6 +3,7 @@
 package middleman
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -137,6 +138,28 @@ func (m *Middleman) Tick(now causal.Now) {
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
 	m.oldVersions.prune(keepFrom)
 	m.dropTombstones(keepFrom)
+}
+
+// NextTick returns when Tick has something to do next, if no input comes before.
+func (m *Middleman) NextTick(now causal.Now) int64 {
+	if m.isBusy() {
+		return now.Mono
+	}
+	next := m.lanes.nextHello()
+	if m.lanes.hasReceived() {
+		next = min(next, m.nextFrontiers())
+	}
+	if len(m.writes.processed)+len(m.writes.complete)+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
+		next = min(next, m.purgedAt+int64(purgeInterval))
+	}
+	return next
+}
+
+// isBusy reports whether something is in progress that has to be repeated, or expires, if nothing is heard of it.
+func (m *Middleman) isBusy() bool {
+	return len(m.writes.pending)+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+len(m.copies.awaitForeignLeases) > 0 ||
+		!m.streams.requested || m.cfg.Broken.Any() ||
+		slices.ContainsFunc(m.streams.ordered, func(s *stream) bool { return len(s.pending) > 0 })
 }
 
 // purgeInterval is how often state that is not needed any more is removed.

@@ -91,6 +91,9 @@ func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot t
 	}
 	if len(ss.restrictions.list) == 0 {
 		s.stats.Bindings++
+		if !s.bound { // ticks are rare while no session is
+			s.bound, s.tickedAt = true, now.Mono
+		}
 	}
 	ss.opCount++ // an unanswered put was sent before this read, and must not lift it
 	askedAt := now.Mono

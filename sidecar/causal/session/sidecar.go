@@ -32,6 +32,7 @@ type Sidecar struct {
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
+	bound       bool  // a session was bound at the last tick, or has been since
 	stats       Stats
 
 	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
@@ -181,13 +182,27 @@ func (s *Sidecar) Tick(now causal.Now) {
 	}
 	s.tickCalls(now)
 	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
-	s.tickedAt = now.Mono
+	s.tickedAt, s.bound = now.Mono, false
 	for _, ss := range s.active {
 		if len(ss.restrictions.list) > 0 && !ss.closed {
 			s.stats.BoundNs += elapsed
+			s.bound = true
 		}
 		s.askOverdueRestrictions(now, ss)
 	}
+}
+
+// NextTick returns when Tick has something to do next, if no input comes before: now.Mono or earlier while operations are in
+// progress or a session is bound.
+func (s *Sidecar) NextTick(now causal.Now) int64 {
+	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
+		return now.Mono
+	}
+	next := min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick())
+	if s.cfg.Snapshot && len(s.cuts.upcoming) > 0 {
+		next = min(next, s.cuts.upcoming[0].useAt)
+	}
+	return next
 }
 
 // subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.

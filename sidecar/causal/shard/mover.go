@@ -205,6 +205,9 @@ func (m *Mover) IsDone() bool {
 	return m.phase == phaseSwitched && !m.state.HoldsMovedSlots && m.leasesExpired
 }
 
+// isBusy reports whether tick has something to do. A mover that is done still answers those that are not.
+func (m *Mover) isBusy() bool { return !m.IsDone() || len(m.retry) > 0 }
+
 // HasLeft reports whether the middleman has left the ring, and its storage is empty.
 func (m *Mover) HasLeft() bool {
 	return m.IsDone() && !slices.Contains(m.cfg.Topology.RingMiddlemen(m.ring), m.cfg.Self)

@@ -184,6 +184,21 @@ func (s *Shard) Tick(now causal.Now) {
 	}
 }
 
+// NextTick returns when Tick has something to do next, if no input comes before.
+func (s *Shard) NextTick(now causal.Now) int64 {
+	next := causal.Never
+	if s.serving != nil {
+		next = s.serving.NextTick(now)
+	}
+	if s.canMove() && s.mover.isBusy() {
+		next = now.Mono
+	}
+	if s.inquiry != nil {
+		next = min(next, s.inquiry.askAt)
+	}
+	return next
+}
+
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
 func (s *Shard) canMove() bool { return s.mover != nil && s.inquiry == nil && !s.past.DataLost }
 

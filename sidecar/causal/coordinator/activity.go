@@ -1,0 +1,97 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// A deployment in which nobody writes publishes rarely (PROTOCOL §4, publishing). Each coordinator knows when a write was last
+// accepted or acknowledged anywhere, because the vectors carry that. While that was lately, coordinators without writes publish
+// often too: readers at a cut, or of several keys, wait for the vectors of all origins. The first write after a silence is
+// published at once, and who hears of it publishes at once.
+//
+// Only the rate depends on this. What is published is true whenever it is, so a wrong belief makes readers wait, or costs messages.
+
+// activity is when a write was last accepted or acknowledged anywhere, as far as is known.
+type activity struct {
+	at    causal.HLC
+	until int64 // monotonic: when the deployment counts as quiet again
+}
+
+const (
+	// defaultQuietAfter and defaultQuietEvery are the defaults of Config.QuietAfter and Config.QuietEvery.
+	defaultQuietAfter = 2 * time.Second
+	defaultQuietEvery = 500 * time.Millisecond
+)
+
+// noteActivity takes the time of a write that was accepted or acknowledged here or elsewhere.
+func (c *Coordinator) noteActivity(now causal.Now, at causal.HLC) {
+	if at > c.activity.at {
+		c.activity = activity{at: at, until: now.Mono + int64(c.cfg.QuietAfter)}
+	}
+}
+
+// stayActive makes the deployment count as active for a while, as if somebody had written: parts that have just started, or have
+// a new topology, wait for vectors.
+func (c *Coordinator) stayActive(now causal.Now) {
+	c.activity.until = now.Mono + int64(c.cfg.QuietAfter)
+}
+
+// noteOwnActivity records that a write was accepted or acknowledged here, as newer than what is known of others: their clocks may
+// be ahead.
+func (c *Coordinator) noteOwnActivity(now causal.Now) {
+	c.noteActivity(now, max(c.activity.at+1, causal.HLCAt(now.WallMs)))
+}
+
+// isQuiet reports whether no write was accepted or acknowledged anywhere lately.
+func (c *Coordinator) isQuiet(now causal.Now) bool { return now.Mono >= c.activity.until }
+
+// tellLeaderOfActivity gives the leader's part of this coordinator what decides about its rates.
+func (c *Coordinator) tellLeaderOfActivity(now causal.Now) {
+	c.leader.activeAt, c.leader.quiet = c.activity.at, c.isQuiet(now)
+}
+
+// publishInterval returns the time between two publications of the vectors.
+func (c *Coordinator) publishInterval(now causal.Now) time.Duration {
+	switch {
+	case c.progress:
+		return c.cfg.PublishEvery
+	case c.isQuiet(now):
+		return c.cfg.QuietEvery
+	}
+	return c.cfg.IdleEvery
+}
+
+// NextTick returns when Tick has something to do next, if no input comes before.
+func (c *Coordinator) NextTick(now causal.Now) int64 {
+	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
+		return now.Mono
+	}
+	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
+	if c.leader != nil {
+		c.tellLeaderOfActivity(now)
+		next = min(next, c.leader.nextTick())
+	}
+	return next
+}
+
+// nextMembership returns when advanceMembership has something to do next.
+func (c *Coordinator) nextMembership(now causal.Now) int64 {
+	switch {
+	case c.leader != nil, c.isInUse() && c.isInTopology():
+		return causal.Never
+	case c.isInUse(), c.log.pending.Term != c.log.durable.Term:
+		return now.Mono
+	}
+	return c.member.dueAt
+}
+
+// nextCeiling returns when the durable ceiling has to be renewed.
+func (c *Coordinator) nextCeiling(now causal.Now) int64 {
+	if !c.isInUse() {
+		return causal.Never
+	}
+	left := c.log.pending.Ceiling.WallMs() - max(now.WallMs+ceilingMs/2, c.clock.Peek(now).WallMs())
+	return now.Mono + max(left, 0)*int64(time.Millisecond)
+}
