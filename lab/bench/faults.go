@@ -43,7 +43,7 @@ type FaultOptions struct {
 // FullFaults are the options of a complete run.
 func FullFaults() FaultOptions {
 	return FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second, After: 8 * time.Second,
-		Recovery: time.Minute, Rate: 1600, Connections: 40, ReadRatio: 0.95, Keys: 500, ValueBytes: 100, Scope: node.ScopeConnection}
+		Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500, ValueBytes: 100, Scope: node.ScopeConnection}
 }
 
 // QuickFaults are the options of --quick.
@@ -68,8 +68,8 @@ func (o *FaultOptions) check(t *topology.Topology) error {
 	if o.Lead < 0 || o.Before <= 0 || o.During <= 0 || o.After <= 0 || o.Recovery < o.After {
 		return errors.New("--during: the phases must be longer than 0")
 	}
-	if !(o.Rate > 0) || o.Connections < 1 || o.Keys < 1 || o.ValueBytes < 1 || !(o.ReadRatio > 0 && o.ReadRatio < 1) {
-		return errors.New("--rate, --connections, --keys and --value-bytes must be positive, and --read-ratio between 0 and 1")
+	if !(o.Rate > 0) || o.Connections < 1 || o.Keys < 1 || o.ValueBytes < 1 || !(o.ReadRatio > mgetShare && o.ReadRatio < 1) {
+		return fmt.Errorf("--rate, --connections, --keys and --value-bytes must be positive, and --read-ratio between %g and 1", mgetShare)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func MeasureFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	begun := time.Now()
 	res := &Faults{Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January 2006"), DC: o.DC, DataCenters: len(t.DCs),
 		Rings: len(t.Rings), Rate: o.Rate, Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Scope: string(o.Scope), Snapshot: o.Snapshot, During: o.During.Seconds()}
+		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Snapshot, During: o.During.Seconds()}
 	busy, err := busyTime()
 	if err != nil {
 		return nil, err

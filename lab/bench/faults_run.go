@@ -27,6 +27,9 @@ type faultRun struct {
 	recovery recovery
 }
 
+// mgetShare is the part of all operations that are MGETs.
+const mgetShare = 0.02
+
 // faultClientTimeout is above the 5 s in which a sidecar answers every command, so that its answers are counted.
 const faultClientTimeout = 20 * time.Second
 
@@ -80,7 +83,7 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 func (r *faultRun) load(recorded *bytes.Buffer) load.Config {
 	c := load.Config{SessionNaming: load.ByConnection, Sessions: r.o.Connections * len(r.topology.DCs), Timeout: faultClientTimeout,
 		Rate: r.o.Rate, Arrivals: load.Poisson, Duration: time.Hour, Seed: 1, // it ends when the measurement does
-		Workload: &load.Workload{Name: "faults", Operations: map[string]float64{"get": r.o.ReadRatio - 0.02, "mget": 0.02, "set": 1 - r.o.ReadRatio},
+		Workload: &load.Workload{Name: "faults", Operations: map[string]float64{"get": r.o.ReadRatio - mgetShare, "mget": mgetShare, "set": 1 - r.o.ReadRatio},
 			Keys: load.Keys{Count: r.o.Keys}, MGet: load.MGetKeys{Min: 2, Max: 4}, Values: load.Values{Bytes: r.o.ValueBytes}},
 		Record: recorded, CaptureVersions: true, FinalReads: true, FinalTimeout: time.Minute, Observe: r.watch.observe}
 	if r.o.Scope == node.ScopePod {

@@ -51,7 +51,7 @@ Faults: ` + strings.Join(bench.FaultNames(), ", ") + `.`,
 		},
 	}
 	fs := cmd.Flags()
-	f.register(fs, "shorter phases: all faults in about three minutes")
+	f.register(fs, "shorter phases: all faults in about three and a half minutes")
 	fs.StringVar(&report, "report", "", "directory to write a page with the tables to")
 	fs.StringSliceVar(&o.Cases, "cases", nil, "faults to measure (default all)")
 	fs.StringVar(&o.DC, "data-center", full.DC, "data center to break")
@@ -61,7 +61,7 @@ Faults: ` + strings.Join(bench.FaultNames(), ", ") + `.`,
 	fs.Float64Var(&o.ReadRatio, "read-ratio", full.ReadRatio, "share of reads; 2 % are MGET")
 	fs.IntVar(&o.Keys, "keys", full.Keys, "number of keys")
 	fs.IntVar(&o.ValueBytes, "value-bytes", full.ValueBytes, "size of values in bytes")
-	fs.StringVar(&scope, "session-scope", string(full.Scope), "scope of a session: pod (all clients of a data center), or connection")
+	fs.StringVar(&scope, "session-scope", strings.ToLower(string(full.Scope)), "scope of a session: pod (all clients of a data center), or connection")
 	fs.StringVar(&reads, "reads", "latest", "latest, or snapshot: prefer complete versions to newer ones that would bind the session")
 	fs.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
 	return cmd
