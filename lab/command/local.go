@@ -99,12 +99,8 @@ func (f *localFlags) options() (local.Options, error) {
 	if o.Scope, err = scopeOf(f.scope); err != nil {
 		return o, err
 	}
-	switch f.reads {
-	case "latest":
-	case "snapshot":
-		o.Snapshot = true
-	default:
-		return o, fmt.Errorf("--reads %q: use latest or snapshot", f.reads)
+	if o.Snapshot, err = snapshotOf(f.reads); err != nil {
+		return o, err
 	}
 	switch f.binding {
 	case "dynamic":
@@ -141,6 +137,16 @@ func tuneWithout(names []string) (local.Tune, error) {
 			c.Comparison = session.Comparison{WithoutRingSets: oneRing, WithoutSVLifting: askEach}
 		},
 	}, nil
+}
+
+func snapshotOf(reads string) (bool, error) {
+	switch reads {
+	case "latest":
+		return false, nil
+	case "snapshot":
+		return true, nil
+	}
+	return false, fmt.Errorf("--reads %q: use latest or snapshot", reads)
 }
 
 func scopeOf(s string) (node.Scope, error) {

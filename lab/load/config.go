@@ -80,6 +80,9 @@ type Config struct {
 
 	// Series receives a line of CSV for every second of the load; nil writes none.
 	Series io.Writer
+	// Observe is called for every operation of the load when it has ended; nil observes none. One call is made at a time,
+	// while connections wait: it must return soon.
+	Observe func(Observation)
 	// Record receives the history as JSON lines; nil records none.
 	Record io.Writer
 	// CaptureVersions sends CAUSAL LAST after every operation, in the same pipeline. Endpoints that do not know the

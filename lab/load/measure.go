@@ -76,6 +76,8 @@ type meter struct {
 	mu     sync.Mutex
 	result Result
 	series *series // nil: not wanted
+	// observe is Config.Observe.
+	observe func(Observation)
 }
 
 func newMeter() *meter {
@@ -83,8 +85,28 @@ func newMeter() *meter {
 		Statuses: map[string]int64{}}}
 }
 
+// Observation is how an operation ended.
+type Observation struct {
+	Endpoint string
+	Verb     Verb
+	// Latency is the time until now, as the package comment says. Here operations that did not succeed have one, too.
+	Latency time.Duration
+	// Error is the kind of error that it ended with, as in Result.Errors; empty if it succeeded.
+	Error string
+	// Source is where a read was answered, as in Result.Sources; empty if the endpoint did not say.
+	Source string
+}
+
 // take counts a request whose outcome is known. The caller holds the lock.
-func (m *meter) take(r *request, latency time.Duration) {
+func (m *meter) take(r *request, latency time.Duration, err error) {
+	seen := Observation{Endpoint: r.op.DC, Verb: r.verb, Latency: latency, Source: r.source}
+	if err != nil {
+		seen.Error = errorKind(err)
+		m.result.Errors[seen.Error]++
+	}
+	if m.observe != nil {
+		m.observe(seen)
+	}
 	op := r.decisive()
 	var counted outcome
 	switch {

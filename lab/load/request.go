@@ -23,6 +23,7 @@ type request struct {
 	// The replies, with CAUSAL LAST last; then those of the second half of a read-modify-write, nil if it was not sent.
 	reply, written redis.Cmder
 	last, after    *redis.Cmd
+	source         string // where its (first) command was answered, once that is known
 }
 
 // reset prepares a request for reuse.

@@ -119,6 +119,7 @@ func (r *run) begin() {
 	r.began = r.clock.since()
 	r.meter = newMeter()
 	r.meter.result.config = r.config
+	r.meter.observe = r.config.Observe
 	if r.config.Series != nil {
 		r.meter.series = newSeries(r.config.Series, r.began)
 	}

@@ -168,10 +168,7 @@ func (w *worker) settle() error {
 	for i := range w.requests {
 		r := &w.requests[i]
 		err := w.outcome(r)
-		m.take(r, r.ended()-w.from(r))
-		if err != nil {
-			m.result.Errors[errorKind(err)]++
-		}
+		m.take(r, r.ended()-w.from(r), err)
 	}
 	m.mu.Unlock()
 	for i := range w.requests {
@@ -209,7 +206,7 @@ func (w *worker) outcome(r *request) error {
 	kind := r.op.Kind // fill may turn a delete into a get
 	err := fill(&r.op, r.reply)
 	if err == nil {
-		w.takeLast(&r.op, kind, r.last)
+		r.source = w.takeLast(&r.op, kind, r.last)
 	}
 	if err != nil || r.verb != ReadModifyWrite {
 		return err
@@ -231,10 +228,11 @@ func (w *worker) from(r *request) time.Duration {
 	return min(r.due, time.Duration(r.op.Start))
 }
 
-// takeLast applies a reply to CAUSAL LAST to an operation that was sent as kind. The caller holds the lock of the meter.
-func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) {
+// takeLast applies a reply to CAUSAL LAST to an operation that was sent as kind, and returns where it was answered. The
+// caller holds the lock of the meter.
+func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) (source string) {
 	if cmd == nil {
-		return
+		return ""
 	}
 	m := &w.run.meter.result
 	l, err := w.conn.lastOf(cmd)
@@ -242,7 +240,7 @@ func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) {
 		if answered(cmd.Err()) {
 			m.Errors["causal-last"]++
 		}
-		return
+		return ""
 	}
 	if l.source != "" {
 		m.Sources[l.source]++
@@ -254,6 +252,7 @@ func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) {
 		// An MGET has one version per key, and a DEL that found nothing wrote none: neither gets this version.
 		op.Version = l.version
 	}
+	return l.source
 }
 
 // fill derives the outcome of an operation from its reply, and returns the error that it failed with.

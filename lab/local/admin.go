@@ -169,10 +169,12 @@ type CacheState struct {
 
 // SessionState is a session that is bound, or has incomplete writes.
 type SessionState struct {
-	ID         uint64   `json:"id"`
-	InFlight   int      `json:"inFlightRead"`
-	Rings      []string `json:"rings"`
-	Incomplete int      `json:"incompleteWrites"`
+	ID       uint64 `json:"id"`
+	InFlight int    `json:"inFlightRead"`
+	// OldestInFlight is the HLC of the oldest version that binds the session; 0: it is unbound.
+	OldestInFlight causal.HLC `json:"oldestInFlightRead"`
+	Rings          []string   `json:"rings"`
+	Incomplete     int        `json:"incompleteWrites"`
 }
 
 // State returns the state of the whole deployment.
@@ -241,7 +243,7 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 			if status.Restrictions == 0 && status.IncompleteWrites == 0 {
 				return
 			}
-			ss := SessionState{ID: id, InFlight: status.Restrictions, Incomplete: status.IncompleteWrites, Rings: []string{}}
+			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction, Incomplete: status.IncompleteWrites, Rings: []string{}}
 			for r, ring := range d.topo.Rings {
 				if status.Rings.Has(topology.RingID(r)) {
 					ss.Rings = append(ss.Rings, ring.Name)

@@ -51,6 +51,9 @@ func TestAWipedShardIsReadInOtherRings(t *testing.T) {
 				t.Fatalf("k%d in %s: %q, %v", i, e.Name, got, err)
 			}
 		}
+		if n, err := c.DBSize(t.Context()).Result(); err != nil || n != keys {
+			t.Errorf("DBSIZE in %s: %d, %v; want %d", e.Name, n, err, keys)
+		}
 	}
 }
 

@@ -132,15 +132,18 @@ func (m *Message) Count() Count { return Count{ID: m.fields.ID} }
 type CountReply struct {
 	ID   uint64
 	Keys uint64
+	Err  ErrCode
 }
 
 // Message returns c as a message.
 func (c CountReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindCountReply, From: from, To: to, fields: Fields{ID: c.ID, Seq: c.Keys}}
+	return Message{Kind: KindCountReply, From: from, To: to, fields: Fields{ID: c.ID, Seq: c.Keys, Err: c.Err}}
 }
 
 // CountReply returns the content of a message of KindCountReply.
-func (m *Message) CountReply() CountReply { return CountReply{ID: m.fields.ID, Keys: m.fields.Seq} }
+func (m *Message) CountReply() CountReply {
+	return CountReply{ID: m.fields.ID, Keys: m.fields.Seq, Err: m.fields.Err}
+}
 
 // Scan asks a middleman for the names of some of the keys that it holds.
 type Scan struct {

@@ -39,6 +39,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	if l.head != head { // what is first now has not waited for long
 		c.scheduleResend(now, l)
 	}
+	c.resendOvertaken(now, l)
 	c.continuePass(now, l)
 	if c.dropCompletePrefix() {
 		c.updateTruncation()

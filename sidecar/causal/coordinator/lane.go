@@ -36,6 +36,7 @@ type queued struct {
 	w      *write
 	sentAt int64 // monotonic: when it was last sent
 	times  int   // that it was sent
+	late   int   // that it was sent again because it was late, while others were acknowledged
 }
 
 // makeLanes adds a lane to every shard of a ring that has none.
@@ -97,10 +98,13 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 	}
 	e := &sent[i]
 	l.flow.acknowledged(now, w.flowSize(), e.sentAt, e.times > 1)
-	l.resend.heard, l.resend.silent = true, 0
-	if e.times > 1 {
+	switch {
+	case e.times > 1:
 		l.resend.credit += 2 * w.flowSize() // what was sent again gets there: go on, and faster
+	case l.resend.silent > 0:
+		l.resend.overtakenBy = max(l.resend.overtakenBy, w.rec.Version.HLC)
 	}
+	l.resend.heard, l.resend.silent = true, 0
 }
 
 // sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for.

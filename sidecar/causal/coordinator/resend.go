@@ -25,10 +25,12 @@ type pass struct {
 // resending is when and what a lane sends again.
 type resending struct {
 	pass
-	dueAt      int64 // monotonic: when the next pass begins
-	heard      bool  // something was acknowledged since dueAt was set
-	silent     int   // passes since anything was acknowledged
-	replayedAt int64 // monotonic; 0: never
+	dueAt  int64 // monotonic: when the next pass begins
+	heard  bool  // something was acknowledged since dueAt was set
+	silent int   // passes since anything was acknowledged
+	// overtakenBy is the put that has ended a silence, though it was sent only once; 0: none. What was sent before it is late.
+	overtakenBy causal.HLC
+	replayedAt  int64 // monotonic; 0: never
 }
 
 const (
@@ -40,10 +42,10 @@ const (
 	maxReplays = 1024
 )
 
-// lateAfter is how long after it was last sent a put is late. Each time that it is sent, it gets longer: the put has probably
+// lateAfter is how long after it was last sent a put is late. Each time that it is late, it gets longer: the put has probably
 // arrived, and waits there for a dependency.
-func (c *Coordinator) lateAfter(l *lane, times int) int64 {
-	return int64(c.cfg.ResendAfter)<<min(max(times-1, 0), maxDoublings) + l.flow.latency
+func (c *Coordinator) lateAfter(l *lane, late int) int64 {
+	return int64(c.cfg.ResendAfter)<<min(late, maxDoublings) + l.flow.latency
 }
 
 // maxDoublings bounds the growth of lateAfter.
@@ -72,6 +74,16 @@ func (c *Coordinator) resendLate(now causal.Now, l *lane) {
 		c.continuePass(now, l)
 	default:
 		c.beginPass(now, l, pass{credit: passCredit})
+	}
+}
+
+// resendOvertaken begins a pass for what a new put has overtaken: the shard can be reached again, and what was sent in the silence
+// may be lost.
+func (c *Coordinator) resendOvertaken(now causal.Now, l *lane) {
+	r := &l.resend
+	if upTo := r.overtakenBy; upTo != 0 {
+		r.overtakenBy = 0
+		c.beginPass(now, l, pass{credit: probeCredit, lostUpTo: upTo, replayUpTo: r.replayUpTo})
 	}
 }
 
@@ -110,12 +122,15 @@ func (c *Coordinator) continuePass(now causal.Now, l *lane) {
 			if replays++; replays > maxReplays {
 				return
 			}
-		case hlc > r.lostUpTo && now.Mono-e.sentAt < c.lateAfter(l, e.times):
+		case hlc > r.lostUpTo && now.Mono-e.sentAt < c.lateAfter(l, e.late):
 			continue
 		case r.credit <= 0:
 			return
 		default:
 			r.credit -= e.w.flowSize()
+			if e.late++; hlc <= r.lostUpTo {
+				e.late = 0 // it has not arrived, as far as anyone knows, and must not wait once others get through again
+			}
 		}
 		c.sendPutAfter(now, l, r.next)
 	}

@@ -30,6 +30,29 @@ func TestAfterACutOfAnyLengthTheLaneIsUpToDateSoon(t *testing.T) {
 	}
 }
 
+// What was lost in a cut does not wait because newer puts get through.
+func TestAfterACutWhatWasLostIsNotOvertaken(t *testing.T) {
+	const roundTrip, often = 100 * time.Millisecond, 50 * time.Millisecond
+	for cut := 500 * time.Millisecond; cut < 30*time.Second; cut += 1700 * time.Millisecond {
+		t.Run(cut.String(), func(t *testing.T) {
+			m := newShardModel(t, 1, roundTrip, 0)
+			m.put(0, 10)
+			m.until("puts before the cut", m.isComplete)
+			m.cut()
+			m.put(0, 100)
+			m.advance(cut)
+			m.heal()
+			for range (2*time.Second + roundTrip) / often {
+				m.put(0, 1)
+				m.advance(often)
+			}
+			if n, _ := m.coordinators[0].c.Pending(); n > int(roundTrip/often)+1 {
+				t.Errorf("%d puts are incomplete; the newest are on their way", n)
+			}
+		})
+	}
+}
+
 // A lane with a large window that is cut off sends little until the shard answers, and then all of it soon, but not at once.
 func TestALaneThatIsSilentSendsLittle(t *testing.T) {
 	m := newShardModel(t, 1, 163*time.Millisecond, 0)

@@ -107,7 +107,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		}
 	case causal.KindCount:
 		if m.cfg.DataLost {
-			return // what it holds is not what it should hold; the sidecar's time-out tells its client
+			m.Send(causal.CountReply{ID: msg.Count().ID, Err: causal.ErrDataLost}.Message(m.cfg.Self, msg.From))
+			return
 		}
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
 	case causal.KindScan:

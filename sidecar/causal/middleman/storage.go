@@ -56,7 +56,11 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		return
 	}
 	if t.kind == taskCount {
-		m.Send(causal.CountReply{ID: t.read.id, Keys: uint64(r.Count)}.Message(m.cfg.Self, t.read.from))
+		reply := causal.CountReply{ID: t.read.id, Keys: uint64(r.Count)}
+		if r.Failed {
+			reply = causal.CountReply{ID: t.read.id, Err: causal.ErrStorage}
+		}
+		m.Send(reply.Message(m.cfg.Self, t.read.from))
 		return
 	}
 	if t.kind == taskScan {

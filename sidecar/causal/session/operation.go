@@ -67,7 +67,7 @@ type Result struct {
 	// Keys are keys that may exist (OpScan), and Scan is where to continue; a Scan that is Done has no more.
 	Keys []string
 	Scan ScanPosition
-	// Count is the estimated number of keys in the ring of the own data center (OpCount).
+	// Count is the estimated number of keys, as one ring has them (OpCount).
 	Count int64
 	// Outcome describes how the operation was answered.
 	Outcome Outcome

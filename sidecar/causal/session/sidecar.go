@@ -81,7 +81,7 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 	case OpWait:
 		s.startWait(c)
 	case OpCount:
-		s.startCount(c)
+		s.startCount(now, c)
 	case OpScan:
 		s.startScan(now, c)
 	}
@@ -133,7 +133,7 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	case r.call.op.Kind == OpPut:
 		s.handlePutReply(now, r.call, m.PutReply())
 	case r.call.op.Kind == OpCount:
-		s.handleCountReply(r.call, m.CountReply())
+		s.handleCountReply(now, r.call, m.From, m.CountReply())
 	case r.call.op.Kind == OpScan:
 		s.handleScanReply(now, r.call, m.ScanReply())
 	}
@@ -242,6 +242,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.askForResume(now, c)
 	case c.op.Kind == OpScan:
 		s.retryScan(now, c)
+	case c.op.Kind == OpCount:
+		s.retryCount(now, c)
 	}
 }
 

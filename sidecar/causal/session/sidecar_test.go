@@ -163,6 +163,39 @@ func TestReadsFollowASlotMapOnlyWhenAMiddlemanUsesIt(t *testing.T) {
 	}
 }
 
+func TestCountGoesToAnotherRing(t *testing.T) {
+	for what, fail := range map[string]func(r *rig, m *causal.Message){
+		"has lost its data": func(r *rig, m *causal.Message) {
+			r.step(causal.CountReply{ID: m.Count().ID, Err: causal.ErrDataLost}.Message(m.To, m.From))
+		},
+		"cannot read it": func(r *rig, m *causal.Message) {
+			r.step(causal.CountReply{ID: m.Count().ID, Err: causal.ErrStorage}.Message(m.To, m.From))
+		},
+		"gives no answer": func(*rig, *causal.Message) {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			id := r.start(Op{Kind: OpCount})
+			first := r.request(causal.KindCount)
+			if first.To != r.shard(near) {
+				t.Errorf("asked %v first", first.To)
+			}
+			fail(r, first)
+			r.tick(2 * time.Second)
+			r.mustBeUnfinished(id)
+			second := r.request(causal.KindCount)
+			if second.To != r.shard(middle) {
+				t.Errorf("then asked %v", second.To)
+			}
+			r.step(causal.CountReply{ID: first.Count().ID, Keys: 7}.Message(first.To, first.From)) // too late
+			r.step(causal.CountReply{ID: second.Count().ID, Keys: 5}.Message(second.To, second.From))
+			if n := r.mustResult(id).Count; n != 5 {
+				t.Errorf("counted %d keys, want 5", n)
+			}
+		})
+	}
+}
+
 func TestEachSessionShowsItsState(t *testing.T) {
 	r := newRig(t)
 	r.s.Open(2)
@@ -171,7 +204,7 @@ func TestEachSessionShowsItsState(t *testing.T) {
 	got := map[uint64]Status{}
 	r.s.EachSession(func(id uint64, st Status) { got[id] = st })
 	want := map[uint64]Status{
-		1: {Restrictions: 1, Rings: topology.RingsOf(near), IncompleteWrites: 1},
+		1: {Restrictions: 1, OldestRestriction: version(10).HLC, Rings: topology.RingsOf(near), IncompleteWrites: 1},
 		2: {Rings: topology.RingsOf(near, middle, far)},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -43,6 +43,8 @@ func (s *Sidecar) Stability() *causal.Stability { return s.stability }
 type Status struct {
 	// Restrictions is the number of in-flight versions that bind the session; 0: it is unbound.
 	Restrictions int
+	// OldestRestriction is the HLC of the oldest of these versions; 0 if there are none.
+	OldestRestriction causal.HLC
 	// Rings are the rings that the session may read from.
 	Rings topology.RingSet
 	// IncompleteWrites is the number of own writes that are not known to be complete.
@@ -55,7 +57,13 @@ func (s *Sidecar) Status(id uint64) Status {
 	if ss == nil {
 		return Status{}
 	}
-	return Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss), IncompleteWrites: len(ss.own.incomplete)}
+	st := Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss), IncompleteWrites: len(ss.own.incomplete)}
+	for i, r := range ss.restrictions.list {
+		if i == 0 || r.version.HLC < st.OldestRestriction {
+			st.OldestRestriction = r.version.HLC
+		}
+	}
+	return st
 }
 
 // EachSession calls f for every open session, in no particular order.

@@ -1,0 +1,126 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/bench"
+	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+)
+
+// tinyFaults breaks a small deployment for a short while.
+func tinyFaults(t *testing.T) bench.FaultOptions {
+	file := filepath.Join(t.TempDir(), "topology.yaml")
+	err := os.WriteFile(file, []byte(`epoch: 1
+dataCenters: [{name: a}, {name: b}, {name: c}]
+rings:
+- {name: one, dataCenters: [a, b]}
+- {name: two, dataCenters: [c]}
+roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := bench.FullFaults()
+	o.Dir, o.Topology, o.DC, o.Command = t.TempDir(), file, "a", "causalstore bench faults"
+	o.Lead, o.Before, o.During, o.After = 300*time.Millisecond, time.Second, time.Second, time.Second
+	o.Rate, o.Connections, o.ReadRatio, o.Keys = 300, 3, 0.7, 30
+	return o
+}
+
+func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
+	o := tinyFaults(t)
+	o.Cases = []string{"cache-dead", "cut-between-rings", "storage-wiped"}
+	res, err := bench.MeasureFaults(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Cases) != len(o.Cases) {
+		t.Fatalf("%d cases, want %d", len(res.Cases), len(o.Cases))
+	}
+	for _, c := range res.Cases {
+		phases := 6
+		if c.Name == "storage-wiped" { // which nothing heals
+			phases = 4
+		}
+		if len(c.Phases) != phases || (c.Heal == nil) != (phases == 4) || c.Violations != 0 || !strings.Contains(c.History, "causal+") {
+			t.Errorf("%s: %d phases, heal %+v, history %s", c.Name, len(c.Phases), c.Heal, c.History)
+		}
+		for _, p := range c.Phases {
+			for what, ops := range map[string]bench.FaultOps{"reads": p.Reads, "writes": p.Writes} {
+				failed := 0
+				for _, n := range ops.Errors {
+					failed += n
+				}
+				if ops.OK+ops.Failed == 0 || failed != ops.Failed || ops.P99Ms < ops.P50Ms || ops.MaxMs < ops.P99Ms || ops.GapSeconds > p.Seconds {
+					t.Errorf("%s, %s, clients %s: %s %+v", c.Name, p.Phase, p.Clients, what, ops)
+				}
+			}
+		}
+		if c.Heal != nil && (!c.Heal.Recovered || c.Heal.Normal < c.Heal.Complete || c.Heal.Unbound < c.Heal.Complete) {
+			t.Errorf("%s: heal %+v", c.Name, c.Heal)
+		}
+	}
+	says(t, res.Text, "During the fault", "cut from c (other ring)", "not healed", "elsewhere")
+	carries(t, res)
+	dir := t.TempDir()
+	if err := res.WriteReport(dir); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "faults.md"))
+	if err != nil || !strings.Contains(string(page), "| the cache dead | here | ") {
+		t.Errorf("%v; the page is\n%s", err, page)
+	}
+}
+
+func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	o := tinyFaults(t)
+	o.Cases, o.Rate, o.During = []string{"congestion"}, 1000, 2*time.Second
+	o.Tune = local.Tune{
+		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
+		Sidecar:     func(c *session.Config) { c.Broken = broken },
+		Middleman:   func(c *middleman.Config) { c.Broken = broken },
+		Cache:       func(c *cache.Config) { c.Broken = broken },
+	}
+	const attempts = 6
+	for range attempts {
+		res, err := bench.MeasureFaults(t.Context(), o)
+		if err == nil {
+			continue
+		}
+		if res == nil || res.Cases[0].Violations == 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		kept, globErr := filepath.Glob(filepath.Join(o.Dir, "causalstore-history-congestion-*.jsonl"))
+		if globErr != nil || len(kept) != 1 || !strings.Contains(err.Error(), kept[0]) {
+			t.Errorf("%v are kept; the error is %.300s", kept, err)
+		}
+		return
+	}
+	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the command did not fail", attempts)
+}
+
+func TestFaultsRefusesInvalidOptions(t *testing.T) {
+	for what, change := range map[string]func(*bench.FaultOptions){
+		`--data-center: unknown data center "x"`: func(o *bench.FaultOptions) { o.DC = "x" },
+		`--cases: unknown fault "fire"`:          func(o *bench.FaultOptions) { o.Cases = []string{"fire"} },
+		"--rate":                                 func(o *bench.FaultOptions) { o.Rate = 0 },
+		"--read-ratio":                           func(o *bench.FaultOptions) { o.ReadRatio = 1 },
+		"--during":                               func(o *bench.FaultOptions) { o.During = 0 },
+	} {
+		o := bench.FullFaults()
+		change(&o)
+		if _, err := bench.MeasureFaults(t.Context(), o); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want an error with %q, got %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Text prints the tables.
+func (f *Faults) Text(out io.Writer) {
+	fmt.Fprintf(out, "\nWhat clients see while a part of %s fails\n%s\n", f.DC, f.setting())
+	for _, t := range f.tables() {
+		t.text(out)
+	}
+	fmt.Fprintln(out, "\nHistories of all operations, checked:")
+	for _, c := range f.Cases {
+		fmt.Fprintf(out, "%s: %s\n", c.Name, c.History)
+	}
+}
+
+func (f *Faults) setting() string {
+	reads := "latest"
+	if f.Snapshot {
+		reads = "snapshot"
+	}
+	return fmt.Sprintf("%s; commit %s; %s; other processes used %.2f cores meanwhile.\n%d data centers in %d rings with emulated WAN, one process; %.0f "+
+		"operations per second of %d clients in each data center;\n%.0f %% reads (--reads %s), %d keys of %d bytes, all alike popular; session scope %s; "+
+		"each fault lasts %.3g s.", f.Machine, f.Commit, f.Date, f.OthersCores, f.DataCenters, f.Rings, f.Rate, f.Connections, 100*f.ReadRatio, reads,
+		f.Keys, f.ValueBytes, f.Scope, f.During)
+}
+
+// page returns the tables as Markdown.
+func (f *Faults) page() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# When a part fails\n\nThis page is written by the command below; [benchmarks.md](../benchmarks.md#when-a-part-fails) says how to read it.\n\n"+
+		"```\n$ %s\n```\n\n%s\n\n", f.Command, f.setting())
+	for _, t := range f.tables() {
+		fmt.Fprintf(&b, "## %s\n\n", t.title)
+		t.markdown(&b)
+	}
+	fmt.Fprintf(&b, "## Histories\n\nThe checker has judged what all clients saw, with reads of every key in every data center at the end.\n\n")
+	for _, c := range f.Cases {
+		fmt.Fprintf(&b, "* %s: %s\n", c.Title, c.History)
+	}
+	return b.Bytes()
+}
+
+func (f *Faults) tables() []*table {
+	return []*table{f.phaseTable("during", "During the fault"), f.healTable(), f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
+}
+
+// phaseTable shows one phase of all faults.
+func (f *Faults) phaseTable(phase, title string) *table {
+	t := &table{title: title, head: []string{"Fault", "Clients", "Failed reads", "p50 / p99 / max ms", "Gap s", "Local", "Failed writes", "p50 / p99 / max ms",
+		"Gap s"}}
+	for _, c := range f.Cases {
+		name := c.Title
+		for _, p := range c.Phases {
+			if p.Phase == phase {
+				t.add(append(append([]string{name, p.Clients}, append(p.Reads.cells(), fmt.Sprintf("%.0f %%", 100*p.Local))...), p.Writes.cells()...)...)
+				name = ""
+			}
+		}
+	}
+	return t
+}
+
+func (o *FaultOps) cells() []string {
+	failed := fmt.Sprintf("0 of %d", o.OK)
+	if o.Failed > 0 {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(o.Errors)) {
+			kinds = append(kinds, fmt.Sprintf("%d %s", o.Errors[kind], kind))
+		}
+		failed = fmt.Sprintf("%s of %d", strings.Join(kinds, ", "), o.OK+o.Failed)
+	}
+	return []string{failed, fmt.Sprintf("%s / %s / %s", ms(o.P50Ms), ms(o.P99Ms), ms(o.MaxMs)), fmt.Sprintf("%.1f", o.GapSeconds)}
+}
+
+// healTable shows how long heals took.
+func (f *Faults) healTable() *table {
+	t := &table{title: "From the heal until everything is normal", note: "Seconds since the heal began.",
+		head: []string{"Fault", "Last failed operation", "Writes complete", "Sessions unbound", "Reads local", "Normal"}}
+	for _, c := range f.Cases {
+		h := c.Heal
+		if h == nil {
+			t.add(c.Title, "-", "-", "-", "-", "not healed")
+			continue
+		}
+		failed, normal := "-", fmt.Sprintf("%.1f", h.Normal)
+		if h.LastError > 0 {
+			failed = fmt.Sprintf("%.1f", h.LastError)
+		}
+		if !h.Recovered {
+			normal = fmt.Sprintf("not within %.1f", h.Normal)
+		}
+		t.add(c.Title, failed, fmt.Sprintf("%.1f", h.Complete), fmt.Sprintf("%.1f", h.Unbound), fmt.Sprintf("%.1f", h.Local), normal)
+	}
+	return t
+}
