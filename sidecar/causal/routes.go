@@ -2,6 +2,7 @@ package causal
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -13,6 +14,7 @@ type Routes struct {
 	Suspects Suspects
 	topo     *topology.Topology
 	ms       []float64
+	answered []float64 // the last of ms at which a data center has answered, or the declared one
 }
 
 // suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at everything else.
@@ -26,7 +28,7 @@ const hysteresis = 0.2
 
 // NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
-	return &Routes{topo: t, ms: append([]float64(nil), t.RTT[self]...)}
+	return &Routes{topo: t, ms: slices.Clone(t.RTT[self]), answered: slices.Clone(t.RTT[self])}
 }
 
 // SetTopology takes a topology that differs from the one in use in the slot maps and the numbers of caches only.
@@ -44,6 +46,9 @@ func (r *Routes) Update(ms []float64) (changed bool) {
 		}
 		if math.Abs(v-r.ms[i]) > 1+hysteresis*r.ms[i] {
 			r.ms[i], changed = v, true
+		}
+		if ms[i] >= 0 {
+			r.answered[i] = r.ms[i]
 		}
 	}
 	return changed
@@ -124,7 +129,8 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 	return best, found
 }
 
-// Timeout returns how long to wait for an answer from dc before another way is tried.
+// Timeout returns how long to wait for an answer from dc before another way is tried. One that does not answer is asked if there
+// is no other way; there may be one soon.
 func (r *Routes) Timeout(dc topology.DC) time.Duration {
-	return 250*time.Millisecond + time.Duration(3*min(r.ms[dc], 2000)*1e6)
+	return 250*time.Millisecond + time.Duration(3*min(r.answered[dc], 2000)*1e6)
 }
