@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // envDir names the environment variable with the directory of the cluster.
@@ -56,12 +57,26 @@ func defaultDir() string {
 	return "/var/cache/causalstore-cluster"
 }
 
-func newBed(dir string, zones []string) *bed {
+// maxNodes is how many nodes have an address; the machine's memory ends earlier.
+const maxNodes = 200
+
+// newBed returns a cluster that does not exist yet. node-1 is in the first zone, node-2 in the second, and so on, over and over.
+func newBed(dir string, zones []string, perZone int) (*bed, error) {
+	if perZone < 1 {
+		return nil, fmt.Errorf("%d nodes per zone; give at least 1", perZone)
+	}
+	if count := len(zones) * perZone; count < 1 || count > maxNodes {
+		return nil, fmt.Errorf("%d zones with %d nodes each; a cluster has 1 to %d nodes", len(zones), perZone, maxNodes)
+	}
 	b := &bed{dir: dir}
-	for i, zone := range zones {
+	for i := range len(zones) * perZone {
+		zone := zones[i%len(zones)]
+		if zone == controlPlane || zone == allNodes || zone == allMachines || strings.HasPrefix(zone, "node-") {
+			return nil, fmt.Errorf("a zone cannot be called %s; `cluster cut` uses the name for something else", zone)
+		}
 		b.Nodes = append(b.Nodes, node{i + 1, fmt.Sprintf("node-%d", i+1), zone})
 	}
-	return b
+	return b, nil
 }
 
 // openBed reads the cluster that up stored in a directory.

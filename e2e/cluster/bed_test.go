@@ -21,7 +21,10 @@ func TestMain(m *testing.M) { apiserver.Main(m) }
 // newTestBed stores a cluster that does not run.
 func newTestBed(t *testing.T) *bed {
 	t.Helper()
-	b := newBed(t.TempDir(), defaultZones)
+	b, err := newBed(t.TempDir(), defaultZones, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.Binaries = "/opt/kubernetes"
 	if err := b.save(); err != nil {
 		t.Fatal(err)
@@ -80,7 +83,11 @@ func TestClustersInDifferentDirectoriesShareNeitherCgroupsNorPorts(t *testing.T)
 
 func TestNoTwoNodesShareAnAddress(t *testing.T) {
 	at := map[string]string{addressCP: controlPlane, addressAPI: "API", addressDNS: "DNS"}
-	for _, n := range newBed("", make([]string, 9)).Nodes {
+	b, err := newBed("", []string{"a", "b"}, maxNodes/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range b.Nodes {
 		for _, address := range []string{n.ip(), n.podCIDR()} {
 			if other := at[address]; other != "" {
 				t.Errorf("%s belongs to %s and %s", address, other, n.Name)

@@ -27,8 +27,8 @@ var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "fre
 
 const inotifyLimitFile = "/proc/sys/fs/inotify/max_user_instances"
 
-// minInotifyInstances suffices for six nodes; every kubelet and every containerd uses some for each pod.
-const minInotifyInstances = 2048
+// inotifyPerNode suffices for a node; every kubelet and every containerd uses some for each pod.
+const inotifyPerNode = 350
 
 // check returns an error that says why this machine cannot run a cluster.
 func check(ctx context.Context) error {
@@ -126,10 +126,10 @@ func (b *bed) raiseInotifyLimit() error {
 	if err != nil {
 		return err
 	}
-	limit := strings.TrimSpace(string(text))
-	if n, err := strconv.Atoi(limit); err != nil || n >= minInotifyInstances {
+	limit, wanted := strings.TrimSpace(string(text)), inotifyPerNode*len(b.Nodes)
+	if n, err := strconv.Atoi(limit); err != nil || n >= wanted {
 		return err
 	}
 	b.Inotify = limit
-	return errors.Join(b.save(), os.WriteFile(inotifyLimitFile, []byte(strconv.Itoa(minInotifyInstances)), 0o644))
+	return errors.Join(b.save(), os.WriteFile(inotifyLimitFile, []byte(strconv.Itoa(wanted)), 0o644))
 }

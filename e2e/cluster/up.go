@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ var addons []byte
 // portAPI is the preferred port of the API server on the host.
 const portAPI = 16443
 
-// up starts the machines of a cluster that are not running.
-func up(ctx context.Context, b *bed) error {
+// up starts the machines of a cluster that are not running. An existing cluster keeps its nodes; chosen is set if the user has asked
+// for those of b.
+func up(ctx context.Context, b *bed, chosen bool) error {
 	started := time.Now()
 	report := func(format string, args ...any) {
 		fmt.Printf("%5.1f s  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
@@ -37,7 +39,11 @@ func up(ctx context.Context, b *bed) error {
 		return err
 	}
 	if existing, err := openBed(b.dir); err == nil {
-		b = existing // its nodes count
+		if chosen && !slices.Equal(existing.Nodes, b.Nodes) {
+			return fmt.Errorf("the cluster in %s has %d nodes in zones %s, and not what the flags say; remove it with `cluster down`, or leave the flags out",
+				b.dir, len(existing.Nodes), strings.Join(existing.zones(), ", "))
+		}
+		b = existing
 	}
 	folder, err := binaries.FindOrBuild(ctx, os.Stdout, binaries.All()...)
 	if err != nil {
@@ -118,6 +124,9 @@ func (b *bed) startAll(ctx context.Context) error {
 			return fmt.Errorf("make certificates: %w", err)
 		}
 		if err := b.startControlPlane(l.(*net.TCPListener)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(b.file("cuts.json")); err != nil { // the new switch has none
 			return err
 		}
 	}
