@@ -139,6 +139,9 @@ func (b *bed) renderCuts(c cuts) string {
 	fmt.Fprint(&s, "table ip cuts\ndelete table ip cuts\ntable ip cuts {\n")
 	for _, hook := range []string{"forward", "input", "output"} {
 		fmt.Fprintf(&s, "\tchain %s {\n\t\ttype filter hook %[1]s priority filter; policy accept;\n", hook)
+		if hook == "input" { // a refusal of the hook output comes back here, from the address of the node
+			fmt.Fprint(&s, "\t\tiifname \"lo\" accept\n")
+		}
 		for _, l := range b.sorted(c) {
 			if hookOf(l) != hook {
 				continue

@@ -147,7 +147,7 @@ func runIP(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// enableForwarding makes this machine forward packets.
+// enableForwarding makes this machine forward packets, and show those that its bridge forwards to the rules for IP.
 func enableForwarding() error {
-	return errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
+	return errors.Join(os.WriteFile(bridgeFilterFile, []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
 }

@@ -103,5 +103,9 @@ func command() *cobra.Command {
 		return runMachine(*dir, args[0])
 	})
 	machine.Hidden = true
+	enforcer := add("enforce-policies NODE", "Enforce NetworkPolicies in the network of a node", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+		return enforcePolicies(ctx, *dir, args[0])
+	})
+	enforcer.Hidden = true
 	return root
 }

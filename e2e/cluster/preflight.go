@@ -25,6 +25,9 @@ var tools = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "mount"
 // controllers are the cgroup v1 controllers that kubelet and runc need.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"}
 
+// bridgeFilterFile is 1 if nftables sees what bridges forward.
+const bridgeFilterFile = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+
 const inotifyLimitFile = "/proc/sys/fs/inotify/max_user_instances"
 
 // inotifyPerNode suffices for a node; every kubelet and every containerd uses some for each pod.
@@ -56,6 +59,11 @@ func preflight(ctx context.Context) error {
 	}
 	if _, err := findHierarchies(); err != nil {
 		return err
+	}
+	if _, err := os.Stat(bridgeFilterFile); err != nil {
+		if err := run(ctx, "modprobe", "br_netfilter"); err != nil {
+			return fmt.Errorf("the kernel does not filter what bridges forward (CONFIG_BRIDGE_NETFILTER), which NetworkPolicies and cuts need: %w", err)
+		}
 	}
 	return probeMachine(ctx)
 }
