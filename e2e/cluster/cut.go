@@ -110,7 +110,7 @@ func (b *bed) prefixes(machine string) []string {
 			return []string{n.ip(), n.podCIDR()}
 		}
 	}
-	return []string{addressCP}
+	return []string{b.Network.controlPlane()}
 }
 
 // sorted returns the cut links in the order of machines, the control plane last.

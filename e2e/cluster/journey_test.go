@@ -49,6 +49,18 @@ func requireMachine(t *testing.T) {
 // startCluster starts a cluster with the flags of `cluster up`, which is removed when the test ends. Its images include probeImage.
 func startCluster(t *testing.T, flags ...string) *running {
 	t.Helper()
+	r := startBeds(t, flags...)
+	var err error
+	if r.bed, err = openBed(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.loadProbe()
+	return r
+}
+
+// startBeds starts one or several clusters, which are removed when the test ends.
+func startBeds(t *testing.T, flags ...string) *running {
+	t.Helper()
 	scratch := t.TempDir()
 	r := &running{T: t, program: filepath.Join(scratch, "cluster-program"), probe: filepath.Join(scratch, "probe")}
 	for out, pkg := range map[string]string{r.program: ".", r.probe: "./probe"} {
@@ -60,17 +72,17 @@ func startCluster(t *testing.T, flags ...string) *running {
 	removeAfterwards(t, r.program, dir)
 	r.bed = &bed{dir: dir}
 	t.Log(r.cluster(append([]string{"up"}, flags...)...))
-	var err error
-	if r.bed, err = openBed(dir); err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(scratch, "probe.tar")
-	err = image.Write(archive, probeImage, v1.Config{Entrypoint: []string{"/probe"}, Env: []string{pathEnv}}, func(l *image.Layer) error { return l.File("/probe", r.probe, 0o755) })
+	return r
+}
+
+func (r *running) loadProbe() {
+	r.Helper()
+	archive := filepath.Join(r.TempDir(), "probe.tar")
+	err := image.Write(archive, probeImage, v1.Config{Entrypoint: []string{"/probe"}, Env: []string{pathEnv}}, func(l *image.Layer) error { return l.File("/probe", r.probe, 0o755) })
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
 	r.cluster("load-image", archive)
-	return r
 }
 
 // removeAfterwards removes a cluster when the test ends, also if it is killed: a process waits for the end of its input.
@@ -235,12 +247,12 @@ func (r *running) checkCuts() {
 	reaches("no answer", "node-1", two)
 	reaches("no answer", "node-2", one)
 	reaches("connected", "node-1", three)
-	reaches("connected", "node-1", addressCP+":6443")
+	reaches("connected", "node-1", r.Network.controlPlane()+":6443")
 	r.cluster("cut", "node-1", "node-2", "--reject", "--one-way")
 	reaches("refused", "node-1", two)
 	reaches("no answer", "node-2", one)
 	r.cluster("cut", "node-3", controlPlane, "--reject")
-	reaches("refused", "node-3", addressCP+":6443")
+	reaches("refused", "node-3", r.Network.controlPlane()+":6443")
 	reaches("refused", controlPlane, three)
 	want := "node-1 <-> node-4 drop\nnode-1 -> node-2 reject\nnode-2 -> node-1 drop\nnode-2 <-> node-3 drop\nnode-3 <-> node-4 drop\nnode-3 <-> control-plane reject\n"
 	if got := r.cluster("cuts"); !sameLines(got, want) {
@@ -250,11 +262,11 @@ func (r *running) checkCuts() {
 		r.cluster("heal", "zone-b", "zone-a")
 	}
 	reaches("connected", "node-1", two)
-	reaches("refused", "node-3", addressCP+":6443")
+	reaches("refused", "node-3", r.Network.controlPlane()+":6443")
 	for range 2 {
 		r.cluster("heal")
 	}
-	reaches("connected", "node-3", addressCP+":6443")
+	reaches("connected", "node-3", r.Network.controlPlane()+":6443")
 	if got := r.cluster("cuts"); got != "nothing is cut\n" {
 		r.Errorf("after healing: %s", got)
 	}
@@ -309,7 +321,7 @@ func (r *running) checkPolicies() {
 	r.kubectl(`
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: inside, name: friends},
  spec: {podSelector: {matchLabels: {role: friend}}, policyTypes: [Egress], egress: [
-  {to: [{podSelector: {matchLabels: {app: server}}}], ports: [{port: open}]}, {to: [{ipBlock: {cidr: `+addressCP+`/32}}]}]}}
+  {to: [{podSelector: {matchLabels: {app: server}}}], ports: [{port: open}]}, {to: [{ipBlock: {cidr: `+r.Network.controlPlane()+`/32}}]}]}}
 `, "apply", "-f", "-")
 	for _, c := range clients[:2] {
 		r.awaitDial("no answer", c, r.address("outside", "stranger-on-node-1", portOpen))

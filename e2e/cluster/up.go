@@ -23,7 +23,7 @@ import (
 )
 
 //go:embed addons.yaml
-var addons []byte
+var addons string
 
 // portAPI is the preferred port of the API server on the host.
 const portAPI = 16443
@@ -66,7 +66,7 @@ func up(ctx context.Context, b *bed, chosen bool) error {
 		return err
 	}
 	report("the nodes have their images")
-	if err := b.apply(ctx, addons); err != nil {
+	if err := b.apply(ctx, []byte(strings.ReplaceAll(addons, "{{.DNS}}", b.Network.dns()))); err != nil {
 		return err
 	}
 	if err := b.awaitNodes(ctx); err != nil {
@@ -94,7 +94,11 @@ func (b *bed) prepare() error {
 	if b.runningPID(controlPlane) != 0 {
 		return nil
 	}
-	// Machines run a copy of this program, because `go run` removes the original.
+	return b.copyProgram()
+}
+
+// copyProgram copies this program, which machines run, because `go run` removes the original.
+func (b *bed) copyProgram() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -248,6 +252,9 @@ func (b *bed) apply(ctx context.Context, manifests []byte) error {
 
 // down stops all machines and removes the cluster.
 func down(ctx context.Context, dir string) error {
+	if w, err := openWAN(dir); err == nil {
+		return w.down(ctx)
+	}
 	b, err := openBed(dir)
 	if err != nil {
 		if _, gone := os.Stat(dir); os.IsNotExist(gone) {

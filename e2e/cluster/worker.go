@@ -96,8 +96,8 @@ func (b *bed) renderFiles(n node) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(), "Network": podNetwork, "Name": n.Name,
-		"CA": b.pki("ca.crt"), "DNS": addressDNS, "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
+	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(), "Network": b.Network.pods(), "Name": n.Name,
+		"CA": b.pki("ca.crt"), "DNS": b.Network.dns(), "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
 		"Snapshotter": chooseSnapshotter(b.disk(n)), "Reserved": reserved}
 	files := map[string][]byte{}
 	for _, name := range []string{"containerd.toml", "kubelet.yaml", "proxy.yaml", "resolv.conf", "pods.conflist"} {
