@@ -89,7 +89,7 @@ func TestADirectoryHoldsOneClusterOrSeveralJoinedOnes(t *testing.T) {
 	}
 }
 
-// clusters is how many clusters the test joins; each takes about 15 s.
+// joinedInTest is how many clusters the test joins; each takes about 15 s.
 const joinedInTest = 2
 
 func TestJoinedClustersReachEachOthersNodesOverTheWAN(t *testing.T) {

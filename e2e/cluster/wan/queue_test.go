@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -166,13 +165,13 @@ func push(until time.Time) (int64, error) {
 
 // routed is a router between a client's and a server's network.
 type routed struct {
-	*testing.T
+	testing.TB
 	client int // PID in the client's network
 	links  *json.Encoder
 	output *bufio.Scanner
 }
 
-func startRouted(t *testing.T) *routed {
+func startRouted(t testing.TB) *routed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the test makes networks of its own")
@@ -182,7 +181,7 @@ func startRouted(t *testing.T) *routed {
 			t.Skip(err)
 		}
 	}
-	r := &routed{T: t}
+	r := &routed{TB: t}
 	client := exec.Command("sleep", "infinity")
 	r.client = r.start(client)
 	server := exec.Command(os.Args[0])
@@ -314,19 +313,21 @@ func TestARouterDelaysCutsAndCongests(t *testing.T) {
 	t.Log(r.set(Link{}))
 }
 
-var measure = flag.Bool("measure", false, "measure how much passes through a router")
-
-// TestTheCeilingOfARouter prints the figures of docs/kubernetes.md.
-func TestTheCeilingOfARouter(t *testing.T) {
-	if !*measure {
-		t.Skip("-measure is not given")
-	}
-	r := startRouted(t)
+// BenchmarkRouter measures how much passes through a router. docs/kubernetes.md has the figures.
+func BenchmarkRouter(b *testing.B) {
+	r := startRouted(b)
 	for _, delay := range []time.Duration{0, 40 * time.Millisecond, 125 * time.Millisecond} {
-		r.set(Link{Delay: delay})
 		for _, connections := range []int{1, 4, 16} {
-			rate := r.push(connections, 8*time.Second)
-			t.Logf("%s one way, %d connections: %.0f MB/s; %s", delay, connections, float64(rate)/1e6, r.set(Link{Delay: delay}))
+			b.Run(fmt.Sprintf("delay=%s/connections=%d", delay, connections), func(b *testing.B) {
+				r.set(Link{Delay: delay})
+				total, rounds := int64(0), int64(0)
+				for b.Loop() {
+					total += r.push(connections, 8*time.Second)
+					rounds++
+				}
+				b.ReportMetric(float64(total)/float64(rounds)/1e6, "MB/s")
+				b.Log(r.set(Link{Delay: delay}))
+			})
 		}
 	}
 }
