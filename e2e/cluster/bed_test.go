@@ -21,7 +21,10 @@ func TestMain(m *testing.M) { apiserver.Main(m) }
 // newTestBed stores a cluster that does not run.
 func newTestBed(t *testing.T) *bed {
 	t.Helper()
-	b := newBed(t.TempDir(), defaultZones)
+	b, err := newBed(t.TempDir(), defaultZones, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.Binaries = "/opt/kubernetes"
 	if err := b.save(); err != nil {
 		t.Fatal(err)
@@ -79,13 +82,24 @@ func TestClustersInDifferentDirectoriesShareNeitherCgroupsNorPorts(t *testing.T)
 }
 
 func TestNoTwoNodesShareAnAddress(t *testing.T) {
-	at := map[string]string{addressCP: controlPlane, addressAPI: "API", addressDNS: "DNS"}
-	for _, n := range newBed("", make([]string, 9)).Nodes {
-		for _, address := range []string{n.ip(), n.podCIDR()} {
+	at := map[string]string{}
+	claim := func(owner string, addresses ...string) {
+		for _, address := range addresses {
 			if other := at[address]; other != "" {
-				t.Errorf("%s belongs to %s and %s", address, other, n.Name)
+				t.Errorf("%s belongs to %s and %s", address, other, owner)
 			}
-			at[address] = n.Name
+			at[address] = owner
+		}
+	}
+	for n := range network(maxClusters) {
+		b, err := newBed("", []string{"a", "b"}, maxNodes/2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.join(n, maxClusters)
+		claim(fmt.Sprint("cluster ", n), n.machines(), n.pods(), n.services(), n.controlPlane(), n.router(), n.api(), n.dns())
+		for _, n := range b.Nodes {
+			claim(n.Name, n.ip(), n.podCIDR())
 		}
 	}
 }
@@ -104,7 +118,7 @@ func TestTheConfigurationFilesOfANodeAreValid(t *testing.T) {
 	if err := yaml.UnmarshalStrict(files["kubelet.yaml"], &kubelet); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]any{addressDNS}, kubelet["clusterDNS"]); d != "" {
+	if d := cmp.Diff([]any{b.Network.dns()}, kubelet["clusterDNS"]); d != "" {
 		t.Errorf("name servers of kubelet (-want +got):\n%s", d)
 	}
 	proxy := map[string]any{}

@@ -47,7 +47,7 @@ func (b *bed) runControlPlane(ctx context.Context) error {
 	go s.reap()
 	keep("etcd", b.etcdFlags()...)
 	keep("kube-apiserver", b.apiserverFlags()...)
-	go forwardConnections(listener, addressCP+":6443")
+	go forwardConnections(listener, b.Network.controlPlane()+":6443")
 	// The controller manager fails for good if it starts before the API server has created its roles.
 	if err := await(ctx, startTimeout, apiReady); err != nil {
 		fmt.Fprintln(os.Stderr, "starting controllers although the API server is not ready:", err)
@@ -58,7 +58,7 @@ func (b *bed) runControlPlane(ctx context.Context) error {
 }
 
 func (b *bed) makeSwitch(ctx context.Context) error {
-	commands := [][]string{{"link", "set", "lo", "up"}, {"link", "add", "switch", "type", "bridge"}, {"addr", "add", addressCP + "/24", "dev", "switch"},
+	commands := [][]string{{"link", "set", "lo", "up"}, {"link", "add", "switch", "type", "bridge"}, {"addr", "add", b.Network.controlPlane() + "/24", "dev", "switch"},
 		{"link", "set", "switch", "up"}}
 	for _, n := range b.Nodes { // the API server calls webhooks at pod addresses
 		commands = append(commands, []string{"route", "add", n.podCIDR(), "via", n.ip()})
@@ -74,8 +74,8 @@ func (b *bed) etcdFlags() []string {
 
 func (b *bed) apiserverFlags() []string {
 	const tolerated = "5" // seconds until pods are evicted from a dead node
-	return []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address=" + addressCP,
-		"--service-cluster-ip-range=" + services, "--allow-privileged=true", "--client-ca-file=" + b.pki("ca.crt"),
+	return []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address=" + b.Network.controlPlane(),
+		"--service-cluster-ip-range=" + b.Network.services(), "--allow-privileged=true", "--client-ca-file=" + b.pki("ca.crt"),
 		"--tls-cert-file=" + b.pki("apiserver.crt"), "--tls-private-key-file=" + b.pki("apiserver.key"),
 		"--kubelet-client-certificate=" + b.pki("admin.crt"), "--kubelet-client-key=" + b.pki("admin.key"),
 		"--kubelet-preferred-address-types=InternalIP", "--service-account-issuer=https://kubernetes.default.svc",

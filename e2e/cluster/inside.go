@@ -18,6 +18,13 @@ const envJoined = "CAUSALSTORE_CLUSTER_JOINED"
 
 // runMachine is the first process of a machine. It returns only with an error.
 func runMachine(dir, name string) error {
+	if name == router {
+		w, err := openWAN(dir)
+		if err != nil {
+			return err
+		}
+		return w.runRouter(context.Background())
+	}
 	b, err := openBed(dir)
 	if err != nil {
 		return err
@@ -129,13 +136,16 @@ func (b *bed) configureNetwork(ctx context.Context, n node) error {
 		return fmt.Errorf("wait for the network interface: %w", err)
 	}
 	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.ip() + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"},
-		{"route", "add", "default", "via", addressCP}}
+		{"route", "add", "default", "via", b.Network.controlPlane()}}
 	for _, other := range b.Nodes {
 		if other.Index != n.Index {
 			commands = append(commands, []string{"route", "add", other.podCIDR(), "via", other.ip()})
 		}
 	}
-	return errors.Join(runIP(ctx, commands), enableForwarding())
+	for _, other := range b.others() {
+		commands = append(commands, []string{"route", "add", other.machines(), "via", b.Network.router()})
+	}
+	return errors.Join(runIP(ctx, commands), enableForwarding(), b.hidePods(ctx))
 }
 
 func runIP(ctx context.Context, commands [][]string) error {
@@ -147,7 +157,7 @@ func runIP(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// enableForwarding makes this machine forward packets.
+// enableForwarding makes this machine forward packets, and show those that its bridge forwards to the rules for IP.
 func enableForwarding() error {
-	return errors.Join(os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
+	return errors.Join(os.WriteFile(bridgeFilterFile, []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
 }

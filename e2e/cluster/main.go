@@ -40,16 +40,34 @@ func command() *cobra.Command {
 		*dir, err = filepath.Abs(*dir)
 		return err
 	}
-	var zones []string
+	var (
+		zones             []string
+		perZone, clusters int
+	)
 	add := func(use, short string, args cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
 		c := &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
 		root.AddCommand(c)
 		return c
 	}
-	up := add("up", "Start the cluster, or those of its machines that are not running", cobra.NoArgs, func(ctx context.Context, _ []string) error {
-		return up(ctx, newBed(*dir, zones))
+	var upCommand *cobra.Command
+	upCommand = add("up", "Start the cluster, or those of its machines that are not running", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		chosen := upCommand.Flags().Changed("zones") || upCommand.Flags().Changed("nodes-per-zone")
+		if clusters > 1 {
+			if !upCommand.Flags().Changed("zones") {
+				zones = defaultZones[:2]
+			}
+			return upJoined(ctx, *dir, clusters, zones, perZone, chosen)
+		}
+		b, err := newBed(*dir, zones, perZone)
+		if err != nil {
+			return err
+		}
+		return up(ctx, b, chosen)
 	})
-	up.Flags().StringSliceVar(&zones, "zones", defaultZones, "zones of the nodes, one node for each entry")
+	upCommand.Flags().StringSliceVar(&zones, "zones", defaultZones, "zones of the nodes")
+	upCommand.Flags().IntVar(&clusters, "clusters", 1, fmt.Sprintf("start up to %d clusters, which a router joins; they are in folders %s, %s, ..., and have two zones by default",
+		maxClusters, clusterName(0), clusterName(1)))
+	upCommand.Flags().IntVar(&perZone, "nodes-per-zone", 1, "nodes in each zone")
 	add("down", "Stop the cluster and remove all of it", cobra.NoArgs, func(ctx context.Context, _ []string) error { return down(ctx, *dir) })
 	add("kubeconfig", "Print the path of the cluster's kubeconfig", cobra.NoArgs, func(context.Context, []string) error {
 		b, err := openBed(*dir)
@@ -89,9 +107,15 @@ func command() *cobra.Command {
 		return err
 	})
 	addImageCommands(add)
+	addCutCommands(dir, add)
+	root.AddCommand(wanCommand(dir))
 	machine := add("machine NAME", "Run the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {
 		return runMachine(*dir, args[0])
 	})
 	machine.Hidden = true
+	enforcer := add("enforce-policies NODE", "Enforce NetworkPolicies in the network of a node", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
+		return enforcePolicies(ctx, *dir, args[0])
+	})
+	enforcer.Hidden = true
 	return root
 }

@@ -45,11 +45,11 @@ func (b *bed) makeCertificates(port int) error {
 	}
 	server := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(addressCP), net.ParseIP(addressAPI)}}
+		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(b.Network.controlPlane()), net.ParseIP(b.Network.api())}}
 	if _, _, err := b.issue(ca, "apiserver", server); err != nil {
 		return err
 	}
-	inside, outside := "https://"+addressCP+":6443", fmt.Sprintf("https://127.0.0.1:%d", port)
+	inside, outside := "https://"+b.Network.controlPlane()+":6443", fmt.Sprintf("https://127.0.0.1:%d", port)
 	users := []struct{ file, server, name, group string }{
 		{b.pki("controller-manager.kubeconfig"), inside, "system:kube-controller-manager", ""},
 		{b.pki("scheduler.kubeconfig"), inside, "system:kube-scheduler", ""},

@@ -42,7 +42,7 @@ func TestTheAPIServerAndItsUsersTrustEachOther(t *testing.T) {
 	authority := x509.NewCertPool()
 	authority.AddCert(certificate(t, read(t, b.pki("ca.crt"))))
 	server := certificate(t, read(t, b.pki("apiserver.crt")))
-	for _, name := range []string{"127.0.0.1", addressCP, addressAPI, "kubernetes.default.svc"} {
+	for _, name := range []string{"127.0.0.1", b.Network.controlPlane(), b.Network.api(), "kubernetes.default.svc"} {
 		if _, err := server.Verify(x509.VerifyOptions{Roots: authority, DNSName: name}); err != nil {
 			t.Errorf("the API server as %s: %v", name, err)
 		}

@@ -25,10 +25,13 @@ var tools = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "mount"
 // controllers are the cgroup v1 controllers that kubelet and runc need.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"}
 
+// bridgeFilterFile is 1 if nftables sees what bridges forward.
+const bridgeFilterFile = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+
 const inotifyLimitFile = "/proc/sys/fs/inotify/max_user_instances"
 
-// minInotifyInstances suffices for six nodes; every kubelet and every containerd uses some for each pod.
-const minInotifyInstances = 2048
+// inotifyPerNode suffices for a node; every kubelet and every containerd uses some for each pod.
+const inotifyPerNode = 350
 
 // check returns an error that says why this machine cannot run a cluster.
 func check(ctx context.Context) error {
@@ -56,6 +59,11 @@ func preflight(ctx context.Context) error {
 	}
 	if _, err := findHierarchies(); err != nil {
 		return err
+	}
+	if _, err := os.Stat(bridgeFilterFile); err != nil {
+		if err := run(ctx, "modprobe", "br_netfilter"); err != nil {
+			return fmt.Errorf("the kernel does not filter what bridges forward (CONFIG_BRIDGE_NETFILTER), which NetworkPolicies and cuts need: %w", err)
+		}
 	}
 	return probeMachine(ctx)
 }
@@ -126,10 +134,10 @@ func (b *bed) raiseInotifyLimit() error {
 	if err != nil {
 		return err
 	}
-	limit := strings.TrimSpace(string(text))
-	if n, err := strconv.Atoi(limit); err != nil || n >= minInotifyInstances {
+	limit, wanted := strings.TrimSpace(string(text)), inotifyPerNode*len(b.Nodes)
+	if n, err := strconv.Atoi(limit); err != nil || n >= wanted {
 		return err
 	}
 	b.Inotify = limit
-	return errors.Join(b.save(), os.WriteFile(inotifyLimitFile, []byte(strconv.Itoa(minInotifyInstances)), 0o644))
+	return errors.Join(b.save(), os.WriteFile(inotifyLimitFile, []byte(strconv.Itoa(wanted)), 0o644))
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,13 +23,14 @@ import (
 )
 
 //go:embed addons.yaml
-var addons []byte
+var addons string
 
 // portAPI is the preferred port of the API server on the host.
 const portAPI = 16443
 
-// up starts the machines of a cluster that are not running.
-func up(ctx context.Context, b *bed) error {
+// up starts the machines of a cluster that are not running. An existing cluster keeps its nodes; chosen is set if the user has asked
+// for those of b.
+func up(ctx context.Context, b *bed, chosen bool) error {
 	started := time.Now()
 	report := func(format string, args ...any) {
 		fmt.Printf("%5.1f s  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
@@ -37,7 +39,11 @@ func up(ctx context.Context, b *bed) error {
 		return err
 	}
 	if existing, err := openBed(b.dir); err == nil {
-		b = existing // its nodes count
+		if chosen && !slices.Equal(existing.Nodes, b.Nodes) {
+			return fmt.Errorf("the cluster in %s has %d nodes in zones %s, and not what the flags say; remove it with `cluster down`, or leave the flags out",
+				b.dir, len(existing.Nodes), strings.Join(existing.zones(), ", "))
+		}
+		b = existing
 	}
 	folder, err := binaries.FindOrBuild(ctx, os.Stdout, binaries.All()...)
 	if err != nil {
@@ -60,7 +66,7 @@ func up(ctx context.Context, b *bed) error {
 		return err
 	}
 	report("the nodes have their images")
-	if err := b.apply(ctx, addons); err != nil {
+	if err := b.apply(ctx, []byte(strings.ReplaceAll(addons, "{{.DNS}}", b.Network.dns()))); err != nil {
 		return err
 	}
 	if err := b.awaitNodes(ctx); err != nil {
@@ -88,7 +94,11 @@ func (b *bed) prepare() error {
 	if b.runningPID(controlPlane) != 0 {
 		return nil
 	}
-	// Machines run a copy of this program, because `go run` removes the original.
+	return b.copyProgram()
+}
+
+// copyProgram copies this program, which machines run, because `go run` removes the original.
+func (b *bed) copyProgram() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -118,6 +128,9 @@ func (b *bed) startAll(ctx context.Context) error {
 			return fmt.Errorf("make certificates: %w", err)
 		}
 		if err := b.startControlPlane(l.(*net.TCPListener)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(b.file("cuts.json")); err != nil { // the new switch has none
 			return err
 		}
 	}
@@ -239,6 +252,9 @@ func (b *bed) apply(ctx context.Context, manifests []byte) error {
 
 // down stops all machines and removes the cluster.
 func down(ctx context.Context, dir string) error {
+	if w, err := openWAN(dir); err == nil {
+		return w.down(ctx)
+	}
 	b, err := openBed(dir)
 	if err != nil {
 		if _, gone := os.Stat(dir); os.IsNotExist(gone) {

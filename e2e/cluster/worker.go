@@ -12,13 +12,17 @@ import (
 	"syscall"
 	"text/template"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/causalstore/causalstore/e2e/binaries"
+	"github.com/causalstore/causalstore/e2e/cluster/policy"
 )
 
 //go:embed node.tmpl
 var nodeTemplates string
 
-// runNode runs containerd, kubelet and kube-proxy.
+// runNode runs containerd, kubelet, kube-proxy and the enforcer of NetworkPolicies.
 func (b *bed) runNode(ctx context.Context, n node) error {
 	_ = os.Unsetenv(envJoined) // the name is valid
 	if err := syscall.Sethostname([]byte(n.Name)); err != nil {
@@ -34,6 +38,7 @@ func (b *bed) runNode(ctx context.Context, n node) error {
 		return err
 	}
 	s := newSupervisor(b.file("log", n.Name))
+	go s.keepRunning("policies", b.file("cluster"), nil, "enforce-policies", n.Name, "--dir", b.dir)
 	env := []string{"PATH=" + b.Binaries + ":" + os.Getenv("PATH"), // containerd finds its shim there
 		"GOGC=75"} // saves memory: there are six of each program
 	keep := func(name string, args ...string) error {
@@ -91,8 +96,8 @@ func (b *bed) renderFiles(n node) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(), "Network": podNetwork, "Name": n.Name,
-		"CA": b.pki("ca.crt"), "DNS": addressDNS, "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
+	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(), "Network": b.Network.pods(), "Name": n.Name,
+		"CA": b.pki("ca.crt"), "DNS": b.Network.dns(), "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
 		"Snapshotter": chooseSnapshotter(b.disk(n)), "Reserved": reserved}
 	files := map[string][]byte{}
 	for _, name := range []string{"containerd.toml", "kubelet.yaml", "proxy.yaml", "resolv.conf", "pods.conflist"} {
@@ -123,4 +128,21 @@ func chooseSnapshotter(dir string) string {
 		return "native"
 	}
 	return "overlayfs"
+}
+
+// enforcePolicies enforces the NetworkPolicies of pods on a node, whose network this process shares.
+func enforcePolicies(ctx context.Context, dir, name string) error {
+	b, n, err := openNode(dir, name)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", b.pki("admin.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	return policy.Enforce(ctx, client, n.Name)
 }

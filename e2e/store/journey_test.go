@@ -35,6 +35,7 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		{"helm test writes to the store and reads in every data centre", j.testStore},
 		{"a stock client uses the store's Service", j.useService},
 		{"a stock client in a labelled namespace gets a sidecar", j.useSidecar},
+		{"the network admits those who may connect, and nobody else", j.checkNetwork},
 		{"histories stay causal under disturbances", j.disturb},
 		{"deletion keeps volumes, and a new store of the same name has the data", j.deleteAndComeBack},
 		{"deletion with policy Delete leaves nothing", j.deleteAll},

@@ -60,6 +60,9 @@ type testBed struct {
 	up bool
 }
 
+// bedIsOurs is set if the tests run on a test bed that this process started.
+var bedIsOurs bool
+
 // envLoad is set if the cluster of KUBECONFIG is a running test bed, on whose nodes to import the images.
 const envLoad = "CAUSALSTORE_E2E_LOAD"
 
@@ -80,7 +83,7 @@ func (b *testBed) prepare(ctx context.Context) (err error) {
 			return fmt.Errorf("a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
 				strings.TrimSpace(string(out)), envLoad)
 		}
-		b.up = true
+		b.up, bedIsOurs = true, true
 		if err := command(ctx, b.program, "up").Run(); err != nil {
 			return fmt.Errorf("start the test bed: %w", err)
 		}

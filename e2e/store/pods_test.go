@@ -11,7 +11,8 @@ import (
 type container struct{ name, image, run string }
 
 // pod returns the manifest of a pod that satisfies the pod security level "restricted". In a namespace with sidecars, its sidecar
-// belongs to the data center, which may be empty. Its containers share a process namespace.
+// belongs to the data center, which may be empty. Its containers share a process namespace. It is not evicted from a node of the test bed
+// that reports late because the machine is busy; nobody would create it again.
 func pod(name, dataCenter string, containers ...container) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: v1
@@ -22,6 +23,7 @@ metadata:
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 2
+  tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists}]
   shareProcessNamespace: true
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
   containers:
