@@ -65,7 +65,9 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 		t.Errorf("the users are %q", got)
 	}
 
-	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Clients = v1alpha1.Clients{Front: v1alpha1.Front{Enabled: ptr(false)}} })
+	k.update("try", func(s *v1alpha1.CausalStore) {
+		s.Spec.Clients = v1alpha1.Clients{Front: v1alpha1.Front{Enabled: ptr(false)}}
+	})
 	k.await("the users and Services to go", func() (bool, string) {
 		return !k.exists(plan.UsersName("try"), &corev1.Secret{}) && !k.exists("try", &corev1.Service{}) && !k.exists("try-here", &corev1.Service{}), ""
 	})
