@@ -38,8 +38,10 @@ type Config struct {
 	Cache *bool `json:"cache,omitempty"`
 	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars.
 	TokenKeyFile string `json:"tokenKeyFile,omitempty"`
-	// Auth is the user that Redis clients of a sidecar must authenticate as. Without it, every client is accepted.
+	// Auth names the users of whom Redis clients of a sidecar must be one. Without it, every client is accepted.
 	Auth *Auth `json:"auth,omitempty"`
+	// RedisTLS names the certificate of a sidecar for its clients, for listen.redisTLS.
+	RedisTLS *RedisTLS `json:"redisTLS,omitempty"`
 	// TLS enables mutual TLS between the parts.
 	TLS *TLS `json:"tls,omitempty"`
 	// AllowPlaintext lets a part listen for other machines without TLS. Whoever reaches it can then read and write
@@ -69,8 +71,10 @@ type Listen struct {
 	// GRPC is for the other parts. Default: the port of the own entry in Addresses, on that address if it is a loopback
 	// address. Sidecars do not listen, they dial.
 	GRPC string `json:"grpc,omitempty"`
-	// Redis is for the clients of a sidecar. Default 127.0.0.1:6379.
+	// Redis is for the clients of a sidecar. Default 127.0.0.1:6379. ListenNone listens for clients with TLS only.
 	Redis string `json:"redis,omitempty"`
+	// RedisTLS is for the clients of a sidecar that use TLS. Default: none.
+	RedisTLS string `json:"redisTLS,omitempty"`
 	// HTTP serves /healthz, /readyz and /metrics. Default :7480.
 	HTTP string `json:"http,omitempty"`
 }
@@ -150,13 +154,18 @@ type Session struct {
 	WriteTimeout Duration `json:"writeTimeout,omitempty"`
 }
 
-// Auth is the user that Redis clients authenticate as.
+// Auth says who the Redis clients of a sidecar may be.
 type Auth struct {
-	// Username defaults to "default".
-	Username string `json:"username,omitempty"`
-	// Password, or PasswordFile, which holds it.
-	Password     string `json:"password,omitempty"`
-	PasswordFile string `json:"passwordFile,omitempty"`
+	// UsersFile holds the users, see ParseUsers. It may change while the process runs.
+	UsersFile string `json:"usersFile,omitempty"`
+}
+
+// RedisTLS names PEM files. They are read for every new connection, so that a rotation needs no restart.
+type RedisTLS struct {
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+	// ClientCA holds the authorities of clients. If it is given, clients need a certificate of theirs.
+	ClientCA string `json:"clientCA,omitempty"`
 }
 
 // TLS names PEM files. They are read for every new connection, so that a rotation needs no restart.

@@ -47,8 +47,12 @@ const (
 	LogJSON = "json"
 )
 
-// Ports that parts listen on by default.
+// Ports that parts listen on by default, and the usual one for Redis clients with TLS.
 const (
 	DefaultRedisPort = 6379
+	RedisTLSPort     = 6380
 	DefaultHTTPPort  = 7480
 )
+
+// ListenNone in the place of an address means not to listen.
+const ListenNone = "none"

@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name: must have at most 20 characters, because the names of pods contain it; use a shorter name"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name: must not contain dots, because host names contain it; use hyphens"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.clients) || !has(self.spec.clients.usersSecret) || !(self.spec.clients.usersSecret in [self.metadata.name + '-keys', self.metadata.name + '-acl'])",message="spec.clients.usersSecret: the operator makes a Secret of this name; use another one"
 type CausalStore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -56,6 +57,7 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
 // +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
+// +kubebuilder:validation:XValidation:rule="!has(self.injection) || self.injection.mode != 'Redirect' || !has(self.clients) || !has(self.clients.front) || !has(self.clients.front.enabled) || self.clients.front.enabled",message="spec.injection.mode: Redirect needs the Services of the front, which is off; use LoopbackNames or Explicit"
 type CausalStoreSpec struct {
 	// Image is the container image of all parts except the storage. Default: the image of the operator that first reconciled the
 	// store; an upgrade of the operator does not change it.
@@ -131,6 +133,10 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	ServiceAccount ServiceAccount `json:"serviceAccount,omitzero"`
+	// Clients configures how Redis clients connect: users with passwords, TLS, and whether clients without a sidecar are served.
+	//
+	// +optional
+	Clients Clients `json:"clients,omitzero"`
 	// ZoneLabel is the node label that holds the name of a node's zone.
 	//
 	// +optional

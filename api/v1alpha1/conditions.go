@@ -16,6 +16,8 @@ const (
 	// ConditionPeersConnected is True while every ring answers and acknowledges the writes of this cluster's coordinators. It is
 	// Unknown while a coordinator cannot be asked.
 	ConditionPeersConnected = "PeersConnected"
+	// ConditionClientsReady is True if the Secrets that spec.clients names are there and can be used.
+	ConditionClientsReady = "ClientsReady"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -64,6 +66,10 @@ const (
 	ReasonPeersNotServing  = "RingsNotServing"
 	ReasonPeersUnasked     = "CoordinatorsUnreachable"
 	ReasonOneRing          = "OneRing"
+
+	ReasonClientsConfigured = "Configured"
+	ReasonSecretMissing     = "SecretMissing"
+	ReasonSecretInvalid     = "SecretInvalid"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

@@ -10,7 +10,7 @@ type CausalStoreStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, InjectionReady and Paused.
+	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map
@@ -30,7 +30,7 @@ type CausalStoreStatus struct {
 	//
 	// +optional
 	Topology TopologyStatus `json:"topology,omitzero"`
-	// Endpoint is the host:port that clients without a sidecar connect to.
+	// Endpoint is the host:port that clients without a sidecar connect to; it is empty if the front is off.
 	//
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`

@@ -36,6 +36,7 @@ func (c *CausalStore) Validate() []string {
 	s.Pods.validate(&p)
 	s.ServiceAccount.Annotations.validate(&p)
 	s.Storage.validate(&p)
+	s.Clients.validate(c.Name, s.Injection.Mode, &p)
 	p.require(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not supported yet; use Causal",
 		s.Consistency.Default)
 	p.require(len(s.Consistency.Rules) == 0, "spec.consistency.rules: levels per key are not supported yet; remove the rules")

@@ -179,7 +179,7 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	}
 	return errors.Join(r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
 		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
-		r.notifySidecars(ctx, seen, p))
+		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen))
 }
 
 // isLocal reports whether a store has a data center in a region.

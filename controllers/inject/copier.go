@@ -56,11 +56,15 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	remaining, err := c.prune(ctx, ns.Name, use)
-	if remaining {
-		return ctrl.Result{RequeueAfter: podCheckInterval}, err
+	again, err := c.copyUsers(ctx, ns.Name, use)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, err
+	remaining, err := c.prune(ctx, ns.Name, use)
+	if remaining && again == 0 {
+		again = podCheckInterval
+	}
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef.
@@ -169,7 +173,8 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 			continue
 		}
 		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keysSecret(namespace)}}
-		for _, o := range []client.Object{keys, m} {
+		users := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.usersSecret(namespace)}}
+		for _, o := range []client.Object{keys, users, m} {
 			if err := c.deleteCopy(ctx, o, of); err != nil {
 				errs = append(errs, fmt.Errorf("delete copy %s in namespace %s: %w", o.GetName(), namespace, err))
 				break

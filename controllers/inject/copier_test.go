@@ -1,6 +1,7 @@
 package inject_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,25 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	}
 	k.waitFor("the copy to be back", func() bool { return k.configuration()["causalstore.yaml"] == "second" })
 
+	// Digests of passwords follow too, if sidecars ask for passwords.
+	users := func() string { return k.read("web", &corev1.Secret{}, "orders-acl.store")[plan.KeyUsersFile] }
+	original := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-acl", Labels: plan.Labels("orders"),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(store, v1alpha1.GroupVersion.WithKind("CausalStore"))}},
+		Data: map[string][]byte{plan.KeyUsersFile: []byte("first")}}
+	k.create(original)
+	if users() != "" {
+		t.Error("users are copied although sidecars ask for no passwords")
+	}
+	update(k, store, func(s *v1alpha1.CausalStore) {
+		s.Spec.Clients = v1alpha1.Clients{UsersSecret: "people", SidecarPasswords: true}
+	})
+	k.waitFor("the copy of the users", func() bool { return users() == "first" })
+	update(k, original, func(s *corev1.Secret) { s.Data[plan.KeyUsersFile] = []byte("second") })
+	k.waitFor("the copy of the users to follow", func() bool { return users() == "second" })
+	k.waitFor("a sidecar that asks for passwords", func() bool {
+		return slices.Contains(k.pod("web", "{}").Spec.InitContainers[0].Args, "--users-file=/etc/causalstore-users/users.acl")
+	})
+
 	// Pods with a sidecar need the copies. The copier notices within a minute that the last one has gone.
 	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
 	k.waitFor("a pod that is not admitted any more", func() bool { return reason() != "" })
@@ -121,7 +141,7 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 		}
 	}
 	update(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
-	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil })
+	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil && users() == "" })
 }
 
 func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {

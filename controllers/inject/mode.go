@@ -39,6 +39,10 @@ func chooseMode(r *Request) (v1alpha1.InjectionMode, *refusal) {
 		return "", refuse(RedirectForbidden, "mode Redirect needs an init container with NET_ADMIN, and namespace %s enforces PodSecurity %s; set annotation %s to LoopbackNames or Explicit",
 			r.Namespace, level, AnnotationMode)
 	}
+	if !r.Store.Spec.Clients.Front.IsEnabled() {
+		return "", refuse(RedirectImpossible, "CausalStore %s has no Services, because its front is off (spec.clients.front.enabled); set annotation %s to LoopbackNames or Explicit",
+			r.StoreRef, AnnotationMode)
+	}
 	for _, name := range serviceNames(r) {
 		a, err := netip.ParseAddr(r.Addresses[name])
 		if err != nil {

@@ -67,6 +67,9 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 		c.Args[1] = fmt.Sprintf("--config=%s/$(%s).yaml", configDir, envDataCenter)
 		config = configOfEach(r, choice.candidates(r))
 	}
+	if r.Store.Spec.Clients.SidecarPasswords {
+		addUsers(p, &c, r)
+	}
 	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, 0, c)
 	if r.Namespace == r.Store.Namespace { // other namespaces do not have these Secrets
 		addPullSecrets(p, r.Store.Spec.ImagePullSecrets)
@@ -78,6 +81,15 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 		corev1.Volume{Name: "causalstore-keys",
 			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.keysSecret(r.Namespace),
 				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
+}
+
+// addUsers makes the sidecar ask for passwords.
+func addUsers(p *corev1.Pod, c *corev1.Container, r *Request) {
+	readable := int32(0o444)
+	c.Args = append(c.Args, "--users-file="+plan.UsersDir+"/"+plan.KeyUsersFile)
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "causalstore-users", MountPath: plan.UsersDir, ReadOnly: true})
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "causalstore-users", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.usersSecret(r.Namespace), DefaultMode: &readable}}})
 }
 
 // configOfEach returns a volume with the configuration of each data centre, under the name of the data centre.

@@ -43,6 +43,11 @@ func (ref StoreRef) keysSecret(namespace string) string {
 	return ref.copyName(namespace, plan.KeysName(ref.Name))
 }
 
+// usersSecret returns the name of the Secret with the users whose passwords sidecars ask for.
+func (ref StoreRef) usersSecret(namespace string) string {
+	return ref.copyName(namespace, plan.UsersName(ref.Name))
+}
+
 // copyName returns the name that an object of the store has in a namespace.
 func (ref StoreRef) copyName(namespace, name string) string {
 	if namespace == ref.Namespace {

@@ -48,7 +48,14 @@ func (i *Installation) checkStore(ctx context.Context) (string, error) {
 	}
 	ctx, cancel = context.WithTimeout(ctx, replicationTimeout+requestTimeout)
 	defer cancel()
-	w := i.connect(i.Store.Name)
+	if why := unchecked(&s.Spec.Clients); why != "" {
+		return fmt.Sprintf("%s is ready; %s", i.Store, why), nil
+	}
+	how, err := i.access(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	w := i.connect(how, i.Store.Name)
 	defer w.close()
 	key, value := "causalstore:verify:"+rand.Text(), rand.Text()
 	token, err := w.write(ctx, key, value)
@@ -58,7 +65,7 @@ func (i *Installation) checkStore(ctx context.Context) (string, error) {
 	read := 0
 	for _, dc := range s.Status.DataCenters {
 		if dc.Here {
-			if err := i.readAt(ctx, dc.Name, token, key, value); err != nil {
+			if err := i.readAt(ctx, how, dc.Name, token, key, value); err != nil {
 				return "", err
 			}
 			read++
@@ -69,8 +76,8 @@ func (i *Installation) checkStore(ctx context.Context) (string, error) {
 }
 
 // readAt resumes the session in a data centre and reads its write.
-func (i *Installation) readAt(ctx context.Context, dc, token, key, value string) error {
-	r := i.connect(plan.DataCenterName(i.Store.Name, dc))
+func (i *Installation) readAt(ctx context.Context, how *access, dc, token, key, value string) error {
+	r := i.connect(how, plan.DataCenterName(i.Store.Name, dc))
 	defer r.close()
 	if err := r.conn.Do(ctx, "CAUSAL", "RESUME", token).Err(); err != nil {
 		return r.wrap("CAUSAL RESUME", err)
@@ -93,10 +100,10 @@ type session struct {
 	conn      *redis.Conn
 }
 
-func (i *Installation) connect(service string) *session {
-	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(plan.PortRedis)),
+func (i *Installation) connect(how *access, service string) *session {
+	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(int(how.port))),
 		namespace: i.Namespace}
-	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: i.Dial, PoolSize: 1, MaxRetries: -1, DialTimeout: requestTimeout,
+	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: how.dialer(i.Dial), Username: how.user, Password: how.password, PoolSize: 1, MaxRetries: -1, DialTimeout: requestTimeout,
 		ReadTimeout: replicationTimeout + requestTimeout, WriteTimeout: requestTimeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 	s.conn = s.client.Conn()

@@ -24,7 +24,7 @@ import (
 func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 	d := deploy(t, func(c *contract.Config) {
 		c.TLS = certificates(t)
-		c.Auth = &contract.Auth{Username: "app", Password: "secret"}
+		c.Auth = &contract.Auth{UsersFile: usersFile(t, "user app on >secret ~* &* +@all")}
 	})
 	a, b, c := d.authenticated("a"), d.authenticated("b"), d.authenticated("c")
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,11 @@ type processFlags struct {
 	plaintext    bool
 	dropFuture   bool
 	redis        string
+	redisTLS     string
+	tlsCert      string
+	tlsKey       string
+	tlsClientCA  string
+	usersFile    string
 	http         string
 	dataDir      string
 	storageDir   string
@@ -51,6 +57,9 @@ identify the part, which ignores the settings of other parts:
   dataDir: /var/lib/causalstore  # a coordinator's log
   session: {scope: Pod, reads: Latest}
   tokenKeyFile: /secrets/token   # the same for all sidecars
+  listen: {redis: none, redisTLS: ":6380"}                        # Redis clients with TLS only
+  redisTLS: {cert: /redis-tls/tls.crt, key: /redis-tls/tls.key}   # clientCA: also ask clients for certificates
+  auth: {usersFile: /secrets/users.acl}                           # lines such as: user app on >PASSWORD ~* &* +@all
   tls: {cert: /tls/tls.crt, key: /tls/tls.key, ca: /tls/ca.crt}   # required unless listen.grpc is a loopback address
 
 The process reloads the file when it changes. Some changes, such as addresses, the log level and the numbers of parts in the
@@ -122,7 +131,12 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 	fs.DurationVar(&f.drainTimeout, "drain-timeout", 5*time.Second, "how long to wait on shutdown for clients, and for writes that are not in every ring yet")
 	if part == topology.Sidecar {
 		fs.DurationVar(&f.drainDelay, "drain-delay", defaultDrainDelay, "how long to keep serving on shutdown while /readyz says not ready, so that load balancers notice; without the flag, 0 if listen.redis is a loopback address")
-		fs.StringVar(&f.redis, "listen-redis", "", "host:port for Redis clients; overrides listen.redis")
+		fs.StringVar(&f.redis, "listen-redis", "", "host:port for Redis clients, or none; overrides listen.redis")
+		fs.StringVar(&f.redisTLS, "listen-redis-tls", "", "host:port for Redis clients with TLS; overrides listen.redisTLS")
+		fs.StringVar(&f.tlsCert, "redis-tls-cert", "", "certificate for these clients; overrides redisTLS.cert")
+		fs.StringVar(&f.tlsKey, "redis-tls-key", "", "its key; overrides redisTLS.key")
+		fs.StringVar(&f.tlsClientCA, "redis-tls-client-ca", "", "authorities whose certificates these clients need; overrides redisTLS.clientCA")
+		fs.StringVar(&f.usersFile, "users-file", "", "file of the users of Redis clients; overrides auth.usersFile")
 	} else {
 		fs.IntVar(&f.index, "index", 0, "index of this process among the same parts of the data centre; overrides index")
 		fs.StringVar(&f.grpc, "listen-grpc", "", "host:port for the other parts; overrides listen.grpc")
@@ -149,12 +163,22 @@ func (f *processFlags) override(c *contract.Config, indexGiven bool) {
 		flag  string
 		field *string
 	}{
-		{f.dataCenter, &c.DataCenter}, {f.grpc, &c.Listen.GRPC}, {f.redis, &c.Listen.Redis}, {f.http, &c.Listen.HTTP}, {f.dataDir, &c.DataDir},
+		{f.dataCenter, &c.DataCenter}, {f.grpc, &c.Listen.GRPC}, {f.redis, &c.Listen.Redis}, {f.redisTLS, &c.Listen.RedisTLS}, {f.http, &c.Listen.HTTP}, {f.dataDir, &c.DataDir},
 		{f.storageDir, &c.Storage.Embedded.Dir}, {f.logLevel, &c.Log.Level}, {f.logFormat, &c.Log.Format},
 	} {
 		if o.flag != "" {
 			*o.field = o.flag
 		}
+	}
+	if f.tlsCert != "" || f.tlsKey != "" || f.tlsClientCA != "" {
+		files := contract.RedisTLS{}
+		if c.RedisTLS != nil {
+			files = *c.RedisTLS
+		}
+		c.RedisTLS = &contract.RedisTLS{Cert: cmp.Or(f.tlsCert, files.Cert), Key: cmp.Or(f.tlsKey, files.Key), ClientCA: cmp.Or(f.tlsClientCA, files.ClientCA)}
+	}
+	if f.usersFile != "" {
+		c.Auth = &contract.Auth{UsersFile: f.usersFile}
 	}
 	if indexGiven {
 		c.Index = f.index
@@ -177,7 +201,7 @@ func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, i
 	if err != nil {
 		return err
 	}
-	if !isGiven("drain-delay") && process.IsLoopback(set.Config.Listen.Redis) {
+	if !isGiven("drain-delay") && set.ServesThisMachineOnly() {
 		f.drainDelay = 0 // nothing balances connections to it: its only clients are beside it, and stop by themselves
 	}
 	level := &slog.LevelVar{}

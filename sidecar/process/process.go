@@ -2,8 +2,8 @@
 // joined to the others by gRPC.
 //
 // A process serves HTTP from the start: /healthz reports liveness, /readyz readiness, and /metrics metrics. It reads
-// its configuration again when the file changes: it applies changes of addresses, the log level and the counts of a
-// topology (contract.AppliesLive), and reports every other change as waiting for a restart.
+// its configuration again when the file changes: it applies changes of addresses, the log level, the users of
+// clients and the counts of a topology (contract.AppliesLive), and reports every other change as waiting for a restart.
 //
 // Failure model: a process may be killed at any time. A coordinator recovers from its log and a middleman from its
 // storage; caches start empty, and sessions end with their sidecar. A process that can no longer work (its log failed,
@@ -137,7 +137,7 @@ func newProcess(o Options) *process {
 	}
 	registry := metrics.NewRegistry()
 	p.metrics = prometheus.WrapRegistererWith(metrics.PartLabels(p.topo(), p.self), registry)
-	p.files = newReloader(set, o.Source, p.book, o.Level, p.setTopology)
+	p.files = newReloader(set, o.Source, p.book, o.Level, p.setTopology, p.setUsers)
 	p.health = newHealth(p, registry)
 	p.metrics.MustRegister(metrics.Topology(p.topo), p.files, p.health)
 	return p
@@ -157,6 +157,13 @@ func (p *process) setTopology(t *topology.Topology) error {
 	}
 	p.inUse.Store(t)
 	return nil
+}
+
+// setUsers replaces the users of the clients of a sidecar.
+func (p *process) setUsers(users []contract.User) {
+	if s, ok := p.running().(*sidecarPart); ok {
+		s.server.SetUsers(users)
+	}
 }
 
 // fail ends the process; only the first reason counts.

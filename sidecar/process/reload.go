@@ -21,12 +21,12 @@ type change struct {
 	refused error
 	// restart names the fields whose changes take effect after a restart.
 	restart []string
-	// topology, addresses and level say what changes now.
-	topology, addresses, level bool
+	// topology, addresses, level and users say what changes now.
+	topology, addresses, level, users bool
 }
 
-// compareSettings decides what to do about next while old is in use. Addresses belong to a topology, so nothing is
-// applied from a file whose topology has changed in a way that needs a restart (contract.AppliesLive).
+// compareSettings decides what to do about next while old is in use. Addresses belong to a topology, so nothing but the users
+// is applied from a file whose topology has changed in a way that needs a restart (contract.AppliesLive).
 func compareSettings(old, next *Settings) change {
 	was, is := old.Topology, next.Topology
 	switch {
@@ -35,7 +35,7 @@ func compareSettings(old, next *Settings) change {
 	case is.Epoch == was.Epoch && layoutDigest(is) != layoutDigest(was):
 		return change{refused: fmt.Errorf("topology: it has changed, but its epoch is still %d; give a higher one", is.Epoch)}
 	}
-	c := change{restart: changedFields(old, next)}
+	c := change{restart: changedFields(old, next), users: hasUsers(old) && hasUsers(next) && !reflect.DeepEqual(old.users, next.users)}
 	c.topology = is.Epoch > was.Epoch && contract.AppliesLive(was, is)
 	if is.Epoch > was.Epoch && !c.topology {
 		c.restart = append([]string{fmt.Sprintf("topology (epoch %d, in use is %d)", is.Epoch, was.Epoch)}, c.restart...)
@@ -48,6 +48,9 @@ func compareSettings(old, next *Settings) change {
 	c.level = old.LogLevel != next.LogLevel
 	return c
 }
+
+// hasUsers reports whether clients must be users. A change of that needs a restart.
+func hasUsers(s *Settings) bool { return s.users != nil }
 
 // changedFields names the fields that differ and that are read only at the start.
 func changedFields(old, next *Settings) []string {
@@ -69,7 +72,6 @@ func changedFields(old, next *Settings) []string {
 	}{
 		{"log.format", old.Config.Log.Format, next.Config.Log.Format},
 		{"content of tokenKeyFile", old.tokenKey, next.tokenKey},
-		{"password of auth", old.clientPassword, next.clientPassword},
 		{"password of storage.redis", old.storagePassword, next.storagePassword},
 	} {
 		if f.was != f.now {
@@ -86,6 +88,8 @@ type reloader struct {
 	level  *slog.LevelVar
 	// setTopology makes the part switch to another topology.
 	setTopology func(*topology.Topology) error
+	// setUsers replaces the users of Redis clients.
+	setUsers func([]contract.User)
 
 	mu      sync.Mutex
 	current *Settings      // in use
@@ -103,9 +107,10 @@ const (
 	outcomeRefused = "refused"
 )
 
-func newReloader(in *Settings, source Source, b *addressBook, level *slog.LevelVar, setTopology func(*topology.Topology) error) *reloader {
+func newReloader(in *Settings, source Source, b *addressBook, level *slog.LevelVar, setTopology func(*topology.Topology) error,
+	setUsers func([]contract.User)) *reloader {
 	return &reloader{
-		source: source, book: b, level: level, setTopology: setTopology, current: in,
+		source: source, book: b, level: level, setTopology: setTopology, setUsers: setUsers, current: in,
 		reloads: map[string]int{outcomeApplied: 0, outcomeRestart: 0, outcomeRefused: 0},
 		reloadsDesc: prometheus.NewDesc("causalstore_config_reloads_total",
 			"Changes of the configuration file: applied, waiting for a restart, or refused.", []string{"outcome"}, nil),
@@ -147,7 +152,7 @@ func (r *reloader) reload(log *slog.Logger) {
 
 // apply applies what can change now. New addresses come before the topology that names the nodes there.
 func (r *reloader) apply(c change, next *Settings, log *slog.Logger) error {
-	if !c.topology && !c.addresses && !c.level {
+	if !c.topology && !c.addresses && !c.level && !c.users {
 		return nil
 	}
 	in := *r.current
@@ -168,10 +173,14 @@ func (r *reloader) apply(c change, next *Settings, log *slog.Logger) error {
 		in.Config.Log.Level, in.LogLevel = next.Config.Log.Level, next.LogLevel
 		r.level.Set(in.LogLevel)
 	}
+	if c.users {
+		in.users = next.users
+		r.setUsers(in.users)
+	}
 	r.current = &in
 	r.reloads[outcomeApplied]++
 	log.Info("configuration file applied", "file", r.source.Path, "topology", c.topology, "addresses", c.addresses,
-		"level", c.level)
+		"level", c.level, "users", c.users)
 	return nil
 }
 

@@ -87,7 +87,7 @@ func TestASwappedConfigMapIsReloadedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	book, level := newAddressBook(set.addresses), &slog.LevelVar{}
-	r := newReloader(set, source, book, level, func(*topology.Topology) error { return nil })
+	r := newReloader(set, source, book, level, func(*topology.Topology) error { return nil }, nil)
 	defer r.watch(slog.New(slog.DiscardHandler))()
 
 	first := topology.Node{Part: topology.Coordinator}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
@@ -26,8 +27,9 @@ type Settings struct {
 	addresses map[topology.Node]string
 	// Secrets are strings so that settings can be compared.
 	tokenKey        string
-	clientPassword  string
 	storagePassword string
+	// users are nil if every client is accepted.
+	users []contract.User
 }
 
 // problems collects what is wrong with a configuration, one line each: the field, and what to do.
@@ -147,7 +149,7 @@ func countNodes(t *topology.Topology, dc topology.DC, p topology.Part) int {
 func (s *Settings) checkListeners(part topology.Part, p *problems) {
 	l := &s.Config.Listen
 	if part == topology.Sidecar {
-		checkAddress("listen.redis", l.Redis, p)
+		s.checkRedisListeners(p)
 	} else {
 		if own := s.addresses[s.Self]; l.GRPC == "" && IsLoopback(own) {
 			l.GRPC = own
@@ -161,6 +163,31 @@ func (s *Settings) checkListeners(part topology.Part, p *problems) {
 		}
 	}
 	checkAddress("listen.http", l.HTTP, p)
+}
+
+// checkRedisListeners checks where clients connect, and what TLS needs.
+func (s *Settings) checkRedisListeners(p *problems) {
+	l, files := &s.Config.Listen, s.Config.RedisTLS
+	if l.Redis != contract.ListenNone {
+		checkAddress("listen.redis", l.Redis, p)
+	}
+	switch {
+	case l.RedisTLS != "":
+		checkAddress("listen.redisTLS", l.RedisTLS, p)
+		if files == nil || files.Cert == "" || files.Key == "" {
+			p.add("redisTLS", "give cert and key, which listen.redisTLS needs")
+		}
+	case files != nil:
+		p.add("listen.redisTLS", "missing, although redisTLS is given; give host:port for clients with TLS, such as :%d", contract.RedisTLSPort)
+	case l.Redis == contract.ListenNone:
+		p.add("listen.redis", "none, and there is no listen.redisTLS: nobody could connect; give one of them")
+	}
+}
+
+// ServesThisMachineOnly reports whether no client of another machine can connect to a sidecar.
+func (s *Settings) ServesThisMachineOnly() bool {
+	l := &s.Config.Listen
+	return (l.Redis == contract.ListenNone || IsLoopback(l.Redis)) && (l.RedisTLS == "" || IsLoopback(l.RedisTLS))
 }
 
 // checkPlaintext refuses to listen for other machines without TLS, unless that is asked for: parts believe each other.
@@ -235,12 +262,26 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 		s.tokenKey = string(key)
 	}
 	if c.Auth != nil {
-		before := len(*p)
-		s.clientPassword = readPassword("auth", c.Auth.Password, c.Auth.PasswordFile, p)
-		if s.clientPassword == "" && len(*p) == before {
-			p.add("auth", "no password; give password or passwordFile, or leave auth out to accept every client")
-		}
+		s.users = readUsers(c.Auth.UsersFile, p)
 	}
+}
+
+// readUsers reads a file of users. It may have none: then nobody can connect.
+func readUsers(file string, p *problems) []contract.User {
+	if file == "" {
+		p.add("auth.usersFile", "missing; give the file of users, or leave auth out to accept every client")
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		p.addError(fmt.Errorf("auth.usersFile: %w", err))
+		return nil
+	}
+	users, err := contract.ParseUsers(text)
+	if err != nil {
+		p.add("auth.usersFile", "%s: %w", file, err)
+	}
+	return append([]contract.User{}, users...)
 }
 
 // readPassword returns the password that is given, or the content of its file.

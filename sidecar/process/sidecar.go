@@ -23,7 +23,9 @@ import (
 type sidecarPart struct {
 	s      *node.Sidecar
 	server *resp.Server
-	heard  atomic.Bool
+	// certificates are those for clients with TLS, or nil.
+	certificates *resp.Certificates
+	heard        atomic.Bool
 }
 
 func (p *process) startSidecar() (part, error) {
@@ -38,25 +40,56 @@ func (p *process) startSidecar() (part, error) {
 	}
 	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self, key), Clock: p.clock, Net: p.net, Scope: set.Scope})
 	commands := metrics.NewCommands()
-	o := resp.Options{Backend: s, Logger: p.log, Metrics: commands, Limits: redisLimits(set.Config.Limits.Redis), Password: set.clientPassword}
-	if set.Config.Auth != nil {
-		o.Username = set.Config.Auth.Username
-	}
-	server, err := resp.NewServer(o)
+	server, err := resp.NewServer(resp.Options{Backend: s, Logger: p.log, Metrics: commands, Limits: redisLimits(set.Config.Limits.Redis), Users: set.users})
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", set.Config.Listen.Redis)
-	if err != nil {
-		return nil, fmt.Errorf("listen.redis: %w", err)
+	part := &sidecarPart{s: s, server: server}
+	if err := p.listenForClients(part); err != nil {
+		return nil, err
 	}
 	p.metrics.MustRegister(metrics.Sidecar(func() *node.Sidecar { return s }), commands)
-	p.serving.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, resp.ErrServerClosed) {
-			p.fail(err)
+	return part, nil
+}
+
+// listenForClients listens for Redis clients, without TLS, with TLS, or both.
+func (p *process) listenForClients(s *sidecarPart) error {
+	c := &p.o.Settings.Config
+	if c.RedisTLS != nil {
+		s.certificates = resp.NewCertificates(resp.TLSFiles{Cert: c.RedisTLS.Cert, Key: c.RedisTLS.Key, ClientCA: c.RedisTLS.ClientCA}, p.log)
+	}
+	plain, err := listenAt("listen.redis", c.Listen.Redis)
+	if err != nil {
+		return err
+	}
+	secure, err := listenAt("listen.redisTLS", c.Listen.RedisTLS)
+	if err != nil {
+		return err // the process ends
+	}
+	serve := func(l net.Listener, serve func() error) {
+		if l != nil {
+			p.serving.Go(func() {
+				if err := serve(); !errors.Is(err, resp.ErrServerClosed) {
+					p.fail(err)
+				}
+			})
 		}
-	})
-	return &sidecarPart{s: s, server: server}, nil
+	}
+	serve(plain, func() error { return s.server.Serve(plain) })
+	serve(secure, func() error { return s.server.ServeTLS(secure, s.certificates) })
+	return nil
+}
+
+// listenAt listens at an address, if there is one.
+func listenAt(field, address string) (net.Listener, error) {
+	if address == "" || address == contract.ListenNone {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return l, nil
 }
 
 func sidecarConfig(set *Settings, self topology.Node, key []byte) session.Config {
@@ -106,10 +139,18 @@ func (s *sidecarPart) linkEnded(n topology.Node)     { s.s.LinkEnded(n) }
 func (s *sidecarPart) linkUp(n topology.Node)        { s.s.LinkUp(n) }
 func (s *sidecarPart) unsent(put causal.Message)     { s.s.Unsent(put) }
 
-// ready requires that stability vectors were received once: before, no write is known to be in every ring, and the
+// ready requires a certificate if clients use TLS. The process starts without: on Kubernetes the coordinator beside it is to
+// run even if the Secret is missing, and the certificate is used as soon as it exists.
+//
+// It also requires that stability vectors were received once: before, no write is known to be in every ring, and the
 // coordinator of the data center may be unreachable. Later, if that coordinator is lost, the sidecar still reads, and
 // writes through another data center.
 func (s *sidecarPart) ready() error {
+	if s.certificates != nil {
+		if err := s.certificates.Ready(); err != nil {
+			return err
+		}
+	}
 	if s.heard.Load() {
 		return nil
 	}

@@ -16,10 +16,19 @@ const (
 	pollInterval = 10 * time.Second
 )
 
+// files returns the files that are read again when they change. Those of TLS are read for every connection.
+func (s *Settings) files(source Source) []string {
+	all := []string{source.Path, s.Config.TopologyFile}
+	if s.Config.Auth != nil {
+		all = append(all, s.Config.Auth.UsersFile)
+	}
+	return all
+}
+
 // watch reloads the configuration when its files change, until stop is called.
 func (r *reloader) watch(log *slog.Logger) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
-	events, end := watchFolders([]string{r.source.Path, r.current.Config.TopologyFile}, log)
+	events, end := watchFolders(r.current.files(r.source), log)
 	go func() {
 		defer close(ended)
 		defer end()

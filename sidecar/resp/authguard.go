@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/causalstore/causalstore/contract"
 )
 
 // Guessing a password is made slow in two ways. A connection waits longer for the reply to each wrong password, and is closed
@@ -102,7 +104,12 @@ func addressOf(remote net.Addr) netip.Prefix {
 
 // authenticate checks the credentials of AUTH or HELLO.
 func (c *connection) authenticate(user, password []byte) error {
-	check := func() bool { return c.server.options.credentialsMatch(user, password) }
+	users := c.server.users.Load()
+	var found *contract.User
+	check := func() bool {
+		found = users.match(user, password)
+		return found != nil
+	}
 	matches, wait, ok := c.server.authGuard.attempt(addressOf(c.socket.RemoteAddr()), time.Now(), check)
 	if !ok {
 		c.quitting = true
@@ -112,13 +119,15 @@ func (c *connection) authenticate(user, password []byte) error {
 		c.pause(wait)
 		matches = check()
 	}
-	if matches {
-		c.in.authenticated, c.authFailures = true, 0
+	if matches && c.login(found) {
+		c.authFailures = 0
 		return nil
 	}
 	c.authFailures++
 	if n, ok := c.server.authLog.next(time.Now()); ok {
-		c.server.options.Logger.Warn("a client sent a wrong password", "client", c.socket.RemoteAddr(), "unloggedBefore", n)
+		known := users.byName[string(user)] != nil // what it sent for a name may be a password
+		c.server.options.Logger.Warn("a client sent a wrong password, or the name of no user", "client", c.socket.RemoteAddr(), "userExists", known,
+			"unloggedBefore", n)
 	}
 	c.pause(firstAuthDelay << (c.authFailures - 1))
 	c.quitting = c.authFailures >= maxAuthFailures

@@ -100,7 +100,7 @@ func (c *connection) clientLine() string {
 		"resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), c.name, age, flags, c.database, queued, c.in.buffered(), cap(c.in.buf)-len(c.in.buf),
 		c.transaction.bytes, cap(c.out.buf), cap(c.out.buf), len(c.out.buf), cap(c.in.buf)+cap(c.out.buf), c.lastCommand,
-		c.server.options.Username, c.out.proto, c.libName, c.libVer)
+		c.userName(), c.out.proto, c.libName, c.libVer)
 }
 
 // CLIENT NO-EVICT ON|OFF

@@ -16,7 +16,7 @@ import (
 func TestGoRedisWorksUnmodified(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
-			_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
+			_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
 			c := goredis.NewClient(&goredis.Options{Addr: address, Password: "secret", Protocol: proto, ClientName: "worker"})
 			defer c.Close()
 			ctx := t.Context()

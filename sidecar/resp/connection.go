@@ -1,23 +1,31 @@
 package resp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/causalstore/causalstore/contract"
 )
 
-// connection serves one client. Only one goroutine uses it, except for abort and stopReading.
+// connection serves one client. Only one goroutine uses it, except for user, abort and stopReading.
 type connection struct {
 	server *Server
-	socket net.Conn
+	socket net.Conn // with TLS, if the listener is for it
+	raw    net.Conn // the socket itself
 	id     int64
 	opened time.Time
 
 	in     *reader
 	out    writer
 	memory clientMemory
+	// below is the socket below TLS, and certificates are those of its listener; nil without TLS.
+	below        *ciphertext
+	certificates *Certificates
 
 	session    databaseSession // without a Session until a command needs the store
 	pipeliner  Pipeliner
@@ -29,7 +37,8 @@ type connection struct {
 	transaction transaction
 	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
 
-	authFailures int // since the last success
+	user         atomic.Pointer[contract.User] // that the client is, or nil; SetUsers looks at it too
+	authFailures int                           // since the last success
 	quitting     bool
 	// receivedLast is set once the connection has received for the last time, because the server is stopping.
 	receivedLast bool
@@ -43,9 +52,9 @@ type connection struct {
 }
 
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
-	c := &connection{server: s, socket: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
+	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
-	c.in.authenticated = s.options.Password == ""
+	c.login(s.users.Load().atStart())
 	return c
 }
 
@@ -66,6 +75,9 @@ func (c *connection) serve() {
 			c.out.flush()
 		}
 	}()
+	if c.certificates != nil && !c.handshake() {
+		return
+	}
 	for !c.quitting && c.out.err == nil {
 		args, err := c.in.next()
 		switch {
@@ -90,9 +102,15 @@ func (c *connection) serve() {
 }
 
 func (c *connection) rejectMalformed(err error) {
-	c.server.stats.protocolErrors.Add(1)
-	if m := c.server.options.Metrics; m != nil {
-		m.ProtocolError()
+	if errors.Is(err, errTLS) {
+		c.rejectProtocol("a client with TLS on the port without TLS; it needs the port of listen.redisTLS, or a URL with redis://", nil)
+		defer c.linger() // the client has sent more, and is to get the answer
+		defer c.out.flush()
+	} else {
+		c.server.stats.protocolErrors.Add(1)
+		if m := c.server.options.Metrics; m != nil {
+			m.ProtocolError()
+		}
 	}
 	c.awaitPuts()
 	c.out.beginReply()
@@ -243,6 +261,9 @@ func (c *connection) close() {
 	c.flushCounters()
 	if c.server.stopping.Load() {
 		c.linger()
+	}
+	if c.out.err != nil {
+		c.abort() // TLS would send an alert
 	}
 	c.socket.Close()
 	if c.session.Session != nil {

@@ -53,6 +53,12 @@ var (
 	errQuotes                   = protocolError("unbalanced quotes in request")
 )
 
+// Errors of clients that use TLS on the wrong port, or do not on the other one. They close the connection.
+var (
+	errTLS   = protocolError("this port is not for TLS")
+	errNoTLS = protocolError("this port is for TLS: use rediss:// or redis-cli --tls")
+)
+
 func protocolError(message string) *Error { return genericError("Protocol error: " + message) }
 
 func errArity(command string) *Error {

@@ -8,6 +8,9 @@ type span struct{ from, to int }
 // maxNameBytes is the longest command name that is stored for a command over a limit.
 const maxNameBytes = 128
 
+// tlsHandshake is the first byte of what a client sends that uses TLS. No command begins with it.
+const tlsHandshake = 0x16
+
 // parseResult says what the parser of a frame needs next.
 type parseResult uint8
 
@@ -86,6 +89,9 @@ func (f *frame) header(b []byte, lim *Limits, authenticated bool) (parseResult, 
 		return incomplete, nil
 	}
 	if b[0] != '*' {
+		if b[0] == tlsHandshake {
+			return incomplete, errTLS
+		}
 		end := bytes.IndexByte(b[f.at:], '\n')
 		if end < 0 && len(b) > lim.MaxInlineBytes || f.at+end > lim.MaxInlineBytes {
 			return incomplete, errInlineLine

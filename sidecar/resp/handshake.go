@@ -1,15 +1,9 @@
 package resp
 
-import (
-	"crypto/sha256"
-	"crypto/subtle"
-)
+import "github.com/causalstore/causalstore/contract"
 
-const (
-	defaultUser = "default"
-	// redisVersion is the version of Redis that this package imitates. Clients enable features by it.
-	redisVersion = "7.0.15"
-)
+// redisVersion is the version of Redis that this package imitates. Clients enable features by it.
+const redisVersion = "7.0.15"
 
 // PING [message]
 func ping(c *connection, args [][]byte) error {
@@ -39,7 +33,7 @@ func quit(c *connection, _ [][]byte) error {
 
 // RESET: restores the state of a new connection. The session keeps what it has read and written.
 func reset(c *connection, _ [][]byte) error {
-	c.in.authenticated = c.server.options.Password == ""
+	c.login(c.server.users.Load().atStart())
 	c.out.proto = 2
 	c.replyOff, c.skipNextReply, c.out.mute = false, false, false
 	c.name = ""
@@ -53,10 +47,10 @@ func auth(c *connection, args [][]byte) error {
 	if len(args) > 3 {
 		return errSyntax
 	}
-	user, password := []byte(defaultUser), args[len(args)-1]
+	user, password := []byte(contract.DefaultUser), args[len(args)-1]
 	if len(args) == 3 {
 		user = args[1]
-	} else if c.server.options.Password == "" {
+	} else if c.server.users.Load().atStart() != nil {
 		return genericError("AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 	}
@@ -65,16 +59,6 @@ func auth(c *connection, args [][]byte) error {
 	}
 	c.out.writeOK()
 	return nil
-}
-
-// credentialsMatch compares in constant time, so that timing reveals nothing about the password.
-func (o *Options) credentialsMatch(user, password []byte) bool {
-	if o.Password == "" {
-		return string(user) == o.Username
-	}
-	gotUser, gotPassword := sha256.Sum256(user), sha256.Sum256(password)
-	wantUser, wantPassword := sha256.Sum256([]byte(o.Username)), sha256.Sum256([]byte(o.Password))
-	return subtle.ConstantTimeCompare(gotUser[:], wantUser[:])&subtle.ConstantTimeCompare(gotPassword[:], wantPassword[:]) == 1
 }
 
 // HELLO [protover [AUTH username password] [SETNAME clientname]]

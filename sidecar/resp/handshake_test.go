@@ -11,7 +11,7 @@ const (
 )
 
 func TestPasswordIsRequired(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
 	p := dial(t, address)
 	p.expect(noAuth, "GET", "k")
 	p.expect(noAuth, "PING")
@@ -36,7 +36,7 @@ func TestPasswordIsRequired(t *testing.T) {
 }
 
 func TestConfiguredUsernameIsRequired(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Username: "app", Password: "secret"})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("app", "secret")})
 	p := dial(t, address)
 	p.expect(wrongPass, "AUTH", "secret")
 	p.expect(wrongPass, "AUTH", "default", "secret")

@@ -38,7 +38,7 @@ func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
 
 func TestAConnectionThatGuessesPasswordsIsClosed(t *testing.T) {
 	var log lockedBuffer
-	_, address := serve(t, Options{Backend: newMemory(), Password: "secret", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p := dial(t, address)
 	var guesses []byte
 	for range 500 {

@@ -58,7 +58,6 @@ func TestReplyLargerThanTheBufferIsComplete(t *testing.T) {
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		"Backend":      {},
-		"Password":     {Backend: newMemory(), Username: "app"},
 		"MaxKeyBytes":  {Backend: newMemory(), Limits: Limits{MaxKeyBytes: -1}},
 		"MaxArgs":      {Backend: newMemory(), Limits: Limits{MaxArgs: 1 << 31}},
 		"WriteTimeout": {Backend: newMemory(), Limits: Limits{WriteTimeout: -1}},

@@ -69,7 +69,7 @@ func TestMalformedFrameClosesOnlyItsConnection(t *testing.T) {
 }
 
 func TestUnauthenticatedClientMaySendOnlySmallCommands(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
 	for stream, want := range map[string]string{
 		"*11\r\n":                        "-ERR Protocol error: unauthenticated multibulk length\r\n",
 		"*2\r\n$4\r\nECHO\r\n$16385\r\n": "-ERR Protocol error: unauthenticated bulk length\r\n",

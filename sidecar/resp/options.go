@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/causalstore/causalstore/contract"
 )
 
 // Limits bound the memory that clients can make the sidecar use. Zero fields take the default.
@@ -80,10 +82,8 @@ type Options struct {
 	// Backend is required.
 	Backend Backend
 	Limits  Limits
-	// Username and Password are the credentials for AUTH and HELLO. Without a password, no client needs to authenticate.
-	// The default username is "default".
-	Username string
-	Password string
+	// Users are those for AUTH and HELLO, see SetUsers. If it is nil, no client needs to authenticate.
+	Users []contract.User
 	// Clock is the wall clock for expire times. Default time.Now.
 	Clock func() time.Time
 	// Logger receives panics and failures to accept connections. Default slog.Default.
@@ -95,12 +95,6 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Backend == nil {
 		return o, fmt.Errorf("options: Backend is required")
-	}
-	if o.Username != "" && o.Password == "" {
-		return o, fmt.Errorf("options: user %q has no password; set Password too", o.Username)
-	}
-	if o.Username == "" {
-		o.Username = defaultUser
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -22,7 +22,9 @@ type Server struct {
 	nextID  atomic.Int64
 
 	authGuard        authGuard
+	users            atomic.Pointer[userTable]
 	authLog, httpLog logLimit
+	tlsLog           logLimit
 
 	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
@@ -52,6 +54,7 @@ func NewServer(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
 		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
+	s.users.Store(newUserTable(o.Users))
 	s.context, s.cancel = context.WithCancel(context.Background())
 	s.noConnections = sync.NewCond(&s.mu)
 	return s, nil
@@ -59,7 +62,10 @@ func NewServer(o Options) (*Server, error) {
 
 // Serve accepts connections until the listener is closed or Shutdown is called. After Shutdown it returns ErrServerClosed.
 // It always closes the listener.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
+
+// serve is Serve, and ServeTLS if there are certificates.
+func (s *Server) serve(l net.Listener, k *Certificates) error {
 	defer l.Close()
 	if !s.addListener(l) {
 		return ErrServerClosed
@@ -69,7 +75,7 @@ func (s *Server) Serve(l net.Listener) error {
 		socket, err := l.Accept()
 		switch {
 		case err == nil:
-			s.startConnection(socket)
+			s.startConnection(socket, k)
 		case s.stopping.Load():
 			return ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
@@ -103,7 +109,7 @@ func (s *Server) removeListener(l net.Listener) {
 }
 
 // startConnection serves a connection, or refuses it if there are too many.
-func (s *Server) startConnection(socket net.Conn) {
+func (s *Server) startConnection(socket net.Conn, k *Certificates) {
 	m := s.options.Metrics
 	s.mu.Lock()
 	if s.stopping.Load() {
@@ -117,12 +123,17 @@ func (s *Server) startConnection(socket net.Conn) {
 		if m != nil {
 			m.ConnectionRefused()
 		}
-		socket.SetWriteDeadline(time.Now().Add(writeProbe))
-		fmt.Fprintf(socket, "-%s\r\n", errMaxClients.Error())
+		if k == nil {
+			socket.SetWriteDeadline(time.Now().Add(writeProbe))
+			fmt.Fprintf(socket, "-%s\r\n", errMaxClients.Error())
+		}
 		socket.Close()
 		return
 	}
 	c := newConnection(s, socket, s.nextID.Add(1))
+	if k != nil {
+		c.secure(k)
+	}
 	s.connections[c] = struct{}{}
 	s.mu.Unlock()
 	s.stats.accepted.Add(1)

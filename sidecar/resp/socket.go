@@ -67,54 +67,66 @@ func (c *connection) linger() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.socket, 1<<20)) // until the client closes, or for lingerTimeout
 }
 
-// send writes replies. Many clients write a whole pipeline before they read its first reply. They would never start reading
-// if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates with reads.
+// send writes replies.
 func (c *connection) send(b []byte) error {
 	if len(b) >= noCopyBytes && c.memory.held == 0 { // a value that waits for a slow client
 		c.hold(len(b))
 		defer c.hold(0)
 	}
+	if c.below == nil {
+		_, err := c.write(b)
+		return err
+	}
+	_, err := c.socket.Write(b) // which calls write
+	return err
+}
+
+// write writes to the socket itself. Many clients write a whole pipeline before they read its first reply. They would never
+// start reading if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates
+// with reads.
+func (c *connection) write(b []byte) (written int, err error) {
 	now := time.Now()
 	progress := now
 	for {
-		if err := c.socket.SetWriteDeadline(now.Add(writeProbe)); err != nil {
-			return err
+		if err := c.raw.SetWriteDeadline(now.Add(writeProbe)); err != nil {
+			return written, err
 		}
-		n, err := c.socket.Write(b)
+		n, err := c.raw.Write(b)
+		written += n
 		if b = b[n:]; len(b) == 0 {
-			return nil
+			return written, nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
+			return written, err
 		}
 		limit := c.server.options.Limits.WriteTimeout
 		switch now = time.Now(); {
 		case n > 0:
 			progress = now
 		case now.Sub(progress) > limit:
-			return fmt.Errorf("client read none of its replies for %s", limit)
+			return written, fmt.Errorf("client read none of its replies for %s", limit)
 		}
 		if err := c.receiveWhileBlocked(); err != nil {
-			return err
+			return written, err
 		}
 	}
 }
 
 // receiveWhileBlocked receives what the client has sent, up to MaxPipelineBytes, without waiting for more.
 func (c *connection) receiveWhileBlocked() error {
-	for c.in.buffered() < c.server.options.Limits.MaxPipelineBytes {
-		if err := c.socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
+	receive, ahead := c.receiveOnce, c.in.buffered
+	if c.below != nil {
+		receive, ahead = c.below.receive, func() int { return c.in.buffered() + len(c.below.ahead) }
+	}
+	for ahead() < c.server.options.Limits.MaxPipelineBytes {
+		if err := c.raw.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
 			return err
 		}
-		free := c.in.reserveKeepingArgs()
-		c.account()
-		n, err := c.socket.Read(free)
-		c.in.commit(n)
-		if err != nil {
+		if receive() != nil {
 			break // also at the end of the stream: the client may still be reading, and receive will see the end again
 		}
 	}
-	if err := c.socket.SetReadDeadline(time.Time{}); err != nil {
+	if err := c.raw.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	if c.server.stopping.Load() {
@@ -123,9 +135,18 @@ func (c *connection) receiveWhileBlocked() error {
 	return nil
 }
 
+// receiveOnce receives from the socket itself while a command executes.
+func (c *connection) receiveOnce() error {
+	free := c.in.reserveKeepingArgs()
+	c.account()
+	n, err := c.raw.Read(free)
+	c.in.commit(n)
+	return err
+}
+
 // stopReading makes the connection close after the commands it has received. Any goroutine may call it once
 // Server.stopping is set.
-func (c *connection) stopReading() { c.socket.SetReadDeadline(pastDeadline) }
+func (c *connection) stopReading() { c.raw.SetReadDeadline(pastDeadline) }
 
 // abort closes the connection at once. Any goroutine may call it.
-func (c *connection) abort() { c.socket.Close() }
+func (c *connection) abort() { c.raw.Close() }

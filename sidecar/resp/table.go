@@ -164,6 +164,15 @@ func serverCommands() []*command {
 		row("config|set", -4, admin, risky, "2.0.0", 0, configSet, "Refused: the deployment configures the sidecar"),
 		row("config|help", 2, quiet, "@slow", "5.0.0", 0, configHelp, "Show helpful text about the subcommands"),
 	}
+	acl := row("acl", -2, "", "@slow", "6.0.0", 0, nil, "A container for commands about users")
+	acl.subs = []*command{
+		row("acl|whoami", 2, "noscript loading stale", "@slow", "6.0.0", 0, aclWhoAmI, "Return the name of the connection's user"),
+		row("acl|users", 2, admin, risky, "6.0.0", 0, aclUsers, "List the names of the users"),
+		row("acl|list", 2, admin, risky, "6.0.0", 0, aclList, "List the users, without passwords"),
+		row("acl|setuser", -3, admin, risky, "6.0.0", 0, aclChange, "Refused: the deployment configures the users"),
+		row("acl|deluser", -3, admin, risky, "6.0.0", 0, aclChange, "Refused: the deployment configures the users"),
+		row("acl|help", 2, quiet, "@slow", "6.0.0", 0, aclHelp, "Show helpful text about the subcommands"),
+	}
 	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
 	causal.subs = []*command{
 		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand, "Show the rings that the session is bound to"),
@@ -177,6 +186,6 @@ func serverCommands() []*command {
 		row("info", -1, quiet, "@slow @dangerous", "1.0.0", 0, info, "Get information and statistics about the server"),
 		row("time", 1, "loading stale fast", "@fast", "2.6.0", 0, timeNow, "Return the current server time"),
 		row("dbsize", 1, "readonly fast", "@keyspace @read @fast", "1.0.0", needsSession, dbSize, "Return the number of keys"),
-		describe, config, causal,
+		describe, config, acl, causal,
 	}
 }

@@ -110,7 +110,7 @@ func TestAWatchedKeyThatExpiresHasChanged(t *testing.T) {
 }
 
 func TestCommandsThatMustNotBeInATransactionAreRefused(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Password: "secret"})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
 	p := dial(t, address)
 	p.do("AUTH", "secret")
 	for _, args := range [][]string{{"CAUSAL", "WAIT", "all", "1"}, {"CAUSAL", "STATUS"}, {"CAUSAL", "RESUME", "x"}, {"AUTH", "secret"}, {"HELLO", "3"}} {

@@ -38,9 +38,7 @@ func (b *builder) selector() map[string]string {
 
 func (b *builder) service(name string, labels, selector map[string]string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: b.meta(name, labels), Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: selector,
-		Ports: []corev1.ServicePort{{Name: "redis", Port: PortRedis, Protocol: corev1.ProtocolTCP,
-			TargetPort: intstr.FromString("redis")}}}}
+		Type: corev1.ServiceTypeClusterIP, Selector: selector, Ports: b.servicePorts()}}
 }
 
 // partsService gives every pod of a data center a DNS name, even before it is ready: parts need each other to become
@@ -78,9 +76,12 @@ func (b *builder) networkPolicies() []client.Object {
 			PodSelector: metav1.LabelSelector{MatchLabels: selector}, Ingress: rules,
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
 	}
+	if !b.spec.Clients.Front.IsEnabled() {
+		return []client.Object{policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(nil, PortHTTP))}
+	}
 	return []client.Object{
 		policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(nil, PortHTTP, PortFrontHTTP)),
-		policy(b.store.Name+"-front", withLabel(b.selector(), LabelComponent, ComponentCoordinator), ingress(direct, PortRedis)),
+		policy(b.store.Name+"-front", withLabel(b.selector(), LabelComponent, ComponentCoordinator), b.admitClients(direct)),
 	}
 }
 

@@ -29,6 +29,8 @@ type Observed struct {
 	Record *Record
 	// Keys are the secrets of the store: the existing ones, or new ones.
 	Keys Keys
+	// Clients is what the Secrets of spec.clients hold.
+	Clients ClientSecrets
 
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
@@ -75,6 +77,8 @@ type Plan struct {
 	Scaling    CoordinatorScaling
 	// Notify names pods to be marked with Record.Epoch, so that their kubelets bring them the new configuration soon.
 	Notify []string
+	// NotifyUsers names pods to be marked with the version of the users, for the same reason.
+	NotifyUsers []string
 }
 
 // builder builds the objects of a store.
@@ -96,7 +100,8 @@ func Make(in Observed) (Plan, error) {
 		return Plan{}, err
 	}
 	p := Plan{Record: b.record, Resharding: b.resharding, Scaling: b.scaling}
-	p.Apply = append(p.Apply, b.recordMap(), b.serviceAccount(), b.keys(), b.storeService())
+	p.Apply = append(p.Apply, b.recordMap(), b.serviceAccount(), b.keys())
+	p.Apply = append(p.Apply, b.clientObjects()...)
 	p.Apply = append(p.Apply, b.networkPolicies()...)
 	for i := range b.spec.DataCenters {
 		if dc := &b.spec.DataCenters[i]; dc.Region == in.Region {
@@ -112,7 +117,7 @@ func Make(in Observed) (Plan, error) {
 		p.DeleteClaims = abandonedClaims(p.Apply, in)
 	}
 	p.Restart, p.Rollout = planRestarts(in, &b.layout, b.resharding.Local)
-	p.Notify = b.podsToNotify()
+	p.Notify, p.NotifyUsers = b.podsToNotify(), b.podsToNotifyOfUsers()
 	return p, nil
 }
 
@@ -122,7 +127,11 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{config, b.dataCenterService(dc), b.partsService(dc)}
+	objects := []client.Object{config}
+	if b.spec.Clients.Front.IsEnabled() {
+		objects = append(objects, b.dataCenterService(dc))
+	}
+	objects = append(objects, b.partsService(dc))
 	objects = append(objects, b.disruptionBudgets(dc)...)
 	sets := []*appsv1.StatefulSet{b.coordinatorSet(dc)}
 	if dc.Caches.Replicas > 0 {

@@ -44,6 +44,7 @@ type inputs struct {
 	Coordinators *v1alpha1.Coordinators `json:"coordinators,omitempty"`
 	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
 	Storage      *v1alpha1.Storage      `json:"storage,omitempty"`
+	Front        *frontInputs           `json:"front,omitempty"`
 }
 
 func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
@@ -52,26 +53,26 @@ func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
 		PodSettings: b.spec.PodsOf(dc)}
 }
 
-// coordinatorSet builds the coordinators. Each pod also has a front for clients without a sidecar.
+// coordinatorSet builds the coordinators. Each pod also has a front for clients without a sidecar, unless fronts are off.
 func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in := b.inputs(dc, b.spec.ZonesOf(dc).Frontend)
-	in.Reads = b.spec.Session.Reads
+	in.Reads, in.Front = b.spec.Session.Reads, b.frontInputs()
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
 		allowPlaintext, fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
-	front := b.container("front", []string{topology.Sidecar.String(), "--config=" + configDir + "/" + frontFile,
-		fmt.Sprintf("--listen-redis=:%d", PortRedis), fmt.Sprintf("--drain-delay=%ds", frontDelaySeconds),
-		fmt.Sprintf("--drain-timeout=%ds", frontDrainSeconds)},
-		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
-	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
+	containers, volumes := []corev1.Container{cc}, []corev1.Volume(nil)
+	if b.spec.Clients.Front.IsEnabled() {
+		front, ofFront := b.front()
+		containers, volumes = append(containers, front), ofFront
+	}
 	counts := b.counts(dc)
 	return b.statefulSet(dc, workload{
 		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
 		replicas: int32(counts.RunningCoordinators()), zones: b.spec.ZonesOf(dc).Frontend, volume: &dc.Coordinators.Volume,
-		containers: []corev1.Container{cc, front}, grace: coordinatorGraceSeconds, inputs: in,
+		containers: containers, volumes: volumes, grace: coordinatorGraceSeconds, inputs: in,
 	})
 }
 

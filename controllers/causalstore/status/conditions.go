@@ -82,11 +82,15 @@ func storageReady(v *view) verdict {
 
 // injectionReady holds if this operator injects sidecars.
 func injectionReady(v *view) verdict {
+	instead := ", and the front is off: nobody can use the store"
+	if v.Store.Spec.Clients.Front.IsEnabled() {
+		instead = "; clients use the Service " + v.Store.Name
+	}
 	switch {
 	case v.WebhookInstalled && !v.Webhook:
 		return no(v1alpha1.ReasonWebhookNotServing, "the API server does not trust the webhook's certificate, so new pods get no sidecar; see the operator's log")
 	case !v.Webhook:
-		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected; clients use the Service %s", v.Store.Name)
+		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected%s", instead)
 	}
 	return yes(v1alpha1.ReasonWebhookServing, "sidecars are injected into new pods of labelled namespaces")
 }
@@ -228,6 +232,8 @@ func ready(v *view) verdict {
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	case len(v.problemsOf(diagnose.ReasonDataLost)) > 0:
 		return no(v1alpha1.ReasonDataLost, "%s", dataLost(v.problemsOf(diagnose.ReasonDataLost)))
+	case clientsReady(v).status != metav1.ConditionTrue:
+		return clientsReady(v)
 	case len(v.missing) > 0:
 		return no(v1alpha1.ReasonPartsNotReady, "%s%s", describe(v.missing), causes(v.problems))
 	case v.Failed != nil:

@@ -69,7 +69,9 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 	v := newView(in)
 	s.DataCenters, s.Rings, s.Summary, s.Problems = v.dataCenters, v.rings, v.summary(), v.publicProblems()
 	if v.local > 0 {
-		s.Endpoint = fmt.Sprintf("%s.%s.svc:%d", in.Store.Name, in.Store.Namespace, plan.PortRedis)
+		if port := plan.FrontPort(&in.Store.Spec.Clients.Front); port > 0 {
+			s.Endpoint = fmt.Sprintf("%s.%s.svc:%d", in.Store.Name, in.Store.Namespace, port)
+		}
 	}
 	for _, c := range []struct {
 		name   string
@@ -78,6 +80,7 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		{v1alpha1.ConditionTopologyValid, topologyValid},
 		{v1alpha1.ConditionStorageReady, storageReady},
 		{v1alpha1.ConditionPeersConnected, peersConnected},
+		{v1alpha1.ConditionClientsReady, clientsReady},
 		{v1alpha1.ConditionInjectionReady, injectionReady},
 		{v1alpha1.ConditionPaused, paused},
 		{v1alpha1.ConditionProgressing, progressing},
