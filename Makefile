@@ -19,9 +19,9 @@ PACKAGES   ?= ./...
 # has found one.
 export CGO_ENABLED = 0
 RACE = $(if $(filter 1,$(shell CGO_ENABLED= $(GO) env CGO_ENABLED)),CGO_ENABLED=1 $(GO) test -race,$(GO) test)
-# Packages tested without the race detector: they run one goroutine, where the detector finds nothing and takes five times as long, or
-# are about Kubernetes, whose libraries would have to be compiled once more.
-PLAIN = /lab/(chart|cost|history|planner|sim)$$|/(api|charts|controllers|docs|e2e/[^p])|/charts$$
+# Packages tested without the race detector, which takes five times as long: they run one goroutine, or drive and measure what other
+# packages test with it, or are about Kubernetes, whose libraries would have to be compiled once more.
+PLAIN = /lab/(bench|chart|cost|demo|history|planner|sim)$$|/(api|charts|controllers|docs|e2e/[^p])|/charts$$
 # Linters and their versions are in a module of their own.
 GOLANGCI = $(GO) tool -modfile=e2e/tools/go.mod golangci-lint
 
@@ -30,7 +30,7 @@ GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
 # Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 .DEFAULT_GOAL := help
-.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e e2e-bed demo sim bench image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,6 +73,9 @@ cluster-down: ## Stop that Kubernetes and remove all of it
 
 e2e: ## Follow a store through its life on the cluster of KUBECONFIG, or on one made for it (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/store
+
+e2e-bed: ## Test the cluster of cluster-up itself: cuts, NetworkPolicies, clusters joined by a WAN (Linux, root)
+	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/cluster
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)

@@ -66,7 +66,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ServeMoved:               "resharding",
 	causal.AnyMap:                   "resharding",
 	causal.MoveWithoutRest:          "resharding",
-	causal.MoveOntoOld:              "resharding",
+	causal.MoveOntoOld:              "returns",
 	causal.JoinFresh:                "resharding",
 	causal.FillAnyCache:             "cache-scaling",
 	causal.TrustEmptyStorage:        "empty-disks",

@@ -8,7 +8,7 @@ import (
 )
 
 // faultSeeds bounds the seeds within which a broken rule must be detected.
-const faultSeeds = 1000
+const faultSeeds = 300
 
 func TestEveryBrokenRuleIsCaught(t *testing.T) {
 	for _, f := range causal.AllFaults() {

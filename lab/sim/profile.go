@@ -55,6 +55,7 @@ var profiles = []Profile{
 	{"silences", "few operations with pauses in which coordinators publish rarely", silences},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
 	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
+	{"returns", "keys are deleted, their tombstones dropped, and their slots given away and taken back", returns},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
@@ -247,6 +248,17 @@ func karma(p *runPlan, rng *rand.Rand) {
 	p.set.WithoutRingSets, p.set.WithoutSVLifting, p.set.DepsByID = n&1 > 0, n&2 > 0, n&4 > 0
 	p.mix.put = 20 + rng.IntN(30)
 	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
+}
+
+func returns(p *runPlan, rng *rand.Rand) {
+	p.scaleEvery, p.length = ms(500, 1500, rng), ms(8000, 12000, rng)
+	p.keys = 30 + rng.IntN(30)
+	p.hotKeys, p.thinkTime = p.keys, ms(30, 60, rng)
+	p.mix = operationMix{put: 8, del: 30}
+	p.sessions, p.processes = intRange{1, 1}, intRange{1, 2}
+	p.faultEvery, p.faults = ms(1000, 3000, rng), faultWeights{Crash: 1}
+	p.shape.rttMs, p.shape.caches = intRange{1, 20}, intRange{1, 1}
+	p.set.KeepMs, p.set.Lease = 1, ms(300, 600, rng)
 }
 
 func resharding(p *runPlan, rng *rand.Rand) {
