@@ -60,6 +60,10 @@ var importRules = []importRule{
 		folder: "contract", onlyOurs: []string{"sidecar/topology"},
 		reason: "the operator and the data plane both import the contract, so that it imports neither",
 	},
+	{
+		folder: "authority", onlyOurs: []string{"contract"},
+		reason: "the operator and the command line both issue certificates with it",
+	},
 	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session"),

@@ -34,6 +34,11 @@ func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
 // refused or cut down, and not for ever: a clock goes on, and what is refused is sent again.
 const MaxAheadMs = 60_000
 
+// MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and of what other
+// coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. A sidecar can claim
+// anything, and what it claims becomes the clock of everybody.
+const MaxSessionAheadMs = 500
+
 // TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
 // of the reach of all later timestamps. The zero value is ready to use.
 //

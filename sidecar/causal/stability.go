@@ -133,6 +133,17 @@ func (s *Stability) MaxSV() HLC {
 	return m
 }
 
+// MaxRV returns the greatest entry of all vectors.
+func (s *Stability) MaxRV() HLC {
+	var m HLC
+	for _, rv := range s.rv {
+		for _, h := range rv[1:] {
+			m = max(m, h)
+		}
+	}
+	return m
+}
+
 func least(hs []HLC) HLC {
 	m := ^HLC(0)
 	for _, h := range hs {

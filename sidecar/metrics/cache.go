@@ -20,6 +20,7 @@ var (
 	cacheInFlight    = cacheFamily.counter("in_flight_reads_total", "Values passed to sidecars but not cached, because they were not in every ring yet.")
 	cacheUnavailable = cacheFamily.counter("unavailable_total", "Reads that failed because no shard answered.")
 	cacheClock       = cacheFamily.counter("clock_refused_total", "Answers of shards that were not used because their timestamp is too far ahead of the clock here.")
+	cacheCuts        = cacheFamily.counter("cuts_refused_total", "Reads at a cut that this cache does not know to be complete.")
 	cacheResets      = cacheFamily.counter("stream_resets_total", "Streams from shards that restarted, which discards the values that the previous stream delivered.")
 )
 
@@ -46,6 +47,7 @@ func Cache(get func() *node.Cache) prometheus.Collector {
 		emit(cacheInFlight, float64(st.InFlight))
 		emit(cacheUnavailable, float64(st.Unavailable))
 		emit(cacheClock, float64(st.ClockRefused))
+		emit(cacheCuts, float64(st.CutsRefused))
 		emit(cacheResets, float64(st.Resets))
 	}}
 }

@@ -25,7 +25,8 @@ var (
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
 		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
-	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
+	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator collects the metrics of a coordinator of t.
@@ -37,9 +38,11 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		}
 		var writes, bytes int
 		var e causal.VectorEntry
+		var refused uint64
 		trips := map[topology.DC]float64{}
 		c.Inspect(func(m *coordinator.Coordinator) {
 			writes, bytes = m.Pending()
+			refused = m.Stats().ClockRefused
 			e = m.Known().Entry(t.OriginOf(c.ID()))
 			m.ForEachRoundTrip(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
 		})
@@ -51,6 +54,7 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		}
 		emit(coordinatorWrites, float64(writes))
 		emit(coordinatorBytes, float64(bytes))
+		emit(coordinatorClock, float64(refused))
 		emit(coordinatorLog, float64(c.LogBytes()))
 		failures, _ := c.LogState()
 		emit(coordinatorLogErrors, float64(failures))

@@ -51,6 +51,7 @@ type Cache struct {
 	stats   Stats
 
 	snapshot snapshotState
+	known    *causal.Stability // as the leader of the data center has it
 	limit    causal.TimeLimit
 
 	faultDrops []faultDrop
@@ -65,6 +66,8 @@ type faultDrop struct {
 // Stats counts since the start.
 type Stats struct {
 	Hits, Misses, Joined, Inserted, Invalidated, InFlight, Unavailable, Resets uint64
+	// CutsRefused counts reads at cuts that are not known to be complete.
+	CutsRefused uint64
 	// ClockRefused counts answers of middlemen whose timestamp is too far ahead of the clock here.
 	ClockRefused uint64
 }
@@ -73,7 +76,7 @@ type Stats struct {
 func New(cfg Config) *Cache {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
-	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), flights: newFlights(), streams: map[topology.Node]*stream{}}
+	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(), streams: map[topology.Node]*stream{}}
 	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
 	if err != nil {
 		panic(err) // only for a size that is not positive
@@ -107,8 +110,10 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 		c.handleStreamReset(now, m.From, m.StreamReset())
 	case causal.KindLatencies:
 		c.routes.Update(m.Latencies().Ms)
+	case causal.KindVectors:
+		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:
-		c.prepareCut(now, min(m.CutNotice().Cut, c.timeLimit(now)))
+		c.prepareCut(now, min(m.CutNotice().Cut, c.known.MinSV()))
 	case causal.KindPing:
 		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
 	case causal.KindPong:
@@ -126,6 +131,13 @@ func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 
 // handleGet answers from memory, or reads through.
 func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
+	if g.Cut > c.known.MinSV() {
+		// What is read at a cut counts as stable, and is kept for everybody. So a sidecar must not say what is complete. It asks a
+		// middleman, if it is only ahead of this cache.
+		c.stats.CutsRefused++
+		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
+		return
+	}
 	hash := topology.Hash(g.Key)
 	if g.Snapshot {
 		c.snapshot.noteReader(now, g.Cut)

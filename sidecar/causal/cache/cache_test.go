@@ -13,6 +13,7 @@ var (
 	sidecarNode   = topology.Node{Part: topology.Sidecar, Index: 1}
 	middlemanNode = topology.Node{Part: topology.Middleman}
 	cacheNode     = topology.Node{Part: topology.Cache}
+	leaderNode    = topology.Node{Part: topology.Coordinator}
 )
 
 // harness drives a cache in front of a single middleman, whose messages the test writes itself.
@@ -25,6 +26,9 @@ type harness struct {
 }
 
 const leaseTerm = 3 * time.Second
+
+// completeUpTo is what the leader has said to be complete.
+const completeUpTo = causal.HLC(100)
 
 // newHarness returns a cache with an open stream and a granted lease.
 func newHarness(t *testing.T, faults ...causal.Fault) *harness {
@@ -43,6 +47,7 @@ func newHarness(t *testing.T, faults ...causal.Fault) *harness {
 	if open.Epoch <= 7 || open.Incarnation != 5 {
 		t.Fatalf("after a reset by incarnation 5 with epoch 7 the cache opens %+v", open)
 	}
+	h.send(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: completeUpTo}}}.Message(leaderNode, cacheNode))
 	h.pos = causal.StreamPosition{Epoch: open.Epoch}
 	h.lease = only(t, sent, causal.KindLease).LeaseRenewal().ID
 	h.grant()
@@ -210,6 +215,25 @@ func TestAnUnregisteredAnswerGoesOnlyToThoseWhoHadAskedBeforeItWasRead(t *testin
 		if !answered[1] || answered[2] != broken || (fills == 1) == broken {
 			t.Errorf("with share-in-flight %v: answered %v, asked again %d times", broken, answered, fills)
 		}
+	}
+}
+
+// A value that is read at a cut counts as stable and is kept, so whoever names a cut that is not complete would make the cache serve
+// others an incomplete value.
+func TestACutThatIsNotKnownToBeCompleteIsRefused(t *testing.T) {
+	h := newHarness(t)
+	for _, snapshot := range []bool{true, false} {
+		h.send(causal.Get{ID: 1, Key: "x", Snapshot: snapshot, Cut: completeUpTo + 1}.Message(sidecarNode, cacheNode))
+		if r := only(t, h.take(), causal.KindGetReply).GetReply(); r.ID != 1 || r.Err != causal.ErrNotFound {
+			t.Errorf("answered %+v", r)
+		}
+	}
+	if n := h.c.Stats().CutsRefused; n != 2 {
+		t.Errorf("%d refusals are counted", n)
+	}
+	h.send(causal.Get{ID: 2, Key: "x", Snapshot: true, Cut: completeUpTo}.Message(sidecarNode, cacheNode))
+	if f := only(t, h.take(), causal.KindFill).Fill(); f.Cut != completeUpTo {
+		t.Errorf("asks for %+v", f)
 	}
 }
 

@@ -114,7 +114,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	tail := c.session(now, sessionKey{from, p.Session})
 	stale := p.Seq <= tail.seq
 	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
-	v, err := c.nextVersion(now, &p, stale)
+	v, err := c.nextVersion(now, from, &p, stale)
 	if err != causal.OK {
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
@@ -135,8 +135,15 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 }
 
+// sessionLimit returns the greatest floor or dependency of a put to believe. What peers have published may be further ahead than
+// what sidecars claim, so a claim never moves the limit for the next one.
+func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
+	claimed := causal.HLCAt(now.WallMs + causal.MaxSessionAheadMs)
+	return max(claimed, c.clock.Peek(now), c.known.MaxRV())
+}
+
 // nextVersion returns the version of a put, or why it is refused.
-func (c *Coordinator) nextVersion(now causal.Now, p *causal.Put, stale bool) (causal.Version, causal.ErrCode) {
+func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, stale bool) (causal.Version, causal.ErrCode) {
 	switch {
 	case stale:
 		return causal.Version{}, causal.ErrStale // late from a broken connection, or a duplicate: the session has moved on
@@ -151,6 +158,11 @@ func (c *Coordinator) nextVersion(now causal.Now, p *causal.Put, stale bool) (ca
 	}
 	if c.cfg.Broken.Has(causal.FloorWithoutOwn) {
 		after = 0
+	}
+	if after > c.sessionLimit(now) {
+		c.stats.ClockRefused++
+		c.stats.RefusedFrom = from
+		return causal.Version{}, causal.ErrClock
 	}
 	hlc, ok := c.clock.Next(now, after, c.cfg.ClockBoundMs)
 	if !ok {

@@ -81,12 +81,23 @@ type Coordinator struct {
 	past        pastInquiry
 	pastAnswers map[topology.Node]pastAnswer
 
+	stats       Stats
 	refusesPuts bool // the process is about to stop
 	publishAt   int64
 	progress    bool // a write was acknowledged, or accepted after a silence, since the vectors were last published
 	activity    activity
 	leader      *leader // if this is the data center's first coordinator
 }
+
+// Stats counts since the start.
+type Stats struct {
+	// ClockRefused counts puts whose floor or dependencies are too far ahead; RefusedFrom has sent the last one.
+	ClockRefused uint64
+	RefusedFrom  topology.Node
+}
+
+// Stats returns the counters.
+func (c *Coordinator) Stats() Stats { return c.stats }
 
 // New returns a coordinator that continues from what its log holds: replay are the log's records in order, and nextIndex is
 // the index that the log will give to the next record.

@@ -190,11 +190,48 @@ func TestAPutIsOrderedAfterWhatItsSessionHasSeen(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newHarness(t, 1, 0, faultIf(broken, causal.FloorWithoutOwn)...)
 		h.tick(10)
-		floor := causal.HLCAt(h.now.WallMs + 5000)
+		floor := causal.HLCAt(h.now.WallMs + causal.MaxSessionAheadMs)
 		_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Floor: floor})
 		if below := reply(t, after).Version.HLC <= floor; below != broken {
 			t.Errorf("with floor-without-own %v the version is below the floor: %v", broken, below)
 		}
+	}
+}
+
+// A sidecar may claim to have seen anything. The clocks of all coordinators follow what is accepted.
+func TestWhatASessionClaimsMovesTheClockByLittle(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	seq, refused := uint64(0), uint64(0)
+	ask := func(p causal.Put) causal.PutReply {
+		seq++
+		p.ID, p.Session, p.Seq, p.Key = seq, 1, seq, "k"
+		before, after := h.put(p)
+		r := reply(t, append(before, after...))
+		if r.Err == causal.ErrClock {
+			refused++
+		}
+		return r
+	}
+	far := causal.HLCAt(h.now.WallMs + causal.MaxSessionAheadMs + 200)
+	if r := ask(causal.Put{Floor: far}); r.Err != causal.ErrClock {
+		t.Errorf("a floor far ahead: %s", r.Err)
+	}
+	if r := ask(causal.Put{Deps: []causal.Dep{{Version: causal.Version{HLC: far, Origin: 1}}}}); r.Err != causal.ErrClock {
+		t.Errorf("a dependency far ahead: %s", r.Err)
+	}
+	near := ask(causal.Put{Floor: causal.HLCAt(h.now.WallMs + causal.MaxSessionAheadMs - 100)})
+	if near.Err != causal.OK {
+		t.Fatalf("a floor that is near: %s", near.Err)
+	}
+	if r := ask(causal.Put{Floor: near.Version.HLC}); r.Err != causal.OK {
+		t.Errorf("a floor that this coordinator has issued: %s", r.Err)
+	}
+	if r := ask(causal.Put{Floor: near.Version.HLC + causal.HLCAt(300)}); r.Err != causal.ErrClock {
+		t.Errorf("a claim moves the limit for the next one: %s", r.Err)
+	}
+	if n := h.c.Stats().ClockRefused; n != refused || n != 3 {
+		t.Errorf("%d refusals, %d are counted", refused, n)
 	}
 }
 

@@ -139,7 +139,8 @@ func (l *leader) exchange(now causal.Now) {
 	}
 }
 
-// sendVectors sends all vectors to the coordinators and middlemen of this data center and to the subscribed sidecars.
+// sendVectors sends all vectors to the coordinators, middlemen and caches of this data center and to the subscribed sidecars. Caches
+// come before sidecars: they refuse cuts that they do not know to be complete.
 func (l *leader) sendVectors(now causal.Now) {
 	m := l.allVectors().Message(l.self, topology.Node{})
 	dc := &l.topo.DCs[l.self.DC]
@@ -148,6 +149,9 @@ func (l *leader) sendVectors(now causal.Now) {
 	}
 	for i := range dc.RunningMiddlemen() {
 		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Middleman, Index: uint64(i)})
+	}
+	for i := range dc.Caches {
+		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Cache, Index: uint64(i)})
 	}
 	l.sendToSubscribers(now, m)
 }
