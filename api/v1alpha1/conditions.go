@@ -15,6 +15,11 @@ const (
 	// ConditionPeersConnected is True while every ring answers and acknowledges the writes of this cluster's coordinators. It is
 	// Unknown while a coordinator cannot be asked.
 	ConditionPeersConnected = "PeersConnected"
+	// ConditionPeersTrusted is True while the certificates of all data centres can be verified: the authority of every region is
+	// known here.
+	ConditionPeersTrusted = "PeersTrusted"
+	// ConditionCertificatesCurrent is True while the certificates of the parts in this region are renewed in time.
+	ConditionCertificatesCurrent = "CertificatesCurrent"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -62,6 +67,17 @@ const (
 	ReasonPeersNotServing  = "RingsNotServing"
 	ReasonPeersUnasked     = "CoordinatorsUnreachable"
 	ReasonOneRing          = "OneRing"
+
+	ReasonRegionsTrusted    = "RegionsTrusted"
+	ReasonOneRegion         = "OneRegion"
+	ReasonRegionsNotTrusted = "RegionsNotTrusted"
+	ReasonRegionsRevoked    = "RegionsRevoked"
+
+	ReasonCertificatesRenewed    = "RenewedDaily"
+	ReasonCertificatesNotRenewed = "RenewalFailed"
+	ReasonCertificatesLate       = "ExpiringSoon"
+	ReasonCertificatesUnknown    = "NotIssuedYet"
+	ReasonAuthorityExpiring      = "AuthorityExpiring"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"
