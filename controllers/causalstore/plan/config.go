@@ -57,6 +57,13 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		}
 		data[name] = string(text)
 	}
+	if b.in.Trust.Domains[b.in.Region] != "" {
+		text, err := yaml.Marshal(b.trust())
+		if err != nil {
+			return nil, fmt.Errorf("write %s of %s: %w", TrustFile, dc.Name, err)
+		}
+		data[TrustFile] = string(text)
+	}
 	return &corev1.ConfigMap{ObjectMeta: b.meta(DataCenterName(b.store.Name, dc.Name), b.dcLabels(dc)), Data: data}, nil
 }
 
