@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -62,17 +63,22 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 		allowPlaintext, fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
+	// A front is a sidecar: with the certificate of its coordinator it could do more than a client may.
+	fronts, frontMount := certificates("front-tls", SidecarCertificatesName(b.store.Name, dc.Name))
+	cc.VolumeMounts = append(cc.VolumeMounts, mount)
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	front := b.container("front", []string{topology.Sidecar.String(), "--config=" + configDir + "/" + frontFile,
 		fmt.Sprintf("--listen-redis=:%d", PortRedis), fmt.Sprintf("--drain-delay=%ds", frontDelaySeconds),
 		fmt.Sprintf("--drain-timeout=%ds", frontDrainSeconds)},
 		PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"))
+	front.VolumeMounts = append(front.VolumeMounts, frontMount)
 	front.Ports = append(front.Ports, corev1.ContainerPort{Name: "redis", ContainerPort: PortRedis})
 	counts := b.counts(dc)
 	return b.statefulSet(dc, workload{
 		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
 		replicas: int32(counts.RunningCoordinators()), zones: dc.Zones.Frontend, volume: &dc.Coordinators.Volume,
-		containers: []corev1.Container{cc, front}, grace: coordinatorGraceSeconds, inputs: in,
+		containers: []corev1.Container{cc, front}, volumes: []corev1.Volume{own, fronts}, grace: coordinatorGraceSeconds, inputs: in,
 	})
 }
 
@@ -99,10 +105,12 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)", allowPlaintext}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
 	c.Env = append(c.Env, podIndex())
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCache))
+	c.VolumeMounts = append(c.VolumeMounts, mount)
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	return b.statefulSet(dc, workload{
 		name: cachesName(b.store.Name, dc.Name), component: ComponentCache, labels: b.partLabels(dc, ComponentCache),
-		replicas: dc.Caches.Replicas, zones: dc.Zones.Frontend, containers: []corev1.Container{c}, grace: graceSeconds, inputs: in,
+		replicas: dc.Caches.Replicas, zones: dc.Zones.Frontend, containers: []corev1.Container{c}, volumes: []corev1.Volume{own}, grace: graceSeconds, inputs: in,
 	})
 }
 
@@ -117,10 +125,12 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 		"--index=" + strconv.Itoa(i), allowPlaintext}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
+	mm.VolumeMounts = append(mm.VolumeMounts, mount)
 	s := workload{
 		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
 		labels: withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i)), replicas: b.spec.Storage.Replicas,
-		zones: dc.Zones.Backend, volume: &b.spec.Storage.Volume, grace: graceSeconds, inputs: in,
+		zones: dc.Zones.Backend, volume: &b.spec.Storage.Volume, volumes: []corev1.Volume{own}, grace: graceSeconds, inputs: in,
 	}
 	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
 	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {
@@ -130,7 +140,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	}
 	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
 	mm.VolumeMounts = append(mm.VolumeMounts, socket)
-	s.volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s.volumes = append(s.volumes, corev1.Volume{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	s.containers = []corev1.Container{mm, b.redis(data, socket)}
 	return b.statefulSet(dc, s)
 }
