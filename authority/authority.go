@@ -80,10 +80,30 @@ func Load(certPEM, keyPEM []byte) (*Authority, error) {
 		return nil, fmt.Errorf("read the authority: %w", err)
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA || len(pair.Leaf.PermittedURIDomains) != 1 {
-		return nil, errors.New("read the authority: it is a certificate of another kind: an authority may issue certificates, and is constrained to one trust domain")
+	if !ok || !isAuthority(pair.Leaf) {
+		return nil, errNoAuthority
 	}
 	return &Authority{cert: pair.Leaf, key: key}, nil
+}
+
+var errNoAuthority = errors.New("read the authority: it is a certificate of another kind: an authority may issue certificates, and is constrained to one trust domain")
+
+func isAuthority(c *x509.Certificate) bool { return c.IsCA && len(c.PermittedURIDomains) == 1 }
+
+// TrustDomainOf returns the trust domain of the authority whose certificate is given in PEM.
+func TrustDomainOf(certPEM []byte) (string, error) {
+	block, _ := pem.Decode(certPEM)
+	if block == nil {
+		return "", errors.New("read the authority: it is not a certificate in PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("read the authority: %w", err)
+	}
+	if !isAuthority(cert) {
+		return "", errNoAuthority
+	}
+	return cert.PermittedURIDomains[0], nil
 }
 
 // TrustDomain returns the trust domain of the authority.

@@ -41,7 +41,7 @@ type Config struct {
 	// Auth is the user that Redis clients of a sidecar must authenticate as. Without it, every client is accepted.
 	Auth *Auth `json:"auth,omitempty"`
 	// TLS enables mutual TLS between the parts.
-	TLS *TLS `json:"tls,omitempty"`
+	TLS *LinkTLS `json:"tls,omitempty"`
 	// AllowPlaintext lets a part listen for other machines without TLS. Whoever reaches it can then read and write
 	// everything.
 	AllowPlaintext bool `json:"allowPlaintext,omitempty"`
@@ -122,8 +122,13 @@ type Limits struct {
 	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
 	HistoryBytes Bytes `json:"historyBytes,omitempty"`
 	// QueueBytes bounds the messages that wait to be sent to one process. Default 32Mi.
-	QueueBytes Bytes       `json:"queueBytes,omitempty"`
-	Redis      RedisLimits `json:"redis,omitzero"`
+	QueueBytes Bytes `json:"queueBytes,omitempty"`
+	// Links bounds the links that sidecars may open to a part. Default 16384.
+	Links int `json:"links,omitempty"`
+	// LinksPerIdentity bounds those of one identity, such as the sidecars of a namespace in a data center. Default a quarter of
+	// Links.
+	LinksPerIdentity int         `json:"linksPerIdentity,omitempty"`
+	Redis            RedisLimits `json:"redis,omitzero"`
 }
 
 // RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
@@ -159,12 +164,21 @@ type Auth struct {
 	PasswordFile string `json:"passwordFile,omitempty"`
 }
 
-// TLS names PEM files. They are read for every new connection, so that a rotation needs no restart.
+// LinkTLS names the files for links between parts. They are read again when they change. Cert and Key are PEM files with a certificate
+// that carries the Identity of the part; in their names, $INDEX stands for the index of the process. Trust is the name of a Trust
+// file.
+type LinkTLS struct {
+	Cert  string `json:"cert,omitempty"`
+	Key   string `json:"key,omitempty"`
+	Trust string `json:"trust,omitempty"`
+}
+
+// TLS names PEM files for the connections to a storage server.
 type TLS struct {
 	Cert string `json:"cert,omitempty"`
 	Key  string `json:"key,omitempty"`
 	CA   string `json:"ca,omitempty"`
-	// ServerName is the name that the certificates of dialed peers must have. Default: the host that is dialed.
+	// ServerName is the name that the certificate of the server must have. Default: the host that is dialed.
 	ServerName string `json:"serverName,omitempty"`
 }
 

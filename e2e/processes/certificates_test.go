@@ -1,59 +1,82 @@
 package processes_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/causalstore/causalstore/contract"
 )
 
-// certificates creates a CA and one certificate for all processes.
-func certificates(t *testing.T) *contract.TLS {
+// certificates makes certificates with the command line, as somebody would who runs the parts by hand.
+type certificates struct {
+	t   *testing.T
+	dir string
+}
+
+func newCertificates(t *testing.T) *certificates {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
+	return &certificates{t, t.TempDir()}
+}
+
+// run runs causalstore identity.
+func (c *certificates) run(args ...string) {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"identity"}, args...)...)
+	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("causalstore identity %v: %v: %s", args, err, out)
+	}
+}
+
+// authority makes an authority and returns its folder.
+func (c *certificates) authority(name, trustDomain string) string {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, name)
+	c.run("authority", "--dir", dir, "--trust-domain", trustDomain)
+	return dir
+}
+
+// issue makes the certificate of a part, which a file in the folder of its data center and role is named after.
+func (c *certificates) issue(authority, dc, role, member string, more ...string) (path string) {
+	c.t.Helper()
+	path = filepath.Join(c.dir, dc+"-"+role, "tls")
+	c.run(append([]string{"issue", "--authority", authority, "--store-id", "test", "--dc", dc, "--role", role, "--member", member, "--out", path}, more...)...)
+	return path
+}
+
+// issueAll makes the certificates of all parts of a deployment.
+func (c *certificates) issueAll(authority string) {
+	c.t.Helper()
+	for _, dc := range []string{"a", "b", "c"} {
+		for _, role := range parts {
+			member := "0"
+			if role == "sidecar" {
+				member = "shop"
+			}
+			c.issue(authority, dc, role, member)
 		}
-		return path
 	}
-	key := func() *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
+}
+
+// trust makes the trust file: one region, with these authorities.
+func (c *certificates) trust(authorities ...string) {
+	c.t.Helper()
+	args := []string{"trust", "--store-id", "test", "--out", c.trustFile()}
+	for _, dc := range []string{"a", "b", "c"} {
+		for _, a := range authorities {
+			args = append(args, "--data-center", fmt.Sprintf("%s=%s", dc, a))
 		}
-		return k
 	}
-	sign := func(c, by *x509.Certificate, of, with *ecdsa.PrivateKey) []byte {
-		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, c, by, &of.PublicKey, with)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	caKey, leafKey := key(), key()
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign}
-	caDER := sign(ca, ca, caKey, caKey)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "part"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	leafDER := sign(leaf, ca, leafKey, caKey)
-	keyDER, err := x509.MarshalECPrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &contract.TLS{
-		CA: write("ca.crt", "CERTIFICATE", caDER), Cert: write("tls.crt", "CERTIFICATE", leafDER), Key: write("tls.key", "EC PRIVATE KEY", keyDER)}
+	c.run(args...)
+}
+
+func (c *certificates) trustFile() string { return filepath.Join(c.dir, "trust.yaml") }
+
+// of returns the files of a part.
+func (c *certificates) of(dc, role string) *contract.LinkTLS {
+	base := filepath.Join(c.dir, dc+"-"+role, "tls")
+	return &contract.LinkTLS{Cert: base + ".crt", Key: base + ".key", Trust: c.trustFile()}
 }

@@ -86,6 +86,7 @@ type deployment struct {
 	dir    string
 	file   string // name of the configuration file
 	config contract.Config
+	certs  *certificates // nil: without TLS
 	ports  ports
 	procs  map[string]*proc
 }
@@ -113,7 +114,13 @@ var parts = []string{"coordinator", "middleman", "cache", "sidecar"}
 // deploy starts all processes and waits until they are ready.
 func deploy(t *testing.T, change func(*contract.Config)) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", procs: map[string]*proc{}}
+	return deployWith(t, nil, change)
+}
+
+// deployWith starts all processes with certificates, and waits until they are ready.
+func deployWith(t *testing.T, certs *certificates, change func(*contract.Config)) *deployment {
+	t.Helper()
+	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
 	key := d.path("token.key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		t.Fatal(err)
@@ -152,7 +159,7 @@ func (d *deployment) configPath() string { return d.path(d.file) }
 func (d *deployment) plan(dc, part string) {
 	name := dc + "-" + part
 	p := &proc{name: name, http: d.ports.take(d.t), log: d.path(name + ".log")}
-	p.args = []string{part, "--config", d.configPath(), "--data-center", dc, "--listen-http", p.http, "--drain-timeout", "5s"}
+	p.args = []string{part, "--config", d.configOf(dc, part), "--data-center", dc, "--listen-http", p.http, "--drain-timeout", "5s"}
 	switch part {
 	case "sidecar":
 		p.redis = d.ports.take(d.t)
@@ -165,15 +172,38 @@ func (d *deployment) plan(dc, part string) {
 	d.procs[name] = p
 }
 
-// writeConfig replaces the configuration file atomically.
+// configOf returns the configuration file of a part: all share one, unless each has a certificate of its own.
+func (d *deployment) configOf(dc, part string) string {
+	if d.certs == nil {
+		return d.configPath()
+	}
+	return d.path(dc + "-" + part + ".yaml")
+}
+
+// writeConfig replaces the configuration files atomically.
 func (d *deployment) writeConfig() {
 	d.t.Helper()
-	b, err := yaml.Marshal(d.config)
+	if d.certs == nil {
+		d.writeConfigFile(d.configPath(), d.config)
+		return
+	}
+	for _, dc := range []string{"a", "b", "c"} {
+		for _, part := range parts {
+			c := d.config
+			c.TLS = d.certs.of(dc, part)
+			d.writeConfigFile(d.configOf(dc, part), c)
+		}
+	}
+}
+
+func (d *deployment) writeConfigFile(path string, c contract.Config) {
+	d.t.Helper()
+	b, err := yaml.Marshal(c)
 	if err == nil {
-		err = os.WriteFile(d.configPath()+".new", b, 0o600)
+		err = os.WriteFile(path+".new", b, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(d.configPath()+".new", d.configPath())
+		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
 		d.t.Fatal(err)

@@ -22,8 +22,11 @@ import (
 )
 
 func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
-	d := deploy(t, func(c *contract.Config) {
-		c.TLS = certificates(t)
+	certs := newCertificates(t)
+	ca := certs.authority("eu", "eu.example.com")
+	certs.issueAll(ca)
+	certs.trust(ca)
+	d := deployWith(t, certs, func(c *contract.Config) {
 		c.Auth = &contract.Auth{Username: "app", Password: "secret"}
 	})
 	a, b, c := d.authenticated("a"), d.authenticated("b"), d.authenticated("c")

@@ -67,6 +67,9 @@ const (
 	KindDepMissing // and back
 	KindScan       // sidecar -> middleman
 	KindScanReply  // middleman -> sidecar
+
+	// NumKinds is above the kinds that this version knows.
+	NumKinds
 )
 
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",

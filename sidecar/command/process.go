@@ -51,7 +51,7 @@ identify the part, which ignores the settings of other parts:
   dataDir: /var/lib/causalstore  # a coordinator's log
   session: {scope: Pod, reads: Latest}
   tokenKeyFile: /secrets/token   # the same for all sidecars
-  tls: {cert: /tls/tls.crt, key: /tls/tls.key, ca: /tls/ca.crt}   # required unless listen.grpc is a loopback address
+  tls: {cert: /tls/$INDEX.crt, key: /tls/$INDEX.key, trust: /tls/trust.yaml}   # required unless listen.grpc is a loopback address
 
 The process reloads the file when it changes. Some changes, such as addresses, the log level and the numbers of parts in the
 topology, apply at once. Others need a restart, which the log, /readyz and causalstore_config_restart_needed report.

@@ -20,6 +20,7 @@ var (
 	networkQueued   = networkFamily.gauge("queued_bytes", "Bytes queued for sending, on all links together.")
 	networkRefused  = networkFamily.counter("duplicates_refused_total", "Links that were refused because another process, which is alive, runs as the same part.")
 	networkIsDup    = networkFamily.gauge("duplicate_identity", "1 while peers refuse this process because another one runs as the same part, else 0.")
+	networkViolate  = networkFamily.counter("violations_total", "What peers did that they may not: it cost them the link.", "kind")
 	networkEpochs   = networkFamily.gauge("links_of_other_epoch", "Established links to processes with another topology epoch.")
 )
 
@@ -42,6 +43,9 @@ func Network(stats func() transport.Stats, epoch func() uint64) prometheus.Colle
 		emit(networkFailed, float64(s.Failed))
 		emit(networkRefused, float64(s.RefusedDuplicates))
 		emit(networkIsDup, float64(boolIndex(s.IsDuplicate)))
+		for v, n := range s.Violations {
+			emit(networkViolate, float64(n), transport.Violation(v).String())
+		}
 		emitLinks(emit, s.Links, epoch())
 	}}
 }

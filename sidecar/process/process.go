@@ -203,7 +203,8 @@ func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
 		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.addressOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
-		Epoch: func() uint64 { return p.topo().Epoch },
+		Epoch: func() uint64 { return p.topo().Epoch }, Topology: p.topo, TLS: c.TLS,
+		MaxLinks: c.Limits.Links, MaxLinksPerIdentity: c.Limits.LinksPerIdentity,
 		Handler: func(batch []causal.Message) {
 			if r := p.running(); r != nil { // until then messages are dropped, as if the process had not started
 				r.handle(batch)
@@ -224,9 +225,6 @@ func (p *process) join() error {
 				p.running().unreached(n)
 			}
 		},
-	}
-	if c.TLS != nil {
-		config.TLS = &transport.TLSFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, CA: c.TLS.CA, ServerName: c.TLS.ServerName}
 	}
 	var err error
 	if p.o.EmulateWAN {

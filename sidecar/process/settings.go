@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
@@ -76,6 +77,13 @@ func (s *Settings) setDefaults(part topology.Part) {
 	}
 	if part == topology.Sidecar {
 		c.Index = 0
+	}
+	if c.TLS != nil {
+		tls := *c.TLS
+		for _, name := range []*string{&tls.Cert, &tls.Key} {
+			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index))
+		}
+		c.TLS = &tls
 	}
 }
 
@@ -219,8 +227,11 @@ const minTokenKeyBytes = 16
 // readSecrets reads the secrets, and checks that the TLS files are named.
 func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	c := &s.Config
-	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "" || c.TLS.CA == "") {
-		p.add("tls", "give cert, key and ca; the parts authenticate each other")
+	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "" || c.TLS.Trust == "") {
+		p.add("tls", "give cert, key and trust; the parts authenticate each other (causalstore identity makes such files)")
+	}
+	if l := &c.Limits; l.Links < 0 || l.LinksPerIdentity < 0 {
+		p.add("limits.links", "links and linksPerIdentity must not be negative")
 	}
 	if part != topology.Sidecar {
 		return

@@ -2,8 +2,11 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,14 +14,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
-
-// maxLinks bounds the links that peers may open to one process, for about the sidecars of a whole region.
-const maxLinks = 1 << 14
 
 // linkID identifies a link across reconnects: one dialer of one incarnation of a process.
 type linkID struct {
@@ -33,20 +35,24 @@ type acceptor struct {
 	remoteAddr string
 	out        *outbox
 	peer       *wire.Hello
+	identity   *peerIdentity // nil without TLS
 	heard      atomic.Uint64 // frames that have arrived
 
 	stop         chan struct{} // closed when the stream is to end
 	stopOnce     sync.Once
+	stopped      error             // why, once stop is closed
 	drained      chan struct{}     // closed when all received messages have been handled
 	predecessors []<-chan struct{} // drained of the earlier streams of this link, unless closed
+	renewed      atomic.Bool       // a later stream has taken over, and this one ends in order
+	before       *acceptor         // which this one renews
 }
 
 // serveStream serves one stream. The stream ends only when it returns, so it leaves receiving and sending, which may block,
 // to goroutines that end soon afterwards.
 func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	a := &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes), stop: make(chan struct{}), drained: make(chan struct{})}
-	if p, ok := peer.FromContext(stream.Context()); ok {
-		a.remoteAddr = p.Addr.String()
+	if err := a.identify(stream); err != nil {
+		return g.refuse(a, err)
 	}
 	greeted, proceed := make(chan helloResult, 1), make(chan struct{})
 	if err := g.spawn(func() { a.receive(stream, greeted, proceed) }); err != nil {
@@ -66,20 +72,49 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := a.peer.Compatible(); err != nil {
 		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
 	}
+	if err := g.checkHello(a.peer, a.identity); err != nil {
+		return g.refuseViolation(a, ViolationIdentity, err)
+	}
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
 		return g.refuse(a, err)
 	}
-	if err := g.register(stream.Context(), a); err != nil {
+	if err := g.register(a); err != nil {
 		return err
+	}
+	if a.before == nil {
+		if err := a.awaitPredecessors(stream.Context()); err != nil {
+			return err
+		}
 	}
 	if err := stream.SendMsg(g.hello(a.peer.Link)); err != nil {
 		return err
 	}
 	g.opened.Add(1)
-	g.config.Log.Info("link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch)
+	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch)
 	g.wakeDialers(a.peer)
-	close(proceed)
+	if a.before == nil {
+		close(proceed)
+	} else if err := g.spawn(func() { a.takeOver(stream.Context(), proceed) }); err != nil {
+		return err
+	}
 	return a.sendQueued(stream)
+}
+
+// linkLogLevel is that of the log lines about a link that has come up: renewals are not news.
+func linkLogLevel(renews bool) slog.Level {
+	if renews {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// takeOver lets the stream receive once the one that it renews has ended. That one does not take for ever.
+func (a *acceptor) takeOver(ctx context.Context, proceed chan<- struct{}) {
+	late := time.AfterFunc(a.g.timing.hello, a.before.terminate)
+	defer late.Stop()
+	if a.awaitPredecessors(ctx) == nil {
+		close(proceed)
+	}
 }
 
 // helloResult is a received hello, or the error instead of it.
@@ -97,11 +132,23 @@ func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 	select {
 	case err := <-sent:
 		if err != nil {
-			return status.Error(codes.Aborted, "the stream is broken")
+			break
 		}
-		return nil
+		if !a.renewed.Load() {
+			return nil
+		}
+		select { // the dialer may still be sending on this stream
+		case <-a.drained:
+			return nil
+		case <-a.stop:
+		}
 	case <-a.stop:
-		return status.Error(codes.Aborted, "the stream is broken or has been replaced by a later one of the same link")
+	}
+	select {
+	case <-a.stop:
+		return a.stopped
+	default:
+		return status.Error(codes.Aborted, "the stream is broken")
 	}
 }
 
@@ -122,38 +169,92 @@ func (g *GRPC) refuse(a *acceptor, err error) error {
 	return err
 }
 
-// register makes the stream the one to use for the nodes of its process. If the link has earlier streams, register waits
-// until all of them have ended: what arrived on them must be handled before anything on this stream.
-func (g *GRPC) register(ctx context.Context, a *acceptor) error {
+// refuseViolation refuses a stream because of what its peer did.
+func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
+	g.failed.Add(1)
+	g.violations.note(v, a.who(), err, g.config.Log)
+	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// register makes the stream the one to use for the nodes of its process. An earlier stream of the link ends: at once, or in
+// order if this one renews it.
+func (g *GRPC) register(a *acceptor) error {
 	id := a.id()
 	g.mu.Lock()
+	old, isSidecar := g.accepted[id], a.isSidecar()
+	v, err := g.checkRegistration(a, old, isSidecar)
 	switch {
 	case g.closed:
 		g.mu.Unlock()
 		return status.Error(codes.Unavailable, "this process is shutting down")
-	case len(g.accepted) >= maxLinks:
+	case err != nil && v == numViolations:
 		g.mu.Unlock()
-		return g.refuse(a, status.Errorf(codes.ResourceExhausted, "this process has reached its limit of %d links", maxLinks))
+		return g.refuse(a, err)
+	case err != nil:
+		g.mu.Unlock()
+		return g.refuseViolation(a, v, err)
 	}
-	if old := g.accepted[id]; old != nil {
-		old.terminate()
+	defer g.mu.Unlock()
+	if old == nil {
+		g.linksOf[a.owner()]++
+		if isSidecar {
+			g.sidecarLinks++
+		}
+	} else {
 		a.predecessors = slices.DeleteFunc(append(old.predecessors, old.drained), isClosed)
+		if a.peer.Renews && !isClosed(old.stop) && !isClosed(old.drained) {
+			a.before = old
+			old.renewed.Store(true)
+			old.out.close()
+		} else {
+			for ; old != nil; old = old.before {
+				old.terminate()
+			}
+		}
 	}
 	g.accepted[id] = a
 	for _, n := range a.peer.Nodes {
 		g.acceptedFrom[n] = a
 	}
-	before := a.predecessors
-	g.mu.Unlock()
-	for _, gone := range before {
+	return nil
+}
+
+// checkRegistration returns why a stream may not be registered, and which violation that is; numViolations: none. Only the
+// identity that has a link or a node replaces it.
+func (g *GRPC) checkRegistration(a, old *acceptor, isSidecar bool) (Violation, error) {
+	if old != nil && old.owner() != a.owner() {
+		return ViolationIdentity, fmt.Errorf("the link of process %q is that of another identity", a.peer.Process)
+	}
+	for _, n := range a.peer.Nodes {
+		if other := g.acceptedFrom[n]; other != nil && other.owner() != a.owner() {
+			return ViolationIdentity, fmt.Errorf("%v is linked under another identity", n)
+		}
+	}
+	switch {
+	case old != nil:
+	case a.identity != nil && g.linksOf[a.owner()] >= g.config.MaxLinksPerIdentity:
+		return ViolationLimit, fmt.Errorf("this process has reached its limit of %d links for one identity", g.config.MaxLinksPerIdentity)
+	case isSidecar && g.sidecarLinks >= g.config.MaxLinks: // the others are few, by their certificates
+		return numViolations, status.Errorf(codes.ResourceExhausted, "this process has reached its limit of %d links", g.config.MaxLinks)
+	}
+	return numViolations, nil
+}
+
+// awaitPredecessors waits until all earlier streams of the link have ended: what arrived on them must be handled before anything
+// on this stream.
+func (a *acceptor) awaitPredecessors(ctx context.Context) error {
+	for _, gone := range a.predecessors {
 		select {
 		case <-gone:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-a.stop:
-			return status.Error(codes.Aborted, "replaced by a later stream of the same link")
+			return a.stopped
 		}
 	}
+	a.g.mu.Lock()
+	a.before, a.predecessors = nil, nil
+	a.g.mu.Unlock()
 	return nil
 }
 
@@ -178,6 +279,14 @@ func (g *GRPC) unregister(a *acceptor) {
 	defer g.mu.Unlock()
 	if g.accepted[a.id()] == a {
 		delete(g.accepted, a.id())
+		if owner := a.owner(); g.linksOf[owner] > 1 {
+			g.linksOf[owner]--
+		} else {
+			delete(g.linksOf, owner)
+		}
+		if a.isSidecar() {
+			g.sidecarLinks--
+		}
 	}
 	for _, n := range a.peer.Nodes {
 		if g.acceptedFrom[n] == a {
@@ -188,7 +297,58 @@ func (g *GRPC) unregister(a *acceptor) {
 
 func (a *acceptor) id() linkID { return linkID{a.peer.Process, a.peer.Incarnation, a.peer.Link} }
 
-func (a *acceptor) terminate() { a.stopOnce.Do(func() { close(a.stop) }) }
+// owner returns the identity that the link belongs to; empty without TLS.
+func (a *acceptor) owner() string {
+	if a.identity == nil {
+		return ""
+	}
+	return a.identity.String()
+}
+
+// who returns the name of the peer in the log.
+func (a *acceptor) who() string {
+	if a.identity == nil {
+		return a.remoteAddr
+	}
+	return a.identity.String()
+}
+
+func (a *acceptor) isSidecar() bool {
+	return len(a.peer.Nodes) == 0 || a.peer.Nodes[0].Part == topology.Sidecar
+}
+
+var errReplaced = status.Error(codes.Aborted, "the stream is broken or has been replaced by a later one of the same link")
+
+func (a *acceptor) terminate() { a.end(errReplaced) }
+
+// end ends the stream with a status.
+func (a *acceptor) end(err error) {
+	a.stopOnce.Do(func() {
+		a.stopped = err
+		close(a.stop)
+	})
+}
+
+// identify takes the identity in the certificate of the peer.
+func (a *acceptor) identify(stream grpc.ServerStream) error {
+	p, ok := peer.FromContext(stream.Context())
+	if !ok {
+		return status.Error(codes.Internal, "the stream has no connection")
+	}
+	a.remoteAddr = p.Addr.String()
+	if a.g.keys == nil {
+		return nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return status.Error(codes.Unauthenticated, "the connection has no TLS")
+	}
+	var err error
+	if a.identity, err = newPeerIdentity(info.State, a.g.keys.load(), x509.ExtKeyUsageClientAuth); err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	return nil
+}
 
 // receive receives the hello and, once the stream is registered, messages until the stream ends.
 func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult, proceed <-chan struct{}) {
@@ -201,6 +361,8 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 	}
 	select {
 	case <-proceed:
+	case <-a.stop:
+		return
 	case <-stream.Context().Done():
 		return
 	}
@@ -215,7 +377,10 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		}
 		a.heard.Add(1)
 		a.out.answerProbe(in.probe)
-		a.g.deliver(in)
+		if err := a.g.deliver(in, a.peer, a.who()); err != nil {
+			a.end(err)
+			return
+		}
 	}
 }
 

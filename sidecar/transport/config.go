@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 )
@@ -34,10 +35,16 @@ type Config struct {
 	Epoch func() uint64
 	// WAN delays and cuts messages to other data centres. If it is nil, they are sent at once.
 	WAN *wan.Emulator
-	// TLS enables mutual TLS. If it is nil, links use plain TCP.
-	TLS *TLSFiles
+	// Topology returns the topology in use. With it, peers send only what package authorize permits. Only tests of this package
+	// leave it out.
+	Topology func() *topology.Topology
+	// TLS enables mutual TLS. If it is nil, links use plain TCP, and peers are whom they say they are.
+	TLS *contract.LinkTLS
 	// QueueBytes bounds the queue of one peer. 0 is 32 MiB.
 	QueueBytes int
+	// MaxLinks bounds the links that peers may open to this process, and MaxLinksPerIdentity those of one identity: all sidecars of
+	// a namespace in a data center share one. 0 is 16384 and a quarter of MaxLinks.
+	MaxLinks, MaxLinksPerIdentity int
 	// Log receives the state of links. nil is slog.Default().
 	Log *slog.Logger
 
@@ -58,6 +65,9 @@ type timings struct {
 	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged: then the link is broken
 	flush            time.Duration // for Close to send what is queued
 	idle             time.Duration // without use until a dialed link is closed
+	keysInterval     time.Duration // at which the TLS files are read and the peers of all links are verified again
+	distrust         time.Duration // for a peer that is not trusted any more to renew its link, until the link is cut
+	renewAfter       time.Duration // the age at which a dialer renews a link at the latest; it does so at a random age from half of it on
 }
 
 var defaultTimings = timings{
@@ -65,4 +75,5 @@ var defaultTimings = timings{
 	backoff: 50 * time.Millisecond, maxBackoff: time.Second,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	flush: 2 * time.Second, idle: 10 * time.Minute,
+	keysInterval: 2 * time.Second, distrust: 5 * time.Second, renewAfter: time.Hour,
 }

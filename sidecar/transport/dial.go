@@ -29,7 +29,9 @@ type dialer struct {
 	peer         *wire.Hello // of the current or last stream
 	up           bool
 	cancelStream context.CancelCauseFunc // ends the current stream
+	identity     *peerIdentity           // of the current stream; nil without TLS
 	lastError    string                  // why there is no stream
+	renew        chan struct{}           // holds a token if the link is to be renewed
 }
 
 var errIdle = errors.New("the link is idle")
@@ -44,7 +46,7 @@ func (g *GRPC) dial(addr string) (*outbox, DropReason) {
 	if d := g.dialed[addr]; d != nil {
 		return d.out, notDropped
 	}
-	d := &dialer{g: g, addr: addr, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes), incoming: make(chan struct{}, 1)}
+	d := &dialer{g: g, addr: addr, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes), incoming: make(chan struct{}, 1), renew: make(chan struct{}, 1)}
 	g.dialed[addr] = d
 	g.wg.Go(d.run)
 	return d.out, notDropped
@@ -120,13 +122,14 @@ func (d *dialer) markDown(err error) {
 }
 
 // markUp records and reports a stream that has been opened.
-func (d *dialer) markUp(h *wire.Hello, cancel context.CancelCauseFunc) {
+func (d *dialer) markUp(s *dialedStream, renews bool) {
+	h := s.in.hello
 	d.g.opened.Add(1)
 	d.mu.Lock()
-	d.peer, d.up, d.cancelStream, d.lastError = h, true, cancel, ""
+	d.peer, d.up, d.cancelStream, d.identity, d.lastError = h, true, s.cancel, s.identity, ""
 	d.mu.Unlock()
-	d.g.config.Log.Info("link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch)
-	if d.g.config.Up != nil {
+	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch)
+	if d.g.config.Up != nil && !renews {
 		d.g.config.Up(d.addr)
 	}
 }

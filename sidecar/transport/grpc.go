@@ -12,9 +12,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/gate"
+	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/authorize"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
@@ -36,6 +39,7 @@ type GRPC struct {
 	incarnation uint64
 	startedAt   time.Time
 	duplicates  duplicates
+	violations  violations
 	keys        *keyring // nil for plain TCP
 	server      *grpc.Server
 	line        *wan.Line[causal.Message] // nil without emulation
@@ -50,6 +54,8 @@ type GRPC struct {
 	closed       bool
 	dialed       map[string]*dialer          // by address
 	accepted     map[linkID]*acceptor        // links that peers have opened
+	linksOf      map[string]int              // of those, by the identity of the peer
+	sidecarLinks int                         // of those, by sidecars
 	acceptedFrom map[topology.Node]*acceptor // the latest link from the process of a node
 }
 
@@ -65,8 +71,17 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	case c.Handler == nil || c.Resolve == nil:
 		return nil, errors.New("transport: Handler and Resolve are required")
 	}
+	if c.TLS != nil && c.Topology == nil {
+		return nil, errors.New("transport: TLS requires Topology")
+	}
 	if c.QueueBytes == 0 {
 		c.QueueBytes = 32 << 20
+	}
+	if c.MaxLinks == 0 {
+		c.MaxLinks = 1 << 14 // about the sidecars of a whole region
+	}
+	if c.MaxLinksPerIdentity == 0 {
+		c.MaxLinksPerIdentity = max(1, c.MaxLinks/4)
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -79,6 +94,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 		localNodes:   make(map[topology.Node]bool, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
+		linksOf:      make(map[string]int),
 		acceptedFrom: make(map[topology.Node]*acceptor),
 	}
 	for _, n := range c.Nodes {
@@ -86,11 +102,15 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	}
 	if c.TLS != nil {
 		var err error
-		if g.keys, err = newKeyring(*c.TLS, c.Log); err != nil {
+		check := func(id contract.Identity) error { return identity.CheckNodes(id, c.Nodes, c.Topology()) }
+		if g.keys, err = newKeyring(*c.TLS, check, c.Log); err != nil {
 			return nil, err
 		}
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	if g.keys != nil {
+		g.wg.Go(g.watchKeys)
+	}
 	g.server = newServer(g)
 	if c.WAN != nil {
 		g.line = wan.NewLine(c.WAN, func(ms []causal.Message) {
@@ -182,13 +202,14 @@ func (g *GRPC) deliverLocally(m *causal.Message) {
 }
 
 // deliver passes received messages to the handler. It drops those for nodes that do not run here, which arrive if the
-// address that the sender uses is outdated.
-func (g *GRPC) deliver(in *receivedFrame) {
+// address that the sender uses is outdated. It returns an error if the peer, known as who, has sent a message that it must not
+// send: the messages before it are handled, and the link must end.
+func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violation error) {
 	defer in.release()
 	g.framesReceived.Add(1)
 	g.bytesReceived.Add(uint64(in.size))
 	if !g.calls.Enter() {
-		return
+		return nil
 	}
 	defer g.calls.Leave()
 	messages, n := *in.messages, 0
@@ -197,6 +218,17 @@ func (g *GRPC) deliver(in *receivedFrame) {
 		if !g.localNodes[m.To] {
 			g.countDropped(m.Kind, DropMisrouted)
 			continue
+		}
+		switch reason := g.authorize(m, peer); reason {
+		case authorize.Permitted:
+		case authorize.UnknownKind:
+			g.countDropped(m.Kind, DropInvalid)
+			continue
+		default:
+			violation = g.refuseMessage(m, reason, who)
+		}
+		if violation != nil {
+			break
 		}
 		g.countReceived(m.Kind)
 		if n != i {
@@ -207,6 +239,7 @@ func (g *GRPC) deliver(in *receivedFrame) {
 	if n > 0 {
 		g.config.Handler(messages[:n])
 	}
+	return violation
 }
 
 // hello returns the hello of this process for a link.
@@ -265,6 +298,7 @@ func (g *GRPC) Stats() Stats {
 	g.duplicates.mu.Lock()
 	s.RefusedDuplicates = g.duplicates.count
 	g.duplicates.mu.Unlock()
+	s.Violations = g.violations.snapshot()
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, d := range g.dialed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
@@ -267,7 +268,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"nodes":   func(c *Config) { c.Nodes = nil },
 		"handler": func(c *Config) { c.Handler = nil },
 		"resolve": func(c *Config) { c.Resolve = nil },
-		"tls":     func(c *Config) { c.TLS = &TLSFiles{Cert: "nowhere"} },
+		"tls":     func(c *Config) { c.TLS = &contract.LinkTLS{Cert: "nowhere"}; authorized(t)(c, nil) },
 	} {
 		c := good
 		spoil(&c)

@@ -15,10 +15,11 @@ const (
 	ioBuffer     = 64 << 10
 )
 
-func (g *GRPC) dialOptions() []grpc.DialOption {
+// dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS.
+func (g *GRPC) dialOptions(addr string, accept func(*peerIdentity) error) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if g.keys != nil {
-		creds = g.keys.clientCredentials()
+		creds = g.clientCredentials(addr, accept)
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
@@ -56,7 +57,7 @@ func newServer(g *GRPC) *grpc.Server {
 		grpc.MaxConcurrentStreams(16), // a dialer opens one at a time
 	}
 	if g.keys != nil {
-		options = append(options, grpc.Creds(g.keys.serverCredentials()))
+		options = append(options, grpc.Creds(g.serverCredentials()))
 	}
 	s := grpc.NewServer(options...)
 	s.RegisterService(&serviceDesc, g)

@@ -48,7 +48,9 @@ type Stats struct {
 	// refuse this process for that reason.
 	RefusedDuplicates uint64
 	IsDuplicate       bool
-	Links             []LinkStats
+	// Violations counts what peers did that they may not, by Violation.
+	Violations []uint64
+	Links      []LinkStats
 }
 
 // MessageStats counts the messages of one kind. A sent message was passed to a link or a handler, a received one to a

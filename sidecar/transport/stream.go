@@ -16,97 +16,164 @@ import (
 
 var errNetworkClosed = errors.New("the network is closed")
 
-// runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
-// sent.
-func (d *dialer) runStream() error {
-	ctx, cancelCause := context.WithCancelCause(d.g.ctx)
-	cancel := func() { cancelCause(nil) }
-	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+d.addr, append(d.g.dialOptions(), grpc.WithContextDialer(d.connect))...)
-	if err != nil {
-		return fmt.Errorf("dial %s: %w", d.addr, err)
-	}
-	defer conn.Close()
+// dialedStream is one stream of a dialed link.
+type dialedStream struct {
+	conn     *grpc.ClientConn
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	stream   grpc.ClientStream
+	in       *receivedFrame // with the hello of the peer
+	identity *peerIdentity  // nil without TLS
+}
 
+func (s *dialedStream) close() {
+	s.cancel(nil)
+	s.conn.Close()
+}
+
+// runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
+// sent. It renews the stream when that is due.
+func (d *dialer) runStream() error {
+	s, _, err := d.open(d.g.ctx, false)
+	if err != nil {
+		return err
+	}
+	d.markUp(s, false)
+	for {
+		next, err := d.exchangeMessages(s)
+		s.close()
+		if next == nil {
+			return err
+		}
+		s = next
+	}
+}
+
+// open opens a connection and a stream, unless ctx ends before that is done. If it fails, asked says whether the peer may have the
+// hello.
+func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked bool, err error) {
+	s = &dialedStream{in: &receivedFrame{}}
+	s.ctx, s.cancel = context.WithCancelCause(d.g.ctx)
+	defer context.AfterFunc(ctx, func() { s.cancel(nil) })()
+	var peer atomic.Pointer[peerIdentity]
+	accept := func(p *peerIdentity) error {
+		peer.Store(p)
+		return d.checkIdentity(p)
+	}
+	s.conn, err = grpc.NewClient("passthrough:///"+d.addr, append(d.g.dialOptions(d.addr, accept), grpc.WithContextDialer(d.connect))...)
+	if err != nil {
+		s.cancel(nil)
+		return nil, false, fmt.Errorf("dial %s: %w", d.addr, err)
+	}
 	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline.
 	var late atomic.Bool
-	watchdog := time.AfterFunc(d.g.timing.hello, func() { late.Store(true); cancel() })
-	stream, in, err := d.exchangeHellos(ctx, conn)
+	watchdog := time.AfterFunc(d.g.timing.hello, func() { late.Store(true); s.cancel(nil) })
+	asked, err = d.exchangeHellos(s, &peer, renews)
 	if !watchdog.Stop() && late.Load() {
 		err = fmt.Errorf("%s: no hello within %v", d.addr, d.g.timing.hello)
 	}
 	if err != nil {
-		return err
+		s.close()
+		return nil, asked, err
 	}
-	d.markUp(in.hello, cancelCause)
-	return d.exchangeMessages(ctx, cancel, stream, in)
+	return s, true, nil
 }
 
-// exchangeHellos opens a stream and exchanges hellos.
-func (d *dialer) exchangeHellos(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, *receivedFrame, error) {
-	stream, err := conn.NewStream(ctx, &serviceDesc.Streams[0], wire.Method)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open a link to %s: %w", d.addr, err)
+// exchangeHellos opens the stream and exchanges hellos. If it fails, asked says whether the peer may have that of this process.
+func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdentity], renews bool) (asked bool, err error) {
+	if s.stream, err = s.conn.NewStream(s.ctx, &serviceDesc.Streams[0], wire.Method); err != nil {
+		return false, fmt.Errorf("open a link to %s: %w", d.addr, err)
 	}
-	if err := stream.SendMsg(d.g.hello(d.link)); err != nil && !errors.Is(err, io.EOF) { // after EOF, RecvMsg returns the reason
-		return nil, nil, fmt.Errorf("send hello to %s: %w", d.addr, err)
+	hello := d.g.hello(d.link)
+	hello.Renews = renews
+	if err := s.stream.SendMsg(hello); err != nil && !errors.Is(err, io.EOF) { // after EOF, RecvMsg returns the reason
+		return true, fmt.Errorf("send hello to %s: %w", d.addr, err)
 	}
-	in := &receivedFrame{}
-	if err := stream.RecvMsg(in); err != nil {
-		return nil, nil, fmt.Errorf("receive hello from %s: %w", d.addr, err)
+	if err := s.stream.RecvMsg(s.in); err != nil {
+		return true, fmt.Errorf("receive hello from %s: %w", d.addr, err)
 	}
-	if err := in.hello.Compatible(); err != nil {
-		return nil, nil, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
+	s.identity = peer.Load()
+	if err := s.in.hello.Compatible(); err != nil {
+		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
 	}
-	if err := d.verifyPeer(in.hello); err != nil {
-		return nil, nil, err
+	if err := d.verifyPeer(s.in.hello); err != nil {
+		return true, err
 	}
-	if err := d.g.checkDuplicate(ctx, in.hello, d.addr); err != nil {
-		return nil, nil, fmt.Errorf("refuse the link to %s: %s", d.addr, status.Convert(err).Message()) // not a refusal of this process
+	if err := d.g.checkHello(s.in.hello, s.identity); err != nil {
+		d.g.violations.note(ViolationIdentity, d.addr, err, d.g.config.Log)
+		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
 	}
-	return stream, in, nil
+	if err := d.g.checkDuplicate(s.ctx, s.in.hello, d.addr); err != nil {
+		return true, fmt.Errorf("refuse the link to %s: %s", d.addr, status.Convert(err).Message()) // not a refusal of this process
+	}
+	return true, nil
 }
 
-// exchangeMessages sends and receives messages. When it returns, all received messages have been handled.
-func (d *dialer) exchangeMessages(ctx context.Context, cancel func(), stream grpc.ClientStream, in *receivedFrame) error {
+// exchangeMessages sends and receives messages. When it returns, all received messages have been handled. It returns the stream
+// to go on with if the link was renewed.
+func (d *dialer) exchangeMessages(s *dialedStream) (next *dialedStream, err error) {
 	broken := make(chan struct{})
+	renewing, stopRenewing := context.WithCancel(d.g.ctx)
+	defer stopRenewing()
 	var why error
 	go func() {
 		defer close(broken)
-		for {
-			if why = stream.RecvMsg(in); why != nil {
-				return
-			}
-			d.out.touch()
-			d.heard.Add(1)
-			d.out.answerProbe(in.probe)
-			d.g.deliver(in)
-		}
+		defer stopRenewing()
+		why = d.receive(s)
 	}()
-	err := d.g.pump(d.out, stream, broken, d.g.timing.idle)
+	halt, renewed := make(chan struct{}), make(chan *dialedStream, 1)
+	go func() {
+		defer close(halt)
+		renewed <- d.renewWhenDue(renewing, s)
+	}()
+	err = d.g.pump(d.out, s.stream, halt, d.g.timing.idle)
+	stopRenewing()
+	if next = <-renewed; next != nil && errors.Is(err, errBroken) {
+		if err = d.finish(s, broken, &why); err == nil {
+			return next, nil
+		}
+	}
+	if next != nil {
+		next.close()
+	}
 	if err == nil { // everything is sent: wait for the answers of the peer, until it ends the stream
-		_ = stream.CloseSend() // it always returns nil
+		_ = s.stream.CloseSend() // it always returns nil
 		select {
 		case <-broken:
-		case <-ctx.Done():
+		case <-s.ctx.Done():
 		}
 		err = errNetworkClosed
 	}
 	if !errors.Is(err, errIdle) && !errors.Is(err, errNetworkClosed) {
 		// RecvMsg returns the reason; SendMsg only reports that the stream is broken.
-		cancel()
+		s.cancel(nil)
 		<-broken
-		switch {
-		case errors.Is(context.Cause(ctx), errPeerRestarted), errors.Is(context.Cause(ctx), errDuplicate):
-			why = context.Cause(ctx)
+		switch cause := context.Cause(s.ctx); {
+		case cause != nil && !errors.Is(cause, context.Canceled):
+			why = cause
 		case errors.Is(why, io.EOF):
 			why = errors.New("closed by the peer")
 		}
 		err = fmt.Errorf("link to %s: %w", d.addr, why)
 	}
-	cancel()
+	s.cancel(nil)
 	<-broken
-	return err
+	return nil, err
+}
+
+// receive handles what arrives on a stream until it ends, and returns why it has.
+func (d *dialer) receive(s *dialedStream) error {
+	for {
+		if err := s.stream.RecvMsg(s.in); err != nil {
+			return err
+		}
+		d.out.touch()
+		d.heard.Add(1)
+		d.out.answerProbe(s.in.probe)
+		if err := d.g.deliver(s.in, s.in.hello, d.addr); err != nil {
+			return err
+		}
+	}
 }
 
 // sender is the sending half of a client or server stream.
@@ -124,6 +191,11 @@ func (g *GRPC) pump(out *outbox, stream sender, broken <-chan struct{}, idle tim
 		checkIdle = ticker.C
 	}
 	for {
+		select {
+		case <-broken: // also while there is always something to send
+			return errBroken
+		default:
+		}
 		f, more := out.take()
 		if f == nil {
 			if !more {

@@ -31,6 +31,8 @@ type Hello struct {
 	Nodes         []topology.Node
 	// StartedMs is when the process was started, by its own clock, in milliseconds since the epoch; 0: unknown.
 	StartedMs uint64
+	// Renews says that the link has a stream, which ends in order once this one is open.
+	Renews bool
 }
 
 // StartedBefore reports whether the sender of h is known to have been started before that of other. Of two with the same time,
@@ -76,6 +78,7 @@ const (
 	fHelloEpoch       = 6
 	fHelloNodes       = 7
 	fHelloStarted     = 8
+	fHelloRenews      = 9
 
 	fNodeIndex = 1
 	fNodeDC    = 2
@@ -95,6 +98,9 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	body = appendUint(body, fHelloLink, h.Link)
 	body = appendUint(body, fHelloEpoch, h.TopologyEpoch)
 	body = appendUint(body, fHelloStarted, h.StartedMs)
+	if h.Renews {
+		body = appendUint(body, fHelloRenews, 1)
+	}
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
 		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))))
@@ -149,6 +155,8 @@ func (c *cursor) hello(h *Hello) {
 			h.TopologyEpoch = in.uint(math.MaxUint64)
 		case fHelloStarted:
 			h.StartedMs = in.uint(math.MaxInt64)
+		case fHelloRenews:
+			h.Renews = in.bool()
 		case fHelloNodes:
 			h.Nodes = grow(&in, h.Nodes, MaxNodes)
 			h.Nodes = append(h.Nodes, in.node())

@@ -12,7 +12,7 @@ import (
 
 func TestAHelloSurvives(t *testing.T) {
 	want := &Hello{
-		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40,
+		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
 		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
 	}
 	got, err := DecodeHello(AppendHello(nil, want))

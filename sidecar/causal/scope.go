@@ -1,0 +1,39 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// What a message speaks of, for the authorization of links: a part may speak for itself only.
+
+// SpeaksOnlyOf reports whether every version and every vector in m, beside dependencies, is of an origin. A version that names no
+// write is of every origin.
+func (m *Message) SpeaksOnlyOf(o topology.Origin) bool {
+	f := &m.fields
+	if v := f.Record.Version; v != (Version{}) && v.Origin != o {
+		return false
+	}
+	for i := range f.Versions {
+		if f.Versions[i].Origin != o {
+			return false
+		}
+	}
+	for i := range f.Vectors {
+		if e := &f.Vectors[i]; e.Origin != o || e.Last != 0 && e.Last != o {
+			return false
+		}
+	}
+	return true
+}
+
+// IsOfRing reports whether m names a ring. An answer that reports a failure need not name one.
+func (m *Message) IsOfRing(r topology.RingID) bool { return m.fields.Ring == r || m.fields.Err != OK }
+
+// DependsOnlyOn reports whether every dependency in m is of an origin from 1 to last, and a write.
+func (m *Message) DependsOnlyOn(last topology.Origin) bool {
+	for i := range m.fields.Deps {
+		d := &m.fields.Deps[i]
+		if d.Version.Origin == 0 || d.Version.Origin > last || d.Slot >= topology.Slots {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,231 @@
+package authorize
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// three has data centers a and b in one ring and c in another; each has two coordinators.
+func three(t testing.TB) *topology.Topology {
+	t.Helper()
+	var dcs []topology.DataCenter
+	for _, name := range []string{"a", "b", "c"} {
+		dcs = append(dcs, topology.DataCenter{Name: name, Coordinators: 2, Shards: 2, Caches: 1})
+	}
+	top, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+// honest returns a message whose content every rule for its kind permits.
+func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.Message {
+	m := causal.Message{Kind: k, From: from, To: to}
+	f := m.Fields()
+	f.Ring = t.RingOf(from.DC)
+	switch k {
+	case causal.KindPutReply, causal.KindLogReply, causal.KindPutAfter:
+		f.Record.Version = causal.Version{HLC: 5, Origin: t.OriginOf(from)}
+	case causal.KindLogGet:
+		f.Record.Version = causal.Version{HLC: 5, Origin: t.OriginOf(to)}
+	case causal.KindComplete, causal.KindStable:
+		f.Versions = []causal.Version{{HLC: 5, Origin: t.OriginOf(from)}}
+	case causal.KindPutAck:
+		f.Versions = []causal.Version{{HLC: 5, Origin: t.OriginOf(to)}}
+	case causal.KindVectors:
+		f.Vectors = []causal.VectorEntry{{Origin: t.OriginOf(from), SV: 5}}
+	case causal.KindPut:
+		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: topology.Origin(t.Origins())}}}
+	}
+	return m
+}
+
+// places is where the two ends of a link may be.
+var places = []struct {
+	name     string
+	from, to topology.Node // without their parts
+}{
+	{"the same data center", topology.Node{Index: 1}, topology.Node{Index: 1}},
+	{"the sender leads", topology.Node{}, topology.Node{Index: 1}},
+	{"the receiver leads", topology.Node{Index: 1}, topology.Node{}},
+	{"the same ring", topology.Node{Index: 1}, topology.Node{DC: 1, Index: 1}},
+	{"another ring", topology.Node{Index: 1}, topology.Node{DC: 2, Index: 1}},
+	{"both lead, in different data centers", topology.Node{}, topology.Node{DC: 2}},
+	{"the sender leads another data center", topology.Node{DC: 2}, topology.Node{Index: 1}},
+}
+
+// expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in places.
+var expected = map[string]string{
+	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2",
+	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
+	"sidecar>cache":       "get=012 cut=012 ping=012",
+
+	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
+	"coordinator>coordinator": "vectors=125 term=2 term-reply=1",
+	"coordinator>middleman":   "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 past-reply=0123456 vectors=1",
+	"coordinator>cache":       "latencies=1 vectors=1",
+
+	"middleman>sidecar":     "get-reply=0123456 dep-status=0123456 count-reply=0123456 scan-reply=0123456 pong=0123456",
+	"middleman>coordinator": "put-ack=0123456 lane-hello=0123456 pong=0123456 past-query=0123456 past-reply=0123456",
+	"middleman>middleman":   "dep-check=0123 dep-status=0123 frontier=0123 dep-probe=0123 dep-missing=0123 ping=0123 pong=0123 pull=0123 pulled=0123",
+	"middleman>cache":       "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
+
+	"cache>sidecar":   "get-reply=012 pong=012",
+	"cache>middleman": "fill=0123456 stream-open=0123456 lease=0123456 invalidate-ack=0123456 ping=0123456",
+}
+
+func TestEveryCellIsPermittedOrRefusedAsExpected(t *testing.T) {
+	top := three(t)
+	parts := []topology.Part{topology.Sidecar, topology.Coordinator, topology.Middleman, topology.Cache}
+	for _, from := range parts {
+		for _, to := range parts {
+			cell := fmt.Sprintf("%s>%s", from, to)
+			want := map[string]string{}
+			for _, w := range strings.Fields(expected[cell]) {
+				kind, at, _ := strings.Cut(w, "=")
+				want[kind] = at
+			}
+			for k := range causal.NumKinds {
+				got := ""
+				for i, p := range places {
+					f, r := p.from, p.to
+					f.Part, r.Part = from, to
+					m := honest(k, f, r, top)
+					if Check(&m, top) == Permitted {
+						got += fmt.Sprint(i)
+					}
+				}
+				if got != want[k.String()] {
+					t.Errorf("%s: %s is permitted at the places %q; want %q", cell, k, got, want[k.String()])
+				}
+			}
+		}
+	}
+}
+
+func TestNobodySpeaksForOthers(t *testing.T) {
+	top := three(t)
+	checked := map[Content]int{}
+	for _, r := range Table {
+		for _, k := range r.Kinds {
+			for _, p := range places {
+				from, to := p.from, p.to
+				from.Part, to.Part = r.From, r.To
+				m := honest(k, from, to, top)
+				if Check(&m, top) != Permitted || !r.Place.holds(from, to, top) || overlaps(r, k, from, to, top) {
+					continue
+				}
+				f := m.Fields()
+				const foreign = 40 // an origin of data center c, and of neither end
+				switch r.Content {
+				case OriginSender, OriginReceiver:
+					switch {
+					case len(f.Versions) > 0:
+						f.Versions = append(f.Versions, causal.Version{HLC: 6, Origin: foreign})
+					case len(f.Vectors) > 0:
+						f.Vectors[0].Last = foreign
+					default:
+						f.Record.Version.Origin = foreign
+					}
+				case RingSender:
+					f.Ring = 1 - f.Ring
+				case KnownDeps:
+					f.Deps = append(f.Deps, causal.Dep{Version: causal.Version{HLC: 6, Origin: topology.Origin(top.Origins() + 1)}})
+				default:
+					continue
+				}
+				checked[r.Content]++
+				if got := Check(&m, top); got != ForeignData {
+					t.Errorf("%s from %v to %v with %s replaced: %s", k, from, to, r.Content, got)
+				}
+			}
+		}
+	}
+	for c := OriginSender; c <= KnownDeps; c++ {
+		if checked[c] == 0 {
+			t.Errorf("%s was not checked", c)
+		}
+	}
+}
+
+// overlaps reports whether a rule with free content permits the kind there as well.
+func overlaps(r Rule, k causal.Kind, from, to topology.Node, top *topology.Topology) bool {
+	return slices.ContainsFunc(Table, func(o Rule) bool {
+		return o.From == r.From && o.To == r.To && o.Content == Free && slices.Contains(o.Kinds, k) && o.Place.holds(from, to, top)
+	})
+}
+
+func TestNodesOutsideTheTopologyAndUnknownKindsAreRefused(t *testing.T) {
+	top := three(t)
+	side, coord := topology.Node{Part: topology.Sidecar, Index: 9}, topology.Node{Part: topology.Coordinator}
+	for _, c := range []struct {
+		m    causal.Message
+		want Reason
+	}{
+		{causal.Message{Kind: causal.NumKinds, From: side, To: coord}, UnknownKind},
+		{causal.Message{Kind: causal.KindPut, From: topology.Node{Part: topology.Sidecar, DC: 3}, To: coord}, Forbidden},
+		{causal.Message{Kind: causal.KindPut, From: side, To: topology.Node{Part: topology.Coordinator, DC: 3}}, Forbidden},
+		{causal.Message{Kind: causal.KindPut, From: topology.Node{Part: 200}, To: coord}, Forbidden},
+		{causal.Message{Kind: causal.KindPut, From: side, To: topology.Node{Part: 200}}, Forbidden},
+		{causal.Message{Kind: causal.KindNone, From: side, To: coord}, Forbidden},
+	} {
+		if got := Check(&c.m, top); got != c.want {
+			t.Errorf("%s from %v to %v: %s; want %s", c.m.Kind, c.m.From, c.m.To, got, c.want)
+		}
+	}
+}
+
+func TestACheckAllocatesNothing(t *testing.T) {
+	top := three(t)
+	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9}, topology.Node{Part: topology.Coordinator}, top)
+	if n := testing.AllocsPerRun(100, func() { Check(&m, top) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestEveryKindIsInTheTable(t *testing.T) {
+	for k := causal.KindNone + 1; k < causal.NumKinds; k++ {
+		if !slices.ContainsFunc(Table, func(r Rule) bool { return slices.Contains(r.Kinds, k) }) {
+			t.Errorf("nobody may send %s", k)
+		}
+	}
+}
+
+// document returns the table as the documentation has it.
+func document() string {
+	var b strings.Builder
+	b.WriteString("| sender | receiver | messages | only if | about |\n| --- | --- | --- | --- | --- |\n")
+	for _, r := range Table {
+		var kinds []string
+		for _, k := range r.Kinds {
+			kinds = append(kinds, "`"+k.String()+"`")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.From, r.To, strings.Join(kinds, ", "), r.Place, r.Content)
+	}
+	return b.String()
+}
+
+func TestTheDocumentationHasTheTable(t *testing.T) {
+	b, err := os.ReadFile("../../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), document()) {
+		t.Errorf("docs/security.md does not have this table:\n%s", document())
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	top := three(b)
+	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9}, topology.Node{Part: topology.Coordinator}, top)
+	for b.Loop() {
+		Check(&m, top)
+	}
+}

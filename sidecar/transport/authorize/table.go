@@ -1,0 +1,89 @@
+package authorize
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Place says where sender and receiver must be for a rule to apply. The leader of a data center is its first coordinator.
+type Place uint8
+
+// The places.
+const (
+	Anywhere       Place = iota
+	SameDC               // both are in one data center
+	SameRing             // both are in one ring
+	ToOwnLeader          // the receiver leads the sender's data center
+	LeaderToOwnDC        // the sender leads the receiver's data center
+	LeaderToLeader       // both are leaders
+)
+
+var placeNames = [...]string{"any data centre", "own data centre", "own ring", "own leader", "leader, in its data centre", "leader to leader"}
+
+// String returns the place as the documentation has it.
+func (p Place) String() string { return placeNames[p] }
+
+// Content says what a message may speak of.
+type Content uint8
+
+// The contents.
+const (
+	Free           Content = iota
+	OriginSender           // versions and vectors are of the sender's origin
+	OriginReceiver         // versions are of the receiver's origin
+	RingSender             // the ring is the sender's
+	KnownDeps              // dependencies name origins that the topology can have
+)
+
+var contentNames = [...]string{"", "origin of the sender", "origin of the receiver", "ring of the sender", "deps of possible origins"}
+
+// String returns the content as the documentation has it.
+func (c Content) String() string { return contentNames[c] }
+
+// Rule permits messages of some kinds.
+type Rule struct {
+	From, To topology.Part
+	Place    Place
+	Kinds    []causal.Kind
+	Content  Content
+}
+
+const (
+	sidecar     = topology.Sidecar
+	coordinator = topology.Coordinator
+	middleman   = topology.Middleman
+	cache       = topology.Cache
+)
+
+// Table lists every message that one part may send to another. What no rule permits is refused. Fronts are sidecars.
+var Table = []Rule{
+	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, KnownDeps},
+	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
+	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
+	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan, causal.KindPing}, Free},
+	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing}, Free},
+
+	{coordinator, sidecar, Anywhere, []causal.Kind{causal.KindPutReply, causal.KindComplete, causal.KindLogReply}, OriginSender},
+	{coordinator, sidecar, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindLatencies}, Free},
+	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindVectors}, OriginSender},
+	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindTerm}, Free},
+	{coordinator, coordinator, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindTermReply}, Free},
+	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, Free},
+	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
+	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply}, Free},
+	{coordinator, middleman, LeaderToOwnDC, []causal.Kind{causal.KindVectors}, Free},
+	{coordinator, cache, LeaderToOwnDC, []causal.Kind{causal.KindLatencies, causal.KindVectors}, Free},
+
+	{middleman, sidecar, Anywhere, []causal.Kind{causal.KindGetReply, causal.KindDepStatus}, RingSender},
+	{middleman, sidecar, Anywhere, []causal.Kind{causal.KindCountReply, causal.KindScanReply, causal.KindPong}, Free},
+	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindPutAck}, OriginReceiver},
+	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindLaneHello, causal.KindPong, causal.KindPastQuery, causal.KindPastReply}, Free},
+	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepStatus}, RingSender},
+	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepCheck, causal.KindFrontier, causal.KindDepProbe, causal.KindDepMissing,
+		causal.KindPing, causal.KindPong, causal.KindPull, causal.KindPulled}, Free},
+	{middleman, cache, Anywhere, []causal.Kind{causal.KindFillReply}, RingSender},
+	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset, causal.KindPong}, Free},
+
+	{cache, sidecar, SameDC, []causal.Kind{causal.KindGetReply, causal.KindPong}, Free},
+	{cache, middleman, Anywhere, []causal.Kind{causal.KindFill, causal.KindStreamOpen, causal.KindLease, causal.KindInvalidateAck, causal.KindPing}, Free},
+}

@@ -1,0 +1,132 @@
+package transport
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/identity"
+	"github.com/causalstore/causalstore/sidecar/transport/authorize"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
+)
+
+// Violation is what a peer did that it may not. It costs the peer the link.
+type Violation uint8
+
+// The violations.
+const (
+	ViolationCertificate Violation = iota // its certificate is not trusted, or is no longer valid
+	ViolationIdentity                     // its hello names a node that it must not speak for
+	ViolationSender                       // a message is from a node that it does not run
+	ViolationKind                         // a message of a kind that it may not send there
+	ViolationContent                      // a message speaks for others
+	ViolationLimit                        // it opens more links than it may
+	numViolations
+)
+
+var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit"}
+
+func (v Violation) String() string { return violationNames[v] }
+
+const (
+	// violationLogInterval is how often the violations of one peer are logged.
+	violationLogInterval = time.Minute
+	// maxViolators bounds the peers whose last log line is remembered. Beyond it, violations are only counted.
+	maxViolators = 1024
+)
+
+// violations counts what peers did that they may not, and logs it with a limit for each peer.
+type violations struct {
+	counts [numViolations]atomic.Uint64
+
+	mu       sync.Mutex
+	loggedAt map[string]time.Time // by peer
+}
+
+// note counts a violation. who is the identity of the peer, or its address if that is not known.
+func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
+	v.counts[kind].Add(1)
+	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil {
+		who = host // each attempt comes from another port
+	}
+	if v.mayLog(who, time.Now()) {
+		log.Error("link refused: the peer must not do this", "peer", who, "violation", kind, "error", err, "quietFor", violationLogInterval)
+	}
+}
+
+func (v *violations) mayLog(who string, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if at, ok := v.loggedAt[who]; ok && now.Sub(at) < violationLogInterval {
+		return false
+	}
+	if len(v.loggedAt) >= maxViolators {
+		for other, at := range v.loggedAt {
+			if now.Sub(at) >= violationLogInterval {
+				delete(v.loggedAt, other)
+			}
+		}
+		if len(v.loggedAt) >= maxViolators {
+			return false
+		}
+	}
+	if v.loggedAt == nil {
+		v.loggedAt = map[string]time.Time{}
+	}
+	v.loggedAt[who] = now
+	return true
+}
+
+// violationOf says what a message that is refused amounts to.
+var violationOf = map[authorize.Reason]Violation{
+	authorize.ForeignNode: ViolationSender, authorize.Forbidden: ViolationKind, authorize.ForeignData: ViolationContent,
+}
+
+// authorize returns why the peer of a link must not send m, or Permitted.
+func (g *GRPC) authorize(m *causal.Message, peer *wire.Hello) authorize.Reason {
+	if g.config.Topology == nil {
+		return authorize.Permitted
+	}
+	if len(peer.Nodes) != 1 || peer.Nodes[0] != m.From {
+		return authorize.ForeignNode
+	}
+	return authorize.Check(m, g.config.Topology())
+}
+
+// refuseMessage counts and logs a message that the peer must not send, and returns the error that ends the link.
+func (g *GRPC) refuseMessage(m *causal.Message, reason authorize.Reason, who string) error {
+	err := fmt.Errorf("%s from %v to %v: %s", m.Kind, m.From, m.To, reason)
+	g.violations.note(violationOf[reason], who, err, g.config.Log)
+	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// snapshot returns the counts, by Violation.
+func (v *violations) snapshot() []uint64 {
+	all := make([]uint64, numViolations)
+	for i := range all {
+		all[i] = v.counts[i].Load()
+	}
+	return all
+}
+
+// checkHello returns why the peer must not run the nodes that its hello names. id is nil without TLS.
+func (g *GRPC) checkHello(h *wire.Hello, id *peerIdentity) error {
+	if g.config.Topology == nil {
+		return nil
+	}
+	t := g.config.Topology()
+	if id != nil {
+		return identity.CheckNodes(id.Identity, h.Nodes, t)
+	}
+	if len(h.Nodes) != 1 {
+		return fmt.Errorf("process %q runs %d nodes; a process runs one", h.Process, len(h.Nodes))
+	}
+	return identity.CheckNode(h.Nodes[0], t)
+}
