@@ -129,7 +129,7 @@ func (k *cluster) runOperator(config *rest.Config) {
 	}
 	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Region: "local", Now: time.Now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
-			Region: "local", Now: time.Now}}).SetupWithManager(m); err != nil {
+			Region: "local", TrustDomain: "local.test", Now: time.Now}}).SetupWithManager(m); err != nil {
 		k.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

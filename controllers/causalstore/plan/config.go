@@ -30,7 +30,7 @@ const (
 // The folders of injected sidecars with the files of a ConfigMap, and with a certificate: one for each data center that a sidecar may
 // choose when it starts.
 func SidecarConfigDir(dc string) string { return configDir + "/" + dc }
-func SidecarTLSDir(dc string) string    { return tlsDir + "/" + dc }
+func sidecarTLSDir(dc string) string    { return tlsDir + "/" + dc }
 
 const (
 	configDir  = "/etc/causalstore"
@@ -55,7 +55,12 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		to := &b.spec.DataCenters[i]
 		c.Addresses[to.Name] = b.addresses(to)
 	}
+	trust := configDir + "/" + TrustFile
+	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}
 	front, sidecar := c, c
+	front.TLS = &contract.LinkTLS{Cert: tlsDir + "/" + SidecarCertificate + ".crt", Key: tlsDir + "/" + SidecarCertificate + ".key", Trust: trust}
+	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt", Key: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
+		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
 	c.DataDir, c.Storage, c.Limits = dataDir, b.storageConfig(), limits(dc)
 	data := map[string]string{}

@@ -25,10 +25,6 @@ const (
 	marginSeconds           = 15
 )
 
-// allowPlaintext is an argument of all parts that listen, as long as the operator sets up no TLS between them:
-// NetworkPolicies say who reaches them.
-const allowPlaintext = "--allow-plaintext"
-
 // inputs are the part of a spec that the pods of one component depend on. A change of anything else restarts none of
 // them.
 type inputs struct {
@@ -60,7 +56,7 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in.Reads = b.spec.Session.Reads
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
-		allowPlaintext, fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
+		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
@@ -102,7 +98,7 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
 	memory := string(dc.Caches.Memory)
-	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)", allowPlaintext}, PortHTTP,
+	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)"}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
 	c.Env = append(c.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCache))
@@ -122,7 +118,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	storage.Volume = v1alpha1.Volume{} // it grows without a restart
 	in.Storage = &storage
 	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
-		"--index=" + strconv.Itoa(i), allowPlaintext}, PortHTTP,
+		"--index=" + strconv.Itoa(i)}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
