@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // conditionAlert matches the expression of an alert on a condition.
@@ -51,6 +53,8 @@ func observed() status.Observed {
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
 	}
 	in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, Answering: map[string]bool{"there": true}}}
+	in.Authority = &trust.State{Region: "r", TrustDomain: "r.1", Bundle: "authority", Peers: map[string]trust.Entry{"q.1": {Region: "q", TrustDomain: "q.1"}}}
+	in.Certificates.Add(in.Now.Add(trust.LeafLife), nil)
 	s.Status = status.Of(in)
 	return in
 }
@@ -61,15 +65,17 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 		return func(in *status.Observed) { in.Pods[i].Status.Conditions[0].Status = corev1.ConditionFalse }
 	}
 	situations := map[string]func(*status.Observed){
-		"CausalStoreDataUnavailable":   lose(1),
-		"CausalStoreDegraded":          lose(0),
-		"CausalStoreNotReady":          lose(0),
-		"CausalStoreSpecNotApplied":    func(in *status.Observed) { in.Forbidden = []string{"spec.rings"} },
-		"CausalStorePeersDisconnected": func(in *status.Observed) { in.Measured[plan.ComponentCoordinator].Answering["there"] = false },
-		"CausalStorePeersUnknown":      func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
-		"CausalStoreChangeStuck":       func(in *status.Observed) { in.Rollout.Outdated = 1 },
-		"CausalStorePausedWithChanges": func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },
-		"CausalStoreInjectionNotReady": func(in *status.Observed) { in.Webhook = false },
+		"CausalStoreDataUnavailable":        lose(1),
+		"CausalStoreDegraded":               lose(0),
+		"CausalStoreNotReady":               lose(0),
+		"CausalStoreSpecNotApplied":         func(in *status.Observed) { in.Forbidden = []string{"spec.rings"} },
+		"CausalStorePeersDisconnected":      func(in *status.Observed) { in.Measured[plan.ComponentCoordinator].Answering["there"] = false },
+		"CausalStorePeersNotTrusted":        func(in *status.Observed) { in.Authority.Peers = nil },
+		"CausalStoreCertificatesNotRenewed": func(in *status.Observed) { in.Certificates.Add(in.Now, errors.New("the disk of etcd is full")) },
+		"CausalStorePeersUnknown":           func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
+		"CausalStoreChangeStuck":            func(in *status.Observed) { in.Rollout.Outdated = 1 },
+		"CausalStorePausedWithChanges":      func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },
+		"CausalStoreInjectionNotReady":      func(in *status.Observed) { in.Webhook = false },
 	}
 	for _, a := range alerts(t) {
 		if !strings.Contains(a.Expr, "causalstore_store_condition") {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/causalstore/causalstore/controllers/command"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/process"
@@ -152,6 +153,7 @@ func allMetrics(t *testing.T) exported {
 	all.describe(t, metrics.Network(func() transport.Stats { return transport.Stats{} }, func() uint64 { return 1 }), indexed...)
 	all.describe(t, inject.NewInjections())
 	all.describe(t, command.NewStoreMetrics(nil))
+	all.describe(t, &trust.Expiries{})
 	all.describe(t, ctrlmetrics.Registry.(prometheus.Collector))
 	for name, labels := range processMetrics(t) {
 		if all[name] == nil {

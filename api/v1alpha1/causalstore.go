@@ -53,12 +53,22 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.rings.all(r, r.dataCenters.all(n, self.dataCenters.exists(d, d.name == n)))",message="spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name or add the data centre"
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, has(d.edge) || d.region == self.dataCenters[0].region)",message="spec.dataCenters: a data centre in another region has no edge.address; set it to the host:port at which other regions reach it"
 // +kubebuilder:validation:XValidation:rule="has(self.dataCenters[0].edge) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.dataCenters: the first data centre has no edge.address, although others are in other regions; set it to the host:port at which other regions reach it"
+// +kubebuilder:validation:XValidation:rule="has(self.id) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.id: a store with data centres in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || has(self.id) && self.id == oldSelf.id",message="spec.id: cannot be changed or removed, because the certificates of all parts carry it; restore it"
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
 // +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
 // +kubebuilder:validation:XValidation:rule="!has(self.injection) || self.injection.mode != 'Redirect' || !has(self.clients) || !has(self.clients.front) || !has(self.clients.front.enabled) || self.clients.front.enabled",message="spec.injection.mode: Redirect needs the Services of the front, which is off; use LoopbackNames or Explicit"
 type CausalStoreSpec struct {
+	// ID joins the clusters of the store: it is part of the identity of every part, and parts with another one are refused. It is a
+	// UUID in lower case, must be the same in all clusters, and cannot be changed. Required if the store has several regions.
+	// Default: an id that the operator chooses once and keeps with the volumes.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$')",message="spec.id: must be a UUID in lower case; use the output of uuidgen, such as 4f9c2c1e-6a0b-4d55-9a54-0c3f7d1b8e21"
+	ID string `json:"id,omitempty"`
 	// Image is the container image of all parts except the storage. Default: the image of the operator that first reconciled the
 	// store; an upgrade of the operator does not change it.
 	//

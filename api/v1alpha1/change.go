@@ -7,6 +7,7 @@ import (
 // ValidateChange returns why a store cannot change from the spec old to s. Like Validate, it repeats rules of the CRD.
 func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	var p problems
+	p.require(old.ID == "" || s.ID == old.ID, "spec.id: cannot be changed or removed, because the certificates of all parts carry it; restore it")
 	if !slices.Equal(names(s.DataCenters), names(old.DataCenters)) {
 		p.require(false,
 			"spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store")

@@ -18,6 +18,11 @@ const (
 	ConditionPeersConnected = "PeersConnected"
 	// ConditionClientsReady is True if the Secrets that spec.clients names are there and can be used.
 	ConditionClientsReady = "ClientsReady"
+	// ConditionPeersTrusted is True while the certificates of all data centres can be verified: the authority of every region is
+	// known here.
+	ConditionPeersTrusted = "PeersTrusted"
+	// ConditionCertificatesCurrent is True while the certificates of the parts in this region are renewed in time.
+	ConditionCertificatesCurrent = "CertificatesCurrent"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -70,6 +75,16 @@ const (
 	ReasonClientsConfigured = "Configured"
 	ReasonSecretMissing     = "SecretMissing"
 	ReasonSecretInvalid     = "SecretInvalid"
+	ReasonRegionsTrusted    = "RegionsTrusted"
+	ReasonOneRegion         = "OneRegion"
+	ReasonRegionsNotTrusted = "RegionsNotTrusted"
+	ReasonRegionsRevoked    = "RegionsRevoked"
+
+	ReasonCertificatesRenewed    = "RenewedDaily"
+	ReasonCertificatesNotRenewed = "RenewalFailed"
+	ReasonCertificatesLate       = "ExpiringSoon"
+	ReasonCertificatesUnknown    = "NotIssuedYet"
+	ReasonAuthorityExpiring      = "AuthorityExpiring"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

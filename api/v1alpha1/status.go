@@ -10,7 +10,8 @@ type CausalStoreStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, ClientsReady, InjectionReady and Paused.
+	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
+	// CertificatesCurrent, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map

@@ -26,6 +26,10 @@ func (c *CausalStore) Validate() []string {
 	s := &c.Spec
 	p.require(s.Image == "" || imageReference.MatchString(s.Image),
 		"spec.image: is not a reference of an image; use one such as registry.example.com/causalstore:v1")
+	p.require(s.ID == "" || storeID.MatchString(s.ID),
+		"spec.id: must be a UUID in lower case; use the output of uuidgen, such as 4f9c2c1e-6a0b-4d55-9a54-0c3f7d1b8e21")
+	p.require(s.ID != "" || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Region != s.DataCenters[0].Region }),
+		"spec.id: a store with data centres in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen")
 	s.validateRings(&p)
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
@@ -80,6 +84,7 @@ func (s *CausalStoreSpec) validateEdges(p *problems) {
 }
 
 var (
+	storeID        = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	imageReference = regexp.MustCompile(`^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9]+|localhost)/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([+._-][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$`)
 	// oldRedis matches the stock images of versions before 6.2. What is in other images only the running server knows.
 	oldRedis    = regexp.MustCompile(`(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$`)

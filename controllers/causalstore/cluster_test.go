@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/command"
+	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
@@ -53,6 +55,17 @@ type cluster struct {
 	user string
 	// identity of operators, which is the namespace of their lease.
 	identity string
+	clock    clock
+}
+
+// clock is the clock of operators, which a test may set forward.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// keeper returns what keeps the authority of an operator, in the namespace of the test.
+func (k *cluster) keeper(m ctrl.Manager, region string) *trust.Keeper {
+	return &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: k.namespace, Name: "authority-" + region, Region: region, Now: k.clock.now}
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -124,8 +137,9 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events:     m.GetEventRecorder(plan.ManagedBy),
-		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: time.Now, Prober: k.prober}
-	if err := r.SetupWithManager(m); err != nil {
+		Trust:      k.keeper(m, region),
+		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
+	if err := errors.Join(m.Add(r.Trust), r.SetupWithManager(m)); err != nil {
 		k.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -24,6 +24,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 //go:generate go tool controller-gen rbac:roleName=causalstore-operator paths=../... output:rbac:dir=../../config/rbac
@@ -60,6 +61,10 @@ type Reconciler struct {
 	Namespaces []string
 	// SameZone is plan.Observed.SameZone.
 	SameZone string
+	// Trust keeps the authority of this region and the bundles of the others.
+	Trust *trust.Keeper
+	// Expiries has the expiry of every certificate, if it is not nil.
+	Expiries *trust.Expiries
 	// Random is the source of keys, Now the clock.
 	Random io.Reader
 	Now    func() time.Time
@@ -71,6 +76,8 @@ type Reconciler struct {
 	applied applyCache
 	drains  drainTracker
 	volumes volumeCache
+	// notified are the trust files that the pods of apps were notified of.
+	notified noticeLog
 }
 
 const (
@@ -88,6 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.applied.forget(request.NamespacedName)
 		r.drains.forget(request.NamespacedName)
 		r.volumes.forget(request.NamespacedName)
+		r.notified.forget(request.NamespacedName)
+		r.Expiries.Forget(request.Namespace, request.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.isForeign(store) {
@@ -146,6 +155,9 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 	case last != nil:
 		forbidden = seen.Store.Spec.ValidateChange(last)
 	}
+	if why := seen.Record.ForbiddenID(&seen.Store.Spec); why != "" && len(forbidden) == 0 {
+		forbidden = []string{why}
+	}
 	return refused, append(forbidden, plan.MisplacedVolumes(seen.Observed)...)
 }
 
@@ -155,8 +167,11 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	if seen.Record != nil {
 		seen.Epoch = seen.Record.Epoch
 	}
-	if len(seen.Refused) > 0 || len(seen.Forbidden) > 0 || !isLocal(seen.Store, r.Region) {
+	switch {
+	case !isLocal(seen.Store, r.Region):
 		return nil
+	case len(seen.Refused) > 0 || len(seen.Forbidden) > 0:
+		return r.maintainTrust(ctx, seen)
 	}
 	p, err := plan.Make(seen.Observed)
 	if err != nil {
@@ -166,20 +181,29 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	if err != nil {
 		return err
 	}
+	certificates, err := plan.Certificates(seen.Observed, p.Record)
+	if err != nil {
+		return fmt.Errorf("plan the certificates: %w", err)
+	}
+	secrets, err := r.findSecrets(ctx, seen, certificates)
+	if err != nil {
+		return err
+	}
 	if seen.Store.Spec.Paused {
 		seen.Pending = plan.DescribePending(seen.Observed, p)
-		return nil
 	}
-	if len(seen.Conflicts) > 0 {
-		return nil
+	if seen.Store.Spec.Paused || len(seen.Conflicts) > 0 {
+		return r.maintainTrust(ctx, seen)
 	}
 	seen.Epoch, seen.Rollout, seen.Resharding, seen.Scaling = p.Record.Epoch, p.Rollout, p.Resharding, p.Scaling
 	for _, g := range p.GrowClaims {
 		seen.Growing = append(seen.Growing, g.Claim)
 	}
-	return errors.Join(r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
+	// Pods do not start without their certificates.
+	issued := r.issueCertificates(ctx, seen, certificates, secrets)
+	return errors.Join(issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
 		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
-		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen))
+		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen), r.notifyOfTrust(ctx, seen))
 }
 
 // isLocal reports whether a store has a data center in a region.

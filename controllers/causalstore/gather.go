@@ -26,7 +26,8 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	var pods corev1.PodList
 	var claims corev1.PersistentVolumeClaimList
 	var services corev1.ServiceList
-	for _, list := range []client.ObjectList{&sets, &pods, &claims, &services} {
+	var configs corev1.ConfigMapList
+	for _, list := range []client.ObjectList{&sets, &pods, &claims, &services, &configs} {
 		if err := r.Client.List(ctx, list, ofStore(store)...); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -43,6 +44,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	in.Claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return !in.IsLocal(c.Labels[plan.LabelDataCenter])
 	})
+	in.ConfigMaps = slices.DeleteFunc(configs.Items, func(c corev1.ConfigMap) bool { return !metav1.IsControlledBy(&c, store) })
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.Client.List(ctx, &nodes, client.HasLabels{store.Spec.ZoneLabel}); err != nil {
@@ -52,7 +54,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	for _, n := range nodes.Items {
 		in.ZoneOf[n.Name], labels[n.Name] = n.Labels[store.Spec.ZoneLabel], n.Labels
 	}
-	return in, errors.Join(r.findVolumes(ctx, in, labels), r.readRecord(ctx, in), r.readKeys(ctx, in), r.readClients(ctx, in))
+	return in, errors.Join(r.findVolumes(ctx, in, labels), r.readRecord(ctx, in), r.readKeys(ctx, in), r.readClients(ctx, in), r.readTrust(ctx, in))
 }
 
 // ofStore selects the objects of a store.
@@ -71,12 +73,7 @@ func (r *Reconciler) readRecord(ctx context.Context, in *status.Observed) error 
 	if err := wrapUnlessGone("read the record", err); err != nil {
 		return err
 	}
-	var configs corev1.ConfigMapList
-	if err := r.Client.List(ctx, &configs, ofStore(in.Store)...); err != nil {
-		return fmt.Errorf("list ConfigMaps: %w", err)
-	}
-	owned := slices.DeleteFunc(configs.Items, func(c corev1.ConfigMap) bool { return !metav1.IsControlledBy(&c, in.Store) })
-	if in.Record = plan.RecoverRecord(in.Observed, owned); in.Record != nil {
+	if in.Record = plan.RecoverRecord(in.Observed, in.ConfigMaps); in.Record != nil {
 		r.recordEvent(in.Store, "RecoverRecord", "RecordRecovered", "ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
 			plan.RecordName(in.Store.Name, r.Region), in.Record.Epoch, in.Record.Image)
 	}

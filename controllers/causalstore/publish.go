@@ -84,7 +84,7 @@ func needsAttention(condition string, is metav1.ConditionStatus) bool {
 	switch condition {
 	case v1alpha1.ConditionDegraded:
 		return is == metav1.ConditionTrue
-	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected:
+	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent:
 		return is == metav1.ConditionFalse
 	}
 	return false

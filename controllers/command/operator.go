@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,9 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // operatorFlags are the flags of `causalstore operator`.
@@ -39,6 +42,9 @@ type operatorFlags struct {
 	logLevel, logFormat string
 	namespaces          []string
 	limits              v1alpha1.Limits
+	authoritySecret     string
+	authorityNamespace  string
+	trustDomain         string
 	webhook             webhookFlags
 }
 
@@ -80,6 +86,11 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 		"keys of labels that stores may add to their pods; an entry that ends in / allows all that begin with it; if empty, all are allowed")
 	fs.StringSliceVar(&f.limits.Annotations, "allowed-annotations", nil,
 		"keys of annotations that stores may add to their pods and their ServiceAccount; an entry that ends in / allows all that begin with it; if empty, all are allowed")
+	fs.StringVar(&f.authoritySecret, "authority-secret", "causalstore-authority",
+		"Secret with the authority of the region, which the operator makes; the ConfigMap of that name has its bundle, for other regions")
+	fs.StringVar(&f.authorityNamespace, "authority-namespace", "", "namespace of --authority-secret; default: that of the lease")
+	fs.StringVar(&f.trustDomain, "trust-domain", "",
+		"trust domain of the region, a DNS name, once for all; default: the region and the UID of namespace kube-system")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // the flag exists
 	cmd.AddCommand(newVerifyCommand())
@@ -117,6 +128,11 @@ func (f *operatorFlags) run(ctx context.Context) error {
 	}
 	if err := f.webhook.validate(); err != nil {
 		return err
+	}
+	if f.trustDomain != "" {
+		if err := authority.CheckTrustDomain(f.trustDomain); err != nil {
+			return fmt.Errorf("--trust-domain: %w", err)
+		}
 	}
 	log, err := f.logger()
 	if err != nil {
@@ -181,7 +197,14 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.authorityNamespace = cmp.Or(f.authorityNamespace, identity); f.authorityNamespace == "" {
+		return nil, errors.New("--authority-namespace is required without leader election: the namespace of the Secret with the region's authority")
+	}
+	keeper := &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.authorityNamespace, Name: f.authoritySecret,
+		Region: f.region, TrustDomain: f.trustDomain, Now: time.Now}
+	expiries := &trust.Expiries{}
 	r := &causalstore.Reconciler{
+		Trust: keeper, Expiries: expiries,
 		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, SameZone: distribution, Random: rand.Reader, Now: time.Now,
@@ -189,12 +212,15 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	}
 	if f.webhook.configuration != "" {
 		r.Webhook = certificate.Serving
-		if err := f.webhook.serve(m, certificate, f); err != nil {
+		if err := f.webhook.serve(m, certificate, f, keeper, expiries); err != nil {
 			return nil, err
 		}
 	}
 	if err := metrics.Registry.Register(NewStoreMetrics(m.GetClient())); err != nil {
 		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
-	return m, errors.Join(r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
+	if err := metrics.Registry.Register(expiries); err != nil {
+		return nil, fmt.Errorf("operator: register metrics: %w", err)
+	}
+	return m, errors.Join(m.Add(keeper), r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // webhookFlags configure the injection of sidecars.
@@ -74,13 +75,14 @@ func (f *webhookFlags) certificateSource(m ctrl.Manager, certificate *inject.Ser
 }
 
 // serve registers the webhook, which every replica serves, leader or not, and the copier.
-func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags) error {
+func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags, keeper *trust.Keeper,
+	expiries *trust.Expiries) error {
 	injections := inject.NewInjections()
 	if err := metrics.Registry.Register(injections); err != nil {
 		return err
 	}
 	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: operator.region,
-		Namespaces: operator.namespaces}
+		Namespaces: operator.namespaces, Trust: keeper, Expiries: expiries, Now: time.Now}
 	if err := copier.SetupWithManager(m); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/command"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
@@ -127,7 +128,8 @@ func (k *cluster) runOperator(config *rest.Config) {
 		k.Fatal(err)
 	}
 	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
-		Region: "local"}).SetupWithManager(m); err != nil {
+		Region: "local", Now: time.Now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
+			Region: "local", TrustDomain: "local.test", Now: time.Now}}).SetupWithManager(m); err != nil {
 		k.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

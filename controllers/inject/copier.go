@@ -14,19 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/serverside"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // LabelCopyOf on a copied object names the store that it was copied from, in the format that ParseStoreRef reads.
 const LabelCopyOf = "causalstore.io/copy-of"
 
 // Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store
-// admits them: the configuration of the data centres in this cluster, and the key of session tokens. A pod can mount
-// only objects of its own namespace.
+// admits them: the configuration of the data centres in this cluster, and the key of session tokens. Beside them it
+// writes the certificate of the sidecars in that namespace, one for each data centre, and renews it every day. A pod can
+// mount only objects of its own namespace.
 //
 // Copier deletes the copies once the namespace no longer asks for them, or the store no longer admits it, and no pod
-// with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secret first, because the
+// with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secrets first, because the
 // operator may not list Secrets.
 type Copier struct {
 	Client client.Client
@@ -35,12 +38,19 @@ type Copier struct {
 	Scheme   *runtime.Scheme
 	// Region of the operator.
 	Region string
+	// Trust issues certificates, at the time of Now. Expiries has their expiry, if it is not nil.
+	Trust    *trust.Keeper
+	Expiries *trust.Expiries
+	Now      func() time.Time
 	// Namespaces are those that the operator may use; if empty, all.
 	Namespaces []string
 }
 
 // podCheckInterval is how often Copier checks whether pods still need copies that their namespace no longer asks for.
 const podCheckInterval = time.Minute
+
+// renewInterval is how often Copier checks whether certificates are due. They are renewed when they are a day old.
+const renewInterval = time.Hour
 
 // Reconcile creates, updates and deletes the copies in one namespace.
 func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -61,8 +71,11 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	remaining, err := c.prune(ctx, ns.Name, use)
-	if remaining && again == 0 {
+	switch {
+	case remaining && again == 0:
 		again = podCheckInterval
+	case use != StoreRef{} && again == 0:
+		again = renewInterval
 	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
@@ -92,11 +105,17 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	// ConfigMaps come last: pods get a sidecar as soon as these exist.
 	all := []client.Object{&corev1.Secret{ObjectMeta: copyMetadata(use, ns.Name, plan.KeysName(use.Name)), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{plan.KeyToken: keys.Data[plan.KeyToken]}}}
+	files := map[string]string{} // of trust, by data centre
 	for _, dc := range here {
 		name := plan.DataCenterName(use.Name, dc.Name)
 		config := &corev1.ConfigMap{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: name}, config); err != nil {
 			return use, client.IgnoreNotFound(err)
+		}
+		if files[dc.Name] = config.Data[plan.TrustFile]; files[dc.Name] != "" {
+			if err := c.issue(ctx, use, ns.Name, dc.Name, files[dc.Name]); err != nil {
+				return use, err
+			}
 		}
 		all = append(all, &corev1.ConfigMap{ObjectMeta: copyMetadata(use, ns.Name, name), Data: config.Data})
 	}
@@ -105,7 +124,51 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 			return use, err
 		}
 	}
+	for dc, file := range files {
+		if err := NotifyOfTrust(ctx, c.Client, c.Uncached, ns.Name, Sidecar{Namespace: use.Namespace, Store: use.Name, DataCenter: dc}, file); err != nil {
+			return use, err
+		}
+	}
 	return use, nil
+}
+
+// issue writes the certificate of the sidecars in a namespace.
+func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFile string) error {
+	known, err := contract.ParseTrust([]byte(trustFile))
+	if err != nil {
+		return fmt.Errorf("read %s of %s: %w", plan.TrustFile, plan.DataCenterName(use.Name, dc), err)
+	}
+	s, err := c.Trust.Current(ctx)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.SidecarCertificatesName(use.Name, dc)), Type: corev1.SecretTypeOpaque}
+	live := &corev1.Secret{}
+	if err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(secret), live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read Secret %s in namespace %s: %w", secret.Name, namespace, err)
+	}
+	wanted := map[string]contract.Identity{plan.SidecarCertificate: plan.SidecarIdentity(known.DataCenters[dc], known.StoreID, dc, namespace)}
+	owner := trust.Owner{Namespace: namespace, Secret: secret.Name, StoreNamespace: use.Namespace, Store: use.Name, DataCenter: dc}
+	before := live.Data
+	if !isCopy(live, use) {
+		before = nil // apply reports it, if it is somebody else's
+	}
+	files, changed, failed := trust.Renew(before, wanted, s.Issuing, c.Now())
+	if failed != nil && s.Problem != "" {
+		failed = errors.New(s.Problem)
+	}
+	if changed {
+		secret.Data = files
+		if err := c.apply(ctx, use, secret); err != nil {
+			c.Expiries.Set(owner, trust.Expires(before, wanted))
+			return err
+		}
+	}
+	c.Expiries.Set(owner, trust.Expires(files, wanted))
+	if failed != nil {
+		return fmt.Errorf("renew the certificate in Secret %s of namespace %s: %w", secret.Name, namespace, failed)
+	}
+	return nil
 }
 
 func copyMetadata(use StoreRef, namespace, name string) metav1.ObjectMeta {
@@ -174,7 +237,9 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 		}
 		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keysSecret(namespace)}}
 		users := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.usersSecret(namespace)}}
-		for _, o := range []client.Object{keys, users, m} {
+		certificates := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.certificatesOf(m.Name)}}
+		c.Expiries.ForgetSecret(namespace, certificates.Name)
+		for _, o := range []client.Object{keys, users, certificates, m} {
 			if err := c.deleteCopy(ctx, o, of); err != nil {
 				errs = append(errs, fmt.Errorf("delete copy %s in namespace %s: %w", o.GetName(), namespace, err))
 				break

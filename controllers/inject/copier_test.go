@@ -1,6 +1,7 @@
 package inject_test
 
 import (
+	"crypto/tls"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,20 @@ func (k *cluster) keys() map[string]string {
 	return k.read("web", &corev1.Secret{}, "orders-keys.store")
 }
 
+// identityOfSidecars returns whom the certificate in namespace web is of, or "" if there is none.
+func (k *cluster) identityOfSidecars() string {
+	k.Helper()
+	files := k.read("web", &corev1.Secret{}, "orders-here-sidecar-tls.store")
+	if files == nil {
+		return ""
+	}
+	pair, err := tls.X509KeyPair([]byte(files["tls.crt"]), []byte(files["tls.key"]))
+	if err != nil {
+		k.Fatal(err)
+	}
+	return pair.Leaf.URIs[0].String()
+}
+
 // update changes an object that others may change concurrently.
 func update[T client.Object](k *cluster, o T, f func(T)) {
 	k.Helper()
@@ -70,7 +85,7 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	k.create(namespace("store", nil), web)
 	store := k.store("store", "orders")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-here", Labels: plan.Labels("orders")},
-		Data: map[string]string{"causalstore.yaml": "first"}}
+		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
 	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-keys"},
 		Data: map[string][]byte{plan.KeyToken: []byte("token"), "storage-password": []byte("secret")}})
 
@@ -95,6 +110,10 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	}
 	if got := k.keys(); len(got) != 1 || got[plan.KeyToken] != "token" {
 		t.Errorf("copied keys %v, want only that of tokens", got)
+	}
+
+	if is := k.identityOfSidecars(); is != "spiffe://local.test/7d1e/dc/here/sidecar/web" {
+		t.Errorf("the sidecars of the namespace are %q", is)
 	}
 
 	update(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] = "second" })
@@ -142,6 +161,9 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	}
 	update(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
 	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil && users() == "" })
+	if is := k.identityOfSidecars(); is != "" {
+		t.Errorf("the certificate of %s is left", is)
+	}
 }
 
 func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {

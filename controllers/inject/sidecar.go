@@ -11,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // Container is the name of the sidecar's container. Address is the loopback address on which it listens, at the store's
@@ -20,10 +21,11 @@ const (
 	Address   = "127.67.83.1"
 )
 
-// configDir is the folder with the configuration in the sidecar's container, envDataCenter the variable with the name of the file
-// to use, if it has the files of several data centres.
+// configDir and tlsDir are the folders of the sidecar's container with a folder for each data centre that it may start with: its
+// configuration, and its certificate. envDataCenter is the variable with the name of the one to use, if there are several.
 const (
 	configDir     = "/etc/causalstore"
+	tlsDir        = "/etc/causalstore-tls"
 	envDataCenter = "CAUSALSTORE_DATA_CENTER"
 )
 
@@ -36,7 +38,7 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
 		Name: Container, Image: r.image(choice.dataCenter), RestartPolicy: &always,
-		Args: []string{"sidecar", "--config=" + configDir + "/" + plan.PartsFile, fmt.Sprintf("--listen-redis=%s:%d", Address,
+		Args: []string{"sidecar", "--config=" + plan.SidecarConfigDir(choice.dataCenter) + "/" + plan.SidecarFile, fmt.Sprintf("--listen-redis=%s:%d", Address,
 			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
 		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
@@ -56,16 +58,14 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: configDir, ReadOnly: true},
+			{Name: "causalstore-tls", MountPath: tlsDir, ReadOnly: true},
 			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
 	}
-	config := corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, choice.dataCenter)}}}
 	if choice.byNode {
 		// Kubernetes resolves the variable when the container starts: the pod is bound to its node by then.
 		c.Env = append(c.Env, corev1.EnvVar{Name: envDataCenter, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
 			FieldPath: fmt.Sprintf("metadata.annotations['%s']", AnnotationSidecarDataCenter)}}})
-		c.Args[1] = fmt.Sprintf("--config=%s/$(%s).yaml", configDir, envDataCenter)
-		config = configOfEach(r, choice.candidates(r))
+		c.Args[1] = fmt.Sprintf("--config=%s/%s", plan.SidecarConfigDir(fmt.Sprintf("$(%s)", envDataCenter)), plan.SidecarFile)
 	}
 	if r.Store.Spec.Clients.SidecarPasswords {
 		addUsers(p, &c, r)
@@ -75,8 +75,10 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 		addPullSecrets(p, r.Store.Spec.ImagePullSecrets)
 	}
 	readable := int32(0o444)
+	config, certificates := filesOfEach(r, choice.candidates(r))
 	p.Spec.Volumes = append(p.Spec.Volumes,
-		corev1.Volume{Name: "causalstore-config", VolumeSource: config},
+		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{Projected: config}},
+		corev1.Volume{Name: "causalstore-tls", VolumeSource: corev1.VolumeSource{Projected: certificates}},
 		// Of the store's keys, only that of session tokens.
 		corev1.Volume{Name: "causalstore-keys",
 			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.keysSecret(r.Namespace),
@@ -92,15 +94,24 @@ func addUsers(p *corev1.Pod, c *corev1.Container, r *Request) {
 		Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.usersSecret(r.Namespace), DefaultMode: &readable}}})
 }
 
-// configOfEach returns a volume with the configuration of each data centre, under the name of the data centre.
-func configOfEach(r *Request, dataCenters []string) corev1.VolumeSource {
-	v := &corev1.ProjectedVolumeSource{}
+// filesOfEach returns volumes with the configuration and the certificate for each data centre, in a folder with its name.
+func filesOfEach(r *Request, dataCenters []string) (config, certificates *corev1.ProjectedVolumeSource) {
+	readable := int32(0o444)
+	config, certificates = &corev1.ProjectedVolumeSource{}, &corev1.ProjectedVolumeSource{DefaultMode: &readable}
 	for _, dc := range dataCenters {
-		v.Sources = append(v.Sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, dc)},
-			Items:                []corev1.KeyToPath{{Key: plan.PartsFile, Path: dc + ".yaml"}}}})
+		items := func(names ...string) (all []corev1.KeyToPath) {
+			for _, name := range names {
+				all = append(all, corev1.KeyToPath{Key: name, Path: dc + "/" + name})
+			}
+			return all
+		}
+		config.Sources = append(config.Sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.configMap(r.Namespace, dc)}, Items: items(plan.SidecarFile, plan.TrustFile)}})
+		certificates.Sources = append(certificates.Sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: r.StoreRef.certificatesSecret(r.Namespace, dc)},
+			Items:                items(trust.CertFile(plan.SidecarCertificate), trust.KeyFile(plan.SidecarCertificate))}})
 	}
-	return corev1.VolumeSource{Projected: v}
+	return config, certificates
 }
 
 // addPullSecrets adds the Secrets with which the store's own pods pull the image.

@@ -48,6 +48,17 @@ func (ref StoreRef) usersSecret(namespace string) string {
 	return ref.copyName(namespace, plan.UsersName(ref.Name))
 }
 
+// certificatesSecret returns the name of the Secret with the certificate of the sidecars in a namespace.
+func (ref StoreRef) certificatesSecret(namespace, dc string) string {
+	return ref.copyName(namespace, plan.SidecarCertificatesName(ref.Name, dc))
+}
+
+// certificatesOf returns the name of the Secret that belongs to a copied ConfigMap.
+func (ref StoreRef) certificatesOf(configMap string) string {
+	dc := strings.TrimPrefix(strings.TrimSuffix(configMap, "."+ref.Namespace), ref.Name+"-")
+	return plan.SidecarCertificatesName(ref.Name, dc) + "." + ref.Namespace
+}
+
 // copyName returns the name that an object of the store has in a namespace.
 func (ref StoreRef) copyName(namespace, name string) string {
 	if namespace == ref.Namespace {

@@ -137,6 +137,7 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 
 	t.Run("a support bundle has everything but secrets", h.testSupportBundle)
 	t.Run("pods without a sidecar are listed, and restarted one by one", h.testCheck)
+	t.Run("regions trust each other, revoke it, and rotate their authority", h.testTrust)
 	h.expectOutput("8 of 8 serve", "doctor", "orders")
 	lost := h.pod(t, "orders-virginia-shard-0-0")
 	lost.Status.Conditions[0].Status = corev1.ConditionFalse

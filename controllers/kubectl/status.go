@@ -163,7 +163,8 @@ func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
 		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
 		v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
 		v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
-		v1alpha1.ConditionProgressing:  metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
+		v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
+		v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
 	}
 	first := true
 	for _, c := range s.Status.Conditions {

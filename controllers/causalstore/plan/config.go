@@ -21,12 +21,21 @@ const (
 )
 
 // Files and folders inside of containers.
-// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts and of sidecars.
-const PartsFile = "causalstore.yaml"
+// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts, SidecarFile that of injected sidecars.
+const (
+	PartsFile   = "causalstore.yaml"
+	SidecarFile = "sidecar.yaml"
+)
+
+// The folders of injected sidecars with the files of a ConfigMap, and with a certificate: one for each data center that a sidecar may
+// choose when it starts.
+func SidecarConfigDir(dc string) string { return configDir + "/" + dc }
+func sidecarTLSDir(dc string) string    { return tlsDir + "/" + dc }
 
 const (
 	configDir  = "/etc/causalstore"
 	keysDir    = "/etc/causalstore-keys"
+	tlsDir     = "/etc/causalstore-tls"
 	dataDir    = "/data"
 	socketDir  = "/run/storage"
 	frontFile  = "front.yaml"
@@ -46,16 +55,28 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		to := &b.spec.DataCenters[i]
 		c.Addresses[to.Name] = b.addresses(to)
 	}
-	front := c
+	trust := configDir + "/" + TrustFile
+	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}
+	front, sidecar := c, c
+	front.TLS = &contract.LinkTLS{Cert: tlsDir + "/" + SidecarCertificate + ".crt", Key: tlsDir + "/" + SidecarCertificate + ".key", Trust: trust}
+	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt", Key: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
+		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
 	c.DataDir, c.Storage, c.Limits = dataDir, b.storageConfig(), limits(dc)
 	data := map[string]string{}
-	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front} {
+	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar} {
 		text, err := yaml.Marshal(file)
 		if err != nil {
 			return nil, fmt.Errorf("write %s of %s: %w", name, dc.Name, err)
 		}
 		data[name] = string(text)
+	}
+	if b.in.Trust.Domains[b.in.Region] != "" {
+		text, err := yaml.Marshal(b.trust())
+		if err != nil {
+			return nil, fmt.Errorf("write %s of %s: %w", TrustFile, dc.Name, err)
+		}
+		data[TrustFile] = string(text)
 	}
 	return &corev1.ConfigMap{ObjectMeta: b.meta(DataCenterName(b.store.Name, dc.Name), b.dcLabels(dc)), Data: data}, nil
 }

@@ -1,74 +1,137 @@
 package plan_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/trust"
+	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/process"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Package process reads each file as in a pod, for each part that gets it, with the secrets in place.
-func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
-	for _, c := range []struct{ file, region, config string }{
-		{"one.yaml", "local", "try-here"}, {"regions.yaml", "us-east", "orders-us-east-1"}} {
-		p := planned(t, observed(t, c.file, c.region))
-		dir := t.TempDir()
-		keys := named[*corev1.Secret](t, p, plan.KeysName(strings.SplitN(c.config, "-", 2)[0]))
-		for name, value := range keys.Data {
-			if err := os.WriteFile(filepath.Join(dir, name), value, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for name, text := range named[*corev1.ConfigMap](t, p, c.config).Data {
-			text = strings.ReplaceAll(text, "/etc/causalstore-keys", dir)
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		parts := filepath.Join(dir, "causalstore.yaml")
-		for _, part := range []topology.Part{topology.Coordinator, topology.Middleman, topology.Sidecar} {
-			set, err := process.Source{Path: parts, Override: allowPlaintext(t, p, part)}.Load(part)
-			if err != nil {
-				t.Errorf("%s, %s: %v", c.file, part, err)
-			} else if part != topology.Sidecar && set.Config.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
-				t.Errorf("%s, %s: it would listen at %q; the port of the pods is %d", c.file, part, set.Config.Listen.GRPC,
-					plan.PortParts)
-			}
-		}
-		front, err := process.Source{Path: filepath.Join(dir, "front.yaml")}.Load(topology.Sidecar)
-		if err != nil {
-			t.Error(err)
-		} else if front.Config.Session.Scope != "Connection" {
-			t.Errorf("the front has scope %s; its clients must not share a session", front.Config.Session.Scope)
-		}
+// pod is a folder with the files that a container of a part has.
+type pod struct {
+	*testing.T
+	plan     plan.Plan
+	in       plan.Observed
+	by       *authority.Authority
+	config   string // name of the ConfigMap
+	rename   *strings.Replacer
+	dir, tls string
+}
+
+// newPod writes the files of a container that has the given Secret with certificates, and, for injected sidecars, of a data center in
+// folders of its own.
+func newPod(t *testing.T, in plan.Observed, by *authority.Authority, config, secret, folder string) *pod {
+	t.Helper()
+	p := &pod{T: t, plan: planned(t, in), in: in, by: by, config: config, dir: t.TempDir()}
+	p.rename = strings.NewReplacer("/etc/causalstore-keys", p.dir, "/etc/causalstore-tls", p.dir+"/tls", "/etc/causalstore/", p.dir+"/")
+	p.tls = filepath.Join(p.dir, "tls", folder)
+	if err := os.MkdirAll(p.tls, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(p.dir, folder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	keys := named[*corev1.Secret](t, p.plan, plan.KeysName(in.Store.Name))
+	for name, value := range keys.Data {
+		p.write(filepath.Join(p.dir, name), value)
+	}
+	for name, text := range named[*corev1.ConfigMap](t, p.plan, config).Data {
+		p.write(filepath.Join(p.dir, folder, name), []byte(p.rename.Replace(text)))
+	}
+	secrets, err := plan.Certificates(in, p.plan.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(secrets, func(s plan.CertificateSecret) bool { return s.Secret.Name == secret })
+	if i < 0 {
+		t.Fatalf("no Secret %s is planned", secret)
+	}
+	files, _, err := trust.Renew(nil, secrets[i].Identities, by, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range files {
+		p.write(filepath.Join(p.tls, name), value)
+	}
+	return p
+}
+
+func (p *pod) write(file string, content []byte) {
+	p.Helper()
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		p.Fatal(err)
 	}
 }
 
-// allowPlaintext returns what the arguments of a part change in its configuration.
-func allowPlaintext(t *testing.T, p plan.Plan, part topology.Part) func(*contract.Config) {
-	t.Helper()
-	for _, o := range p.Apply {
-		s, ok := o.(*appsv1.StatefulSet)
-		if !ok {
-			continue
+// load reads a configuration as the part does, and checks that its peers accept its certificate in its role.
+func (p *pod) load(file string, part topology.Part, role contract.Role, member string) contract.Config {
+	p.Helper()
+	set, err := process.Source{Path: filepath.Join(p.dir, file)}.Load(part)
+	if err != nil {
+		p.Fatalf("%s, %s: %v", p.config, part, err)
+	}
+	c := set.Config
+	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	if err != nil {
+		p.Fatalf("%s, %s: %v", p.config, part, err)
+	}
+	text, err := os.ReadFile(c.TLS.Trust)
+	if err != nil {
+		p.Fatal(err)
+	}
+	known, err := identity.ParseTrust(text)
+	if err != nil {
+		p.Fatalf("%s, %s: %v", p.config, part, err)
+	}
+	peer, err := known.Verify([]*x509.Certificate{pair.Leaf}, time.Now(), x509.ExtKeyUsageClientAuth)
+	if err != nil || peer.Identity.Role != role || peer.Identity.Member != member || peer.Identity.DataCenter != c.DataCenter {
+		p.Errorf("%s, %s: peers take it for %s: %v", p.config, part, peer.Identity, err)
+	}
+	return c
+}
+
+// Package process reads each file as in a pod, for each part that gets it, with the secrets in place.
+func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
+	for _, c := range []struct{ file, region, dc string }{{"one.yaml", "local", "here"}, {"regions.yaml", "us-east", "us-east-1"}} {
+		in := observed(t, c.file, c.region)
+		authorities := map[string]*authority.Authority{}
+		for region, domain := range in.Trust.Domains {
+			a, err := authority.NewAuthority(domain, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			authorities[region], in.Trust.Bundles[domain] = a, string(a.CertificatePEM())
 		}
-		for _, c := range s.Spec.Template.Spec.Containers {
-			if len(c.Args) > 0 && c.Args[0] == part.String() && slices.Contains(c.Args, "--allow-plaintext") {
-				return func(c *contract.Config) { c.AllowPlaintext = true }
+		config := plan.DataCenterName(in.Store.Name, c.dc)
+		for part, role := range map[topology.Part]contract.Role{topology.Coordinator: contract.RoleCoordinator, topology.Middleman: contract.RoleMiddleman} {
+			p := newPod(t, in, authorities[c.region], config, fmt.Sprintf("%s-%s-tls", config, role), "")
+			if got := p.load(plan.PartsFile, part, role, "0"); got.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
+				t.Errorf("%s, %s: it would listen at %q; the port of the pods is %d", c.file, part, got.Listen.GRPC, plan.PortParts)
 			}
 		}
+		front := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc), "")
+		if got := front.load("front.yaml", topology.Sidecar, contract.RoleSidecar, in.Store.Namespace); got.Session.Scope != contract.ScopeConnection {
+			t.Errorf("the front has scope %s; its clients must not share a session", got.Session.Scope)
+		}
+		injected := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc), c.dc)
+		injected.load(filepath.Join(c.dc, plan.SidecarFile), topology.Sidecar, contract.RoleSidecar, in.Store.Namespace)
 	}
-	return nil
 }
 
 // The addresses of this region are those of the pods of the StatefulSets, below the Service that they name.

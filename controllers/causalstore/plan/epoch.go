@@ -29,7 +29,7 @@ func (b *builder) advanceRecord() error {
 		return err
 	}
 	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Image: in.Image,
-		Spec: string(spec), Operator: in.Operator}
+		Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:
 		r.Epoch, r.RestartEpoch = seen+1, seen+1

@@ -18,7 +18,7 @@ const PortRedisTLS = contract.RedisTLSPort
 // Folders of the front's container.
 const (
 	UsersDir    = "/etc/causalstore-users"
-	frontTLSDir = "/etc/causalstore-tls"
+	frontTLSDir = "/etc/causalstore-redis-tls"
 	clientCADir = "/etc/causalstore-client-ca"
 )
 
@@ -66,7 +66,7 @@ func (b *builder) frontPorts() (all []frontPort) {
 // front builds the container for clients without a sidecar, and the volumes that only it has. Those of TLS are optional for
 // the kubelet: a missing Secret must not keep the coordinator beside the front from starting. The front then refuses clients
 // with TLS, and is not ready.
-func (b *builder) front() (corev1.Container, []corev1.Volume) {
+func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Volume) {
 	f := &b.spec.Clients.Front
 	plain := fmt.Sprintf("--listen-redis=:%d", PortRedis)
 	if !f.ServesPlaintext() {
@@ -74,8 +74,9 @@ func (b *builder) front() (corev1.Container, []corev1.Volume) {
 	}
 	args := []string{topology.Sidecar.String(), "--config=" + configDir + "/" + frontFile, plain,
 		fmt.Sprintf("--drain-delay=%ds", frontDelaySeconds), fmt.Sprintf("--drain-timeout=%ds", frontDrainSeconds)}
-	var volumes []corev1.Volume
-	var mounts []corev1.VolumeMount
+	// A front is a sidecar: with the certificate of its coordinator it could do more than a client may.
+	own, ownMount := certificates("front-tls", SidecarCertificatesName(b.store.Name, dc.Name))
+	volumes, mounts := []corev1.Volume{own}, []corev1.VolumeMount{ownMount}
 	mount := func(name, dir, secret string, optional bool, keys ...string) {
 		source := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr(int32(0o440))}
 		if optional {
@@ -94,10 +95,10 @@ func (b *builder) front() (corev1.Container, []corev1.Volume) {
 	if t := f.TLS; t != nil {
 		args = append(args, fmt.Sprintf("--listen-redis-tls=:%d", PortRedisTLS), "--redis-tls-cert="+frontTLSDir+"/"+corev1.TLSCertKey,
 			"--redis-tls-key="+frontTLSDir+"/"+corev1.TLSPrivateKeyKey)
-		mount("front-tls", frontTLSDir, t.SecretName, true, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+		mount("redis-tls", frontTLSDir, t.SecretName, true, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 		if t.ClientCASecretName != "" {
 			args = append(args, "--redis-tls-client-ca="+clientCADir+"/"+corev1.ServiceAccountRootCAKey)
-			mount("front-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
+			mount("redis-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
 		}
 	}
 	c := b.container("front", args, PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"), mounts...)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	_ "github.com/cockroachdb/datadriven"
@@ -27,6 +29,8 @@ func observed(t *testing.T, file, region string) plan.Observed {
 		t.Fatal(err)
 	}
 	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
+		Trust: plan.Trust{Domains: map[string]string{"local": "local.1", "us-east": "us-east.1", "eu-west": "eu-west.1"},
+			Bundles: map[string]string{"local.1": "authorities of local", "us-east.1": "authorities of us-east", "eu-west.1": "authorities of eu-west"}},
 		Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
 	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
 		t.Fatal(err)
@@ -51,8 +55,20 @@ func TestPlansMatchTheGoldenFiles(t *testing.T) {
 	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}, {"single-zone.yaml", "local"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
-			for _, o := range planned(t, observed(t, c.file, c.region)).Apply {
+			in := observed(t, c.file, c.region)
+			p := planned(t, in)
+			for _, o := range p.Apply {
 				write(t, &out, o)
+			}
+			certificates, err := plan.Certificates(in, p.Record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range certificates {
+				write(t, &out, s.Secret)
+				for _, name := range slices.Sorted(maps.Keys(s.Identities)) {
+					fmt.Fprintf(&out, "# %s: %s\n", name, s.Identities[name])
+				}
 			}
 			golden := filepath.Join("testdata", c.file+".golden")
 			if flag.Lookup("rewrite").Value.String() == "true" { // the flag of datadriven

@@ -27,6 +27,8 @@ type Observed struct {
 	Image string
 	// Record is what the operator has recorded about the store; a new store has none.
 	Record *Record
+	// Trust is whom the parts may trust.
+	Trust Trust
 	// Keys are the secrets of the store: the existing ones, or new ones.
 	Keys Keys
 	// Clients is what the Secrets of spec.clients hold.
@@ -35,6 +37,7 @@ type Observed struct {
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
 	Claims       []corev1.PersistentVolumeClaim
+	ConfigMaps   []corev1.ConfigMap
 	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record has (see
 	// InvolvedPods), and those that are not ready.
 	Reports map[string]Report

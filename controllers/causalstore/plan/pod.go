@@ -95,6 +95,18 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTem
 	return template
 }
 
+// certificates returns a volume with certificates, and where a container has it. Of names, if any are given, it has only those.
+func certificates(volume, secret string, names ...string) (corev1.Volume, corev1.VolumeMount) {
+	source := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr(int32(0o440))}
+	for _, name := range names {
+		for _, file := range []string{name + ".crt", name + ".key"} {
+			source.Items = append(source.Items, corev1.KeyToPath{Key: file, Path: file})
+		}
+	}
+	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{Secret: source}},
+		corev1.VolumeMount{Name: volume, MountPath: tlsDir, ReadOnly: true}
+}
+
 // image returns the image of the parts.
 func (b *builder) image() string {
 	if b.spec.Image != "" {

@@ -28,6 +28,8 @@ type Record struct {
 	Image string
 	// Spec is the last spec that was applied, as JSON.
 	Spec string
+	// ID of the store in the certificates of its parts. It is spec.id, or if that is left out, one that is chosen once.
+	ID string
 	// Operator identifies the operator that runs this region of the store: the namespace of its lease.
 	Operator string
 }
@@ -41,6 +43,7 @@ const (
 	recordImage        = "image"
 	recordSpec         = "spec.json"
 	recordOperator     = "operator"
+	recordID           = "id"
 )
 
 // ReadRecord reads what recordMap has written.
@@ -56,7 +59,7 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 		}
 	}
 	r := &Record{Epoch: epoch, RestartEpoch: restartEpoch, Layout: m.Data[recordLayout], Image: m.Data[recordImage],
-		Spec: m.Data[recordSpec], Operator: m.Data[recordOperator]}
+		Spec: m.Data[recordSpec], Operator: m.Data[recordOperator], ID: m.Data[recordID]}
 	if text, ok := m.Data[recordServed]; ok && text != "" {
 		if err := json.Unmarshal([]byte(text), &r.Served); err != nil {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
@@ -74,7 +77,7 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()), Data: map[string]string{
 		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordRestartEpoch: strconv.FormatInt(r.RestartEpoch, 10),
 		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
-		recordOperator: r.Operator,
+		recordOperator: r.Operator, recordID: r.ID,
 	}}
 }
 

@@ -25,7 +25,7 @@ func RecoverRecord(in Observed, configs []corev1.ConfigMap) *Record {
 	if layout == nil {
 		return nil
 	}
-	r := &Record{Epoch: int64(layout.Epoch)}
+	r := &Record{Epoch: int64(layout.Epoch), ID: publishedID(in, configs)}
 	if seen := in.Store.Status.Topology.Epoch; seen > r.Epoch {
 		r.Epoch = seen + 1
 	}

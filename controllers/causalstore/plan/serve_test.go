@@ -8,22 +8,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
 // The test runs the program of every planned container with its arguments and its mounted files; only host names, ports
 // and folders are replaced by some of this machine. A Redis client then writes and reads through the front.
 func TestThePlannedContainersServeARedisClient(t *testing.T) {
-	p := planned(t, observed(t, "one.yaml", "local"))
+	in := observed(t, "one.yaml", "local")
+	by, err := authority.NewAuthority(in.Trust.Domains["local"], time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Trust.Bundles[by.TrustDomain()] = string(by.CertificatePEM())
+	p := planned(t, in)
+	certificates, err := plan.Certificates(in, p.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	front := freeAddress(t)
-	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore", filepath.Join(dir, "config"),
+	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore-tls", filepath.Join(dir, "tls"), "/etc/causalstore", filepath.Join(dir, "config"),
 		"$(POD_INDEX)", "0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortHTTP), "--listen-http=127.0.0.1:0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortFrontHTTP), "--listen-http=127.0.0.1:0",
@@ -45,10 +58,29 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	running := 0
 	ended := make(chan error, 8)
 	for _, s := range sets {
-		// Each pod has its own folder /data, so each has its own copy of the configuration.
-		own := strings.NewReplacer(filepath.Join(dir, "config"), filepath.Join(dir, s.Name, "config"))
+		// Each pod has its own folder /data and its own certificates, so each has its own copy of the configuration.
+		own := strings.NewReplacer(filepath.Join(dir, "config"), filepath.Join(dir, s.Name, "config"), filepath.Join(dir, "tls"), filepath.Join(dir, s.Name, "tls"))
+		mounted := 0
+		for _, v := range s.Spec.Template.Spec.Volumes {
+			for _, c := range certificates {
+				if v.Secret == nil || v.Secret.SecretName != c.Secret.Name {
+					continue
+				}
+				files, _, err := trust.Renew(nil, c.Identities, by, time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				mounted++
+				for name, value := range files {
+					put(t, filepath.Join(dir, s.Name, "tls", name), value)
+				}
+			}
+		}
+		if want := len(s.Spec.Template.Spec.Containers); mounted != want {
+			t.Errorf("the pods of %s mount %d Secrets with certificates, want one for each of %d containers", s.Name, mounted, want)
+		}
 		for name, text := range named[*corev1.ConfigMap](t, p, "try-here").Data {
-			text = strings.ReplaceAll(here.Replace(text), "/data", filepath.Join(dir, s.Name, "data"))
+			text = strings.ReplaceAll(own.Replace(here.Replace(text)), "/data", filepath.Join(dir, s.Name, "data"))
 			put(t, filepath.Join(dir, s.Name, "config", name), []byte(text))
 		}
 		for _, c := range s.Spec.Template.Spec.Containers {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -23,10 +24,6 @@ const (
 	graceSeconds            = 30
 	marginSeconds           = 15
 )
-
-// allowPlaintext is an argument of all parts that listen, as long as the operator sets up no TLS between them:
-// NetworkPolicies say who reaches them.
-const allowPlaintext = "--allow-plaintext"
 
 // inputs are the part of a spec that the pods of one component depend on. A change of anything else restarts none of
 // them.
@@ -59,14 +56,16 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	in.Reads, in.Front = b.spec.Session.Reads, b.frontInputs()
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
-		allowPlaintext, fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
+		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
+	cc.VolumeMounts = append(cc.VolumeMounts, mount)
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
-	containers, volumes := []corev1.Container{cc}, []corev1.Volume(nil)
+	containers, volumes := []corev1.Container{cc}, []corev1.Volume{own}
 	if b.spec.Clients.Front.IsEnabled() {
-		front, ofFront := b.front()
-		containers, volumes = append(containers, front), ofFront
+		front, ofFront := b.front(dc)
+		containers, volumes = append(containers, front), append(volumes, ofFront...)
 	}
 	counts := b.counts(dc)
 	return b.statefulSet(dc, workload{
@@ -96,13 +95,15 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
 	memory := string(dc.Caches.Memory)
-	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)", allowPlaintext}, PortHTTP,
+	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)"}, PortHTTP,
 		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
 	c.Env = append(c.Env, podIndex())
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCache))
+	c.VolumeMounts = append(c.VolumeMounts, mount)
 	c.Ports = append(c.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	return b.statefulSet(dc, workload{
 		name: cachesName(b.store.Name, dc.Name), component: ComponentCache, labels: b.partLabels(dc, ComponentCache),
-		replicas: dc.Caches.Replicas, zones: b.spec.ZonesOf(dc).Frontend, containers: []corev1.Container{c}, grace: graceSeconds, inputs: in,
+		replicas: dc.Caches.Replicas, zones: b.spec.ZonesOf(dc).Frontend, containers: []corev1.Container{c}, volumes: []corev1.Volume{own}, grace: graceSeconds, inputs: in,
 	})
 }
 
@@ -114,13 +115,15 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	storage.Volume = v1alpha1.Volume{} // it grows without a restart
 	in.Storage = &storage
 	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
-		"--index=" + strconv.Itoa(i), allowPlaintext}, PortHTTP,
+		"--index=" + strconv.Itoa(i)}, PortHTTP,
 		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
+	mm.VolumeMounts = append(mm.VolumeMounts, mount)
 	s := workload{
 		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
 		labels: withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i)), replicas: b.spec.Storage.Replicas,
-		zones: b.spec.ZonesOf(dc).Backend, volume: &b.spec.Storage.Volume, grace: graceSeconds, inputs: in,
+		zones: b.spec.ZonesOf(dc).Backend, volume: &b.spec.Storage.Volume, volumes: []corev1.Volume{own}, grace: graceSeconds, inputs: in,
 	}
 	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
 	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {
@@ -130,7 +133,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	}
 	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
 	mm.VolumeMounts = append(mm.VolumeMounts, socket)
-	s.volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s.volumes = append(s.volumes, corev1.Volume{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	s.containers = []corev1.Container{mm, b.redis(data, socket)}
 	return b.statefulSet(dc, s)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/trust"
 )
 
 // Observed is the input of a status.
@@ -37,6 +38,10 @@ type Observed struct {
 	Pending []string
 	// Growing names the claims that do not have their planned size yet.
 	Growing []string
+	// Authority is what is known of the authorities of regions, or nil.
+	Authority *trust.State
+	// Certificates are those of the parts in this region.
+	Certificates Certificates
 	// WebhookInstalled says whether this operator is to inject sidecars, Webhook whether it does: the API server trusts it.
 	WebhookInstalled, Webhook bool
 }
@@ -81,6 +86,8 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		{v1alpha1.ConditionStorageReady, storageReady},
 		{v1alpha1.ConditionPeersConnected, peersConnected},
 		{v1alpha1.ConditionClientsReady, clientsReady},
+		{v1alpha1.ConditionPeersTrusted, peersTrusted},
+		{v1alpha1.ConditionCertificatesCurrent, certificatesCurrent},
 		{v1alpha1.ConditionInjectionReady, injectionReady},
 		{v1alpha1.ConditionPaused, paused},
 		{v1alpha1.ConditionProgressing, progressing},

@@ -1,0 +1,119 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/trust"
+)
+
+// Certificates are what is known of the certificates of a store's parts.
+type Certificates struct {
+	// Known is whether any was looked at, Missing whether one does not exist.
+	Known, Missing bool
+	// Expire is when the first one expires.
+	Expire time.Time
+	// Failed is why some could not be renewed.
+	Failed error
+}
+
+// Add adds the certificates of one Secret: when the first of them expires, which is zero if one is missing, and why they could not be
+// renewed.
+func (c *Certificates) Add(expires time.Time, failed error) {
+	c.Known, c.Missing = true, c.Missing || expires.IsZero()
+	if !expires.IsZero() && (c.Expire.IsZero() || expires.Before(c.Expire)) {
+		c.Expire = expires
+	}
+	if c.Failed == nil {
+		c.Failed = failed
+	}
+}
+
+// peersTrusted holds if the authorities of all regions of the store are known here.
+func peersTrusted(v *view) verdict {
+	var own string
+	var unknownRegions, revoked []string
+	dcs := map[string][]string{}
+	var order []string
+	for _, dc := range v.Store.Spec.DataCenters {
+		if len(dcs[dc.Region]) == 0 {
+			order = append(order, dc.Region)
+		}
+		dcs[dc.Region] = append(dcs[dc.Region], dc.Name)
+	}
+	for _, region := range order {
+		if v.Authority == nil {
+			break
+		}
+		_, _, err := v.Authority.Of(region)
+		text := fmt.Sprintf("%s (%s)", region, strings.Join(dcs[region], ", "))
+		switch {
+		case err == nil:
+		case region == v.Region:
+			own = err.Error()
+		case errors.Is(err, trust.ErrRevokedRegion):
+			revoked = append(revoked, text)
+		default:
+			unknownRegions = append(unknownRegions, text)
+		}
+	}
+	switch {
+	case v.Authority == nil:
+		return unknown(v1alpha1.ReasonCertificatesUnknown, "the operator has not read the authorities yet")
+	case own != "":
+		return no(v1alpha1.ReasonRegionsNotTrusted, "%s", own)
+	case len(unknownRegions) > 0:
+		return no(v1alpha1.ReasonRegionsNotTrusted, "regions (and data centres) whose authority is not known here, so that their parts are refused: %s; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER%s%s",
+			strings.Join(unknownRegions, ", "), also("revoked", revoked), also("not accepted", v.Authority.Refused))
+	case len(revoked) > 0:
+		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centres) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
+			strings.Join(revoked, ", "), also("not accepted", v.Authority.Refused))
+	case len(order) == 1 && slices.Equal(order, []string{v.Region}):
+		return yes(v1alpha1.ReasonOneRegion, "all data centres are in this region, of trust domain %s", v.Authority.TrustDomain)
+	}
+	return yes(v1alpha1.ReasonRegionsTrusted, "the authorities of all %d regions are known; this one is of trust domain %s%s", len(order), v.Authority.TrustDomain,
+		also("not accepted", v.Authority.Refused))
+}
+
+func also(what string, all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s: %s", what, strings.Join(all, "; "))
+}
+
+// authorityWarning is how long before its end an authority must be replaced: other regions have to be told.
+const authorityWarning = 180 * 24 * time.Hour
+
+// certificatesCurrent holds if the certificates of this region's parts are renewed in time.
+func certificatesCurrent(v *view) verdict {
+	c := v.Certificates
+	left := c.Expire.Sub(v.Now).Round(time.Hour)
+	switch {
+	case v.local == 0:
+		return yes(v1alpha1.ReasonNothingHere, "no data centre is in this region")
+	case v.Authority != nil && v.Authority.Problem != "":
+		return no(v1alpha1.ReasonCertificatesNotRenewed, "%s%s", v.Authority.Problem, c.remaining(v.Now))
+	case c.Failed != nil:
+		return no(v1alpha1.ReasonCertificatesNotRenewed, "%s%s", c.Failed, c.remaining(v.Now))
+	case c.Known && !c.Missing && left < trust.LateAfter:
+		return no(v1alpha1.ReasonCertificatesLate, "a certificate expires in %s and should have been renewed: see the operator's log", left)
+	case v.Authority != nil && v.Authority.Issuing != nil && v.Authority.Issuing.Certificate().NotAfter.Sub(v.Now) < authorityWarning:
+		return no(v1alpha1.ReasonAuthorityExpiring, "the authority of this region expires at %s; replace it: kubectl causal rotate-ca",
+			v.Authority.Issuing.Certificate().NotAfter.UTC().Format(time.RFC3339))
+	case !c.Known || c.Missing:
+		return unknown(v1alpha1.ReasonCertificatesUnknown, "the certificates have not all been issued; see TopologyValid and Paused")
+	}
+	return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day")
+}
+
+func (c Certificates) remaining(now time.Time) string {
+	if c.Expire.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; the first certificate expires in %s", c.Expire.Sub(now).Round(time.Hour))
+}

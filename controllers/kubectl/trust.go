@@ -1,0 +1,213 @@
+package kubectl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/trust"
+)
+
+func (c *cluster) trustCommand() *cobra.Command {
+	var f regionFlags
+	var readmit bool
+	cmd := &cobra.Command{
+		Use:   "trust",
+		Short: "Make the operators of several regions trust each other's authority",
+		Long: `Shows the fingerprints of the authorities of all regions in the clusters of the contexts, asks, and writes each region's bundle into the
+namespaces of the other operators. Parts of a region that is not trusted are refused. Run it again after the authority of a region has
+changed. It writes public certificates only.
+
+What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust.`,
+		Example: `  kubectl causal trust --context us --context eu`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.trust(cmd, &f, readmit) },
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&readmit, "readmit", false, "also trust again what was revoked with untrust")
+	return cmd
+}
+
+// trustChange is what one region is to learn of another one.
+type trustChange struct {
+	in, of  *region
+	readmit bool
+}
+
+func (c *cluster) trust(cmd *cobra.Command, f *regionFlags, readmit bool) error {
+	ctx := cmd.Context()
+	regions, err := c.connectRegions(ctx, f)
+	if err != nil {
+		return err
+	}
+	if len(regions) < 2 {
+		return fmt.Errorf("only %s was found; give a --context for each cluster", regions[0])
+	}
+	changes, err := planTrust(ctx, regions, readmit)
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "nothing to do: all %d regions trust each other's present authority\n", len(regions))
+		return nil
+	}
+	if err := writeFingerprints(cmd.OutOrStdout(), regions); err != nil {
+		return err
+	}
+	for _, change := range changes {
+		again := ""
+		if change.readmit {
+			again = " again"
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s will trust %s%s\n", change.in.entry.Region, change.of.entry.Region, again)
+	}
+	if err := f.confirm(cmd); err != nil {
+		return err
+	}
+	for _, change := range changes {
+		if err := change.in.writePeer(ctx, change.of.entry); err != nil {
+			return err
+		}
+		if change.readmit {
+			if err := change.in.forget(ctx, change.of.entry.TrustDomain); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "written; condition PeersTrusted of the stores follows within seconds")
+	return nil
+}
+
+// planTrust returns what has to be written.
+func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []trustChange, err error) {
+	for _, in := range regions {
+		record, _, err := in.record(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range regions {
+			switch {
+			case of == in:
+				continue
+			case of.entry.Region == in.entry.Region:
+				return nil, fmt.Errorf("%s and %s are of the same region, so that they cannot trust each other; give one operator per region", in, of)
+			}
+			is, known := record[of.entry.TrustDomain]
+			if known && is.Revoked && !readmit {
+				return nil, fmt.Errorf("%s has revoked the trust domain of %s; --readmit trusts it again", in, of)
+			}
+			if known && !is.Revoked && is.Sequence == of.entry.Sequence && is.Bundle == of.entry.Bundle {
+				continue
+			}
+			changes = append(changes, trustChange{in, of, known && is.Revoked})
+		}
+	}
+	return changes, nil
+}
+
+// forget removes a trust domain from the record of a region, so that its operator accepts it again.
+func (r *region) forget(ctx context.Context, trustDomain string) error {
+	body, err := json.Marshal(map[string]any{"data": map[string]any{trustDomain: nil}})
+	if err != nil {
+		return err
+	}
+	_, m, err := r.record(ctx)
+	if err != nil || m == nil {
+		return err
+	}
+	if err := r.k.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return fmt.Errorf("remove %s from ConfigMap %s of %s: %w", trustDomain, m.Name, r, err)
+	}
+	return nil
+}
+
+func (c *cluster) untrustCommand() *cobra.Command {
+	var f regionFlags
+	cmd := &cobra.Command{
+		Use:   "untrust REGION",
+		Short: "Revoke a region's authority in other regions: its parts are refused, and links to them end",
+		Long: `Writes a tombstone for the trust domains of REGION into the operators' namespaces of the given contexts. Parts there then refuse the parts
+of that region: until it is trusted again they get none of its writes, and it gets none of theirs. The tombstone stays, whatever
+happens to the ConfigMap; only kubectl causal trust --readmit removes it.`,
+		Example: `  kubectl causal untrust ap --context us --context eu`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.untrust(cmd, &f, args[0]) },
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (c *cluster) untrust(cmd *cobra.Command, f *regionFlags, name string) error {
+	ctx := cmd.Context()
+	regions, err := c.connectRegions(ctx, f)
+	if err != nil {
+		return err
+	}
+	type tombstone struct {
+		in    *region
+		entry trust.Entry
+	}
+	var all []tombstone
+	for _, in := range regions {
+		if in.entry.Region == name {
+			continue // a region does not revoke its own authority
+		}
+		domains, err := in.domainsOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, domain := range domains {
+			all = append(all, tombstone{in, trust.Entry{Region: name, TrustDomain: domain, Revoked: true}})
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("none of the %d operators found trusts a region %s", len(regions), name)
+	}
+	for _, t := range all {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s will not trust %s (trust domain %s) any more\n", t.in, name, t.entry.TrustDomain)
+	}
+	if err := f.confirm(cmd); err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range all { // each one that can be cut off is
+		errs = append(errs, t.in.writePeer(ctx, t.entry))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "revoked; the parts follow within seconds")
+	return nil
+}
+
+// domainsOf returns the trust domains of a region that are trusted, or that ConfigMaps ask to trust.
+func (r *region) domainsOf(ctx context.Context, name string) ([]string, error) {
+	record, _, err := r.record(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for domain, e := range record {
+		if e.Region == name && !e.Revoked {
+			found[domain] = true
+		}
+	}
+	var peers corev1.ConfigMapList
+	if err := r.k.List(ctx, &peers, client.InNamespace(r.namespace), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil {
+		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r, err)
+	}
+	for i := range peers.Items {
+		if e, err := trust.ReadEntry(&peers.Items[i]); err == nil && e.Region == name && !e.Revoked && !record[e.TrustDomain].Revoked {
+			found[e.TrustDomain] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}

@@ -1,0 +1,155 @@
+package kubectl
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/trust"
+)
+
+// testOperator is the keeper of an operator's authority, which a test makes look when it wants.
+type testOperator struct {
+	*testing.T
+	keeper *trust.Keeper
+	ahead  time.Duration
+}
+
+// addOperator adds the operator of a region in a namespace of its own.
+func (h *testCluster) addOperator(t *testing.T, region string) *testOperator {
+	t.Helper()
+	o := &testOperator{T: t}
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator-" + region}})
+	o.keeper = &trust.Keeper{Client: h.k, Uncached: h.k, Namespace: "operator-" + region, Name: "authority", Region: region,
+		Now: func() time.Time { return time.Now().Add(o.ahead) }}
+	o.look()
+	return o
+}
+
+// look makes the operator read and write what is due, and returns what it knows.
+func (o *testOperator) look() *trust.State {
+	o.Helper()
+	s, err := o.keeper.Refresh(o.Context())
+	if err != nil {
+		o.Fatal(err)
+	}
+	return s
+}
+
+// state returns the state of a region in the eyes of an operator.
+func (o *testOperator) state(region string) string {
+	o.Helper()
+	if _, _, err := o.look().Of(region); err != nil {
+		return err.Error()
+	}
+	return "trusted"
+}
+
+// lookOften makes the operator look until stop is called.
+func (o *testOperator) lookOften() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(50 * time.Millisecond):
+				if _, err := o.keeper.Refresh(o.Context()); err != nil {
+					o.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// answer runs a command whose user types an answer.
+func (h *testCluster) answer(text string, line ...string) (string, error) {
+	h.Helper()
+	var out bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetArgs(append([]string{line[0], "--kubeconfig", h.kubeconfig}, line[1:]...))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetIn(strings.NewReader(text))
+	cmd.SilenceUsage = true
+	err := cmd.ExecuteContext(h.Context())
+	return out.String(), err
+}
+
+// testTrust follows two regions: trust, revocation, trust again, and a new authority.
+func (h *testCluster) testTrust(t *testing.T) {
+	h.expectError("no operator of the cluster has published an authority", "trust")
+	us := h.addOperator(t, "us")
+	h.expectError("only us (namespace operator-us) was found; give a --context for each cluster", "trust", "--yes")
+	eu := h.addOperator(t, "eu")
+	fingerprint := trust.Fingerprint(us.look().Issuing.Certificate())
+
+	out, err := h.answer("no\n", "trust")
+	if err == nil || !strings.Contains(err.Error(), "nothing was changed") || !strings.Contains(out, fingerprint) || !strings.Contains(out, "eu will trust us") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if is := us.state("eu"); is != trust.ErrUnknownRegion.Error() {
+		t.Errorf("without consent: %s", is)
+	}
+	if out, err := h.answer("yes\n", "trust"); err != nil || !strings.Contains(out, "written") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if us.state("eu") != "trusted" || eu.state("us") != "trusted" {
+		t.Errorf("us: %s, eu: %s", us.state("eu"), eu.state("us"))
+	}
+	h.expectOutput("nothing to do: all 2 regions trust each other", "trust")
+	if strings.Contains(out, "PRIVATE") {
+		t.Error("a private key is printed")
+	}
+
+	h.expectError("trusts a region asia", "untrust", "asia", "--yes")
+	h.expectOutput("us (namespace operator-us) will not trust eu", "untrust", "eu", "--yes", "--operator-namespace", "operator-us")
+	if is := us.state("eu"); is != trust.ErrRevokedRegion.Error() || eu.state("us") != "trusted" {
+		t.Errorf("us: %s, eu: %s", is, eu.state("us"))
+	}
+	var peers corev1.ConfigMapList
+	if err := h.k.List(t.Context(), &peers, client.InNamespace("operator-us"), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil || len(peers.Items) != 1 {
+		t.Fatalf("%d ConfigMaps: %v", len(peers.Items), err)
+	}
+	if err := h.k.Delete(t.Context(), &peers.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	if is := us.state("eu"); is != trust.ErrRevokedRegion.Error() {
+		t.Errorf("after the ConfigMap is gone: %s", is)
+	}
+	h.expectError("--readmit trusts it again", "trust", "--yes")
+	h.expectOutput("us will trust eu again", "trust", "--yes", "--readmit")
+	if is := us.state("eu"); is != "trusted" {
+		t.Errorf("after --readmit: %s", is)
+	}
+
+	stop := us.lookOften()
+	h.expectOutput("a new authority will be made", "rotate-ca", "us", "--yes")
+	h.expectOutput("will be written to eu", "rotate-ca", "us", "--yes")
+	eu.look()
+	h.expectOutput("may issue at", "rotate-ca", "us", "--yes")
+	if got := trust.Fingerprint(us.look().Issuing.Certificate()); got != fingerprint {
+		t.Errorf("%s issues before all parts can know it", got)
+	}
+	h.expectOutput("will issue at once", "rotate-ca", "us", "--yes", "--force")
+	stop()
+	if got := trust.Fingerprint(us.look().Issuing.Certificate()); got == fingerprint {
+		t.Error("the old authority still issues")
+	}
+	h.expectOutput("Nothing is left to do until then", "rotate-ca", "us", "--yes")
+	us.ahead = 9 * 24 * time.Hour
+	us.look()
+	h.expectOutput("eu will trust us", "trust", "--yes")
+	eu.look()
+	if _, bundle, err := eu.look().Of("us"); err != nil || strings.Count(bundle, "BEGIN") != 1 {
+		t.Errorf("eu still trusts the old authority: %v", err)
+	}
+}
