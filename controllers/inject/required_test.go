@@ -110,7 +110,7 @@ func TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster(t *testing.T)
 	k := newCluster(t)
 	k.create(namespace("both", nil))
 	s := &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders"}}
-	s.Spec.Storage.Engine = v1alpha1.EngineEmbedded
+	s.Spec.ID, s.Spec.Storage.Engine = "7d1e0b5c-2f7a-4a57-9a3c-0d6f6b1f5e21", v1alpha1.EngineEmbedded
 	for _, dc := range []struct{ name, region, zone string }{{"east", "local", "both-e"}, {"paris", "eu", "both-p"}, {"tokyo", "jp", "both-t"}} {
 		s.Spec.DataCenters = append(s.Spec.DataCenters, v1alpha1.DataCenter{Name: dc.name, Region: dc.region,
 			Zones: v1alpha1.Zones{Frontend: []string{dc.zone}, Backend: []string{dc.zone + "-2"}}, Edge: &v1alpha1.Edge{Address: dc.name + ".example.com:7400"}})

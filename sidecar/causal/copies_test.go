@@ -115,6 +115,8 @@ func (r *rig) put(key string, h causal.HLC, complete bool) {
 func (r *rig) sv(h causal.HLC) {
 	m := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: h}}}.Message(nCC, nMM)
 	r.m.Step(r.now, &m)
+	all := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: h}}}.Message(nCC, nCache)
+	r.c.Step(r.now, &all)
 	r.pump()
 }
 

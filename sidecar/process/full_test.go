@@ -26,14 +26,14 @@ import (
 
 // peer is a process that speaks to one part under test, as a coordinator would.
 type peer struct {
-	net       *transport.GRPC
-	self, to  topology.Node
-	addr      string // its own
-	slots     topology.MapID
-	mu        sync.Mutex
-	acked     map[causal.Version]bool
-	replies   map[uint64]causal.GetReply
-	lastReply uint64
+	net              *transport.GRPC
+	self, reader, to topology.Node
+	addr             string // its own
+	slots            topology.MapID
+	mu               sync.Mutex
+	acked            map[causal.Version]bool
+	replies          map[uint64]causal.GetReply
+	lastReply        uint64
 }
 
 func newPeer(t *testing.T, addr string) *peer {
@@ -46,10 +46,10 @@ func newPeer(t *testing.T, addr string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{self: topology.Node{Part: topology.Coordinator}, to: topology.Node{DC: 1, Part: topology.Middleman},
+	p := &peer{self: topology.Node{Part: topology.Coordinator}, reader: topology.Node{Part: topology.Sidecar, Index: 1}, to: topology.Node{DC: 1, Part: topology.Middleman},
 		acked: map[causal.Version]bool{}, replies: map[uint64]causal.GetReply{}}
 	p.slots = topo.Map(topo.RingOf(p.to.DC))
-	p.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{p.self}, Handler: p.handle,
+	p.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{p.self, p.reader}, Handler: p.handle,
 		Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to }})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func (p *peer) get(t *testing.T, key string) (r causal.GetReply) {
 		p.lastReply++
 		id := p.lastReply
 		p.mu.Unlock()
-		p.net.Send(causal.Get{ID: id, Key: key}.Message(p.self, p.to))
+		p.net.Send(causal.Get{ID: id, Key: key}.Message(p.reader, p.to))
 		for range 50 {
 			time.Sleep(10 * time.Millisecond)
 			p.mu.Lock()

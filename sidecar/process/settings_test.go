@@ -82,7 +82,7 @@ func TestAPartListensForOtherMachinesWithoutTLSOnlyIfTold(t *testing.T) {
 		}
 	}
 	mustLoad(t, plain, topology.Sidecar) // it listens for no parts
-	mustLoad(t, strings.Replace(good, "allowPlaintext: true", "tls: {cert: a, key: b, ca: c}", 1), topology.Middleman)
+	mustLoad(t, strings.Replace(good, "allowPlaintext: true", "tls: {cert: a, key: b, trust: c}", 1), topology.Middleman)
 	for _, text := range []string{plain, strings.Replace(plain, "dataDir: /data", "listen: {grpc: 0.0.0.0:7402}", 1)} {
 		if _, err := load(t, text, topology.Middleman); err == nil || !strings.Contains(err.Error(), "allowPlaintext") {
 			t.Errorf("it was accepted: %v", err)
@@ -126,7 +126,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, "binding: static", "redisTLS: {cert: a, key: b}", []string{"listen.redisTLS: missing", ":6380"}},
 		{topology.Sidecar, "binding: static", "listen: {redis: 6379}", []string{"listen.redis", "host:port"}},
 		{topology.Sidecar, "binding: static", "listen: {redis: \"6379\"}", []string{"listen.redis", "host:port"}},
-		{topology.Sidecar, "binding: static", "tls: {cert: a}", []string{"tls:", "cert, key and ca"}},
+		{topology.Sidecar, "binding: static", "tls: {cert: a}", []string{"tls:", "cert, key and trust"}},
 		{topology.Sidecar, "binding: static", "log: {level: loud, format: xml}", []string{"log.level", "log.format", "text or json"}},
 		{topology.Coordinator, "dataDir: /data", "", []string{"dataDir:", "durable volume"}},
 		{topology.Coordinator, "cacheBytes: 1000", "logBytes: 1Mi", []string{"limits.logBytes", "64Mi"}},

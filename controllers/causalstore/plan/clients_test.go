@@ -61,7 +61,7 @@ func TestFrontsServeUsersWithTLS(t *testing.T) {
 			t.Errorf("the front lacks %s: %s", want, args)
 		}
 	}
-	for name, secret := range map[string]string{"users": "try-acl", "front-tls": "certificate", "front-client-ca": "authorities"} {
+	for name, secret := range map[string]string{"users": "try-acl", "redis-tls": "certificate", "redis-client-ca": "authorities"} {
 		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 		if i < 0 || pod.Volumes[i].Secret.SecretName != secret {
 			t.Errorf("volume %s is not of Secret %s: %+v", name, secret, pod.Volumes)
