@@ -21,8 +21,8 @@ func watched(samples ...faultSample) *faultWatch {
 	return w
 }
 
-func read(dc string, due, ended time.Duration, err, source string) faultSample {
-	return faultSample{due: due * time.Millisecond, ended: ended * time.Millisecond, dc: dc, err: err, source: source}
+func read(dc string, dueMs, endedMs int, err, source string) faultSample {
+	return faultSample{due: time.Duration(dueMs) * time.Millisecond, ended: time.Duration(endedMs) * time.Millisecond, dc: dc, err: err, source: source}
 }
 
 func TestFaultsAreChargedForWhatTheyInterrupt(t *testing.T) {

@@ -76,7 +76,7 @@ func (t *Ticker) takeDue() []*tickedHost {
 
 // schedule makes a tick of a host due, at the next multiple of the interval after a time. The caller holds the lock.
 func (t *Ticker) schedule(h *tickedHost, in time.Duration) {
-	at := (time.Since(t.start) + in + tickInterval - 1) / tickInterval * tickInterval
+	at := (time.Since(t.start) + in + tickInterval - 1).Truncate(tickInterval)
 	h.dueAt = min(h.dueAt, at)
 	if h.dueAt < t.wakeAt {
 		t.setTimer(h.dueAt)

@@ -136,7 +136,9 @@ func dialTLS(t testing.TB, address string, config *tls.Config) (*peer, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(6 * bound))
+	if err := c.SetDeadline(time.Now().Add(6 * bound)); err != nil {
+		t.Fatal(err)
+	}
 	return &peer{t: t, Conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
