@@ -55,7 +55,7 @@ func TestFrontsServeUsersWithTLS(t *testing.T) {
 	pod := named[*appsv1.StatefulSet](t, p, "try-here-cc").Spec.Template.Spec
 	front := pod.Containers[1]
 	args := strings.Join(front.Args, " ")
-	for _, want := range []string{"--listen-redis=none", "--listen-redis-tls=:6380", "--redis-tls-cert=/etc/causalstore-tls/tls.crt", "--redis-tls-key=/etc/causalstore-tls/tls.key",
+	for _, want := range []string{"--listen-redis=none", "--listen-redis-tls=:6380", "--redis-tls-cert=/etc/causalstore-redis-tls/tls.crt", "--redis-tls-key=/etc/causalstore-redis-tls/tls.key",
 		"--redis-tls-client-ca=/etc/causalstore-client-ca/ca.crt", "--users-file=/etc/causalstore-users/users.acl"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("the front lacks %s: %s", want, args)
