@@ -26,7 +26,7 @@ import (
 
 // peer is a process that speaks to one part under test, as a coordinator would.
 type peer struct {
-	net              *transport.GRPC
+	net, reads       *transport.GRPC // of a coordinator, and of a sidecar
 	self, reader, to topology.Node
 	addr             string // its own
 	slots            topology.MapID
@@ -49,10 +49,16 @@ func newPeer(t *testing.T, addr string) *peer {
 	p := &peer{self: topology.Node{Part: topology.Coordinator}, reader: topology.Node{Part: topology.Sidecar, Index: 1}, to: topology.Node{DC: 1, Part: topology.Middleman},
 		acked: map[causal.Version]bool{}, replies: map[uint64]causal.GetReply{}}
 	p.slots = topo.Map(topo.RingOf(p.to.DC))
-	p.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{p.self, p.reader}, Handler: p.handle,
-		Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to }})
-	if err != nil {
-		t.Fatal(err)
+	for _, link := range []struct {
+		net  **transport.GRPC
+		node topology.Node
+	}{{&p.net, p.self}, {&p.reads, p.reader}} {
+		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{link.node}, Handler: p.handle,
+			Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = (*link.net).Close() })
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +66,6 @@ func newPeer(t *testing.T, addr string) *peer {
 	}
 	p.addr = l.Addr().String()
 	go func() { _ = p.net.Serve(l) }() // until Close
-	t.Cleanup(func() { _ = p.net.Close() })
 	return p
 }
 
@@ -107,7 +112,7 @@ func (p *peer) get(t *testing.T, key string) (r causal.GetReply) {
 		p.lastReply++
 		id := p.lastReply
 		p.mu.Unlock()
-		p.net.Send(causal.Get{ID: id, Key: key}.Message(p.reader, p.to))
+		p.reads.Send(causal.Get{ID: id, Key: key}.Message(p.reader, p.to))
 		for range 50 {
 			time.Sleep(10 * time.Millisecond)
 			p.mu.Lock()
