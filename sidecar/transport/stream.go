@@ -31,7 +31,7 @@ type dialedStream struct {
 
 func (s *dialedStream) close() {
 	s.cancel(nil)
-	s.conn.Close()
+	_ = s.conn.Close() // it has been used up
 }
 
 // runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
