@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -121,6 +122,9 @@ func (c *faultInjector) crashNode(n *node, h InjectedFault, duration int64) {
 		return
 	}
 	c.w.countFault(h)
+	if c.logLost && n.id.Part == topology.Middleman {
+		c.w.lostWrites = true // what it had of the lost log's writes, nobody sends it again
+	}
 	c.w.crash(n)
 	if c.w.rng.IntN(3) == 0 {
 		n.skewMs -= c.w.rng.Int64N(3000)
@@ -300,7 +304,7 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	}
 	switch m := n.m.(type) {
 	case *coordinator.Coordinator:
-		if n.id.Index > 0 {
+		if n.id.Index > 0 || !c.w.hasTrace(n.id) {
 			return
 		}
 		c.logLost, c.w.lostWrites = true, !m.IsDrained()
@@ -313,6 +317,12 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	}
 	c.crashNode(n, EmptyDisk, duration)
 	n.disk = newDisk()
+}
+
+// hasTrace reports whether a middleman has ever stored a write of a coordinator. Before, the loss of its log cannot be noticed.
+func (w *World) hasTrace(coordinator topology.Node) bool {
+	o := w.topo.OriginOf(coordinator)
+	return slices.ContainsFunc(w.order, func(n *node) bool { return n.id.Part == topology.Middleman && n.disk.hasWritesOf(o) })
 }
 
 // forgePut delivers a put dated years ahead to a middleman, in the name of some coordinator.

@@ -240,14 +240,16 @@ type TermReply struct {
 	Above HLC
 	// Counted says that the leader's topology has the coordinator.
 	Counted bool
+	// New says that it answers a Term that was New: it admits nobody.
+	New bool
 }
 
 // Message returns t as a message.
 func (t TermReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTermReply, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted}}
+	return Message{Kind: KindTermReply, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted, Hit: t.New}}
 }
 
 // TermReply returns the content of a message of KindTermReply.
 func (m *Message) TermReply() TermReply {
-	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean}
+	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean, New: m.fields.Hit}
 }

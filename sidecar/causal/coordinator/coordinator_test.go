@@ -344,6 +344,12 @@ func TestACoordinatorThatJoinsStartsAboveWhatTheLeaderHasPublishedForIt(t *testi
 		}
 		above := causal.HLCAt(h.now.WallMs + 4000)
 		lead := topology.Node{Part: topology.Coordinator}
+		// A late answer to the question of an empty log knows the new term, and not above what to start.
+		h.step(causal.TermReply{ID: ask[0].Term().ID, Term: 1, New: true}.Message(lead, h.cfg.Self))
+		h.sync()
+		if h.c.Membership() != Joining {
+			t.Fatalf("after an answer that admits nobody it is %s", h.c.Membership())
+		}
 		h.step(causal.TermReply{ID: ask[0].Term().ID, Term: 1, Above: above, Counted: true}.Message(lead, h.cfg.Self))
 		h.sync()
 		if h.c.Membership() != Serving {

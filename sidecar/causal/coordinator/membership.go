@@ -134,7 +134,7 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 		return
 	}
 	if t.New {
-		c.Send(causal.TermReply{ID: t.ID, Term: uint64(c.log.pending.Terms[i])}.Message(c.cfg.Self, from))
+		c.Send(causal.TermReply{ID: t.ID, Term: uint64(c.log.pending.Terms[i]), New: true}.Message(c.cfg.Self, from))
 		return
 	}
 	changed := false
@@ -172,8 +172,11 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 // handleTermReply takes the leader's answer: which term it knows, and above which timestamp to start.
 func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r causal.TermReply) {
 	term, own := MembershipTerm(r.Term), c.log.durable.Term
-	if c.past.active && c.leader == nil && r.ID == c.cfg.Incarnation {
-		c.handleLeaderTerm(now, from, term)
+	if r.New {
+		// A late one may have the term of the request to join that followed, but not where to start.
+		if c.past.active && c.leader == nil && r.ID == c.cfg.Incarnation {
+			c.handleLeaderTerm(now, from, term)
+		}
 		return
 	}
 	if c.leader != nil || r.ID != c.member.intent || own.isInUse() || c.log.pending.Term != own {

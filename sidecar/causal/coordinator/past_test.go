@@ -88,7 +88,7 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 			h.reply(shardsA, causal.PastReply{})
 			h.reply(shardsB, causal.PastReply{})
 		}
-		h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term}.Message(leader, h.cfg.Self))
+		h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term, New: true}.Message(leader, h.cfg.Self))
 		h.now.Mono += 2e8
 		h.c.Tick(h.now)
 		for _, m := range h.c.Take(nil) {
@@ -113,7 +113,7 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 		h.tick(200)
 		for _, isLeader := range []bool{c.leaderFirst, !c.leaderFirst} {
 			if isLeader {
-				h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term}.Message(leader, h.cfg.Self))
+				h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: c.term, New: true}.Message(leader, h.cfg.Self))
 			} else {
 				h.reply(shardsA, causal.PastReply{HadData: true})
 				h.reply(shardsB, causal.PastReply{HadData: true})
@@ -128,7 +128,7 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 	other := topology.Node{Part: topology.Coordinator, Index: 1}
 	ask := causal.Term{ID: 3, New: true}.Message(other, h.cfg.Self)
 	for range 2 { // asking changes nothing
-		if sent := ofKind(h.step(ask), causal.KindTermReply); len(sent) != 1 || sent[0].TermReply().Term != 0 {
+		if sent := ofKind(h.step(ask), causal.KindTermReply); len(sent) != 1 || sent[0].TermReply().Term != 0 || !sent[0].TermReply().New {
 			t.Fatalf("the leader answers %v", sent)
 		}
 		h.tick(200)

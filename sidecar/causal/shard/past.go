@@ -32,6 +32,26 @@ type inquiry struct {
 	askAt       int64
 }
 
+func newInquiry(id uint64) *inquiry {
+	return &inquiry{id: id, answered: map[topology.Node]bool{}, away: map[topology.DC]uint64{}}
+}
+
+// nextInquiry, added to the ID of an inquiry, gives one that no start has.
+const nextInquiry = 1 << 48
+
+// restartInquiryIfCoordinatorsLeft asks again when coordinators have left, because they answer no more. What they knew of this shard their
+// leader remembers now, but perhaps it did not yet when it answered.
+func (s *Shard) restartInquiryIfCoordinatorsLeft(t *topology.Topology) {
+	for dc := range t.DCs {
+		if s.inquiry != nil && t.DCs[dc].RunningCoordinators() < s.topo.DCs[dc].RunningCoordinators() {
+			incarnation := s.inquiry.incarnation
+			s.inquiry = newInquiry(s.inquiry.id + nextInquiry)
+			s.inquiry.incarnation = incarnation
+			return
+		}
+	}
+}
+
 const pastQueryInterval = 100 * time.Millisecond
 
 // needsInquiry reports whether a storage is empty that should perhaps not be. A middleman that takes its first slots over in a
@@ -74,7 +94,7 @@ func (s *Shard) askPast(now causal.Now) {
 	}
 }
 
-// handlePastReply takes a coordinator's answer. One that knows of data ends the inquiry, and so does the last one.
+// handlePastReply takes a coordinator's answer.
 func (s *Shard) handlePastReply(from topology.Node, r causal.PastReply) {
 	q := s.inquiry
 	if q == nil || r.ID != q.id || from.Part != topology.Coordinator {
@@ -86,6 +106,12 @@ func (s *Shard) handlePastReply(from topology.Node, r causal.PastReply) {
 	if r.HadData && !slices.Contains(q.hadData, from) {
 		q.hadData = append(q.hadData, from)
 	}
+	s.finishInquiry()
+}
+
+// finishInquiry ends the inquiry once one coordinator knows of data, or all have answered.
+func (s *Shard) finishInquiry() {
+	q := s.inquiry
 	if len(q.hadData) == 0 && len(s.Unanswered()) > 0 {
 		return
 	}

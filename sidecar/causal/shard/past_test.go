@@ -69,6 +69,48 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 	}
 }
 
+func TestCoordinatorsThatLeaveDuringAnInquiryAreNotWaitedForAndTheirLeaderIsAskedAgain(t *testing.T) {
+	self, second := topology.Node{Part: topology.Middleman}, topology.Node{Part: topology.Coordinator, Index: 1}
+	one, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hadData := range []bool{false, true} {
+		s := New(twoCoordinators(t), self, nil, Past{ID: 7})
+		mono := int64(1)
+		ask := func() (id uint64) {
+			mono += int64(pastQueryInterval)
+			s.Tick(causal.Now{Mono: mono})
+			for _, m := range s.Take(nil) {
+				if m.Kind == causal.KindPastQuery && m.To == leaderA {
+					id = m.PastQuery().ID
+				}
+			}
+			return id
+		}
+		before := ask()
+		m := causal.PastReply{ID: before}.Message(leaderA, self) // the leader does not know yet what the second one knows
+		s.Step(causal.Now{Mono: mono}, &m)
+		s.SetTopology(one, nil)
+		if _, ok := s.servingTopology(); ok {
+			t.Fatal("it serves on the word of the leader from before")
+		}
+		after := ask()
+		if after == 0 || after == before {
+			t.Fatalf("the leader is asked with ID %d, before with %d", after, before)
+		}
+		for _, r := range []causal.PastReply{{ID: before}, {ID: after, HadData: hadData}} {
+			m := r.Message(leaderA, self)
+			s.Step(causal.Now{Mono: mono}, &m)
+		}
+		if lost, _ := s.DataLost(); lost != hadData || s.inquiry != nil {
+			t.Errorf("the leader knows of data: %v; lost %v, inquiry %+v, unanswered %v", hadData, lost, s.inquiry, s.Unanswered())
+		}
+		m = causal.PastReply{ID: after, HadData: true}.Message(second, self)
+		s.Step(causal.Now{Mono: mono}, &m) // too late for anything
+	}
+}
+
 func TestAShardThatHasLostItsDataStaysSoAndGivesNoSlots(t *testing.T) {
 	topo, self := oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
 	cfg := DefaultMoverConfig(topo, self)

@@ -39,7 +39,7 @@ type Shard struct {
 func New(t *topology.Topology, self topology.Node, mover *Mover, past Past) *Shard {
 	s := &Shard{self: self, topo: t, mover: mover, past: past}
 	if needsInquiry(t, self, mover, past) {
-		s.inquiry = &inquiry{id: past.ID, answered: map[topology.Node]bool{}, away: map[topology.DC]uint64{}}
+		s.inquiry = newInquiry(past.ID)
 	}
 	return s
 }
@@ -52,6 +52,7 @@ func NeedsMover(t *topology.Topology, self topology.Node) bool {
 // SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only, and the
 // mover for it. The resharding before must be done (IsResharding).
 func (s *Shard) SetTopology(t *topology.Topology, mover *Mover) {
+	s.restartInquiryIfCoordinatorsLeft(t)
 	s.topo, s.mover = t, mover
 	if s.serving != nil {
 		s.serving.SetCoordinators(t)
