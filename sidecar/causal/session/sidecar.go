@@ -239,7 +239,9 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	case c.op.Kind == OpMGet:
 		s.retryMGet(now, c)
 	case c.op.Kind == OpResume:
-		s.askForResume(now, c)
+		if !s.tryResume(now, c) { // the clock goes on
+			s.askForResume(now, c)
+		}
 	case c.op.Kind == OpScan:
 		s.retryScan(now, c)
 	case c.op.Kind == OpCount:
