@@ -164,6 +164,22 @@ func TestATokenOfOneRegionIsOpenedInTheOther(t *testing.T) {
 	us.mustRefuse("more than any session exports", eu.seal(strings.Repeat("x", MaxBytes)), "bytes, and no session")
 }
 
+// docs/clients.md says how long tokens are. The names are as the operator makes them.
+func TestATokenFitsIntoACookie(t *testing.T) {
+	domain := "eu-west-1.9f4c2a58-3d1e-4b7a-8a55-0c6f1e2d3b4a"
+	r := newRegion(t)
+	r.storeID, r.eu = "2b8e5f0c-71d4-4c39-9e0a-5a1f6d7c8b90", newAuthority(t, domain)
+	r.domainOf["eu"], r.trusted[domain] = domain, r.eu
+	eu := r.sidecar(r.eu, contract.Identity{TrustDomain: domain, StoreID: r.storeID, DataCenter: "eu", Role: contract.RoleSidecar, Member: "checkout-production"})
+	for writes, most := range map[int]int{0: 900, 1: 920, 250: 4000, 4097: 51000} {
+		token := eu.seal(strings.Repeat("x", 9+9*writes))
+		t.Logf("%d writes: %d bytes", writes, len(token))
+		if len(token) > most {
+			t.Errorf("the token of a session with %d writes in flight has %d bytes, want at most %d", writes, len(token), most)
+		}
+	}
+}
+
 func TestATokenOfAnyKindOfKeyIsOpened(t *testing.T) {
 	r := newRegion(t)
 	us := r.sidecar(r.us, sidecarOf("us"))
@@ -189,7 +205,7 @@ func TestATokenOfAnyKindOfKeyIsOpened(t *testing.T) {
 	eu := r.sidecar(r.eu, sidecarOf("eu"))
 	eu.cert = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 	us.mustOpen("Ed25519", eu.seal("body"), "body")
-	us.mustRefuse("altered", forge(t, eu.cert, "other", nil), "altered")
+	us.mustRefuse("altered", forge(t, eu.cert, "7d1f", nil), "altered")
 }
 
 func TestTokensOfThoseWhoMayNotMakeThemAreRefused(t *testing.T) {
@@ -259,7 +275,7 @@ func TestAChangedTokenIsRefused(t *testing.T) {
 	} {
 		us.mustRefuse(what, change(f), "altered")
 	}
-	us.mustRefuse("a signature for another store", forge(t, eu.cert, "other", nil), "altered")
+	us.mustRefuse("a signature for another store", forge(t, eu.cert, "7d1f", nil), "altered")
 	us.mustOpen("unchanged", change(func(*sealed) {}), "body")
 	for what, junk := range map[string]string{"empty": "", "not base64": "a token!", "zeros": encoding.EncodeToString(make([]byte, 700)),
 		"a keyed one": NewRandom().mustSeal("body"), "an older format": encoding.EncodeToString([]byte("\x01 body"))} {
@@ -366,7 +382,7 @@ func FuzzTokensOfStrangers(f *testing.F) {
 	f.Add(token)
 	f.Add(token[:len(token)/2])
 	f.Add(token + "AAAA")
-	f.Add(forge(f, eu.cert, "other", nil))
+	f.Add(forge(f, eu.cert, "7d1f", nil))
 	f.Add(NewRandom().mustSeal("body"))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, altered string) {

@@ -29,9 +29,6 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 	}
 	c.resume = r
 	if !s.tryResume(now, c) {
-		if c.refusedAhead {
-			s.stats.ClockRefused++
-		}
 		s.askForResume(now, c)
 		s.blocked = append(s.blocked, c)
 	}
@@ -67,6 +64,9 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 			continue
 		}
 		r.rings |= s.stability.RingsWith(r.version)
+		if s.cfg.Broken.Has(causal.ResumeUnasked) {
+			r.rings = s.cfg.Topology.AllRings()
+		}
 		if known := ss.restrictions.find(r.version); known != nil {
 			r.rings |= known.rings
 		} else {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,22 @@ func TestATokenWithImpossibleContentIsRefused(t *testing.T) {
 			t.Errorf("a token %s was resumed: %s", what, res.Err)
 		}
 	}
+}
+
+// docs/clients.md says how long tokens are.
+func TestATokenHasNineBytesForEachWrite(t *testing.T) {
+	r := newRig(t, noCache)
+	r.now.WallMs = 1_800_000_000_000
+	for i := range 4096 { // over a minute
+		v := causal.Version{HLC: causal.HLCAt(r.now.WallMs - int64(4095-i)*15), Origin: topology.Origin(1 + i%r.topo.Origins())}
+		r.read(fmt.Sprint(i), v, causal.InFlight, near)
+	}
+	r.write("k", "v", causal.Version{HLC: causal.HLCAt(r.now.WallMs) + 1, Origin: 1})
+	token := r.token()
+	if err := r.s.CheckToken(token); err != nil || len(token) > 10+4097*9 {
+		t.Errorf("a token of 4097 writes has %d bytes, and is resumed with %v", len(token), err)
+	}
+	t.Logf("%d bytes", len(token))
 }
 
 func FuzzTokensOfAttackers(f *testing.F) {
