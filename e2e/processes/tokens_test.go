@@ -90,7 +90,7 @@ func TestATokenOfOneRegionIsResumedInTheOtherUntilThatDoesNotTrustItAnyMore(t *t
 		for _, token := range []string{first, second} {
 			err := c.Do(t.Context(), "CAUSAL", "RESUME", token).Err()
 			if err == nil || !strings.Contains(err.Error(), "does not trust") {
-				return fmt.Errorf("RESUME: %v", err)
+				return fmt.Errorf("RESUME answered %q", fmt.Sprint(err))
 			}
 		}
 		return nil

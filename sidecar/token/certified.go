@@ -70,8 +70,8 @@ func (c *Certified) Seal(body string) (string, error) {
 	return encoding.EncodeToString(t.encode()), nil
 }
 
-// Open implements Sealer. A client may send any number of tokens, so what costs little comes first. At most it costs two
-// verifications of a signature: of the certificate, if that is new, and of the token.
+// Open implements Sealer. A client may send any number of tokens, so what costs little comes first. At most it costs the
+// verification of a certificate, if that is new, and of a signature.
 func (c *Certified) Open(token string) (string, error) {
 	b, err := decode(token, formatCertified)
 	if err != nil {
