@@ -36,7 +36,8 @@ type Config struct {
 	Binding Binding `json:"binding,omitempty"`
 	// Cache says whether sidecars use the caches of their data center. Default true.
 	Cache *bool `json:"cache,omitempty"`
-	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars.
+	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars, if there is no TLS: with TLS, the
+	// certificates do, and it is ignored.
 	TokenKeyFile string `json:"tokenKeyFile,omitempty"`
 	// Auth names the users of whom Redis clients of a sidecar must be one. Without it, every client is accepted.
 	Auth *Auth `json:"auth,omitempty"`

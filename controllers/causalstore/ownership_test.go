@@ -24,7 +24,7 @@ func (k *cluster) foreign() []client.Object {
 		&corev1.ServiceAccount{ObjectMeta: meta("try")},
 		&corev1.ConfigMap{ObjectMeta: meta("try-here"), Data: map[string]string{"theirs": "yes"}},
 		&corev1.ConfigMap{ObjectMeta: meta(plan.RecordName("try", "local")), Data: map[string]string{"epoch": "7"}},
-		&corev1.Secret{ObjectMeta: meta(plan.KeysName("try")), Data: map[string][]byte{plan.KeyToken: []byte("known to others")}},
+		&corev1.Secret{ObjectMeta: meta(plan.KeysName("try")), Data: map[string][]byte{"storage-password": []byte("known to others")}},
 	}
 	for _, o := range all {
 		k.create(o)
@@ -83,7 +83,7 @@ func TestAStoreIsCreatedWhenForeignObjectsAreGone(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	s := &corev1.Secret{}
 	k.get(plan.KeysName("try"), s)
-	if string(s.Data[plan.KeyToken]) != "known to others" {
+	if string(s.Data["storage-password"]) != "known to others" {
 		t.Error("the key of the Secret that was handed over is not used")
 	}
 }

@@ -24,9 +24,8 @@ import (
 const LabelCopyOf = "causalstore.io/copy-of"
 
 // Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store
-// admits them: the configuration of the data centres in this cluster, and the key of session tokens. Beside them it
-// writes the certificate of the sidecars in that namespace, one for each data centre, and renews it every day. A pod can
-// mount only objects of its own namespace.
+// admits them: the configuration of the data centres in this cluster. Beside it it writes the certificate of the sidecars in
+// that namespace, one for each data centre, and renews it every day. A pod can mount only objects of its own namespace.
 //
 // Copier deletes the copies once the namespace no longer asks for them, or the store no longer admits it, and no pod
 // with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secrets first, because the
@@ -97,18 +96,11 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	if len(here) == 0 {
 		return use, nil // another operator copies what there is
 	}
-	// A new store lacks some objects at first. Their creation triggers another Reconcile.
-	keys := &corev1.Secret{}
-	if err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: plan.KeysName(use.Name)}, keys); err != nil {
-		return use, client.IgnoreNotFound(err)
-	}
-	// ConfigMaps come last: pods get a sidecar as soon as these exist.
-	all := []client.Object{&corev1.Secret{ObjectMeta: copyMetadata(use, ns.Name, plan.KeysName(use.Name)), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{plan.KeyToken: keys.Data[plan.KeyToken]}}}
+	var all []client.Object      // ConfigMaps come after all certificates: pods get a sidecar as soon as they exist
 	files := map[string]string{} // of trust, by data centre
 	for _, dc := range here {
 		name := plan.DataCenterName(use.Name, dc.Name)
-		config := &corev1.ConfigMap{}
+		config := &corev1.ConfigMap{} // a new store lacks it at first; its creation triggers another Reconcile
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: use.Namespace, Name: name}, config); err != nil {
 			return use, client.IgnoreNotFound(err)
 		}
@@ -235,11 +227,10 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 			remaining, errs = remaining || needed, append(errs, err)
 			continue
 		}
-		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.keysSecret(namespace)}}
 		users := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.usersSecret(namespace)}}
 		certificates := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.certificatesOf(m.Name)}}
 		c.Expiries.ForgetSecret(namespace, certificates.Name)
-		for _, o := range []client.Object{keys, users, certificates, m} {
+		for _, o := range []client.Object{users, certificates, m} {
 			if err := c.deleteCopy(ctx, o, of); err != nil {
 				errs = append(errs, fmt.Errorf("delete copy %s in namespace %s: %w", o.GetName(), namespace, err))
 				break

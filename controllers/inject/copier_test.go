@@ -43,10 +43,6 @@ func (k *cluster) configuration() map[string]string {
 	return k.read("web", &corev1.ConfigMap{}, "orders-here.store")
 }
 
-func (k *cluster) keys() map[string]string {
-	return k.read("web", &corev1.Secret{}, "orders-keys.store")
-}
-
 // identityOfSidecars returns whom the certificate in namespace web is of, or "" if there is none.
 func (k *cluster) identityOfSidecars() string {
 	k.Helper()
@@ -87,13 +83,13 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-here", Labels: plan.Labels("orders")},
 		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
 	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-keys"},
-		Data: map[string][]byte{plan.KeyToken: []byte("token"), "storage-password": []byte("secret")}})
+		Data: map[string][]byte{"storage-password": []byte("secret")}})
 
 	reason := func() string { return k.pod("web", "{}").Annotations[inject.AnnotationNotInjected] }
 	k.waitFor("a pod that is not admitted", func() bool {
 		return reason() == "NotAdmitted: CausalStore store/orders does not admit namespace web; select the namespace in its spec.access.namespaces"
 	})
-	if k.configuration() != nil || k.keys() != nil {
+	if k.configuration() != nil || k.identityOfSidecars() != "" {
 		t.Error("a namespace that is not admitted has copies")
 	}
 
@@ -108,10 +104,9 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	if p.Annotations[inject.AnnotationInjected] != "store/orders/here" {
 		t.Errorf("annotations %v", p.Annotations)
 	}
-	if got := k.keys(); len(got) != 1 || got[plan.KeyToken] != "token" {
-		t.Errorf("copied keys %v, want only that of tokens", got)
+	if got := k.read("web", &corev1.Secret{}, "orders-keys.store"); got != nil {
+		t.Errorf("the keys of the store are copied: %v", got)
 	}
-
 	if is := k.identityOfSidecars(); is != "spiffe://local.test/7d1e/dc/here/sidecar/web" {
 		t.Errorf("the sidecars of the namespace are %q", is)
 	}
@@ -146,7 +141,7 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	// Pods with a sidecar need the copies. The copier notices within a minute that the last one has gone.
 	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
 	k.waitFor("a pod that is not admitted any more", func() bool { return reason() != "" })
-	if k.configuration() == nil || k.keys() == nil {
+	if k.configuration() == nil || k.identityOfSidecars() == "" {
 		t.Error("the copies were deleted although a pod needs them")
 	}
 	var pods corev1.PodList
@@ -160,7 +155,7 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 		}
 	}
 	update(k, web, func(n *corev1.Namespace) { n.Labels["looked"] = "again" })
-	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && k.keys() == nil && users() == "" })
+	k.waitFor("the copies to be deleted", func() bool { return k.configuration() == nil && users() == "" })
 	if is := k.identityOfSidecars(); is != "" {
 		t.Errorf("the certificate of %s is left", is)
 	}
@@ -169,19 +164,18 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	k := newCluster(t)
 	k.create(namespace("source", nil), namespace("target", map[string]string{inject.LabelInject: "orders.source", "team": "a"}))
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-keys.source"},
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-here-sidecar-tls.source"},
 		Data: map[string][]byte{"theirs": []byte("yes")}}
 	k.create(theirs)
 	store := k.store("source", "orders")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-here", Labels: plan.Labels("orders")},
-		Data: map[string]string{"causalstore.yaml": "first"}}
-	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-keys"},
-		Data: map[string][]byte{plan.KeyToken: []byte("token")}})
+		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
+	k.create(config)
 	update(k, store, func(s *v1alpha1.CausalStore) {
 		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	})
 	// The Secret is written first, so the copy of the ConfigMap shows that the operator has come past it.
-	secret := func() map[string]string { return k.read("target", &corev1.Secret{}, "orders-keys.source") }
+	secret := func() map[string]string { return k.read("target", &corev1.Secret{}, "orders-here-sidecar-tls.source") }
 	copied := func() bool { return k.read("target", &corev1.ConfigMap{}, "orders-here.source") != nil }
 	reason := func() string { return k.pod("target", "{}").Annotations[inject.AnnotationNotInjected] }
 	k.waitFor("a pod whose namespace has no copies", func() bool { return strings.HasPrefix(reason(), "ConfigurationMissing") })
@@ -191,10 +185,10 @@ func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	if err := k.client.Delete(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	k.waitFor("the copies", func() bool { return copied() && secret()[plan.KeyToken] == "token" })
+	k.waitFor("the copies", func() bool { return copied() && secret()["tls.crt"] != "" })
 
 	// Somebody replaces the copied Secret by one of their own; the ConfigMap is pruned, and their Secret stays.
-	update(k, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-keys.source"}}, func(s *corev1.Secret) {
+	update(k, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-here-sidecar-tls.source"}}, func(s *corev1.Secret) {
 		s.Labels, s.Data = nil, map[string][]byte{"theirs": []byte("yes")}
 	})
 	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })

@@ -58,8 +58,7 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "causalstore-config", MountPath: configDir, ReadOnly: true},
-			{Name: "causalstore-tls", MountPath: tlsDir, ReadOnly: true},
-			{Name: "causalstore-keys", MountPath: "/etc/causalstore-keys", ReadOnly: true}},
+			{Name: "causalstore-tls", MountPath: tlsDir, ReadOnly: true}},
 	}
 	if choice.byNode {
 		// Kubernetes resolves the variable when the container starts: the pod is bound to its node by then.
@@ -74,15 +73,10 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 	if r.Namespace == r.Store.Namespace { // other namespaces do not have these Secrets
 		addPullSecrets(p, r.Store.Spec.ImagePullSecrets)
 	}
-	readable := int32(0o444)
 	config, certificates := filesOfEach(r, choice.candidates(r))
 	p.Spec.Volumes = append(p.Spec.Volumes,
 		corev1.Volume{Name: "causalstore-config", VolumeSource: corev1.VolumeSource{Projected: config}},
-		corev1.Volume{Name: "causalstore-tls", VolumeSource: corev1.VolumeSource{Projected: certificates}},
-		// Of the store's keys, only that of session tokens.
-		corev1.Volume{Name: "causalstore-keys",
-			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.keysSecret(r.Namespace),
-				DefaultMode: &readable, Items: []corev1.KeyToPath{{Key: plan.KeyToken, Path: plan.KeyToken}}}}})
+		corev1.Volume{Name: "causalstore-tls", VolumeSource: corev1.VolumeSource{Projected: certificates}})
 }
 
 // addUsers makes the sidecar ask for passwords.

@@ -38,11 +38,6 @@ func (ref StoreRef) configMap(namespace, dc string) string {
 	return ref.copyName(namespace, plan.DataCenterName(ref.Name, dc))
 }
 
-// keysSecret returns the name of the Secret with the key of session tokens.
-func (ref StoreRef) keysSecret(namespace string) string {
-	return ref.copyName(namespace, plan.KeysName(ref.Name))
-}
-
 // usersSecret returns the name of the Secret with the users whose passwords sidecars ask for.
 func (ref StoreRef) usersSecret(namespace string) string {
 	return ref.copyName(namespace, plan.UsersName(ref.Name))

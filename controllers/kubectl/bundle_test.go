@@ -81,7 +81,7 @@ const secret = "hunter2-is-a-secret"
 // testSupportBundle runs the command against a real API server, where no pod runs: logs and metrics cannot be had, and are
 // listed.
 func (h *testCluster) testSupportBundle(t *testing.T) {
-	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-keys"}, StringData: map[string]string{"token-key": secret}})
+	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-keys"}, StringData: map[string]string{"storage-password": secret}})
 	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{inject.LabelStore: "orders"},
 		Annotations: map[string]string{inject.AnnotationInjected: "orders/virginia", lastApplied: secret, "note": secret}},
 		Spec: corev1.PodSpec{

@@ -59,8 +59,7 @@ func newFixture(t *testing.T) *fixture {
 	if problems := w.store.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Token: "token",
-		Storage: "password"}})
+	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Storage: "password"}})
 	if err != nil {
 		t.Fatal(err)
 	}

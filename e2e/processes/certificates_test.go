@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/causalstore/causalstore/contract"
 )
 
@@ -51,13 +53,19 @@ func (c *certificates) issue(authority, dc, role, member string, more ...string)
 func (c *certificates) issueAll(authority string) {
 	c.t.Helper()
 	for _, dc := range []string{"a", "b", "c"} {
-		for _, role := range parts {
-			member := "0"
-			if role == "sidecar" {
-				member = "shop"
-			}
-			c.issue(authority, dc, role, member)
+		c.issueDC(authority, dc)
+	}
+}
+
+// issueDC makes the certificates of all parts of a data center.
+func (c *certificates) issueDC(authority, dc string) {
+	c.t.Helper()
+	for _, role := range parts {
+		member := "0"
+		if role == "sidecar" {
+			member = "shop"
 		}
+		c.issue(authority, dc, role, member)
 	}
 }
 
@@ -74,6 +82,20 @@ func (c *certificates) trust(authorities ...string) {
 }
 
 func (c *certificates) trustFile() string { return filepath.Join(c.dir, "trust.yaml") }
+
+// trustAt writes a trust file for one process, which differs from that of the others by a change.
+func (c *certificates) trustAt(file string, change func(*contract.Trust)) {
+	c.t.Helper()
+	text, err := os.ReadFile(c.trustFile())
+	must(c.t, err)
+	trust, err := contract.ParseTrust(text)
+	must(c.t, err)
+	change(trust)
+	text, err = yaml.Marshal(trust)
+	must(c.t, err)
+	must(c.t, os.WriteFile(file+".new", text, 0o600))
+	must(c.t, os.Rename(file+".new", file))
+}
 
 // of returns the files of a part.
 func (c *certificates) of(dc, role string) *contract.LinkTLS {

@@ -126,13 +126,13 @@ func deploy(t *testing.T, change func(*contract.Config)) *deployment {
 func deployWith(t *testing.T, certs *certificates, change func(*contract.Config)) *deployment {
 	t.Helper()
 	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
-	key := d.path("token.key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	d.config = contract.Config{
-		Topology: two(), TokenKeyFile: key, Addresses: map[string]contract.Addresses{},
+		Topology: two(), Addresses: map[string]contract.Addresses{},
 		Session: contract.Session{Scope: "Connection"}, Storage: contract.Storage{Engine: "embedded"}, Log: contract.Log{Level: "info"},
+	}
+	if certs == nil {
+		d.config.TokenKeyFile = d.path("token.key")
+		must(t, os.WriteFile(d.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600))
 	}
 	for _, dc := range []string{"a", "b", "c"} {
 		d.config.Addresses[dc] = contract.Addresses{

@@ -26,6 +26,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
@@ -220,12 +221,13 @@ func (d *Deployment) dir(n topology.Node) string {
 // startFront starts the sidecar of a data center and its listener.
 func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	cfg := session.DefaultConfig(d.topo, topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
-	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.TokenKey = d.o.Static, d.o.Cache, d.o.Snapshot, d.o.TokenKey
+	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
 	if d.o.Tune.Sidecar != nil {
 		d.o.Tune.Sidecar(&cfg)
 	}
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
-	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope})
+	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,
+		Tokens: token.NewKeyed(d.o.TokenKey)})
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.MissingLongAgo:           "gaps",
 	causal.MissingUnsynced:          "gaps",
 	causal.ResumeWithoutLast:        "sessions",
+	causal.ResumeUnasked:            "sessions",
 	causal.IgnoreLanes:              "overlap",
 	causal.IgnoreLanesClean:         "caches",
 	causal.ReadPastStaged:           "distances",

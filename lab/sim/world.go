@@ -173,7 +173,6 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
-	cfg.TokenKey = []byte("simulation")
 	if w.settings.MaxOwnBytes > 0 {
 		cfg.MaxOwnBytes = w.settings.MaxOwnBytes
 	}

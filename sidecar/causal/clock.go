@@ -36,7 +36,7 @@ const MaxAheadMs = 60_000
 
 // MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and of what other
 // coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. A sidecar can claim
-// anything, and what it claims becomes the clock of everybody.
+// anything, and what it claims becomes the clock of everybody. What a token names has the same bound, at the sidecar that resumes it.
 const MaxSessionAheadMs = 500
 
 // TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
@@ -52,6 +52,12 @@ func (l *TimeLimit) At(now Now) HLC {
 	l.wallMs = max(now.WallMs, l.wallMs+(now.Mono-l.mono)/1e6)
 	l.mono = now.Mono
 	return HLCAt(l.wallMs + MaxAheadMs)
+}
+
+// ClaimsAt returns the greatest timestamp to believe now of a session that nobody vouches for.
+func (l *TimeLimit) ClaimsAt(now Now) HLC {
+	l.At(now)
+	return HLCAt(l.wallMs + MaxSessionAheadMs)
 }
 
 // NoLimit is the limit for timestamps that a part has issued or stored itself.

@@ -54,6 +54,7 @@ const (
 	MGetUnsettled                         // session: MGET returns what its last round finds, if every round has found something new
 	MGetSettlesOnce                       // session: MGET does not read again what its last but one round may depend on
 	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
+	ResumeUnasked                         // session: rings are not asked for what a token names: all are taken to have it
 	ServeMoved                            // middleman: a read of a slot that another shard owns is served
 	AnyMap                                // middleman: lanes and frontiers of another slot map count as those of its own
 	MoveWithoutRest                       // mover: what was written while slots were copied is not handed over
@@ -125,6 +126,7 @@ var faultNames = [faultEnd]string{
 	MGetUnsettled:            "mget-unsettled",
 	MGetSettlesOnce:          "mget-settles-once",
 	ResumeWithoutLast:        "resume-without-last",
+	ResumeUnasked:            "resume-unasked",
 	ServeMoved:               "serve-moved",
 	AnyMap:                   "any-map",
 	MoveWithoutRest:          "move-without-rest",

@@ -56,7 +56,6 @@ identify the part, which ignores the settings of other parts:
   storage: {engine: redis, redis: {address: "127.0.0.1:6379", passwordFile: /secrets/redis}}
   dataDir: /var/lib/causalstore  # a coordinator's log
   session: {scope: Pod, reads: Latest}
-  tokenKeyFile: /secrets/token   # the same for all sidecars
   listen: {redis: none, redisTLS: ":6380"}                        # Redis clients with TLS only
   redisTLS: {cert: /redis-tls/tls.crt, key: /redis-tls/tls.key}   # clientCA: also ask clients for certificates
   auth: {usersFile: /secrets/users.acl}                           # lines such as: user app on >PASSWORD ~* &* +@all

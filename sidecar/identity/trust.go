@@ -34,6 +34,9 @@ func ParseTrust(b []byte) (*Trust, error) {
 	return t, nil
 }
 
+// StoreID returns the store whose parts are trusted.
+func (t *Trust) StoreID() string { return t.file.StoreID }
+
 // parseBundle refuses what it cannot read: a bundle with half of its authorities would cut links that should live.
 func parseBundle(text []byte) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0

@@ -20,11 +20,7 @@ func (c *clientSession) Causal(_ context.Context, args [][]byte) (resp.Reply, er
 	case "LAST":
 		return c.lastReply(), nil
 	case "TOKEN":
-		r := c.execute(session.Op{Kind: session.OpToken})
-		if r.Err != causal.OK {
-			return nil, clientError(r.Err, "export")
-		}
-		return r.Token, nil
+		return c.token()
 	case "RESUME":
 		return c.resume(string(args[1]))
 	case "WAIT":
@@ -71,17 +67,34 @@ func (c *clientSession) statusReply() resp.Reply {
 	}
 }
 
-func (c *clientSession) resume(token string) (resp.Reply, error) {
-	var err error
-	c.sidecar.Inspect(func(m *session.Sidecar) { err = m.CheckToken(token) })
+// token seals outside of the machine: others use it meanwhile.
+func (c *clientSession) token() (resp.Reply, error) {
+	r := c.execute(session.Op{Kind: session.OpToken})
+	if r.Err != causal.OK {
+		return nil, clientError(r.Err, "export")
+	}
+	sealed, err := c.sidecar.tokens.Seal(r.Token)
+	if err != nil {
+		return nil, resp.Errorf("UNAVAILABLE", "cannot make a token: %v", err)
+	}
+	return sealed, nil
+}
+
+func (c *clientSession) resume(sealed string) (resp.Reply, error) {
+	token, err := c.sidecar.tokens.Open(sealed)
+	if err == nil {
+		c.sidecar.Inspect(func(m *session.Sidecar) { err = m.CheckToken(token) })
+	}
 	if err != nil {
 		return nil, resp.Errorf("ERR", "cannot resume: %v", err)
 	}
-	r := c.execute(session.Op{Kind: session.OpResume, Token: token, Timeout: resumeTimeout})
-	if r.Err != causal.OK {
-		return nil, resp.Errorf("UNAVAILABLE", "no reachable ring has everything that the token and this session have seen yet; try again")
+	switch r := c.execute(session.Op{Kind: session.OpResume, Token: token, Timeout: resumeTimeout}); r.Err {
+	case causal.OK:
+		return resp.SimpleString("OK"), nil
+	case causal.ErrClock:
+		return nil, resp.Errorf("CLOCK", "the token has timestamps that are too far ahead of the clock; nothing was resumed; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
 	}
-	return resp.SimpleString("OK"), nil
+	return nil, resp.Errorf("UNAVAILABLE", "no reachable ring has everything that the token and this session have seen yet; try again")
 }
 
 // wait replies 1 if the session's writes reached the given ring, or all rings, and 0 if the timeout expired first.

@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
@@ -30,6 +31,8 @@ type SidecarOptions struct {
 	Clock  Clock
 	Net    transport.Network
 	Scope  Scope
+	// Tokens authenticates session tokens. If it is nil, tokens are valid at this sidecar only.
+	Tokens token.Sealer
 }
 
 // Sidecar runs a session.Sidecar and serves sessions to client connections.
@@ -38,6 +41,7 @@ type Sidecar struct {
 	topo     atomic.Pointer[topology.Topology]
 	dc       topology.DC
 	scope    Scope
+	tokens   token.Sealer
 	keyLocks keyLocks
 	scans    *scanCursors
 	ops      []*pendingOp // by index, under host.mu
@@ -63,9 +67,12 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	if o.Config.Self.Index == 0 {
 		o.Config.Self.Index = NewSidecarIndex()
 	}
+	if o.Tokens == nil {
+		o.Tokens = token.NewRandom()
+	}
 	m := session.New(o.Config)
 	m.Open(podSession)
-	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope}
+	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope, tokens: o.Tokens}
 	s.topo.Store(o.Config.Topology)
 	s.scans = newScanCursors()
 	s.keyLocks.used = map[string]*keyLock{}

@@ -28,6 +28,7 @@ type Settings struct {
 	addresses map[topology.Node]string
 	// Secrets are strings so that settings can be compared.
 	tokenKey        string
+	ignoresTokenKey bool // it is given, and tls as well
 	storagePassword string
 	// users are nil if every client is accepted.
 	users []contract.User
@@ -86,6 +87,8 @@ func (s *Settings) setDefaults(part topology.Part) {
 			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index))
 		}
 		c.TLS = &tls
+		// It is no error, so that the files of an operator that is one version older can be used.
+		s.ignoresTokenKey, c.TokenKeyFile = c.TokenKeyFile != "", ""
 	}
 }
 

@@ -90,6 +90,21 @@ func TestAPartListensForOtherMachinesWithoutTLSOnlyIfTold(t *testing.T) {
 	}
 }
 
+func TestATokenKeyIsIgnoredWithTLS(t *testing.T) {
+	text := strings.Replace(good, "binding: static", "tokenKeyFile: /nowhere/key", 1)
+	if _, err := load(t, text, topology.Sidecar); err == nil {
+		t.Error("without TLS a missing key is accepted")
+	}
+	s := mustLoad(t, strings.Replace(text, "allowPlaintext: true", "tls: {cert: a, key: b, trust: c}", 1), topology.Sidecar)
+	if s.tokenKey != "" || !s.ignoresTokenKey {
+		t.Errorf("settings %+v", s)
+	}
+	without := mustLoad(t, strings.Replace(strings.Replace(good, "binding: static", "", 1), "allowPlaintext: true", "tls: {cert: a, key: b, trust: c}", 1), topology.Sidecar)
+	if c := compareSettings(s, without); len(c.restart) > 0 || c.refused != nil {
+		t.Errorf("to remove it needs a restart: %+v", c)
+	}
+}
+
 func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 	dir := t.TempDir()
 	short := filepath.Join(dir, "short")

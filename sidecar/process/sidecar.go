@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -17,6 +16,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -30,15 +30,7 @@ type sidecarPart struct {
 
 func (p *process) startSidecar() (part, error) {
 	set := p.o.Settings
-	key := []byte(set.tokenKey)
-	if len(key) == 0 {
-		p.log.Warn("no tokenKeyFile is configured; session tokens are valid only at this sidecar, until it restarts")
-		key = make([]byte, 32)
-		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("generate a key for session tokens: %w", err)
-		}
-	}
-	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self, key), Clock: p.clock, Net: p.net, Scope: set.Scope})
+	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self), Clock: p.clock, Net: p.net, Scope: set.Scope, Tokens: p.tokenSealer()})
 	commands := metrics.NewCommands()
 	server, err := resp.NewServer(resp.Options{Backend: s, Logger: p.log, Metrics: commands, Limits: redisLimits(set.Config.Limits.Redis), Users: set.users})
 	if err != nil {
@@ -50,6 +42,23 @@ func (p *process) startSidecar() (part, error) {
 	}
 	p.metrics.MustRegister(metrics.Sidecar(func() *node.Sidecar { return s }), commands)
 	return part, nil
+}
+
+// tokenSealer returns what authenticates session tokens: the certificate of this sidecar, if it has one; or a key that it shares with
+// other sidecars, or has for itself.
+func (p *process) tokenSealer() token.Sealer {
+	set := p.o.Settings
+	switch {
+	case set.Config.TLS != nil:
+		if set.ignoresTokenKey {
+			p.log.Warn("tokenKeyFile is ignored: with tls, session tokens are signed with the certificate; remove tokenKeyFile")
+		}
+		return token.NewCertified(p.net.Credentials, time.Now)
+	case set.tokenKey != "":
+		return token.NewKeyed([]byte(set.tokenKey))
+	}
+	p.log.Warn("neither tls nor tokenKeyFile is configured; session tokens are valid only at this sidecar, until it restarts")
+	return token.NewRandom()
 }
 
 // listenForClients listens for Redis clients, without TLS, with TLS, or both.
@@ -92,9 +101,9 @@ func listenAt(field, address string) (net.Listener, error) {
 	return l, nil
 }
 
-func sidecarConfig(set *Settings, self topology.Node, key []byte) session.Config {
+func sidecarConfig(set *Settings, self topology.Node) session.Config {
 	c := session.DefaultConfig(set.Topology, self)
-	c.Static, c.UseCache, c.Snapshot, c.TokenKey = set.Static, *set.Config.Cache, set.Snapshot, key
+	c.Static, c.UseCache, c.Snapshot = set.Static, *set.Config.Cache, set.Snapshot
 	if d := set.Config.Session.ReadTimeout; d > 0 {
 		c.ReadTimeout = time.Duration(d)
 	}

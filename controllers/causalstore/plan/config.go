@@ -49,7 +49,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	c := contract.Config{
 		DataCenter: dc.Name, Topology: &b.layout, Addresses: map[string]contract.Addresses{},
 		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope), Reads: contract.Reads(b.spec.Session.Reads)},
-		Binding: contract.Binding(b.spec.Binding), TokenKeyFile: keysDir + "/" + KeyToken, Log: contract.Log{Format: contract.LogJSON},
+		Binding: contract.Binding(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
 	}
 	for i := range b.spec.DataCenters {
 		to := &b.spec.DataCenters[i]

@@ -31,7 +31,7 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
 		Trust: plan.Trust{Domains: map[string]string{"local": "local.1", "us-east": "us-east.1", "eu-west": "eu-west.1"},
 			Bundles: map[string]string{"local.1": "authorities of local", "us-east.1": "authorities of us-east", "eu-west.1": "authorities of eu-west"}},
-		Keys: plan.Keys{Token: "a-token-key-of-tests", Storage: "a-password-of-tests"}}
+		Keys: plan.Keys{Storage: "a-password-of-tests"}}
 	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
 		t.Fatal(err)
 	}

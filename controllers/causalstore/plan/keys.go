@@ -3,7 +3,6 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 
@@ -12,14 +11,9 @@ import (
 
 // Keys are the secrets of a store in one region. Each is random and generated once.
 type Keys struct {
-	// Token authenticates session tokens. It must be the same in all regions: see docs/kubernetes.md.
-	Token string
 	// Storage is the password of the only user of the storage.
 	Storage string
 }
-
-// KeyToken is the file with the key of session tokens, which sidecars get.
-const KeyToken = "token-key"
 
 const (
 	keyStorage = "storage-password"
@@ -36,29 +30,19 @@ const storageRights = "~* &* +@read +@write +@transaction +@connection +info +co
 
 // NewKeys generates keys.
 func NewKeys(random io.Reader) (Keys, error) {
-	generate := func() (string, error) {
-		b := [keyBytes]byte{}
-		_, err := io.ReadFull(random, b[:])
-		return hex.EncodeToString(b[:]), err
-	}
-	token, err := generate()
-	storage, err2 := generate()
-	if err = errors.Join(err, err2); err != nil {
+	b := [keyBytes]byte{}
+	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return Keys{}, fmt.Errorf("generate keys: %w", err)
 	}
-	return Keys{token, storage}, nil
+	return Keys{hex.EncodeToString(b[:])}, nil
 }
 
 // ReadKeys reads what keys has written. Missing keys are taken from fresh.
 func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
-	k := Keys{string(s.Data[KeyToken]), string(s.Data[keyStorage])}
-	if k.Token == "" {
-		k.Token = fresh.Token
+	if k := (Keys{string(s.Data[keyStorage])}); k.Storage != "" {
+		return k
 	}
-	if k.Storage == "" {
-		k.Storage = fresh.Storage
-	}
-	return k
+	return fresh
 }
 
 // keys holds the keys, and the ACL file of Redis with a digest of the password. The default user cannot log in, but has
@@ -69,7 +53,5 @@ func (b *builder) keys() *corev1.Secret {
 	digest := sha256.Sum256([]byte(k.Storage))
 	users := fmt.Sprintf("user default off ~* &* +@all\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
 	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{
-			KeyToken: []byte(k.Token), keyStorage: []byte(k.Storage), keyUsers: []byte(users),
-		}}
+		Data: map[string][]byte{keyStorage: []byte(k.Storage), keyUsers: []byte(users)}}
 }

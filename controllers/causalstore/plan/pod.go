@@ -79,8 +79,6 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTem
 		Volumes: append([]corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: DataCenterName(b.store.Name, dc.Name)}}}},
-			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name),
-				DefaultMode: ptr(int32(0o440))}}},
 		}, s.volumes...),
 	}
 	for _, p := range b.spec.ImagePullSecrets {
@@ -128,9 +126,8 @@ func (b *builder) container(name string, args []string, http int32, r corev1.Res
 		// The last lines of the log say why a container has ended; the operator shows them.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext:          containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
-		Ports: []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true},
-			{Name: "keys", MountPath: keysDir, ReadOnly: true}}, mounts...),
+		Ports:        []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}, mounts...),
 	}
 }
 

@@ -132,8 +132,10 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 		return b.statefulSet(dc, s)
 	}
 	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
-	mm.VolumeMounts = append(mm.VolumeMounts, socket)
-	s.volumes = append(s.volumes, corev1.Volume{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	mm.VolumeMounts = append(mm.VolumeMounts, socket, corev1.VolumeMount{Name: "keys", MountPath: keysDir, ReadOnly: true})
+	s.volumes = append(s.volumes, corev1.Volume{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name),
+			DefaultMode: ptr(int32(0o440))}}})
 	s.containers = []corev1.Container{mm, b.redis(data, socket)}
 	return b.statefulSet(dc, s)
 }

@@ -76,3 +76,42 @@ func TestATokenWithATimestampFromTheFutureIsRefused(t *testing.T) {
 		t.Errorf("the floor of the next put is %d", f)
 	}
 }
+
+// What a token names becomes the floor of the session's puts, and coordinators accept no floor that is further ahead.
+func TestATokenIsResumedOnlyWhenCoordinatorsAcceptPutsAfterIt(t *testing.T) {
+	ahead := causal.HLCAt(causal.MaxSessionAheadMs + 1000)
+	token := func() string { return rawToken(uint64(ahead), 0) }
+	t.Run("it waits", func(t *testing.T) {
+		showsFault(t, causal.AnyClock, func(r *rig) string {
+			if _, done := r.result(r.start(Op{Kind: OpResume, Token: token()})); done {
+				return "it was resumed at once"
+			}
+			return ""
+		})
+	})
+	for _, tt := range []struct {
+		name  string
+		learn func(r *rig)
+		want  causal.ErrCode
+	}{
+		{"until the clock is there", func(r *rig) { r.tick(time.Second) }, causal.OK},
+		{"until coordinators have published so far", func(r *rig) { r.receivedUpTo(ahead, far) }, causal.OK},
+		{"not longer than its timeout", func(r *rig) { r.now.Mono += int64(time.Hour); r.s.Tick(r.now) }, causal.ErrClock},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			if tt.want == causal.ErrClock {
+				token = func() string { return rawToken(uint64(causal.HLCAt(causal.MaxAheadMs)), 0) }
+			}
+			id := r.start(Op{Kind: OpResume, Token: token(), Timeout: 10 * time.Second})
+			r.mustBeUnfinished(id)
+			tt.learn(r)
+			if res := r.mustResult(id); res.Err != tt.want {
+				t.Errorf("result %s, want %s", res.Err, tt.want)
+			}
+			if n := r.s.Stats().ClockRefused; (n == 1) != (tt.want == causal.ErrClock) {
+				t.Errorf("%d refusals were counted", n)
+			}
+		})
+	}
+}

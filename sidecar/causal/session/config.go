@@ -34,8 +34,6 @@ type Config struct {
 	MaxMGetBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
 	NotifyAfterDelay time.Duration
-	// TokenKey authenticates session tokens. All sidecars of a deployment share it.
-	TokenKey []byte
 	// Comparison is set by the laboratory only. Production leaves it zero.
 	Comparison Comparison
 	// Broken is set by the simulator's self-tests only. Production leaves it zero.

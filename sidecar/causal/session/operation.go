@@ -34,7 +34,8 @@ type Op struct {
 	Key     string
 	Keys    []string
 	Value   causal.Value
-	Token   string
+	// Token is what OpToken has returned at another sidecar. The caller has authenticated it (package token).
+	Token string
 	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings, and no
 	// cache holds an older value.
 	Ring topology.RingID
@@ -54,6 +55,7 @@ type Result struct {
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
+	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has restarted.
 	Err causal.ErrCode
@@ -62,7 +64,7 @@ type Result struct {
 	Record causal.Record
 	// Records are the values that OpMGet read, in the order of Op.Keys.
 	Records []causal.Record
-	// Token is the exported session (OpToken).
+	// Token is the exported session (OpToken). It is binary, and the caller seals it (package token).
 	Token string
 	// Keys are keys that may exist (OpScan), and Scan is where to continue; a Scan that is Done has no more.
 	Keys []string

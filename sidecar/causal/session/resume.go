@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -23,11 +22,7 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 		s.finish(c, Result{Err: causal.ErrNotFound})
 		return
 	}
-	if n := len(r.restrictions); n > 0 && r.restrictions[n-1].rings == 0 && s.cfg.Broken.Has(causal.ResumeWithoutLast) {
-		r.restrictions = r.restrictions[:n-1]
-	}
-	limit := s.timeLimit(now)
-	if r.seen > limit || slices.ContainsFunc(r.restrictions, func(e restriction) bool { return e.version.HLC > limit }) {
+	if r.seen > s.timeLimit(now) { // nothing in a token is newer
 		s.stats.ClockRefused++
 		s.finish(c, Result{Err: causal.ErrClock})
 		return
@@ -37,6 +32,15 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 		s.askForResume(now, c)
 		s.blocked = append(s.blocked, c)
 	}
+}
+
+// claimLimit returns the greatest timestamp in a token to believe: that which a coordinator accepts as the floor of a put. A session
+// that had seen a greater one could not write until the clocks are there.
+func (s *Sidecar) claimLimit(now causal.Now) causal.HLC {
+	if s.cfg.Broken.Has(causal.AnyClock) {
+		return causal.NoLimit
+	}
+	return max(s.limit.ClaimsAt(now), s.stability.MaxRV())
 }
 
 // askForResume asks every ring for the versions that it has not reported clean. The vectors may tell earlier.
@@ -49,19 +53,32 @@ func (s *Sidecar) askForResume(now causal.Now, c *call) {
 
 // tryResume adds the token's past to the session's if some ring has both, and reports whether it did.
 func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
+	if c.refusedAhead = c.resume.seen > s.claimLimit(now); c.refusedAhead {
+		return false // a clock is behind, or coordinators will tell that they are so far
+	}
 	ss, rings := c.session, s.allowedRings(c.session)
-	inFlight := make([]*restriction, 0, len(c.resume.restrictions))
+	inFlight, added := make([]*restriction, 0, len(c.resume.restrictions)), 0
 	for i := range c.resume.restrictions {
 		r := &c.resume.restrictions[i]
 		if s.stability.Complete(r.version) || r.clean == s.cfg.Topology.AllRings() || ss.own.contains(r.version) {
 			continue
 		}
 		r.rings |= s.stability.RingsWith(r.version)
-		rings &= r.rings
+		if s.cfg.Broken.Has(causal.ResumeUnasked) {
+			r.rings = s.cfg.Topology.AllRings()
+		}
+		if known := ss.restrictions.find(r.version); known != nil {
+			r.rings |= known.rings
+		} else {
+			added++
+		}
+		if rings &= r.rings; rings == 0 {
+			return false
+		}
 		inFlight = append(inFlight, r)
 	}
-	if rings == 0 {
-		return false
+	if n := len(ss.restrictions.list); n > 0 && added > s.cfg.MaxRestrictions-n {
+		return false // until restrictions are lifted
 	}
 	for _, r := range inFlight {
 		s.restrict(now, ss, r.version, r.slot, r.rings)

@@ -40,7 +40,6 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	cfg := DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})
-	cfg.TokenKey = []byte("secret")
 	for _, f := range configure {
 		f(&cfg)
 	}

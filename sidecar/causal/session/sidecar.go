@@ -230,6 +230,9 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	case now.Mono >= c.deadline && c.op.Kind == OpPut && !c.refused:
 		s.LinkDown(now, c.target)
 	case now.Mono >= c.deadline && c.refusedAhead:
+		if c.op.Kind == OpResume { // replies are counted when they arrive
+			s.stats.ClockRefused++
+		}
 		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
@@ -239,7 +242,9 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	case c.op.Kind == OpMGet:
 		s.retryMGet(now, c)
 	case c.op.Kind == OpResume:
-		s.askForResume(now, c)
+		if !s.tryResume(now, c) { // the clock goes on
+			s.askForResume(now, c)
+		}
 	case c.op.Kind == OpScan:
 		s.retryScan(now, c)
 	case c.op.Kind == OpCount:

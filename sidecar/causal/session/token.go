@@ -1,9 +1,6 @@
 package session
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,43 +9,31 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// tokenVersion is the first byte of a token.
-const tokenVersion = 1
-
-// macBytes is the length of the truncated HMAC-SHA-256 at the end of a token.
-const macBytes = 16
-
-// exportToken returns a token with which another sidecar can continue the session (PROTOCOL §3). It holds the in-flight
-// versions that the session has read, and its newest incomplete put: what must be in a ring before the ring is read from.
+// exportToken returns what another sidecar needs to continue the session (PROTOCOL §3): the in-flight versions that the session
+// has read, and its newest incomplete put. All of them must be in a ring before the ring is read from.
+//
+// It does not say which rings have them: whoever resumes asks the rings. A sidecar may claim anything, and a session that believed
+// it would read from a ring without what it has seen.
 func (s *Sidecar) exportToken(ss *session) string {
-	b := []byte{tokenVersion}
-	b = binary.AppendUvarint(b, uint64(max(ss.floor, ss.seen))) // seen is greater after a read of a dropped tombstone
-	n := len(ss.restrictions.list)
-	last := ss.own.last
-	if !last.Version.IsZero() {
-		n++
-	}
-	b = binary.AppendUvarint(b, uint64(n))
+	all := make([]restriction, 0, len(ss.restrictions.list)+1)
 	for _, r := range ss.restrictions.list {
-		b = appendRestriction(b, r.version, r.slot, r.rings)
+		all = append(all, restriction{version: r.version, slot: r.slot})
 	}
-	if !last.Version.IsZero() {
-		b = appendRestriction(b, last.Version, last.Slot, 0)
+	if last := ss.own.last; !last.Version.IsZero() && !s.cfg.Broken.Has(causal.ResumeWithoutLast) {
+		all = append(all, restriction{version: last.Version, slot: last.Slot})
 	}
-	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
-}
-
-func appendRestriction(b []byte, v causal.Version, slot topology.Slot, rings topology.RingSet) []byte {
-	b = binary.AppendUvarint(b, uint64(v.HLC))
-	b = binary.AppendUvarint(b, uint64(v.Origin))
-	b = binary.AppendUvarint(b, uint64(slot))
-	return binary.AppendUvarint(b, uint64(rings))
-}
-
-func (s *Sidecar) mac(b []byte) []byte {
-	h := hmac.New(sha256.New, s.cfg.TokenKey)
-	h.Write(b)
-	return h.Sum(nil)[:macBytes]
+	newest := max(ss.floor, ss.seen) // seen is greater after a read of a dropped tombstone
+	for _, r := range all {
+		newest = max(newest, r.version.HLC)
+	}
+	b := binary.AppendUvarint(nil, uint64(newest))
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	for _, r := range all {
+		b = binary.AppendUvarint(b, uint64(newest-r.version.HLC))
+		b = binary.AppendUvarint(b, uint64(r.version.Origin))
+		b = binary.AppendUvarint(b, uint64(r.slot))
+	}
+	return string(b)
 }
 
 // CheckToken returns why a token cannot be resumed at this sidecar, or nil.
@@ -57,42 +42,39 @@ func (s *Sidecar) CheckToken(token string) error {
 	return err
 }
 
-var errMalformedToken = errors.New("the token is malformed: pass it exactly as CAUSAL TOKEN returned it")
+var errMalformedToken = errors.New("the content of the token is malformed")
 
-// parseToken authenticates and decodes a token.
+// parseToken decodes a token. Whoever has sealed it may be an attacker: it accepts nothing that could not be in the token of a session.
 func (s *Sidecar) parseToken(token string) (*resumption, error) {
-	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) < macBytes+1 {
-		return nil, errMalformedToken
-	}
-	b, mac := b[:len(b)-macBytes], b[len(b)-macBytes:]
-	if !hmac.Equal(mac, s.mac(b)) {
-		return nil, errors.New("the token was altered, or is from a deployment with another token key")
-	}
-	if b[0] != tokenVersion {
-		return nil, fmt.Errorf("the token has format version %d, but this sidecar reads version %d: export it again", b[0], tokenVersion)
-	}
-	b = b[1:]
-	next := func() uint64 {
+	b, malformed := []byte(token), false
+	next := func(limit uint64) uint64 {
 		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			err = errMalformedToken
+		if n <= 0 || v > limit {
+			malformed, b = true, nil
 			return 0
 		}
 		b = b[n:]
 		return v
 	}
-	r := &resumption{seen: causal.HLC(next())}
-	for n := next(); n > 0 && err == nil; n-- {
-		e := restriction{version: causal.Version{HLC: causal.HLC(next()), Origin: topology.Origin(next())}}
-		e.slot, e.rings = topology.Slot(next()), topology.RingSet(next())
-		if e.slot >= topology.Slots {
-			err = errMalformedToken
-		}
+	r := &resumption{seen: causal.HLC(next(^uint64(0)))}
+	n := next(uint64(s.cfg.MaxRestrictions) + 1)
+	for ; n > 0 && !malformed; n-- {
+		e := restriction{version: causal.Version{HLC: r.seen - causal.HLC(next(uint64(r.seen)))}}
+		e.version.Origin, e.slot = topology.Origin(next(maxOrigin)), topology.Slot(next(topology.Slots-1))
 		r.restrictions = append(r.restrictions, e)
+		if malformed = malformed || e.version.HLC == 0 || e.version.Origin == 0; malformed {
+			break
+		}
+		if int(e.version.Origin) > s.cfg.Topology.Origins() { // coordinators end the link of whoever names such a dependency
+			return nil, fmt.Errorf("the token names a write of origin %d, and the topology here has %d: export it again when all sidecars have the same topology",
+				e.version.Origin, s.cfg.Topology.Origins())
+		}
 	}
-	if err != nil || len(b) != 0 {
+	if malformed || len(b) != 0 {
 		return nil, errMalformedToken
 	}
 	return r, nil
 }
+
+// maxOrigin is the greatest origin of any topology.
+const maxOrigin = topology.MaxDCs * topology.MaxCoordinators

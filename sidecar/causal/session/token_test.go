@@ -1,6 +1,9 @@
 package session
 
 import (
+	"encoding/binary"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +25,7 @@ func TestATokenHoldsTheRestrictionsAndTheNewestPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &resumption{seen: 20, restrictions: []restriction{
-		{version: version(10), slot: topology.SlotOf("x"), rings: topology.RingsOf(middle)},
+		{version: version(10), slot: topology.SlotOf("x")}, // which rings have it is for whoever resumes to find out
 		{version: ownVersion(20), slot: topology.SlotOf("k")},
 	}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(resumption{}, restriction{})); d != "" {
@@ -38,37 +41,112 @@ func TestATokenIsAboveADroppedTombstoneThatTheSessionHasSeen(t *testing.T) {
 	}
 }
 
-func TestATokenThatWasAlteredIsRefused(t *testing.T) {
+// rawToken encodes numbers as tokens do.
+func rawToken(numbers ...uint64) string {
+	var b []byte
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
+	}
+	return string(b)
+}
+
+func TestATokenWithImpossibleContentIsRefused(t *testing.T) {
 	r := newRig(t)
-	r.write("k", "v", ownVersion(20))
-	token := r.token()
-	if err := r.s.CheckToken(token); err != nil {
+	good := rawToken(20, 1, 5, 17, 3) // newest, number of writes; each: age, origin, slot
+	if err := r.s.CheckToken(good); err != nil {
 		t.Fatal(err)
 	}
-	for i := range token {
-		altered := []byte(token)
-		altered[i] ^= 1
-		// The last character of base64 may hold bits without a meaning.
-		if err := r.s.CheckToken(string(altered)); err == nil && i != len(token)-1 {
-			t.Errorf("a token with byte %d altered is accepted", i)
+	for what, token := range map[string]string{
+		"empty": "", "truncated": good[:len(good)-1], "with more at the end": good + "\x00",
+		"with fewer writes than it says":            rawToken(20, 2, 5, 17, 3),
+		"with more writes than a session keeps":     rawToken(20, 4098),
+		"with a write that is newer than all":       rawToken(20, 1, 21, 17, 3),
+		"with a write at no time":                   rawToken(20, 1, 20, 17, 3),
+		"with a write of no origin":                 rawToken(20, 1, 5, 0, 3),
+		"with an origin that no topology has":       rawToken(20, 1, 5, 1<<32+17, 3),
+		"with an origin that this topology has not": rawToken(20, 1, 5, uint64(r.topo.Origins())+1, 3),
+		"with a slot that does not exist":           rawToken(20, 1, 5, 17, topology.Slots),
+		"with a number beyond 64 bits":              strings.Repeat("\xff", 10) + "\x01\x00",
+	} {
+		if r.s.CheckToken(token) == nil {
+			t.Errorf("a token %s is accepted", what)
+		}
+		if res := r.mustResult(r.start(Op{Kind: OpResume, Token: token})); res.Err != causal.ErrNotFound {
+			t.Errorf("a token %s was resumed: %s", what, res.Err)
 		}
 	}
-	if newRig(t, func(c *Config) { c.TokenKey = []byte("other") }).s.CheckToken(token) == nil {
-		t.Error("a token of another deployment is accepted")
+}
+
+// docs/clients.md says how long tokens are.
+func TestATokenHasNineBytesForEachWrite(t *testing.T) {
+	r := newRig(t, noCache)
+	r.now.WallMs = 1_800_000_000_000
+	for i := range 4096 { // over a minute
+		v := causal.Version{HLC: causal.HLCAt(r.now.WallMs - int64(4095-i)*15), Origin: topology.Origin(1 + i%r.topo.Origins())}
+		r.read(fmt.Sprint(i), v, causal.InFlight, near)
 	}
-	for _, junk := range []string{"", "x", "AAAA", token[:len(token)/2]} {
-		if r.s.CheckToken(junk) == nil {
-			t.Errorf("junk %q is accepted", junk)
+	r.write("k", "v", causal.Version{HLC: causal.HLCAt(r.now.WallMs) + 1, Origin: 1})
+	token := r.token()
+	if err := r.s.CheckToken(token); err != nil || len(token) > 10+4097*9 {
+		t.Errorf("a token of 4097 writes has %d bytes, and is resumed with %v", len(token), err)
+	}
+	t.Logf("%d bytes", len(token))
+}
+
+func FuzzTokensOfAttackers(f *testing.F) {
+	f.Add([]byte(rawToken(20, 1, 5, 17, 3)))
+	f.Add([]byte(rawToken(20, 0)))
+	f.Add([]byte(rawToken(1<<63, 2, 1<<62, 1, 4095, 0, 48, 0)))
+	f.Add([]byte(rawToken(20, 4097)))
+	f.Add([]byte(nil))
+	r := newRig(f)
+	f.Fuzz(func(t *testing.T, token []byte) {
+		got, err := r.s.parseToken(string(token))
+		if err != nil {
+			return
 		}
+		if n := len(got.restrictions); n > r.s.cfg.MaxRestrictions+1 {
+			t.Errorf("%d writes", n)
+		}
+		for _, e := range got.restrictions {
+			if !e.version.Written() || e.version.HLC > got.seen || int(e.version.Origin) > r.topo.Origins() || e.slot >= topology.Slots || e.rings != 0 {
+				t.Errorf("accepted %+v", e)
+			}
+		}
+	})
+}
+
+// A ring that a sidecar claims to have a write is not believed: not for a write that the session has read itself, and not for others.
+func TestATokenCannotMakeASessionReadFromARingWithoutWhatItHasSeen(t *testing.T) {
+	r := newRig(t)
+	r.read("x", version(10), causal.InFlight, middle)
+	lie := rawToken(10, 1, 0, 17, uint64(topology.SlotOf("x")), 1<<far) // with ring sets, as tokens once had
+	if res := r.mustResult(r.start(Op{Kind: OpResume, Token: lie})); res.Err != causal.ErrNotFound {
+		t.Errorf("result %s", res.Err)
 	}
-	if res := r.mustResult(r.start(Op{Kind: OpResume, Token: "junk"})); res.Err != causal.ErrNotFound {
-		t.Errorf("a malformed token was resumed: %s", res.Err)
+	if res := r.mustResult(r.start(Op{Kind: OpResume, Token: rawToken(10, 1, 0, 17, uint64(topology.SlotOf("x")))})); res.Err != causal.OK {
+		t.Errorf("a token that says what the session knows is not resumed at once: %s", res.Err)
+	}
+	if _, rings := r.bound(); rings != topology.RingsOf(middle) {
+		t.Errorf("the session may read from rings %b", rings)
+	}
+}
+
+func TestATokenBindsASessionToNoMoreWritesThanItMayHaveRead(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxRestrictions = 1 })
+	r.read("x", version(10), causal.InFlight, middle)
+	id := r.start(Op{Kind: OpResume, Token: rawToken(11, 1, 0, 17, 3)})
+	r.depStatus(version(11), middle, false)
+	r.mustBeUnfinished(id)
+	r.completeUpTo(10)
+	if res := r.mustResult(id); res.Err != causal.OK {
+		t.Errorf("result %s", res.Err)
 	}
 }
 
 // resumeWrite returns a sidecar at which a token is being resumed whose session has written version 20.
 func resumeWrite(r *rig) (resuming uint64) {
-	other := newRig(r.t)
+	other := newRig(r.t, func(c *Config) { c.Broken = r.s.cfg.Broken })
 	other.write("k", "v", ownVersion(20))
 	return r.start(Op{Kind: OpResume, Token: other.token()})
 }
