@@ -4,8 +4,13 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	processratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/process_ratelimit/v3"
 	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // What is logged. What goes well is in the metrics.
@@ -39,6 +44,22 @@ var logFields = map[string]any{
 	"dialing":    "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
 }
 
+// logRateName is the name of the bound on lines.
+const logRateName = "log-rate"
+
+// logRate bounds the lines of an edge. While a peer is away, every part that dials it again would write one.
+func logRate() *discoveryv3.Resource {
+	return &discoveryv3.Resource{Name: logRateName, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
+}
+
+// rarely selects what a filter selects, within the bound.
+func rarely(which *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
+	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: logRateName, ConfigSource: fromFile(logRateName + ".yaml")}}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{which,
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{Name: "envoy.access_loggers.extension_filters.process_ratelimit",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(within)}}}}}}}}
+}
+
 // logFailures writes what a filter selects to the standard output, as lines of JSON.
 func logFailures(which *accesslogv3.AccessLogFilter, listener string) []*accesslogv3.AccessLog {
 	format, err := structpb.NewStruct(logFields)
@@ -46,7 +67,7 @@ func logFailures(which *accesslogv3.AccessLogFilter, listener string) []*accessl
 		panic(err) // unreachable: all values are strings
 	}
 	format.Fields["listener"] = structpb.NewStringValue(listener)
-	return []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.stdout", Filter: which, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&streamv3.StdoutAccessLog{
+	return []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.stdout", Filter: rarely(which), ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&streamv3.StdoutAccessLog{
 		AccessLogFormat: &streamv3.StdoutAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 			OmitEmptyValues: true,
 			Format:          &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format}}}})}}}

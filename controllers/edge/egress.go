@@ -84,7 +84,7 @@ func newCluster(name, address string, refresh time.Duration, together bool) *clu
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive},
-		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: connectionOptions()},
+		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: socketOptions()},
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{
 			LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(host, uint32(port))}}}}}}},
 	}

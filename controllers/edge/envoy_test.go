@@ -85,6 +85,8 @@ type envoy struct {
 	config, certificate           mount
 	egress, ingress, http, socket string
 	log                           lockedBuffer
+	// stop ends the process and waits until it has written its log.
+	stop func()
 }
 
 type lockedBuffer struct {
@@ -164,13 +166,16 @@ func (e *envoy) start(t *testing.T) {
 	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
+	e.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(patience):
 			_ = cmd.Process.Kill()
 		}
+	})
+	t.Cleanup(func() {
+		e.stop()
 		if t.Failed() {
 			t.Logf("Envoy at %s:\n%s", e.http, e.log.String())
 		}

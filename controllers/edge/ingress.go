@@ -96,7 +96,8 @@ func newListener(name string, port uint32) *listenerv3.Listener {
 			ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&tlsinspectorv3.TlsInspector{})}}},
 		ListenerFiltersTimeout:        durationpb.New(handshakeTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
-		SocketOptions:                 listenerOptions(),
+		SocketOptions:                 socketOptions(),
+		TcpKeepalive:                  tcpKeepalive,
 		// Connections are few and live long: without it, one worker may get most of them.
 		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
 			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{}}},
