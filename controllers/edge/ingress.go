@@ -81,7 +81,7 @@ func (in Input) routes() *routev3.RouteConfiguration {
 
 // partCluster is a part.
 func partCluster(p Part) *clusterv3.Cluster {
-	c := newCluster(p.Name, p.Address, partRefresh, false)
+	c := newCluster(p.Name, p.Address, partNames)
 	label, _, _ := strings.Cut(p.Name, ".")
 	c.AltStatName = "part_" + label // with the tag "part", in its metrics
 	c.CircuitBreakers = limits(maxTunnels)
