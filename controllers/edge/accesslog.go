@@ -44,17 +44,20 @@ var logFields = map[string]any{
 	"dialing":    "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
 }
 
-// logRateName is the name of the bound on lines.
-const logRateName = "log-rate"
+// The bounds on lines, in Envoy and as files. Strangers on the internet have one of their own, so that they hide nothing else.
+const (
+	logRateTunnels     = "log-rate-tunnels"
+	logRateConnections = "log-rate-connections"
+)
 
-// logRate bounds the lines of an edge. While a peer is away, every part that dials it again would write one.
-func logRate() *discoveryv3.Resource {
-	return &discoveryv3.Resource{Name: logRateName, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
+// logRate bounds lines. While a peer is away, every part that dials it again would write one.
+func logRate(name string) *discoveryv3.Resource {
+	return &discoveryv3.Resource{Name: name, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
 }
 
-// rarely selects what a filter selects, within the bound.
-func rarely(which *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
-	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: logRateName, ConfigSource: fromFile(logRateName + ".yaml")}}
+// rarely selects what a filter selects, within a bound.
+func rarely(which *accesslogv3.AccessLogFilter, rate string) *accesslogv3.AccessLogFilter {
+	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: rate, ConfigSource: fromFile(rate + ".yaml")}}
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{which,
 		{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{Name: "envoy.access_loggers.extension_filters.process_ratelimit",
 			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(within)}}}}}}}}
@@ -67,7 +70,7 @@ func logFailures(which *accesslogv3.AccessLogFilter, listener string) []*accessl
 		panic(err) // unreachable: all values are strings
 	}
 	format.Fields["listener"] = structpb.NewStringValue(listener)
-	return []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.stdout", Filter: rarely(which), ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&streamv3.StdoutAccessLog{
+	return []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.stdout", Filter: which, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&streamv3.StdoutAccessLog{
 		AccessLogFormat: &streamv3.StdoutAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 			OmitEmptyValues: true,
 			Format:          &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format}}}})}}}

@@ -93,7 +93,9 @@ func Configure(in Input) (map[string]string, error) {
 	f.add(listenersFile, resources(in.listeners()...))
 	f.add(clustersFile, resources(in.clusters()...))
 	f.add(routesFile, resources(in.routes()))
-	f.add(logRateName+".yaml", resources(logRate()))
+	for _, name := range []string{logRateTunnels, logRateConnections} {
+		f.add(name+".yaml", resources(logRate(name)))
+	}
 	f.add(certificateName+".yaml", resources(certificate()))
 	for _, p := range in.Peers {
 		f.add(p.trustName()+".yaml", resources(p.trust()))
