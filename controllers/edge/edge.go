@@ -38,7 +38,7 @@ const (
 // Draining: a listener or peer that is removed closes its connections within drainSeconds, so that a region that is not trusted any
 // more is cut off. Hot restart is off: it needs shared memory, and a Deployment replaces pods.
 func Arguments() []string {
-	return []string{"--config-path", ConfigDir + "/" + BootstrapFile, "--disable-hot-restart",
+	return []string{"--config-path", ConfigDir + "/" + BootstrapFile, "--disable-hot-restart", "--concurrency", workers,
 		"--drain-strategy", "immediate", "--drain-time-s", drainSeconds,
 		"--file-flush-interval-msec", "1000", "--log-format", "%Y-%m-%dT%T.%e %l %n %v"}
 }

@@ -148,20 +148,21 @@ func (e *envoy) configure(t *testing.T, in edge.Input) {
 	e.config.write(t, files)
 }
 
-// arguments are those of a pod, and some for tests.
-func (e *envoy) arguments(t *testing.T, more ...string) []string {
+// arguments are those of a pod, with one worker, so that it is known how many connections there are.
+func (e *envoy) arguments(t *testing.T) []string {
 	t.Helper()
 	var args []string
 	for _, a := range edge.Arguments() {
 		args = append(args, e.moved(t, a))
 	}
-	return append(args, more...)
+	args[slices.Index(args, "--concurrency")+1] = "1"
+	return args
 }
 
 // start starts the process and waits until it is ready.
 func (e *envoy) start(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(envoyProgram(t), e.arguments(t, "--concurrency", "1")...)
+	cmd := exec.Command(envoyProgram(t), e.arguments(t)...)
 	cmd.Stdout, cmd.Stderr = &e.log, &e.log
 	must(t, cmd.Start())
 	ended := make(chan error, 1)

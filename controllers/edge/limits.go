@@ -77,6 +77,10 @@ const (
 // overloadInterval is how often memory and connections are compared with their limits.
 const overloadInterval = 250 * time.Millisecond
 
+// workers is the number of threads that carry bytes. Envoy's own default is that of the node's processors, and every worker has
+// connections of its own to each peer.
+const workers = "2"
+
 // drainSeconds is how long connections of removed listeners and peers live on.
 const drainSeconds = "5"
 
