@@ -165,8 +165,9 @@ func (e *envoy) start(t *testing.T) {
 	cmd := exec.Command(envoyProgram(t), e.arguments(t)...)
 	cmd.Stdout, cmd.Stderr = &e.log, &e.log
 	must(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var exit error
+	ended := make(chan struct{})
+	go func() { exit = cmd.Wait(); close(ended) }()
 	e.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
@@ -183,9 +184,8 @@ func (e *envoy) start(t *testing.T) {
 	})
 	eventually(t, "it is ready", func() bool {
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("Envoy has ended: %v", err)
+		case <-ended:
+			t.Fatalf("Envoy has ended: %v", exit)
 		default:
 		}
 		status, _ := e.get("/ready")
