@@ -52,6 +52,8 @@ const (
 	DefaultRedisPort = 6379
 	RedisTLSPort     = 6380
 	DefaultHTTPPort  = 7480
+	// DefaultPartsPort is that of the pods in Kubernetes, and in the addresses of parts in other regions.
+	DefaultPartsPort = 7400
 )
 
 // ListenNone in the place of an address means not to listen.

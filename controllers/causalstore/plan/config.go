@@ -15,7 +15,7 @@ import (
 // Ports of the pods.
 const (
 	PortRedis     = contract.DefaultRedisPort
-	PortParts     = 7400
+	PortParts     = contract.DefaultPartsPort
 	PortHTTP      = contract.DefaultHTTPPort
 	PortFrontHTTP = 7481
 )
