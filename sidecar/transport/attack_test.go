@@ -25,6 +25,7 @@ type attacker struct {
 	t                 *testing.T
 	cert              tls.Certificate
 	incarnation, next uint64
+	manifest          wire.Manifest
 }
 
 func newAttacker(t *testing.T, ca *authority.Authority, id contract.Identity) *attacker {
@@ -53,7 +54,7 @@ func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream,
 		return nil, err
 	}
 	a.next++
-	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes})
+	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest})
 	return s, s.RecvMsg(&receivedFrame{})
 }
 

@@ -28,10 +28,11 @@ const (
 	ViolationKind                         // a message of a kind that it may not send there
 	ViolationContent                      // a message speaks for others
 	ViolationLimit                        // it opens more links than it may
+	ViolationManifest                     // it runs other data centers, rings or another binding
 	numViolations
 )
 
-var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit"}
+var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit", "manifest"}
 
 func (v Violation) String() string { return violationNames[v] }
 
