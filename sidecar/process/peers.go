@@ -43,11 +43,11 @@ func describePeers(t *topology.Topology, self topology.DC, links map[topology.DC
 		}
 		peer := contract.Peer{DataCenter: t.DCs[dc].Name}
 		ms, probed := trips[dc]
-		if probed && ms >= 0 {
+		describeLinks(&peer, links[dc], probed && ms < 0, version)
+		if probed && ms >= 0 && peer.LinksUp > 0 {
 			rounded := math.Round(ms*100) / 100
 			peer.RoundTripMs = &rounded
 		}
-		describeLinks(&peer, links[dc], probed && ms < 0, version)
 		if peer.State != "" {
 			all = append(all, peer)
 		}

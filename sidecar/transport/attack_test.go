@@ -139,6 +139,23 @@ func TestACertificateSpeaksForItsNodeOnly(t *testing.T) {
 	}
 }
 
+// Behind an edge all peers have one address, so each is known by its identity.
+func TestViolationsOfEachIdentityAreLogged(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	for _, n := range []topology.Node{middlemanB, {Part: topology.Coordinator, DC: 1}} {
+		a := newAttacker(t, ca, idOf(n))
+		for range 3 {
+			if _, err := a.link(c.addr, sidecarA); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%v: %v", n, err)
+			}
+		}
+		if got := strings.Count(c.log.String(), "peer="+idOf(n).String()+" "); got != 1 {
+			t.Errorf("%v is logged %d times: %s", n, got, c.log)
+		}
+	}
+}
+
 // The authority of one region must not make parts of another one.
 func TestTheAuthorityOfAnotherRegionIsNotBelieved(t *testing.T) {
 	eu, us := newAuthority(t, "eu"), newAuthority(t, "us")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,8 @@ type violations struct {
 // note counts a violation. who is the identity of the peer, or its address if that is not known.
 func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
 	v.counts[kind].Add(1)
-	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil {
-		who = host // each attempt comes from another port
+	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil && !strings.Contains(who, "://") {
+		who = host // each attempt comes from another port; an identity is a URI
 	}
 	if v.mayLog(who, time.Now()) {
 		log.Error("link refused: the peer must not do this", "peer", who, "violation", kind, "error", err, "quietFor", violationLogInterval)
