@@ -1,0 +1,53 @@
+package edge
+
+import (
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// What is logged. What goes well is in the metrics.
+var (
+	// requestFailed: the ingress refused a tunnel, or could not connect to the part.
+	requestFailed = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{StatusCodeFilter: &accesslogv3.StatusCodeFilter{
+		Comparison: &accesslogv3.ComparisonFilter{Op: accesslogv3.ComparisonFilter_GE, Value: &corev3.RuntimeUInt32{DefaultValue: 400, RuntimeKey: "causalstore.logged_status"}}}}}
+	// tunnelFailed: the egress could not reach the peer, or the peer refused the tunnel.
+	tunnelFailed = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{
+		Flags: []string{"UF", "UH", "UO", "NC", "URX"}}}}
+	// connectionFailed: nobody has this server name, or the TLS handshake failed.
+	connectionFailed = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: []*accesslogv3.AccessLogFilter{
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}}}},
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{Name: "envoy.access_loggers.extension_filters.cel",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&celv3.ExpressionFilter{Expression: `connection.transport_failure_reason != ""`})}}}},
+	}}}}
+)
+
+// logFields are the fields of a line, in JSON.
+var logFields = map[string]any{
+	"time":       "%START_TIME%",
+	"from":       "%DOWNSTREAM_REMOTE_ADDRESS%",
+	"identity":   "%DOWNSTREAM_PEER_URI_SAN%",
+	"serverName": "%REQUESTED_SERVER_NAME%",
+	"authority":  "%REQ(:AUTHORITY)%",
+	"to":         "%UPSTREAM_HOST%",
+	"status":     "%RESPONSE_CODE%",
+	"flags":      "%RESPONSE_FLAGS_LONG%",
+	"details":    "%RESPONSE_CODE_DETAILS%",
+	"accepting":  "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%",
+	"dialing":    "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
+}
+
+// logFailures writes what a filter selects to the standard output, as lines of JSON.
+func logFailures(which *accesslogv3.AccessLogFilter, listener string) []*accesslogv3.AccessLog {
+	format, err := structpb.NewStruct(logFields)
+	if err != nil {
+		panic(err) // unreachable: all values are strings
+	}
+	format.Fields["listener"] = structpb.NewStringValue(listener)
+	return []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.stdout", Filter: which, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&streamv3.StdoutAccessLog{
+		AccessLogFormat: &streamv3.StdoutAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
+			OmitEmptyValues: true,
+			Format:          &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format}}}})}}}
+}

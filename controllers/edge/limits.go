@@ -1,0 +1,111 @@
+package edge
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Connections between edges, at both ends.
+const (
+	// maxStreams is how many tunnels share a connection. An edge opens further ones to the same peer when it needs more.
+	maxStreams = 256
+	// streamWindow is what a tunnel may have under way: 16 MB/s over a round trip of 250 ms. It is about what Linux gives one TCP
+	// connection by default (net.ipv4.tcp_rmem), so that a single tunnel can use all of a connection, and no part finds more queued
+	// before its messages than without edges. An edge holds as much again for each tunnel whose receiver is slow.
+	streamWindow = 4 << 20
+	// connectionWindow is enough for all tunnels of a connection: one whose receiver is slow does not hold up the others.
+	connectionWindow = maxStreams * streamWindow
+	// bufferBytes bounds what waits in a connection's buffers in each direction, and unsentBytes what waits in the kernel, before what
+	// another tunnel has to send: 50 ms at 10 MB/s in all. The kernel keeps what is under way apart from these.
+	bufferBytes = 256 << 10
+	unsentBytes = 128 << 10
+	// pingInterval and pingTimeout: a connection to an edge that does not answer is given up within their sum.
+	pingInterval = 3 * time.Second
+	pingTimeout  = 3 * time.Second
+	// userTimeout gives up any connection whose data TCP does not get acknowledged. It is longer than the heartbeat of parts, 13 s, so
+	// that an edge keeps what its parts would keep.
+	userTimeout = 15 * time.Second
+	// connectTimeout bounds TCP and TLS handshake of a new connection. Parts dial again, so an edge does not.
+	connectTimeout = time.Second
+	// idleTimeout closes connections without tunnels, at the dialing edge first. Tunnels themselves are never idle for too long: that
+	// is for the parts to say.
+	idleTimeoutEgress  = 5 * time.Minute
+	idleTimeoutIngress = 10 * time.Minute
+	// connectionAge is when a connection gets no further tunnels. What a peer may do is checked when a connection begins.
+	connectionAge = time.Hour
+)
+
+// An ingress is open to the internet; this bounds what others can make it do and hold.
+const (
+	// handshakeTimeout bounds reading the TLS server name, and then the handshake.
+	handshakeTimeout = 5 * time.Second
+	headersTimeout   = 5 * time.Second
+	headersKiB       = 8
+	maxHeaders       = 32
+	// Connections to each listener. An edge of a peer opens one for each of its workers and 256 tunnels. Sidecars open as many links as a
+	// part accepts by default.
+	maxIngressConnections = 4096
+	maxEgressConnections  = 16384
+	maxHTTPConnections    = 256
+	// maxTunnels bounds the tunnels to each peer, and to each part. It is the number of links that a part accepts by default. Envoy's
+	// own default would be 1024.
+	maxTunnels = 16384
+	// maxPeerConnections bounds the connections to each peer.
+	maxPeerConnections = 1024
+)
+
+// HeapBytes is the memory that an edge keeps below: at 80% of it, it begins to reset the tunnels that hold most, and at 95% it accepts
+// nothing new. The memory limit of the container must be higher; half as much again is enough.
+const HeapBytes = 768 << 20
+
+// Names in DNS change as pods and load balancers come and go.
+const (
+	partRefresh = 2 * time.Second
+	peerRefresh = 5 * time.Second
+	// refreshJitter spreads the questions about many parts.
+	refreshJitter = 500 * time.Millisecond
+)
+
+// overloadInterval is how often memory and connections are compared with their limits.
+const overloadInterval = 250 * time.Millisecond
+
+// drainSeconds is how long connections of removed listeners and peers live on.
+const drainSeconds = "5"
+
+// tcpKeepalive notices peers that have gone without a word: no tunnel has an idle timeout.
+var tcpKeepalive = &corev3.TcpKeepalive{KeepaliveProbes: wrapperspb.UInt32(3), KeepaliveTime: wrapperspb.UInt32(10), KeepaliveInterval: wrapperspb.UInt32(3)}
+
+// Numbers of socket options on Linux.
+const (
+	solSocket       = 1
+	soKeepalive     = 9
+	ipprotoTCP      = 6
+	tcpKeepIdle     = 4
+	tcpKeepInterval = 5
+	tcpKeepCount    = 6
+	tcpUserTimeout  = 18
+	tcpNotSentLoWat = 25
+)
+
+func socketOption(about string, level, name int64, value int64) *corev3.SocketOption {
+	return &corev3.SocketOption{Description: about, Level: level, Name: name, Value: &corev3.SocketOption_IntValue{IntValue: value}}
+}
+
+// connectionOptions are those of every connection that carries tunnels.
+func connectionOptions() []*corev3.SocketOption {
+	return []*corev3.SocketOption{
+		socketOption("TCP_USER_TIMEOUT", ipprotoTCP, tcpUserTimeout, userTimeout.Milliseconds()),
+		socketOption("TCP_NOTSENT_LOWAT", ipprotoTCP, tcpNotSentLoWat, unsentBytes),
+	}
+}
+
+// listenerOptions are those of accepted connections, which inherit them from the listening socket.
+func listenerOptions() []*corev3.SocketOption {
+	return append(connectionOptions(),
+		socketOption("SO_KEEPALIVE", solSocket, soKeepalive, 1),
+		socketOption("TCP_KEEPIDLE", ipprotoTCP, tcpKeepIdle, int64(tcpKeepalive.KeepaliveTime.Value)),
+		socketOption("TCP_KEEPINTVL", ipprotoTCP, tcpKeepInterval, int64(tcpKeepalive.KeepaliveInterval.Value)),
+		socketOption("TCP_KEEPCNT", ipprotoTCP, tcpKeepCount, int64(tcpKeepalive.KeepaliveProbes.Value)))
+}
