@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -104,6 +105,9 @@ func (c notingCredentials) Clone() credentials.TransportCredentials {
 	return notingCredentials{c.TransportCredentials.Clone(), c.attempt}
 }
 
+// lastWords is how long to wait for the reason why the peer has closed a connection.
+const lastWords = 100 * time.Millisecond
+
 // notingConn notes the errors of reads in an attempt.
 type notingConn struct {
 	net.Conn
@@ -114,6 +118,16 @@ func (c notingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		_ = c.attempt.note(err)
+	}
+	return n, err
+}
+
+// Write also reads what the peer has said before it closed the connection: gRPC writes first, and after an error does not read.
+func (c notingConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		_ = c.SetReadDeadline(time.Now().Add(lastWords))
+		_, _ = c.Read(make([]byte, 1))
 	}
 	return n, err
 }
