@@ -177,16 +177,6 @@ func (g *GRPC) refuse(a *acceptor, err error) error {
 	return err
 }
 
-// refuseViolation refuses a stream because of what its peer did.
-func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
-	g.failed.Add(1)
-	g.violations.note(v, a.who(), err, g.config.Log)
-	if v == ViolationManifest {
-		return status.Error(codes.FailedPrecondition, err.Error())
-	}
-	return status.Error(codes.PermissionDenied, err.Error())
-}
-
 // register makes the stream the one to use for the nodes of its process. An earlier stream of the link ends: at once, or in
 // order if this one renews it.
 func (g *GRPC) register(a *acceptor) error {

@@ -109,6 +109,16 @@ func (g *GRPC) refuseMessage(m *causal.Message, reason authorize.Reason, who str
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 
+// refuseViolation refuses a stream because of what its peer did.
+func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
+	g.failed.Add(1)
+	g.violations.note(v, a.who(), err, g.config.Log)
+	if v == ViolationManifest {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return status.Error(codes.PermissionDenied, err.Error())
+}
+
 // snapshot returns the counts, by Violation.
 func (v *violations) snapshot() []uint64 {
 	all := make([]uint64, numViolations)
