@@ -14,4 +14,7 @@ const (
 	// until it is known that there is none.
 	MetricRoundTrip   = "causalstore_coordinator_round_trip_seconds"
 	LabelToDataCenter = "to_data_center"
+	// MetricPeerState is 1 for the PeerState, given by the label LabelState, of another data center, and 0 for the others.
+	MetricPeerState = "causalstore_peer_state"
+	LabelState      = "state"
 )

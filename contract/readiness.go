@@ -75,6 +75,50 @@ const (
 	StateDuplicateIdentity State = "DuplicateIdentity"
 )
 
+// PeerState is how the first coordinator of a data center finds the parts of another one.
+type PeerState string
+
+// The states of a peer. The first that applies counts.
+const (
+	// PeerOtherManifest: parts there run another list of data centers, other rings or another binding. Links are refused.
+	PeerOtherManifest PeerState = "otherManifest"
+	// PeerNotTrusted: parts there and here do not accept each other's certificates.
+	PeerNotTrusted PeerState = "notTrusted"
+	// PeerConnected: there are links, and probes are answered.
+	PeerConnected PeerState = "connected"
+	// PeerOtherVersion is PeerConnected with parts of another version. That is no fault.
+	PeerOtherVersion PeerState = "otherVersion"
+	// PeerUnresolved: a name there, or that of the egress here, has no address.
+	PeerUnresolved PeerState = "unresolved"
+	// PeerUnreachable: there is no link, or probes are not answered. Behind an egress this includes names that do not resolve and
+	// regions that the egress does not know: it accepts a connection, and ends it.
+	PeerUnreachable PeerState = "unreachable"
+)
+
+// PeerStates are all states of a peer.
+var PeerStates = []PeerState{PeerOtherManifest, PeerNotTrusted, PeerConnected, PeerOtherVersion, PeerUnresolved, PeerUnreachable}
+
+// IsConnected reports whether parts at both ends exchange messages.
+func (s PeerState) IsConnected() bool { return s == PeerConnected || s == PeerOtherVersion }
+
+// MaxPeerText bounds the texts of a Peer, in bytes.
+const MaxPeerText = 300
+
+// Peer is what the first coordinator of a data center reports of another data center. A report has at most one for each.
+type Peer struct {
+	DataCenter string    `json:"dataCenter"`
+	State      PeerState `json:"state"`
+	// Links counts the processes there that the coordinator exchanges messages with, LinksUp those of them that have a link now.
+	Links   int `json:"links"`
+	LinksUp int `json:"linksUp"`
+	// RoundTripMs is the round trip that was measured last; nil if there is no answer.
+	RoundTripMs *float64 `json:"roundTripMs,omitempty"`
+	// Version is one that parts there have, if it is not the own one.
+	Version string `json:"version,omitempty"`
+	// Error says, for people, why a link is down.
+	Error string `json:"error,omitempty"`
+}
+
 // Readiness is the answer to PathReady.
 type Readiness struct {
 	Ready      bool   `json:"ready"`
@@ -96,6 +140,8 @@ type Readiness struct {
 	// first one has admitted and that have not left, itself included. A coordinator that is neither in this list nor in
 	// the topology that the first one uses has no incomplete writes, and cannot be admitted again.
 	CoordinatorsInUse []int `json:"coordinatorsInUse,omitempty"`
+	// Peers is set by the first coordinator of a data center. A data center of which nothing is known yet is left out.
+	Peers []Peer `json:"peers,omitempty"`
 	// RingsBefore names the rings for which a coordinator still uses the slot map from before a change of shards.
 	RingsBefore []string `json:"ringsBefore,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes take effect after a restart.

@@ -1,6 +1,7 @@
 package causalstore_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
@@ -109,6 +111,41 @@ func TestOperatorsOfTwoRegionsRunAStoreInOneCluster(t *testing.T) {
 	}
 	k.workloads.repair("orders-eu-west-1-cache-0")
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+}
+
+func TestARegionThatIsAwayIsAConditionAndBlocksNothing(t *testing.T) {
+	k := newCluster(t)
+	k.prober = k.parts
+	report := func(eu, ap contract.Peer) {
+		eu.DataCenter, ap.DataCenter = "eu-west-1", "ap-southeast-1"
+		k.parts.mu.Lock()
+		defer k.parts.mu.Unlock()
+		k.parts.reports["orders-us-east-1-cc-0"] = contract.Readiness{Ready: true, Peers: []contract.Peer{eu, ap}}
+		for i := range 2 {
+			k.parts.measures[fmt.Sprintf("orders-us-east-1-cc-%d", i)] = plan.Measure{Published: true}
+		}
+	}
+	report(contract.Peer{State: contract.PeerConnected}, contract.Peer{State: contract.PeerOtherVersion, Version: "v9"})
+	k.operator("us-east-1", "causalstore:v1")
+	k.sample("three-regions.yaml", nil)
+	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, yes, v1alpha1.ReasonPeersVersion)
+
+	report(contract.Peer{State: contract.PeerConnected}, contract.Peer{State: contract.PeerOtherManifest, Error: "it runs other rings"})
+	c := k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, no, v1alpha1.ReasonPeersManifest)
+	if !strings.Contains(c.Message, "ap-southeast-1 (ring pacific) is refused: it runs other rings") {
+		t.Errorf("message: %s", c.Message)
+	}
+	report(contract.Peer{State: contract.PeerUnreachable}, contract.Peer{State: contract.PeerConnected})
+	k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, no, v1alpha1.ReasonRegionsAway)
+	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Caches.Replicas = 3 })
+	k.await("a third cache", func() (bool, string) {
+		s := k.store("orders").Status
+		return s.ObservedGeneration == 2 && s.DataCenters[0].Caches.Ready == 3, fmt.Sprintf("%+v", s.DataCenters[0].Caches)
+	})
+	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	k.awaitCondition("orders", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
+	k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, no, v1alpha1.ReasonRegionsAway)
 }
 
 func TestAnOperatorLeavesStoresOfOtherRegionsAlone(t *testing.T) {

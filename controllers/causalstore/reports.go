@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// askReports asks the parts that are involved in a change for their reports, whether they are ready or not, and those that are
-// not ready for the reason.
+// askReports asks the parts that are involved in a change for their reports, whether they are ready or not, those that are not ready
+// for the reason, and the first coordinators for what they know of other data centers.
 func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[string]plan.Report {
 	all := map[string]plan.Report{}
 	if r.Prober == nil {
@@ -29,7 +29,8 @@ func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[
 	var asked sync.WaitGroup
 	for i := range seen.Pods {
 		p := &seen.Pods[i]
-		if !involved[p.Name] && (plan.Ready(p) || p.Status.PodIP == "") {
+		first := p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && plan.Index(p) == 0
+		if !involved[p.Name] && (plan.Ready(p) && !first || p.Status.PodIP == "") {
 			continue
 		}
 		asked.Go(func() {

@@ -168,7 +168,7 @@ func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
 	}
 	first := true
 	for _, c := range s.Status.Conditions {
-		if healthy[c.Type] == c.Status {
+		if healthy[c.Type] == c.Status && c.Reason != v1alpha1.ReasonPeersVersion {
 			continue
 		}
 		if first {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -87,8 +88,10 @@ type deployment struct {
 	file   string // name of the configuration file
 	config contract.Config
 	certs  *certificates // nil: without TLS
-	ports  ports
-	procs  map[string]*proc
+	// seenFrom changes what the parts of a data center are told; nil for nothing. It needs certs.
+	seenFrom func(dc string, c *contract.Config)
+	ports    ports
+	procs    map[string]*proc
 }
 
 // proc is a process of the deployment, running or not.
@@ -125,6 +128,14 @@ func deploy(t *testing.T, change func(*contract.Config)) *deployment {
 // deployWith starts all processes with certificates, and waits until they are ready.
 func deployWith(t *testing.T, certs *certificates, change func(*contract.Config)) *deployment {
 	t.Helper()
+	d := planDeployment(t, certs, change)
+	d.startAll()
+	return d
+}
+
+// planDeployment chooses addresses and files, and starts nothing.
+func planDeployment(t *testing.T, certs *certificates, change func(*contract.Config)) *deployment {
+	t.Helper()
 	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
 	d.config = contract.Config{
 		Topology: two(), Addresses: map[string]contract.Addresses{},
@@ -144,15 +155,20 @@ func deployWith(t *testing.T, certs *certificates, change func(*contract.Config)
 	if change != nil {
 		change(&d.config)
 	}
+	return d
+}
+
+// startAll starts all processes and waits until they are ready.
+func (d *deployment) startAll() {
+	d.t.Helper()
 	d.writeConfig()
-	t.Cleanup(d.killAll)
+	d.t.Cleanup(d.killAll)
 	for _, p := range d.procs {
 		d.start(p)
 	}
 	for _, p := range d.procs {
 		d.awaitReady(p)
 	}
-	return d
 }
 
 func (d *deployment) path(elem ...string) string {
@@ -196,6 +212,10 @@ func (d *deployment) writeConfig() {
 		for _, part := range parts {
 			c := d.config
 			c.TLS = d.certs.of(dc, part)
+			if d.seenFrom != nil {
+				c.Addresses = maps.Clone(c.Addresses)
+				d.seenFrom(dc, &c)
+			}
 			d.writeConfigFile(d.configOf(dc, part), c)
 		}
 	}

@@ -262,6 +262,7 @@ func (w *writer) stop() map[string]string {
 // outcome is the result of a recorded load.
 type outcome struct {
 	ops    int64
+	failed int64 // or with an unknown outcome
 	text   string
 	report history.Report
 	err    error
@@ -281,7 +282,7 @@ func (d *deployment) startLoad(duration time.Duration) <-chan outcome {
 	go func() {
 		result, err := load.Run(ctx, c)
 		h, readErr := history.ReadAll(&recorded)
-		out <- outcome{ops: result.Ops, text: result.String(), report: history.Check(h, history.Options{}), err: errors.Join(err, readErr)}
+		out <- outcome{ops: result.Ops, failed: result.Failed + result.Unknown, text: result.String(), report: history.Check(h, history.Options{}), err: errors.Join(err, readErr)}
 	}()
 	return out
 }

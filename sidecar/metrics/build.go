@@ -19,9 +19,9 @@ var (
 	topologyEpoch  = topologyFamily.gauge("epoch", "Epoch of the topology in use.")
 )
 
-// Build collects the version of the build.
-func Build() prometheus.Collector {
-	version, revision := "unknown", "unknown"
+// Version returns the version and the revision of the build.
+func Version() (version, revision string) {
+	version, revision = "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 		for _, s := range info.Settings {
@@ -30,6 +30,12 @@ func Build() prometheus.Collector {
 			}
 		}
 	}
+	return version, revision
+}
+
+// Build collects the version of the build.
+func Build() prometheus.Collector {
+	version, revision := Version()
 	return collector{buildFamily, func(emit emitFunc) { emit(buildInfo, 1, version, revision, runtime.Version()) }}
 }
 

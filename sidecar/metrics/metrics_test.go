@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -174,5 +175,31 @@ func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s is %v, %v; want %v", series, v, ok, want)
 		}
+	}
+}
+
+func TestEachDataCenterIsInOneState(t *testing.T) {
+	top := topology.Default()
+	r := prometheus.NewRegistry()
+	r.MustRegister(Peers(top, 0, func() []contract.Peer {
+		return []contract.Peer{{DataCenter: "eu-west-1", State: contract.PeerNotTrusted, Links: 3, LinksUp: 1}}
+	}, func() transport.Stats {
+		return transport.Stats{Traffic: []transport.TrafficStats{{DC: 0, Sent: 1, Received: 2}, {DC: 3, Sent: 5, Received: 6}, {DC: 63, Sent: 7, Received: 8}}}
+	}))
+	got := values(t, r)
+	for series, want := range map[string]float64{
+		contract.MetricPeerState + `{` + contract.LabelState + `="notTrusted",` + contract.LabelToDataCenter + `="eu-west-1"}`: 1,
+		`causalstore_peer_state{state="connected",to_data_center="eu-west-1"}`:                                                 0,
+		`causalstore_peer_links{state="up",to_data_center="eu-west-1"}`:                                                        1,
+		`causalstore_peer_links{state="down",to_data_center="eu-west-1"}`:                                                      2,
+		`causalstore_peer_bytes_total{direction="sent",to_data_center="eu-west-1"}`:                                            5,
+		`causalstore_peer_bytes_total{direction="received",to_data_center="eu-west-1"}`:                                        6,
+	} {
+		if v, ok := got[series]; !ok || v != want {
+			t.Errorf("%s is %v, %v", series, v, ok)
+		}
+	}
+	if len(got) != len(contract.PeerStates)+4 {
+		t.Errorf("%d series: %v", len(got), got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -11,9 +13,24 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
+// addresses are those of the nodes of a topology.
+type addresses struct {
+	of map[topology.Node]string
+	// via holds the egress (contract.Addresses.Via) through which an address is dialed, if there is one.
+	via map[string]string
+}
+
+// with returns these addresses and those of next, which come first.
+func (a addresses) with(next addresses) addresses {
+	both := addresses{maps.Clone(a.of), maps.Clone(a.via)}
+	maps.Copy(both.of, next.of)
+	maps.Copy(both.via, next.via)
+	return both
+}
+
 // checkAddresses checks that every node of the topology has one address of its own, and returns them.
-func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *problems) map[topology.Node]string {
-	addrs, owner := map[topology.Node]string{}, map[string]topology.Node{}
+func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *problems) addresses {
+	addrs, owner, via := map[topology.Node]string{}, map[string]topology.Node{}, map[string]string{}
 	for name := range all {
 		if _, ok := t.ByName(name); !ok {
 			p.add("addresses."+name, "the topology has no such data centre; it has %s", strings.Join(dataCenterNames(t), ", "))
@@ -46,10 +63,39 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 						other.Part, other.Index, t.DCs[other.DC].Name)
 				}
 				addrs[n], owner[addr] = addr, n
+				if a.Via != "" {
+					via[addr] = a.Via
+				}
 			}
 		}
 	}
-	return addrs
+	return addresses{addrs, via}
+}
+
+// checkVia checks what an egress needs.
+func (s *Settings) checkVia(p *problems) {
+	for name, a := range s.Config.Addresses {
+		field := "addresses." + name + ".via"
+		host, _, err := net.SplitHostPort(a.Via)
+		switch {
+		case a.Via == "":
+			continue
+		case err != nil || host == "":
+			p.add(field, "%q is not host:port", a.Via)
+		case s.Config.TLS == nil:
+			p.add(field, "given without tls: an egress finds a part by its TLS server name; give tls, or leave via out")
+		case name == s.Config.DataCenter:
+			p.add(field, "%s is the data centre of this process, whose parts are dialed directly; leave via out", name)
+		}
+		for _, addr := range slices.Concat(a.Coordinators, a.Middlemen, a.Caches) {
+			host, _, err := net.SplitHostPort(addr)
+			if _, notIP := netip.ParseAddr(host); err == nil && notIP == nil {
+				p.add(field, "the address %s has no name, by which the egress could find the part; give names such as %s", addr,
+					contract.PartAddress(contract.RoleCoordinator, 0, name, "STORE-ID"))
+				break
+			}
+		}
+	}
 }
 
 // addressBook maps nodes to their present addresses, and back. It is asked for every message, and replaced as a whole.
@@ -58,28 +104,35 @@ type addressBook struct{ current atomic.Pointer[addressTable] }
 type addressTable struct {
 	addrs map[topology.Node]string
 	nodes map[string]topology.Node
+	via   map[string]string
 }
 
-func newAddressBook(addrs map[topology.Node]string) *addressBook {
+func newAddressBook(addrs addresses) *addressBook {
 	b := &addressBook{}
 	b.replace(addrs)
 	return b
 }
 
-func (b *addressBook) replace(addrs map[topology.Node]string) {
-	next := &addressTable{addrs: maps.Clone(addrs), nodes: make(map[string]topology.Node, len(addrs))}
+func (b *addressBook) replace(addrs addresses) {
+	next := &addressTable{addrs: maps.Clone(addrs.of), nodes: make(map[string]topology.Node, len(addrs.of)), via: maps.Clone(addrs.via)}
 	if old := b.current.Load(); old != nil { // links to nodes that are removed may be open for a while
 		for addr, n := range old.nodes {
-			if _, known := addrs[n]; !known {
+			if _, known := addrs.of[n]; !known {
 				next.nodes[addr] = n
+				if via := old.via[addr]; via != "" {
+					next.via[addr] = via
+				}
 			}
 		}
 	}
-	for n, addr := range addrs {
+	for n, addr := range addrs.of {
 		next.nodes[addr] = n
 	}
 	b.current.Store(next)
 }
+
+// viaOf returns the egress through which an address is dialed, or "".
+func (b *addressBook) viaOf(addr string) string { return b.current.Load().via[addr] }
 
 // addressOf returns the address of a node.
 func (b *addressBook) addressOf(n topology.Node) (string, bool) {

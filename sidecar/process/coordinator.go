@@ -52,7 +52,9 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
-	return &coordinatorPart{n, c.DataDir, p.log, p.topo}, nil
+	part := &coordinatorPart{n, c.DataDir, p.log, p.topo}
+	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
+	return part, nil
 }
 
 func (c *coordinatorPart) host() node.Host               { return c.c }

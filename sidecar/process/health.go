@@ -125,6 +125,7 @@ func (h *health) readiness() contract.Readiness {
 	case *coordinatorPart:
 		r.Membership = memberships[part.c.Membership()]
 		r.CoordinatorsInUse = part.c.CoordinatorsInUse()
+		r.Peers = p.peers(part)
 		before := part.c.PendingRings()
 		for i, ring := range p.topo().Rings {
 			if before.Has(topology.RingID(i)) {

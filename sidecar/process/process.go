@@ -30,6 +30,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
 // Options are what a process is started with.
@@ -87,6 +88,7 @@ type process struct {
 	log     *slog.Logger
 	inUse   atomic.Pointer[topology.Topology]
 	self    topology.Node
+	version string // of the build
 	book    *addressBook
 	clock   node.Clock
 	ticker  *node.Ticker
@@ -132,6 +134,8 @@ func newProcess(o Options) *process {
 	set := o.Settings
 	p := &process{o: o, log: o.Logger, self: set.Self, book: newAddressBook(set.addresses), clock: node.NewClock(), failed: make(chan error, 1)}
 	p.inUse.Store(set.Topology)
+	p.version, _ = metrics.Version()
+	p.version = p.version[:min(len(p.version), wire.MaxVersion)]
 	if p.self.Part == topology.Sidecar {
 		p.self.Index = node.NewSidecarIndex()
 	}
@@ -212,8 +216,8 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
-		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.addressOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
-		Epoch: func() uint64 { return p.topo().Epoch }, Topology: p.topo, TLS: c.TLS,
+		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
+		Epoch: func() uint64 { return p.topo().Epoch }, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.binding(), Version: p.version,
 		MaxLinks: c.Limits.Links, MaxLinksPerIdentity: c.Limits.LinksPerIdentity,
 		Handler: func(batch []causal.Message) {
 			if r := p.running(); r != nil { // until then messages are dropped, as if the process had not started

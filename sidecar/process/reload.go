@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,9 +156,7 @@ func (r *reloader) apply(c change, next *Settings, log *slog.Logger) error {
 	}
 	in := *r.current
 	if c.topology {
-		both := maps.Clone(in.addresses)
-		maps.Copy(both, next.addresses)
-		r.book.replace(both)
+		r.book.replace(in.addresses.with(next.addresses))
 		if err := r.setTopology(next.Topology); err != nil {
 			return fmt.Errorf("topology: epoch %d: %w", next.Topology.Epoch, err)
 		}

@@ -25,7 +25,7 @@ type Settings struct {
 	Static   bool
 	LogLevel slog.Level
 
-	addresses map[topology.Node]string
+	addresses addresses
 	// Secrets are strings so that settings can be compared.
 	tokenKey        string
 	ignoresTokenKey bool // it is given, and tls as well
@@ -129,6 +129,7 @@ func (s *Settings) locate(part topology.Part, p *problems) {
 			plural(part), n-1)
 	}
 	s.addresses = checkAddresses(s.Topology, c.Addresses, p)
+	s.checkVia(p)
 }
 
 func dataCenterNames(t *topology.Topology) []string {
@@ -162,7 +163,7 @@ func (s *Settings) checkListeners(part topology.Part, p *problems) {
 	if part == topology.Sidecar {
 		s.checkRedisListeners(p)
 	} else {
-		if own := s.addresses[s.Self]; l.GRPC == "" && IsLoopback(own) {
+		if own := s.addresses.of[s.Self]; l.GRPC == "" && IsLoopback(own) {
 			l.GRPC = own
 		} else if l.GRPC == "" && own != "" {
 			_, port, _ := net.SplitHostPort(own) // checkAddresses has checked it
@@ -236,6 +237,14 @@ func (s *Settings) parseValues(p *problems) {
 	if err := s.LogLevel.UnmarshalText([]byte(c.Log.Level)); err != nil {
 		p.add("log.level", "%q given; give debug, info, warn or error", c.Log.Level)
 	}
+}
+
+// binding returns the binding in its only form.
+func (s *Settings) binding() contract.Binding {
+	if s.Static {
+		return contract.BindingStatic
+	}
+	return contract.BindingDynamic
 }
 
 // parseOneOf returns the value that is given, in any case of letters.

@@ -72,6 +72,10 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := a.peer.Compatible(); err != nil {
 		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
 	}
+	if err := g.checkManifest(a.peer); err != nil {
+		_ = stream.SendMsg(g.hello(a.peer.Link)) // by which the dialer sees what differs, and does the same
+		return g.refuseViolation(a, ViolationManifest, err)
+	}
 	if err := g.checkHello(a.peer, a.identity); err != nil {
 		return g.refuseViolation(a, ViolationIdentity, err)
 	}
@@ -90,7 +94,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return err
 	}
 	g.opened.Add(1)
-	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch)
+	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
 	g.wakeDialers(a.peer)
 	if a.before == nil {
 		close(proceed)
@@ -127,7 +131,7 @@ type helloResult struct {
 // everything was sent and the dialer or this process has said that nothing follows.
 func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 	sent := make(chan error, 1)
-	if err := a.g.spawn(func() { sent <- a.g.pump(a.out, stream, a.stop, 0) }); err != nil {
+	if err := a.g.spawn(func() { sent <- a.g.pump(a.out, stream, a.peer, a.stop, 0) }); err != nil {
 		return err
 	}
 	select {
@@ -171,13 +175,6 @@ func (g *GRPC) refuse(a *acceptor, err error) error {
 	g.failed.Add(1)
 	g.config.Log.Error("link refused", "from", a.remoteAddr, "error", err)
 	return err
-}
-
-// refuseViolation refuses a stream because of what its peer did.
-func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
-	g.failed.Add(1)
-	g.violations.note(v, a.who(), err, g.config.Log)
-	return status.Error(codes.PermissionDenied, err.Error())
 }
 
 // register makes the stream the one to use for the nodes of its process. An earlier stream of the link ends: at once, or in
@@ -390,7 +387,7 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 
 func (a *acceptor) stats() LinkStats {
 	return LinkStats{
-		Process: a.peer.Process, Address: a.remoteAddr, Up: true, TopologyEpoch: a.peer.TopologyEpoch, Nodes: a.peer.Nodes,
+		Process: a.peer.Process, Address: a.remoteAddr, Up: true, TopologyEpoch: a.peer.TopologyEpoch, Version: a.peer.Version, Nodes: a.peer.Nodes,
 		QueuedBytes: a.out.queuedBytes(),
 	}
 }

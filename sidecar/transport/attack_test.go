@@ -25,6 +25,7 @@ type attacker struct {
 	t                 *testing.T
 	cert              tls.Certificate
 	incarnation, next uint64
+	manifest          wire.Manifest
 }
 
 func newAttacker(t *testing.T, ca *authority.Authority, id contract.Identity) *attacker {
@@ -53,7 +54,7 @@ func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream,
 		return nil, err
 	}
 	a.next++
-	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes})
+	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest})
 	return s, s.RecvMsg(&receivedFrame{})
 }
 
@@ -135,6 +136,23 @@ func TestACertificateSpeaksForItsNodeOnly(t *testing.T) {
 	other.StoreID = "other"
 	if _, err := newAttacker(t, ca, other).link(c.addr, sidecarA); err == nil {
 		t.Error("a certificate of another store is accepted")
+	}
+}
+
+// Behind an edge all peers have one address, so each is known by its identity.
+func TestViolationsOfEachIdentityAreLogged(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	for _, n := range []topology.Node{middlemanB, {Part: topology.Coordinator, DC: 1}} {
+		a := newAttacker(t, ca, idOf(n))
+		for range 3 {
+			if _, err := a.link(c.addr, sidecarA); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%v: %v", n, err)
+			}
+		}
+		if got := strings.Count(c.log.String(), "peer="+idOf(n).String()+" "); got != 1 {
+			t.Errorf("%v is logged %d times: %s", n, got, c.log)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ type Config struct {
 	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed.
 	// Every Send calls it, and its results may change.
 	Resolve func(topology.Node) (addr string, ok bool)
+	// Via returns the egress (host:port) through which an address is dialed, or "" to dial it directly. It needs TLS: the egress finds
+	// the process by the TLS server name, which is the host of the address. Its results may change. It may be nil.
+	Via func(addr string) string
 	// Down is called with the address of a dialed process when the stream to it breaks, and after every failed attempt to
 	// connect: requests that were sent there will not be answered. It may be nil.
 	Down func(addr string)
@@ -42,6 +45,10 @@ type Config struct {
 	// Topology returns the topology in use. With it, peers send only what package authorize permits. Only tests of this package
 	// leave it out.
 	Topology func() *topology.Topology
+	// Binding is that of the deployment, which peers must have as well. Empty is not known.
+	Binding contract.Binding
+	// Version is that of the build, for the status of peers.
+	Version string
 	// TLS enables mutual TLS. If it is nil, links use plain TCP, and peers are whom they say they are.
 	TLS *contract.LinkTLS
 	// QueueBytes bounds the queue of one peer. 0 is 32 MiB.
@@ -63,8 +70,10 @@ type timings struct {
 	probe            time.Duration // for a process to answer, if another one claims to be the same part
 	refusal          time.Duration // for which a process is refused after the other one was last alive
 	incoming         time.Duration // to connect to the address that the process has connected from
+	tunnel           time.Duration // to connect through an egress until the peer answers: about five round trips of the WAN
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
+	maxBackoffVia    time.Duration // of links through an egress
 	keepalive        time.Duration // without traffic until a ping
 	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged: then the link is broken
 	flush            time.Duration // for Close to send what is queued
@@ -76,7 +85,7 @@ type timings struct {
 
 var defaultTimings = timings{
 	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
-	backoff: 50 * time.Millisecond, maxBackoff: time.Second,
+	tunnel: 3 * time.Second, backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	flush: 2 * time.Second, idle: 10 * time.Minute,
 	keysInterval: 2 * time.Second, distrust: 5 * time.Second, renewAfter: time.Hour,

@@ -29,9 +29,14 @@ type dialer struct {
 	peer         *wire.Hello // of the current or last stream
 	up           bool
 	cancelStream context.CancelCauseFunc // ends the current stream
+	via          string                  // the egress of the current stream, if any
 	identity     *peerIdentity           // of the current stream; nil without TLS
 	lastError    string                  // why there is no stream
+	failure      Failure                 // what lastError amounts to
 	renew        chan struct{}           // holds a token if the link is to be renewed
+
+	// incomingFailed says that the last attempt was at the address that the process has connected from, and failed.
+	incomingFailed atomic.Bool
 }
 
 var errIdle = errors.New("the link is idle")
@@ -56,11 +61,11 @@ func (g *GRPC) dial(addr string) (*outbox, DropReason) {
 func (d *dialer) run() {
 	for attempt := 0; ; attempt++ {
 		start := time.Now()
-		err := d.runStream()
+		failure, err := d.runStream()
 		for _, m := range d.out.markBroken() {
 			d.g.reportUnsent(&m)
 		}
-		d.markDown(err)
+		d.markDown(failure, err)
 		if d.removeIfIdle() {
 			return
 		}
@@ -68,7 +73,7 @@ func (d *dialer) run() {
 			attempt = 0
 		}
 		select {
-		case <-time.After(d.g.backoff(attempt)):
+		case <-time.After(d.g.backoff(attempt, d.g.viaOf(d.addr))):
 		case <-d.incoming:
 			attempt = 0
 		case <-d.g.closing:
@@ -78,9 +83,21 @@ func (d *dialer) run() {
 	}
 }
 
-// backoff doubles with each attempt. Half of it is random, so that the peers of a process do not all reconnect at once.
-func (g *GRPC) backoff(attempt int) time.Duration {
+// viaOf returns the egress through which an address is dialed, or "".
+func (g *GRPC) viaOf(addr string) string {
+	if g.config.Via == nil {
+		return ""
+	}
+	return g.config.Via(addr)
+}
+
+// backoff doubles with each attempt. Half of it is random, so that the peers of a process do not all reconnect at once. An egress is
+// near and ends an attempt after about a second, so the pauses may be shorter: after the WAN, the links are to be back at once.
+func (g *GRPC) backoff(attempt int, via string) time.Duration {
 	d := min(g.timing.maxBackoff, g.timing.backoff<<min(attempt, 16))
+	if via != "" {
+		d = min(d, g.timing.maxBackoffVia)
+	}
 	return d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
 }
 
@@ -97,10 +114,10 @@ func (d *dialer) removeIfIdle() bool {
 }
 
 // markDown records and reports why there is no stream.
-func (d *dialer) markDown(err error) {
+func (d *dialer) markDown(failure Failure, err error) {
 	d.mu.Lock()
 	previous := d.lastError
-	d.up, d.lastError = false, err.Error()
+	d.up, d.lastError, d.failure = false, err.Error(), failure
 	d.mu.Unlock()
 	if errors.Is(err, errIdle) || errors.Is(err, errNetworkClosed) {
 		return
@@ -128,9 +145,9 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 	h := s.in.hello
 	d.g.opened.Add(1)
 	d.mu.Lock()
-	d.peer, d.up, d.cancelStream, d.identity, d.lastError = h, true, s.cancel, s.identity, ""
+	d.peer, d.up, d.cancelStream, d.identity, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity, s.via, "", NoFailure
 	d.mu.Unlock()
-	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch)
+	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch, "version", h.Version)
 	if d.g.config.Up != nil && !renews {
 		d.g.config.Up(d.addr)
 	}
@@ -139,9 +156,9 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 func (d *dialer) stats() LinkStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := LinkStats{Address: d.addr, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError}
+	s := LinkStats{Address: d.addr, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError, Failure: d.failure}
 	if d.peer != nil {
-		s.Process, s.TopologyEpoch, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Nodes
+		s.Process, s.TopologyEpoch, s.Version, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Version, d.peer.Nodes
 	}
 	return s
 }

@@ -33,6 +33,7 @@ const maxFrame = wire.MaxMessage + 2*frameBytes
 // breaks, its queue is dropped, and so are messages that are sent before the next attempt: the protocol retransmits them.
 type GRPC struct {
 	counters
+	traffic    [topology.MaxDCs + 1]traffic // by the data center of the peer; the last one is for peers of none that exists
 	config     Config
 	timing     timings
 	localNodes map[topology.Node]bool
@@ -66,8 +67,8 @@ func NewGRPC(c Config) (*GRPC, error) { return newGRPC(c, defaultTimings) }
 
 func newGRPC(c Config, t timings) (*GRPC, error) {
 	switch {
-	case c.Process == "" || len(c.Process) > 256:
-		return nil, fmt.Errorf("transport: Process has %d bytes; set a name of 1 to 256 bytes", len(c.Process))
+	case c.Process == "" || len(c.Process) > wire.MaxProcessName:
+		return nil, fmt.Errorf("transport: Process has %d bytes; set a name of 1 to %d bytes", len(c.Process), wire.MaxProcessName)
 	case len(c.Nodes) == 0 || len(c.Nodes) > wire.MaxNodes:
 		return nil, fmt.Errorf("transport: %d Nodes; set 1 to %d", len(c.Nodes), wire.MaxNodes)
 	case c.Handler == nil || c.Resolve == nil:
@@ -75,6 +76,9 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	}
 	if c.TLS != nil && c.Topology == nil {
 		return nil, errors.New("transport: TLS requires Topology")
+	}
+	if len(c.Version) > wire.MaxVersion {
+		return nil, fmt.Errorf("transport: Version has %d bytes; set at most %d", len(c.Version), wire.MaxVersion)
 	}
 	if c.QueueBytes == 0 {
 		c.QueueBytes = 32 << 20
@@ -218,6 +222,7 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 	defer in.release()
 	g.framesReceived.Add(1)
 	g.bytesReceived.Add(uint64(in.size))
+	g.trafficOf(peer).received.Add(uint64(in.size))
 	if !g.calls.Enter() {
 		return nil
 	}
@@ -257,6 +262,10 @@ func (g *GRPC) hello(link uint64) *wire.Hello {
 	h := &wire.Hello{
 		Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: g.config.Process,
 		Incarnation: g.incarnation, StartedMs: uint64(g.startedAt.UnixMilli()), Link: link, Nodes: g.config.Nodes,
+	}
+	h.Version = g.config.Version
+	if g.config.Topology != nil {
+		h.Manifest = manifestOf(g.config.Topology(), g.config.Binding)
 	}
 	if g.config.Epoch != nil {
 		h.TopologyEpoch = g.config.Epoch()
@@ -313,6 +322,11 @@ func (g *GRPC) Stats() Stats {
 	s.RefusedDuplicates = g.duplicates.count
 	g.duplicates.mu.Unlock()
 	s.Violations = g.violations.snapshot()
+	for dc := range topology.DC(topology.MaxDCs) {
+		if t := &g.traffic[dc]; t.sent.Load()+t.received.Load() > 0 {
+			s.Traffic = append(s.Traffic, TrafficStats{dc, t.sent.Load(), t.received.Load()})
+		}
+	}
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, d := range g.dialed {

@@ -16,10 +16,10 @@ const (
 )
 
 // dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS.
-func (g *GRPC) dialOptions(addr string, accept func(*peerIdentity) error) []grpc.DialOption {
+func (g *GRPC) dialOptions(addr string, try *attempt, accept func(*peerIdentity) error) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if g.keys != nil {
-		creds = g.clientCredentials(addr, accept)
+		creds = notingCredentials{g.clientCredentials(addr, accept), try}
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),

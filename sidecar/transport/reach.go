@@ -72,18 +72,35 @@ func (d *dialer) incomingAddr() string {
 	return ""
 }
 
-// connect opens a connection to the process: to the address that it has connected from, if any, or else to addr.
+// connector returns the function that opens the connection of a stream.
+func (d *dialer) connector(s *dialedStream) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, addr string) (conn net.Conn, err error) {
+		if s.via != "" {
+			conn, err = d.g.config.dialTCP(ctx, s.via)
+		} else {
+			conn, err = d.connect(ctx, addr)
+		}
+		if err != nil {
+			return nil, s.attempt.note(err)
+		}
+		return conn, nil
+	}
+}
+
+// connect opens a connection to the process: to the address that it has connected from, if any, or else to addr. If the process is
+// not at the former, as when it connects through a proxy, the next attempt is at addr.
 func (d *dialer) connect(ctx context.Context, addr string) (net.Conn, error) {
 	for {
 		select {
 		case <-d.incoming: // incomingAddr takes it into account
 		default:
 		}
-		if at := d.incomingAddr(); at != "" {
+		if at := d.incomingAddr(); at != "" && !d.incomingFailed.Swap(false) {
 			bounded, cancel := context.WithTimeout(ctx, d.g.timing.incoming)
 			conn, err := d.g.config.dialTCP(bounded, at)
 			cancel()
 			if err == nil {
+				d.incomingFailed.Store(true) // unless the stream opens
 				return conn, nil
 			}
 		}

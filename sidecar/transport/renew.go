@@ -128,8 +128,8 @@ func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 		d.mu.Lock()
 		if d.up && d.identity != nil {
 			err := g.distrust(d.identity, set, now)
-			if renewAll || !d.identity.distrustedAt.IsZero() {
-				d.requestRenewal() // perhaps the peer has a new certificate
+			if renewAll || !d.identity.distrustedAt.IsZero() || d.via != g.viaOf(d.addr) {
+				d.requestRenewal() // perhaps the peer has a new certificate, or there is another way to it
 			}
 			if err != nil {
 				g.violations.note(ViolationCertificate, d.identity.String(), err, g.config.Log)

@@ -6,6 +6,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
 // DropReason says why a message was dropped.
@@ -51,6 +52,25 @@ type Stats struct {
 	// Violations counts what peers did that they may not, by Violation.
 	Violations []uint64
 	Links      []LinkStats
+	// Traffic is what went over links to and from the parts of data centers.
+	Traffic []TrafficStats
+}
+
+// TrafficStats counts the bytes of frames on links with the parts of one data center.
+type TrafficStats struct {
+	DC             topology.DC
+	Sent, Received uint64
+}
+
+// traffic counts for TrafficStats.
+type traffic struct{ sent, received atomic.Uint64 }
+
+// trafficOf returns the counters for a peer.
+func (g *GRPC) trafficOf(h *wire.Hello) *traffic {
+	if len(h.Nodes) == 0 || h.Nodes[0].DC >= topology.MaxDCs {
+		return &g.traffic[topology.MaxDCs]
+	}
+	return &g.traffic[h.Nodes[0].DC]
 }
 
 // MessageStats counts the messages of one kind. A sent message was passed to a link or a handler, a received one to a
@@ -83,8 +103,10 @@ type LinkStats struct {
 	Up            bool
 	TopologyEpoch uint64
 	Nodes         []topology.Node
+	Version       string // of the peer's build; empty if it does not say
 	QueuedBytes   int
-	LastError     string // why a dialed link is down
+	LastError     string  // why a dialed link is down
+	Failure       Failure // what that amounts to
 }
 
 // maxKinds bounds the message kinds that are counted separately. Later versions may send others, which are counted as the

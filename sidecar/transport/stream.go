@@ -27,6 +27,8 @@ type dialedStream struct {
 	stream   grpc.ClientStream
 	in       *receivedFrame // with the hello of the peer
 	identity *peerIdentity  // nil without TLS
+	via      string         // the egress, if any
+	attempt  attempt
 }
 
 func (s *dialedStream) close() {
@@ -36,17 +38,17 @@ func (s *dialedStream) close() {
 
 // runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
 // sent. It renews the stream when that is due.
-func (d *dialer) runStream() error {
+func (d *dialer) runStream() (Failure, error) {
 	s, _, err := d.open(d.g.ctx, false)
 	if err != nil {
-		return err
+		return s.attempt.failure(err), err
 	}
 	d.markUp(s, false)
 	for {
 		next, err := d.exchangeMessages(s)
 		s.close()
 		if next == nil {
-			return err
+			return s.attempt.failure(err), err
 		}
 		s = next
 	}
@@ -55,37 +57,61 @@ func (d *dialer) runStream() error {
 // open opens a connection and a stream, unless ctx ends before that is done. If it fails, asked says whether the peer may have the
 // hello.
 func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked bool, err error) {
-	s = &dialedStream{in: &receivedFrame{}}
+	s = &dialedStream{in: &receivedFrame{}, via: d.g.viaOf(d.addr)}
 	s.ctx, s.cancel = context.WithCancelCause(d.g.ctx)
 	defer context.AfterFunc(ctx, func() { s.cancel(nil) })()
+	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline. An egress accepts whether or
+	// not it reaches the peer, so an answer is expected sooner there: the next attempt may take another way.
+	limit := d.g.timing.hello
+	if s.via != "" {
+		limit = min(limit, d.g.timing.tunnel)
+	}
+	var late atomic.Bool
+	watchdog := time.AfterFunc(limit, func() { late.Store(true); s.cancel(nil) })
 	var peer atomic.Pointer[peerIdentity]
 	accept := func(p *peerIdentity) error {
 		peer.Store(p)
+		if s.via != "" {
+			watchdog.Reset(d.g.timing.hello)
+		}
 		return d.checkIdentity(p)
 	}
-	s.conn, err = grpc.NewClient("passthrough:///"+d.addr, append(d.g.dialOptions(d.addr, accept), grpc.WithContextDialer(d.connect))...)
+	options := append(d.g.dialOptions(d.addr, &s.attempt, accept), grpc.WithContextDialer(d.connector(s)))
+	s.conn, err = grpc.NewClient("passthrough:///"+d.addr, options...)
 	if err != nil {
+		watchdog.Stop()
 		s.cancel(nil)
-		return nil, false, fmt.Errorf("dial %s: %w", d.addr, err)
+		return s, false, fmt.Errorf("dial %s: %w", d.describe(s.via), err)
 	}
-	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline.
-	var late atomic.Bool
-	watchdog := time.AfterFunc(d.g.timing.hello, func() { late.Store(true); s.cancel(nil) })
 	asked, err = d.exchangeHellos(s, &peer, renews)
-	if !watchdog.Stop() && late.Load() {
-		err = fmt.Errorf("%s: no hello within %v", d.addr, d.g.timing.hello)
+	watchdog.Stop()
+	switch {
+	case !late.Load():
+	case s.via != "" && peer.Load() == nil:
+		err = fmt.Errorf("%s: no answer within %v", d.describe(s.via), limit)
+	default:
+		err = fmt.Errorf("%s: no hello within %v", d.describe(s.via), d.g.timing.hello)
 	}
 	if err != nil {
 		s.close()
-		return nil, asked, err
+		return s, asked, err
 	}
+	d.incomingFailed.Store(false)
 	return s, true, nil
+}
+
+// describe names the process in errors, and the egress that it is dialed through.
+func (d *dialer) describe(via string) string {
+	if via == "" {
+		return d.addr
+	}
+	return d.addr + " via " + via
 }
 
 // exchangeHellos opens the stream and exchanges hellos. If it fails, asked says whether the peer may have that of this process.
 func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdentity], renews bool) (asked bool, err error) {
 	if s.stream, err = s.conn.NewStream(s.ctx, &serviceDesc.Streams[0], wire.Method); err != nil {
-		return false, fmt.Errorf("open a link to %s: %w", d.addr, err)
+		return false, fmt.Errorf("open a link to %s: %w", d.describe(s.via), err)
 	}
 	hello := d.g.hello(d.link)
 	hello.Renews = renews
@@ -97,6 +123,10 @@ func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdenti
 	}
 	s.identity = peer.Load()
 	if err := s.in.hello.Compatible(); err != nil {
+		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
+	}
+	if err := d.g.checkManifest(s.in.hello); err != nil {
+		d.g.violations.note(ViolationManifest, d.addr, err, d.g.config.Log)
 		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
 	}
 	if err := d.verifyPeer(s.in.hello); err != nil {
@@ -129,7 +159,7 @@ func (d *dialer) exchangeMessages(s *dialedStream) (next *dialedStream, err erro
 		defer close(halt)
 		renewed <- d.renewWhenDue(renewing, s)
 	}()
-	err = d.g.pump(d.out, s.stream, halt, d.g.timing.idle)
+	err = d.g.pump(d.out, s.stream, s.in.hello, halt, d.g.timing.idle)
 	stopRenewing()
 	if next = <-renewed; next != nil && errors.Is(err, errBroken) {
 		if err = d.finish(s, broken, &why); err == nil {
@@ -184,9 +214,10 @@ type sender interface{ SendMsg(m any) error }
 
 var errBroken = errors.New("the stream is broken")
 
-// pump sends the frames of an outbox. It returns errBroken when broken is closed or sending fails, nil when the outbox is
+// pump sends the frames of an outbox to a peer. It returns errBroken when broken is closed or sending fails, nil when the outbox is
 // closed and empty, and errIdle when the link was not used for idle; 0 is no limit.
-func (g *GRPC) pump(out *outbox, stream sender, broken <-chan struct{}, idle time.Duration) error {
+func (g *GRPC) pump(out *outbox, stream sender, to *wire.Hello, broken <-chan struct{}, idle time.Duration) error {
+	sent := &g.trafficOf(to).sent
 	var checkIdle <-chan time.Time
 	if idle > 0 {
 		ticker := time.NewTicker(idle/2 + 1)
@@ -222,6 +253,7 @@ func (g *GRPC) pump(out *outbox, stream sender, broken <-chan struct{}, idle tim
 		}
 		g.framesSent.Add(1)
 		g.bytesSent.Add(uint64(size))
+		sent.Add(uint64(size))
 		for _, k := range f.kinds {
 			g.countSent(k)
 		}

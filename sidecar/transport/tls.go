@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -165,18 +166,20 @@ func (g *GRPC) serverCredentials() credentials.TransportCredentials {
 }
 
 // clientCredentials returns credentials for one connection to an address, with the current keys. The peer is known by its identity,
-// not by a host name: accept gets who it is.
+// not by a host name: accept gets who it is. The host of the address is only the server name, by which edges route.
 func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) credentials.TransportCredentials {
 	set := g.keys.load()
+	host, _, _ := net.SplitHostPort(addr) // dialing returns the error
 	return credentials.NewTLS(&tls.Config{
 		MinVersion:         tls.VersionTLS13,
+		ServerName:         host,
 		Certificates:       []tls.Certificate{*set.cert},
 		InsecureSkipVerify: true, // VerifyConnection verifies the chain, and that it is the wanted node
 		VerifyConnection: func(s tls.ConnectionState) error {
 			p, err := newPeerIdentity(s, set, x509.ExtKeyUsageServerAuth)
 			if err != nil {
 				g.violations.note(ViolationCertificate, addr, err, g.config.Log)
-				return err
+				return fmt.Errorf("%w: %w", errNotTrusted, err)
 			}
 			return accept(p)
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +29,11 @@ const (
 	ViolationKind                         // a message of a kind that it may not send there
 	ViolationContent                      // a message speaks for others
 	ViolationLimit                        // it opens more links than it may
+	ViolationManifest                     // it runs other data centers, rings or another binding
 	numViolations
 )
 
-var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit"}
+var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit", "manifest"}
 
 func (v Violation) String() string { return violationNames[v] }
 
@@ -53,8 +55,8 @@ type violations struct {
 // note counts a violation. who is the identity of the peer, or its address if that is not known.
 func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
 	v.counts[kind].Add(1)
-	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil {
-		who = host // each attempt comes from another port
+	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil && !strings.Contains(who, "://") {
+		who = host // each attempt comes from another port; an identity is a URI
 	}
 	if v.mayLog(who, time.Now()) {
 		log.Error("link refused: the peer must not do this", "peer", who, "violation", kind, "error", err, "quietFor", violationLogInterval)
@@ -104,6 +106,16 @@ func (g *GRPC) authorize(m *causal.Message, peer *wire.Hello) authorize.Reason {
 func (g *GRPC) refuseMessage(m *causal.Message, reason authorize.Reason, who string) error {
 	err := fmt.Errorf("%s from %v to %v: %s", m.Kind, m.From, m.To, reason)
 	g.violations.note(violationOf[reason], who, err, g.config.Log)
+	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// refuseViolation refuses a stream because of what its peer did.
+func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
+	g.failed.Add(1)
+	g.violations.note(v, a.who(), err, g.config.Log)
+	if v == ViolationManifest {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 

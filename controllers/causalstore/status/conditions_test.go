@@ -111,6 +111,20 @@ func TestEachConditionReportsTheState(t *testing.T) {
 				RingLag: map[string]time.Duration{"mine": 0, "theirs": lag}, Answering: map[string]bool{"here": true, "there": true}}}
 		}
 	}
+	found := func(of ...contract.Peer) func(*status.Observed) {
+		return func(in *status.Observed) {
+			measured(0)(in)
+			in.Reports = map[string]plan.Report{plan.ComponentCoordinator: {Readiness: contract.Readiness{Peers: of}}}
+		}
+	}
+	there := func(s contract.PeerState) contract.Peer { return contract.Peer{DataCenter: "there", State: s} }
+	// second adds another data center of the other region.
+	second := func(in *status.Observed) {
+		dc := in.Store.Spec.DataCenters[1]
+		dc.Name = "beyond"
+		in.Store.Spec.DataCenters = append(in.Store.Spec.DataCenters, dc)
+		in.Store.Spec.Rings[1].DataCenters = append(in.Store.Spec.Rings[1].DataCenters, dc.Name)
+	}
 	for _, c := range []struct {
 		when              string
 		given             func(*status.Observed)
@@ -304,7 +318,42 @@ func TestEachConditionReportsTheState(t *testing.T) {
 		{"nobody writes, and the shards of another region do not answer", func(in *status.Observed) {
 			measured(0)(in)
 			in.Measured[plan.ComponentCoordinator].Answering["there"] = false
-		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnreachable, "False", "there (ring theirs)"},
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "there (ring theirs)"},
+		{"a region is away", found(there(contract.PeerUnreachable)), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False",
+			"region q is away: there (ring theirs)"},
+		{"a region is away, and writes wait for it", func(in *status.Observed) {
+			found(there(contract.PeerUnreachable))(in)
+			measured(time.Minute)(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "rings that do not acknowledge writes: theirs (1m0s)"},
+		{"a region is away", found(there(contract.PeerUnreachable)), v1alpha1.ConditionReady, v1alpha1.ReasonAllPartsReady, "True", ""},
+		{"a region is away", found(there(contract.PeerUnreachable)), v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
+		{"a region is away", found(there(contract.PeerUnreachable)), v1alpha1.ConditionTopologyValid, v1alpha1.ReasonTopologyAccepted, "True", ""},
+		{"both data centers of a region are away", func(in *status.Observed) {
+			second(in)
+			found(there(contract.PeerUnreachable), contract.Peer{DataCenter: "beyond", State: contract.PeerUnreachable})(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "region q is away: there (ring theirs), beyond (ring theirs);"},
+		{"one of two data centers of a region is away", func(in *status.Observed) {
+			second(in)
+			found(there(contract.PeerUnreachable), contract.Peer{DataCenter: "beyond", State: contract.PeerConnected})(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnreachable, "False", "there (ring theirs): its shards do not answer"},
+		{"another region has another manifest", found(contract.Peer{DataCenter: "there", State: contract.PeerOtherManifest, Error: "it runs other rings"}),
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersManifest, "False", "there (ring theirs) is refused: it runs other rings"},
+		{"another region is not trusted", found(there(contract.PeerNotTrusted)), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersNotTrusted, "False",
+			"there (ring theirs) and the parts here do not accept each other's certificates"},
+		{"names of another region do not resolve", found(there(contract.PeerUnresolved)), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnresolved, "False",
+			"there (ring theirs): its names, or that of the edge, do not resolve"},
+		{"another region has another version", found(contract.Peer{DataCenter: "there", State: contract.PeerOtherVersion, Version: "v9"}),
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersVersion, "True", "there (v9)"},
+		{"one data center is away, and another one refuses the manifest", func(in *status.Observed) {
+			second(in)
+			found(there(contract.PeerUnreachable), contract.Peer{DataCenter: "beyond", State: contract.PeerOtherManifest})(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersManifest, "False", "there (ring theirs): its shards do not answer"},
+		{"a part of a later version reports a state that is not known", found(there("teleported")), v1alpha1.ConditionPeersConnected,
+			v1alpha1.ReasonPeersAcknowledge, "True", ""},
+		{"there is one ring, and its other region is away", func(in *status.Observed) {
+			in.Store.Spec.Rings = []v1alpha1.Ring{{Name: "mine", DataCenters: []string{"here", "there"}}}
+			found(there(contract.PeerUnreachable))(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "region q is away"},
 		{"nobody writes, and another region was never probed", func(in *status.Observed) {
 			measured(0)(in)
 			delete(in.Measured[plan.ComponentCoordinator].Answering, "there")

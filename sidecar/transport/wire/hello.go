@@ -17,8 +17,12 @@ const (
 	MinProtocol = 1
 )
 
-// MaxNodes bounds the nodes of one process.
-const MaxNodes = 1 << 16
+// MaxNodes bounds the nodes of one process. MaxProcessName and MaxVersion bound texts, in bytes.
+const (
+	MaxNodes       = 1 << 16
+	MaxProcessName = 256
+	MaxVersion     = 128
+)
 
 // Hello describes a process. It is the first frame in each direction of a link.
 type Hello struct {
@@ -33,6 +37,35 @@ type Hello struct {
 	StartedMs uint64
 	// Renews says that the link has a stream, which ends in order once this one is open.
 	Renews bool
+	// Manifest is what all processes of a deployment must have alike.
+	Manifest Manifest
+	// Version is that of the build, for status. It is empty if it is not known.
+	Version string
+}
+
+// Manifest holds hashes of what all processes of a deployment must have alike: origins follow the order of the data centers, so a
+// process with another order speaks for origins that are not its own. 0 is not known: processes of the first version do not say.
+type Manifest struct {
+	DataCenters uint64 // their names, in order
+	Rings       uint64 // their names and members, in order
+	Binding     uint64
+}
+
+// Differences names what two manifests are known to have different.
+func (m Manifest) Differences(other Manifest) (all []string) {
+	for _, part := range []struct {
+		name         string
+		mine, theirs uint64
+	}{
+		{"another list of data centers", m.DataCenters, other.DataCenters},
+		{"other rings", m.Rings, other.Rings},
+		{"another binding", m.Binding, other.Binding},
+	} {
+		if part.mine != 0 && part.theirs != 0 && part.mine != part.theirs {
+			all = append(all, part.name)
+		}
+	}
+	return all
 }
 
 // StartedBefore reports whether the sender of h is known to have been started before that of other. Of two with the same time,
@@ -79,6 +112,12 @@ const (
 	fHelloNodes       = 7
 	fHelloStarted     = 8
 	fHelloRenews      = 9
+	fHelloManifest    = 10
+	fHelloVersion     = 11
+
+	fManifestDCs     = 1
+	fManifestRings   = 2
+	fManifestBinding = 3
 
 	fNodeIndex = 1
 	fNodeDC    = 2
@@ -100,6 +139,18 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	body = appendUint(body, fHelloStarted, h.StartedMs)
 	if h.Renews {
 		body = appendUint(body, fHelloRenews, 1)
+	}
+	if h.Manifest != (Manifest{}) {
+		var m []byte
+		m = appendFixed(m, fManifestDCs, h.Manifest.DataCenters)
+		m = appendFixed(m, fManifestRings, h.Manifest.Rings)
+		m = appendFixed(m, fManifestBinding, h.Manifest.Binding)
+		body = protowire.AppendTag(body, fHelloManifest, protowire.BytesType)
+		body = protowire.AppendBytes(body, m)
+	}
+	if h.Version != "" {
+		body = protowire.AppendTag(body, fHelloVersion, protowire.BytesType)
+		body = protowire.AppendString(body, h.Version)
 	}
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
@@ -142,11 +193,7 @@ func (c *cursor) hello(h *Hello) {
 		case fHelloMin:
 			h.MinProtocol = uint32(in.uint(math.MaxUint32))
 		case fHelloProcess:
-			name := in.bytes()
-			if !utf8.Valid(name) || len(name) > 256 {
-				in.fail(fmt.Errorf("a process name must be valid UTF-8 of at most 256 bytes"))
-			}
-			h.Process = string(name)
+			h.Process = in.name("process name", MaxProcessName)
 		case fHelloIncarnation:
 			h.Incarnation = in.uint(math.MaxUint64)
 		case fHelloLink:
@@ -157,6 +204,10 @@ func (c *cursor) hello(h *Hello) {
 			h.StartedMs = in.uint(math.MaxInt64)
 		case fHelloRenews:
 			h.Renews = in.bool()
+		case fHelloManifest:
+			h.Manifest = in.manifest()
+		case fHelloVersion:
+			h.Version = in.name("version", MaxVersion)
 		case fHelloNodes:
 			h.Nodes = grow(&in, h.Nodes, MaxNodes)
 			h.Nodes = append(h.Nodes, in.node())
@@ -165,6 +216,34 @@ func (c *cursor) hello(h *Hello) {
 		}
 	}
 	c.adopt(&in)
+}
+
+// name consumes a text of at most max bytes.
+func (c *cursor) name(what string, max int) string {
+	b := c.bytes()
+	if !utf8.Valid(b) || len(b) > max {
+		c.fail(fmt.Errorf("a %s must be valid UTF-8 of at most %d bytes", what, max))
+		return ""
+	}
+	return string(b)
+}
+
+func (c *cursor) manifest() (m Manifest) {
+	in := cursor{what: "manifest", b: c.bytes()}
+	for in.next() {
+		switch in.num {
+		case fManifestDCs:
+			m.DataCenters = in.fixed()
+		case fManifestRings:
+			m.Rings = in.fixed()
+		case fManifestBinding:
+			m.Binding = in.fixed()
+		default:
+			in.skip()
+		}
+	}
+	c.adopt(&in)
+	return m
 }
 
 func (c *cursor) node() (n topology.Node) {

@@ -13,6 +13,7 @@ import (
 func TestAHelloSurvives(t *testing.T) {
 	want := &Hello{
 		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
+		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3",
 		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
 	}
 	got, err := DecodeHello(AppendHello(nil, want))
@@ -35,6 +36,9 @@ func TestABadHelloIsRefused(t *testing.T) {
 		{0x0a, 0x05},
 		AppendHello(nil, &Hello{Process: "\xff"}),
 		AppendHello(nil, &Hello{Process: strings.Repeat("x", 257)}),
+		AppendHello(nil, &Hello{Version: "\xff"}),
+		AppendHello(nil, &Hello{Version: strings.Repeat("x", MaxVersion+1)}),
+		{0x0a, 0x04, 0x52, 0x02, 0x08, 0x01}, // a hash that is no fixed64
 	} {
 		if _, err := DecodeHello(b); err == nil {
 			t.Errorf("%x was taken", b)

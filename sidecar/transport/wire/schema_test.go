@@ -119,7 +119,7 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 
 func TestAnOrdinaryProtobufReaderUnderstandsHellosByTheSchemaFile(t *testing.T) {
 	frame := dynamicpb.NewMessage(schema(t).Messages().ByName("Frame"))
-	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3}}}
+	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3}}}
 	if err := proto.Unmarshal(AppendHello(nil, h), frame); err != nil {
 		t.Fatal(err)
 	}
