@@ -113,6 +113,8 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		"region=a,limits.images={a b}":           "/limits/images/0",
 		"region=a,injection.failurePolicy=Never": "/injection/failurePolicy",
 		"region=a,image.pullPolicy=Maybe":        "/image/pullPolicy",
+		"region=a,edge.image.tag=":               "/edge/image/tag",
+		"region=a,edge.replicas=3":               "replicas",
 		"region=a,reploicas=3":                   "reploicas",
 		"region=a,metrics.serviceMonitor=1":      "/metrics/serviceMonitor",
 		"region=a,test.store=orders":             "/test/store",

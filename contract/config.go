@@ -64,6 +64,10 @@ type Addresses struct {
 	Coordinators []string `json:"coordinators,omitempty"`
 	Middlemen    []string `json:"middlemen,omitempty"`
 	Caches       []string `json:"caches,omitempty"`
+	// Via is the address (host:port) of an egress, through which the parts of a data center in another region are dialed. It finds
+	// a part by the TLS server name, which is the host in the address of the part, so it needs tls, and addresses with names (see
+	// PartAddress).
+	Via string `json:"via,omitempty"`
 }
 
 // Listen holds the addresses to listen on, as host:port. An empty host means all addresses of the machine.
