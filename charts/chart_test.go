@@ -131,6 +131,19 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 	}
 }
 
+func TestTheOperatorHasAnImageOfEdgesUnlessItIsTakenAway(t *testing.T) {
+	for set, want := range map[string]string{
+		"injection.enabled=true": "--edge-image=envoyproxy/envoy:distroless-v1.40.0\n",
+		"edge.image.repository=registry.example.com/envoy,edge.image.tag=v1": "--edge-image=registry.example.com/envoy:v1\n",
+		"edge.image.repository=": "",
+	} {
+		out := template(t, set)
+		if has := strings.Contains(out, "--edge-image"); has != (want != "") || !strings.Contains(out, want) {
+			t.Errorf("--set %s: want %q in\n%s", set, want, out)
+		}
+	}
+}
+
 // TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled runs helm against a real API server, where no pod runs.
 func TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled(t *testing.T) {
 	config := apiserver.ForTest(t)

@@ -123,11 +123,9 @@ func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) e
 	if err != nil {
 		return err
 	}
-	configs, err := plan.RenewTrust(in, *seen.Record)
-	if err != nil {
-		return err
-	}
 	errs := []error{r.issueCertificates(ctx, seen, all, live)}
+	configs, err := plan.RenewTrust(in, *seen.Record)
+	errs = append(errs, err)
 	for _, m := range configs {
 		is, err := r.live(ctx, m)
 		if err != nil || is == nil || plan.Foreign(seen.Store, m, is, "ConfigMap") != "" {

@@ -176,7 +176,7 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	}
 	p, err := plan.Make(seen.Observed)
 	if err != nil {
-		return fmt.Errorf("plan: %w", err)
+		return errors.Join(fmt.Errorf("plan: %w", err), r.maintainTrust(ctx, seen))
 	}
 	live, err := r.findLive(ctx, seen, p.Apply)
 	if err != nil {

@@ -1,6 +1,7 @@
 package causalstore_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -88,6 +90,7 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[1].Edge.Address = "other.example.com:443" })
 	k.await("the new address in the configuration", func() (bool, string) { return strings.Contains(k.edgeFiles(), "other.example.com"), "the old one" })
 	eu := entries["eu-west-1"]
+	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.Paused = true }) // revocation does not wait
 	k.peer(trust.Entry{Region: eu.Region, TrustDomain: eu.TrustDomain, Revoked: true})
 	k.await("the revoked region to be left out", func() (bool, string) { return !strings.Contains(k.edgeFiles(), "other.example.com"), "it is there" })
 	c = k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, no, v1alpha1.ReasonEdgePeersUntrusted)
@@ -100,6 +103,7 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	}
 
 	// Another image does, and no part restarts.
+	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.Paused = false })
 	parts := k.uids()
 	for name := range before {
 		delete(parts, name)
@@ -241,4 +245,37 @@ func TestTheObjectsOfAnEdgeGoWithTheStore(t *testing.T) {
 		}
 	}
 	k.delete("orders")
+}
+
+// TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed: it goes on with the certificate and the authorities that it has.
+func TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed(t *testing.T) {
+	k := newCluster(t)
+	k.edgeImage = "envoy:v1"
+	k.trustRegions()
+	k.workloads.balance("203.0.113.7")
+	stop := k.operator("us-east-1", "causalstore:v1")
+	k.sample("three-regions.yaml", nil)
+	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	before := k.edgePods()
+	stop()
+	own, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	k.get("authority-us-east-1", own)
+	k.get("authority-us-east-1", secret)
+	secret.Data = map[string][]byte{"ca.crt": []byte("damaged")}
+	if err := errors.Join(k.client.Delete(t.Context(), own), k.client.Update(t.Context(), secret)); err != nil {
+		t.Fatal(err)
+	}
+	k.operator("us-east-1", "causalstore:v1")
+	k.awaitCondition("orders", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed)
+	k.update("orders", func(s *v1alpha1.CausalStore) {
+		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
+	}) // a plan is carried out
+	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	if d := cmp.Diff(before, k.edgePods()); d != "" {
+		t.Errorf("pods of the edge have gone (-before +after):\n%s", d)
+	}
+	if !k.exists("orders-us-east-1-ingress", &corev1.Service{}) || !k.exists(edgeName, &corev1.ConfigMap{}) {
+		t.Error("objects of the edge were deleted")
+	}
 }

@@ -30,7 +30,7 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
+			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || seen.KeepsEdges() && o.GetLabels()[plan.LabelComponent] == plan.ComponentEdge || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
 				o.GetDeletionTimestamp() != nil {
 				continue
 			}

@@ -46,6 +46,10 @@ func (in *Observed) UntrustedPeers() (names []string) {
 	return names
 }
 
+// KeepsEdges reports whether edges are neither planned nor deleted: while the authority of this region cannot be used, they go on with
+// what they have.
+func (in *Observed) KeepsEdges() bool { return in.Trust.Domains[in.Region] == "" }
+
 // edgeImage returns the image of the edges: that of the operator. An operator that has none leaves a running edge as it is.
 func (b *builder) edgeImage(dc *v1alpha1.DataCenter) string {
 	if b.in.EdgeImage != "" {

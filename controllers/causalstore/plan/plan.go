@@ -154,7 +154,7 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 		}
 		objects = append(objects, s)
 	}
-	if b.in.HasEdge(dc) && b.in.Trust.Domains[b.in.Region] != "" {
+	if b.in.HasEdge(dc) && !b.in.KeepsEdges() {
 		own, err := b.edge(dc)
 		if err != nil {
 			return nil, err
