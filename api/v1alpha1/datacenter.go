@@ -141,8 +141,8 @@ type Edge struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	Replicas int32 `json:"replicas,omitempty"`
-	// Resources of the container. Default: requests of 100m CPU and 128Mi of memory, and a limit of 1152Mi of memory, less than which a
-	// busy proxy is ended for. It uses as many threads as the limit, or else the request, of CPUs, and at least two.
+	// Resources of the container. Default: requests of 100m CPU and 128Mi of memory, and a limit of 1152Mi of memory. With a lower one, a
+	// busy proxy may be ended by the kernel. It uses up to two CPUs.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -4,8 +4,13 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	processratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/process_ratelimit/v3"
 	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // What is logged. What goes well is in the metrics.
@@ -37,6 +42,25 @@ var logFields = map[string]any{
 	"details":    "%RESPONSE_CODE_DETAILS%",
 	"accepting":  "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%",
 	"dialing":    "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
+}
+
+// The bounds on lines, in Envoy and as files. Strangers on the internet have one of their own, so that they hide nothing else.
+const (
+	logRateTunnels     = "log-rate-tunnels"
+	logRateConnections = "log-rate-connections"
+)
+
+// logRate bounds lines. While a peer is away, every part that dials it again would write one.
+func logRate(name string) *discoveryv3.Resource {
+	return &discoveryv3.Resource{Name: name, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
+}
+
+// rarely selects what a filter selects, within a bound.
+func rarely(which *accesslogv3.AccessLogFilter, rate string) *accesslogv3.AccessLogFilter {
+	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: rate, ConfigSource: fromFile(rate + ".yaml")}}
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{which,
+		{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{Name: "envoy.access_loggers.extension_filters.process_ratelimit",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(within)}}}}}}}}
 }
 
 // logFailures writes what a filter selects to the standard output, as lines of JSON.

@@ -22,10 +22,11 @@ var partLabel = regexp.MustCompile(`^[a-z]+-[0-9]+$`)
 // check returns what is wrong with an input.
 func (in Input) check() error {
 	var errs []error
-	for what, name := range map[string]string{"store id": in.StoreID, "data center": in.DataCenter} {
-		if !label.MatchString(name) {
-			errs = append(errs, fmt.Errorf("the %s %q is not a DNS label in lower case", what, name))
-		}
+	if !label.MatchString(in.StoreID) {
+		errs = append(errs, fmt.Errorf("the store id %q is not a DNS label in lower case", in.StoreID))
+	}
+	if !label.MatchString(in.DataCenter) {
+		errs = append(errs, fmt.Errorf("the data center %q is not a DNS label in lower case", in.DataCenter))
 	}
 	bundles := map[string]string{}
 	errs = append(errs, checkBundle(bundles, in.TrustDomain, in.Bundle))

@@ -38,7 +38,7 @@ const (
 // Draining: a listener or peer that is removed closes its connections within drainSeconds, so that a region that is not trusted any
 // more is cut off. Hot restart is off: it needs shared memory, and a Deployment replaces pods.
 func Arguments() []string {
-	return []string{"--config-path", ConfigDir + "/" + BootstrapFile, "--disable-hot-restart",
+	return []string{"--config-path", ConfigDir + "/" + BootstrapFile, "--disable-hot-restart", "--concurrency", workers,
 		"--drain-strategy", "immediate", "--drain-time-s", drainSeconds,
 		"--file-flush-interval-msec", "1000", "--log-format", "%Y-%m-%dT%T.%e %l %n %v"}
 }
@@ -93,6 +93,9 @@ func Configure(in Input) (map[string]string, error) {
 	f.add(listenersFile, resources(in.listeners()...))
 	f.add(clustersFile, resources(in.clusters()...))
 	f.add(routesFile, resources(in.routes()))
+	for _, name := range []string{logRateTunnels, logRateConnections} {
+		f.add(name+".yaml", resources(logRate(name)))
+	}
 	f.add(certificateName+".yaml", resources(certificate()))
 	for _, p := range in.Peers {
 		f.add(p.trustName()+".yaml", resources(p.trust()))

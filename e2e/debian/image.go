@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -26,6 +27,8 @@ type Image struct {
 	Packages []string
 	// Programs by absolute path. The shared libraries that they load are added.
 	Programs []string
+	// Files are programs that no package contains: absolute path in the image to path on this machine.
+	Files map[string]string
 	// Links are symbolic links: name to target.
 	Links map[string]string
 }
@@ -41,7 +44,12 @@ func Write(ctx context.Context, archive string, of Image) error {
 		return fmt.Errorf("make image %s: %w", of.Name, err)
 	}
 	files := &closure{root: filepath.Join(dir, "root"), seen: map[string]bool{}}
-	for _, program := range of.Programs {
+	for name, source := range of.Files {
+		if err := copyFile(filepath.Join(files.root, name), source); err != nil {
+			return fmt.Errorf("make image %s: %w", of.Name, err)
+		}
+	}
+	for _, program := range slices.Concat(of.Programs, slices.Sorted(maps.Keys(of.Files))) {
 		if err := files.add(program); err != nil {
 			return fmt.Errorf("make image %s: %w", of.Name, err)
 		}
@@ -59,6 +67,26 @@ func Write(ctx context.Context, archive string, of Image) error {
 		}
 		return errors.Join(l.Dir("tmp", 0o1777, 0), l.Dir("data", 0o777, 0))
 	})
+}
+
+func copyFile(to, from string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, source); err != nil {
+		_ = file.Close()
+		return err
+	}
+	return file.Close()
 }
 
 // closure is a set of ELF files that is closed under loading: it contains the dynamic linker and all shared libraries of its

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"strconv"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -22,9 +20,6 @@ const (
 	edgeReadySeconds = 10
 	edgeDrainSeconds = 30
 )
-
-// minEdgeThreads is how many threads Envoy uses at least for connections.
-const minEdgeThreads = 2
 
 func (b *builder) edgeSelector(dc *v1alpha1.DataCenter) map[string]string {
 	return map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: ComponentEdge}
@@ -81,7 +76,7 @@ func edgeContainer(image string, r corev1.ResourceRequirements) corev1.Container
 	}
 	return corev1.Container{
 		Name: "envoy", Image: image, Command: []string{"/usr/local/bin/envoy"},
-		Args:      append(edge.Arguments(), "--concurrency", strconv.FormatInt(edgeThreads(r), 10)),
+		Args:      edge.Arguments(),
 		Resources: r, SecurityContext: containerSecurity(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		StartupProbe: ready(2, 60), ReadinessProbe: ready(2, 2), LivenessProbe: ready(10, 6),
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: edgeDrainSeconds}}},
@@ -90,14 +85,4 @@ func edgeContainer(image string, r corev1.ResourceRequirements) corev1.Container
 		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: edge.ConfigDir, ReadOnly: true},
 			{Name: "tls", MountPath: edge.CertificateDir, ReadOnly: true}},
 	}
-}
-
-// edgeThreads returns how many threads Envoy uses. By default it would use one for each CPU of the node, each with connections of its
-// own to every other edge.
-func edgeThreads(r corev1.ResourceRequirements) int64 {
-	cpu, ok := r.Limits[corev1.ResourceCPU]
-	if !ok {
-		cpu = r.Requests[corev1.ResourceCPU]
-	}
-	return max(minEdgeThreads, cpu.Value()) // rounded up
 }
