@@ -113,6 +113,8 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		"region=a,limits.images={a b}":           "/limits/images/0",
 		"region=a,injection.failurePolicy=Never": "/injection/failurePolicy",
 		"region=a,image.pullPolicy=Maybe":        "/image/pullPolicy",
+		"region=a,edge.image.tag=":               "/edge/image/tag",
+		"region=a,edge.replicas=3":               "replicas",
 		"region=a,reploicas=3":                   "reploicas",
 		"region=a,metrics.serviceMonitor=1":      "/metrics/serviceMonitor",
 		"region=a,test.store=orders":             "/test/store",
@@ -125,6 +127,19 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		out, err := helm(t, "template", "x", "causalstore", "--kube-version", kubeVersion, "--set", set)
 		if err == nil || !strings.Contains(out, says) {
 			t.Errorf("--set %s: %v, want an error that names %s:\n%s", set, err, says, out)
+		}
+	}
+}
+
+func TestTheOperatorHasAnImageOfEdgesUnlessItIsTakenAway(t *testing.T) {
+	for set, want := range map[string]string{
+		"injection.enabled=true": "--edge-image=envoyproxy/envoy:distroless-v1.40.0\n",
+		"edge.image.repository=registry.example.com/envoy,edge.image.tag=v1": "--edge-image=registry.example.com/envoy:v1\n",
+		"edge.image.repository=": "",
+	} {
+		out := template(t, set)
+		if has := strings.Contains(out, "--edge-image"); has != (want != "") || !strings.Contains(out, want) {
+			t.Errorf("--set %s: want %q in\n%s", set, want, out)
 		}
 	}
 }

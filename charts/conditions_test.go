@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -54,6 +55,14 @@ func observed() status.Observed {
 	}
 	in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {Published: true, Answering: map[string]bool{"there": true}}}
 	in.Authority = &trust.State{Region: "r", TrustDomain: "r.1", Bundle: "authority", Peers: map[string]trust.Entry{"q.1": {Region: "q", TrustDomain: "q.1"}}}
+	in.Trust.Domains, in.EdgeImage = map[string]string{"r": "r.1", "q": "q.1"}, "envoy:v1"
+	for i := range s.Spec.DataCenters {
+		s.Spec.DataCenters[i].Edge = &v1alpha1.Edge{Address: "edge.example.com:443", Replicas: 2, Service: v1alpha1.EdgeService{Type: corev1.ServiceTypeNodePort}}
+	}
+	in.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: plan.EdgeName("s", "here")},
+		Status: appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 2, UpdatedReplicas: 2}}}
+	in.Services = []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Name: plan.IngressName("s", "here")},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 443, NodePort: 30443}}}}}
 	in.Certificates.Add(in.Now.Add(trust.LeafLife), nil)
 	s.Status = status.Of(in)
 	return in
@@ -72,6 +81,7 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 		"CausalStorePeersDisconnected":      func(in *status.Observed) { in.Measured[plan.ComponentCoordinator].Answering["there"] = false },
 		"CausalStorePeersNotTrusted":        func(in *status.Observed) { in.Authority.Peers = nil },
 		"CausalStoreCertificatesNotRenewed": func(in *status.Observed) { in.Certificates.Add(in.Now, errors.New("the disk of etcd is full")) },
+		"CausalStoreEdgesNotReady":          func(in *status.Observed) { in.Deployments = nil },
 		"CausalStorePeersUnknown":           func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
 		"CausalStoreChangeStuck":            func(in *status.Observed) { in.Rollout.Outdated = 1 },
 		"CausalStorePausedWithChanges":      func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },

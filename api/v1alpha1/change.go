@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // ValidateChange returns why a store cannot change from the spec old to s. Like Validate, it repeats rules of the CRD.
@@ -46,6 +48,11 @@ func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
 	p.require(d.Region == old.Region,
 		"spec.dataCenters: region of %s cannot be changed, because its volumes are there; set it back to %s", d.Name, old.Region)
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
+	if d.Edge != nil && old.Edge != nil {
+		is, was := &d.Edge.Service, &old.Edge.Service
+		p.require(is.Type != corev1.ServiceTypeLoadBalancer || was.Type != corev1.ServiceTypeLoadBalancer || is.LoadBalancerClass == was.LoadBalancerClass,
+			"edge.service.loadBalancerClass: cannot be changed, because Kubernetes does not allow it; restore it, or change to another type and back")
+	}
 }
 
 func (v *Volume) validateChange(old *Volume, p *problems) {

@@ -6,7 +6,7 @@ const (
 	ConditionReady = "Ready"
 	// ConditionProgressing is True while the operator is applying a change of the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while a part that has served before is missing, or an image cannot be had.
+	// ConditionDegraded is True while a part or edge that has served before is missing, or an image cannot be had.
 	ConditionDegraded = "Degraded"
 	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes. Its reason is SingleZone if the spec
 	// gives up the protection from the loss of a zone.
@@ -23,6 +23,9 @@ const (
 	ConditionPeersTrusted = "PeersTrusted"
 	// ConditionCertificatesCurrent is True while the certificates of the parts in this region are renewed in time.
 	ConditionCertificatesCurrent = "CertificatesCurrent"
+	// ConditionEdgesReady is True while every pod of the edges in this cluster serves, their Services have addresses, and all other
+	// regions are trusted, so that edges connect to theirs. Whether those can be reached, PeersConnected says.
+	ConditionEdgesReady = "EdgesReady"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -40,6 +43,7 @@ const (
 	ReasonCreating      = "Creating"
 	ReasonRollingOut    = "RollingOut"
 	ReasonLogNotDrained = "LogNotDrained"
+	ReasonEdgesRolling  = "RollingOutEdges"
 	ReasonGrowing       = "GrowingVolumes"
 	ReasonMovingSlots   = "MovingSlots"
 	ReasonCoordinators  = "ChangingCoordinators"
@@ -90,6 +94,14 @@ const (
 	ReasonCertificatesLate       = "ExpiringSoon"
 	ReasonCertificatesUnknown    = "NotIssuedYet"
 	ReasonAuthorityExpiring      = "AuthorityExpiring"
+
+	ReasonNoEdges            = "NoOtherRegion"
+	ReasonEdgesServe         = "EdgesServe"
+	ReasonEdgesStarting      = "EdgesStarting"
+	ReasonEdgesMissing       = "EdgesMissing"
+	ReasonEdgeImageMissing   = "NoEdgeImage"
+	ReasonEdgeWithoutAddress = "EdgeWithoutAddress"
+	ReasonEdgePeersUntrusted = "RegionsWithoutEdge"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

@@ -45,7 +45,7 @@ type DataCenter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Shards int32 `json:"shards,omitempty"`
-	// Edge is where other regions reach this data centre. Required if the store has several regions.
+	// Edge connects this data centre with those of other regions. Required, for every data centre, if the store has several regions.
 	//
 	// +optional
 	Edge *Edge `json:"edge,omitempty"`
@@ -118,15 +118,71 @@ type Caches struct {
 	Memory Size `json:"memory,omitempty"`
 }
 
-// Edge is the entry point of a data centre for other regions.
+// Edge connects a data centre with those of other regions. The operator runs its pods if the store has several regions: they pass on the
+// connections between parts, which stay encrypted from end to end.
 type Edge struct {
-	// Address is host:port, where host is a DNS name. All its subdomains must resolve to the same place (a wildcard record), because
-	// each part is addressed by a subdomain of its own.
+	// Address is host:port, where the edges of other regions reach this one; host is a DNS name or an IP address. It must lead to the
+	// Service that the operator makes (see service), and be set before the Service has an address, because the operators of other
+	// regions cannot read the Services of this cluster. The status has the address that the Service has been given.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=200
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$') && !self.matches('^[0-9.]+:[0-9]+$')",message="edge.address: must be a DNS name with a port; use one such as edge.us-east-1.example.com:15443"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')",message="edge.address: must be a DNS name or an IP address with a port; use one such as edge.us-east-1.example.com:15443"
 	Address string `json:"address"`
+	// Service configures the Service that the edges of other regions connect to.
+	//
+	// +optional
+	// +kubebuilder:default={type: "LoadBalancer"}
+	Service EdgeService `json:"service,omitzero"`
+	// Replicas is the number of pods. Each of them can carry everything, so that one may fail.
+	//
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Replicas int32 `json:"replicas,omitempty"`
+	// Resources of the container. Default: requests of 100m CPU and 128Mi of memory, and a limit of 1152Mi of memory. With a lower one, a
+	// busy proxy may be ended by the kernel. It uses up to two CPUs.
+	//
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+}
+
+// EdgeService configures the Service that the edges of other regions connect to.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.nodePort) || self.type != 'ClusterIP'",message="edge.service.nodePort: needs type NodePort or LoadBalancer; set the type, or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",message="edge.service.loadBalancerClass: needs type LoadBalancer; set the type, or remove it"
+// +kubebuilder:validation:XValidation:rule="self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)",message="edge.service.loadBalancerClass: cannot be changed, because Kubernetes does not allow it; restore it, or change to another type and back"
+type EdgeService struct {
+	// Type is LoadBalancer (default: the cluster's cloud gives it an address), NodePort (a port of every node) or ClusterIP (reachable in
+	// the cluster, for a gateway of your own, or clusters whose networks are joined).
+	//
+	// +optional
+	// +kubebuilder:default=LoadBalancer
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	Type corev1.ServiceType `json:"type,omitempty"`
+	// Port of the Service. Default: that of edge.address.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+	// NodePort is the port of the nodes, for the types NodePort and LoadBalancer. Default: Kubernetes chooses one.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	NodePort int32 `json:"nodePort,omitempty"`
+	// LoadBalancerClass selects what implements the type LoadBalancer. Default: that of the cluster.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
+	// Annotations of the Service, which load balancers read.
+	//
+	// +optional
+	Annotations Annotations `json:"annotations,omitempty"`
 }
 
 // Volume is the persistent volume of each pod.

@@ -22,8 +22,8 @@ type Limits struct {
 	Tolerations []string
 	// PriorityClasses are those that pods may have.
 	PriorityClasses []string
-	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount. An entry that
-	// ends in / allows all keys that begin with it.
+	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount and of the
+	// Services of edges. An entry that ends in / allows all keys that begin with it.
 	Labels, Annotations []string
 }
 
@@ -39,6 +39,9 @@ func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	for i := range s.DataCenters {
 		if dc := &s.DataCenters[i]; dc.Region == region {
 			p = append(p, l.checkPods("pods of "+dc.Name, &dc.Pods)...)
+			if dc.Edge != nil {
+				p = append(p, l.checkKeys("edge.service.annotations ("+dc.Name+")", keysOf(dc.Edge.Service.Annotations), l.Annotations)...)
+			}
 		}
 	}
 	return p

@@ -11,7 +11,7 @@ type CausalStoreStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
-	// CertificatesCurrent, ClientsReady, InjectionReady and Paused.
+	// CertificatesCurrent, EdgesReady, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map
@@ -179,6 +179,10 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	Shards Count `json:"shards,omitzero"`
+	// Edge is the state of the edge, if parts of other regions are reached through it.
+	//
+	// +optional
+	Edge *EdgeStatus `json:"edge,omitempty"`
 	// Images that the pods run: one per kind of container once a rollout has finished.
 	//
 	// +optional
@@ -194,6 +198,17 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	IncompleteWrites *int64 `json:"incompleteWrites,omitempty"`
+}
+
+// EdgeStatus is the state of the edge of a data centre.
+type EdgeStatus struct {
+	// Pods counts the pods of the edge.
+	Pods Count `json:"pods"`
+	// Address is what the Service for other regions has been given: host:port of its load balancer or in the cluster; or, for type
+	// NodePort, the port with a colon before it. If it is empty, the Service has none yet. edge.address must lead there.
+	//
+	// +optional
+	Address string `json:"address,omitempty"`
 }
 
 // Count counts pods.

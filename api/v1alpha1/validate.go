@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // problems are messages for users, each with the field and the remedy.
@@ -66,30 +68,30 @@ func (s *CausalStoreSpec) validateRings(p *problems) {
 	}
 }
 
-// validateEdges requires that every data centre of a store with several regions has an edge.
+// validateEdges requires that every data centre of a store with several regions has an edge, and that the names of their Services
+// differ.
 func (s *CausalStoreSpec) validateEdges(p *problems) {
-	if len(s.DataCenters) == 0 {
-		return // the schema requires one
-	}
-	first, regions := s.DataCenters[0], 1
+	several := slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Region != s.DataCenters[0].Region })
 	for _, d := range s.DataCenters {
-		if d.Region != first.Region {
-			regions++
-			p.require(d.Edge != nil,
-				"spec.dataCenters: a data centre in another region has no edge.address; set it to the host:port at which other regions reach it (%s)", d.Name)
+		p.require(!several || d.Edge != nil,
+			"spec.dataCenters: a data centre has no edge.address, although the store has several regions; set it to the host:port at which other regions reach it (%s)", d.Name)
+		p.require(d.Edge == nil || !slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool {
+			return o.Name != d.Name && o.Edge != nil && o.Edge.Address == d.Edge.Address
+		}), "spec.dataCenters: two data centres have the same edge.address, and each has an edge of its own; correct one (%s)", d.Name)
+		for _, suffix := range []string{"-edge", "-ingress", "-parts"} {
+			p.require(!slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool { return o.Name == d.Name+suffix }),
+				"spec.dataCenters: a data centre is called like another one with -edge, -ingress or -parts appended, and Services of that one have these names; use another name (%s)",
+				d.Name+suffix)
 		}
 	}
-	p.require(regions == 1 || first.Edge != nil,
-		"spec.dataCenters: the first data centre has no edge.address, although others are in other regions; set it to the host:port at which other regions reach it (%s)", first.Name)
 }
 
 var (
 	storeID        = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	imageReference = regexp.MustCompile(`^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9]+|localhost)/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([+._-][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$`)
 	// oldRedis matches the stock images of versions before 6.2. What is in other images only the running server knows.
-	oldRedis    = regexp.MustCompile(`(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$`)
-	hostPort    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$`)
-	addressPort = regexp.MustCompile(`^[0-9.]+:[0-9]+$`)
+	oldRedis = regexp.MustCompile(`(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$`)
+	hostPort = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$`)
 )
 
 func (d *DataCenter) validate(p *problems) {
@@ -98,14 +100,23 @@ func (d *DataCenter) validate(p *problems) {
 			"zones: %s is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone", z)
 	}
 	if d.Edge != nil {
-		a := d.Edge.Address
-		p.require(hostPort.MatchString(a) && !addressPort.MatchString(a),
-			"edge.address: must be a DNS name with a port; use one such as edge.us-east-1.example.com:15443")
+		d.Edge.validate(p)
 	}
 	d.Pods.validate(p)
 	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data centre can have at most 16 coordinators; use fewer")
 	p.require(d.Caches.Memory.atLeast("64Mi"), "caches.memory: must be at least 64Mi; use more")
 	p.require(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")
+}
+
+func (e *Edge) validate(p *problems) {
+	p.require(hostPort.MatchString(e.Address),
+		"edge.address: must be a DNS name or an IP address with a port; use one such as edge.us-east-1.example.com:15443")
+	s := &e.Service
+	p.require(s.NodePort == 0 || s.Type != corev1.ServiceTypeClusterIP,
+		"edge.service.nodePort: needs type NodePort or LoadBalancer; set the type, or remove it")
+	p.require(s.LoadBalancerClass == "" || s.Type == corev1.ServiceTypeLoadBalancer,
+		"edge.service.loadBalancerClass: needs type LoadBalancer; set the type, or remove it")
+	s.Annotations.validate(p)
 }
 
 func (s Size) atLeast(other Size) bool {

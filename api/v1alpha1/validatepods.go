@@ -10,7 +10,7 @@ var (
 	qualifiedKey = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
 	// reservedKey matches what the operator sets on pods, and what Kubernetes sets on those of StatefulSets. Services, budgets and the
 	// operator find pods by it.
-	reservedKey = regexp.MustCompile(`^((([a-z0-9-]+[.])*causalstore[.]io|apps[.]kubernetes[.]io|statefulset[.]kubernetes[.]io)/|(app[.]kubernetes[.]io/(name|instance|component|managed-by)|kubectl[.]kubernetes[.]io/default-container|controller-revision-hash)$)`)
+	reservedKey = regexp.MustCompile(`^((([a-z0-9-]+[.])*causalstore[.]io|apps[.]kubernetes[.]io|statefulset[.]kubernetes[.]io)/|(app[.]kubernetes[.]io/(name|instance|component|managed-by)|kubectl[.]kubernetes[.]io/default-container|controller-revision-hash|pod-template-hash)$)`)
 	number      = regexp.MustCompile(`^[0-9]+$`)
 )
 

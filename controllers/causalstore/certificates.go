@@ -123,11 +123,9 @@ func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) e
 	if err != nil {
 		return err
 	}
-	configs, err := plan.RenewTrust(in, *seen.Record)
-	if err != nil {
-		return err
-	}
 	errs := []error{r.issueCertificates(ctx, seen, all, live)}
+	configs, err := plan.RenewTrust(in, *seen.Record)
+	errs = append(errs, err)
 	for _, m := range configs {
 		is, err := r.live(ctx, m)
 		if err != nil || is == nil || plan.Foreign(seen.Store, m, is, "ConfigMap") != "" {
@@ -136,7 +134,7 @@ func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) e
 		}
 		errs = append(errs, r.applyOne(ctx, seen, m, is))
 	}
-	return errors.Join(append(errs, r.notifyOfTrust(ctx, seen))...)
+	return errors.Join(append(errs, r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))...)
 }
 
 // notifyOfTrust marks pods with the digest of the trust file in their ConfigMap, so that their kubelets bring it to them at once.
@@ -156,6 +154,15 @@ func (r *Reconciler) notifyOfTrust(ctx context.Context, seen *status.Observed) e
 			continue
 		}
 		r.notified.add(seen.Store, dc, text)
+	}
+	return errors.Join(errs...)
+}
+
+// notifyEdges marks the pods of edges with the digest of their configuration, for the same reason.
+func (r *Reconciler) notifyEdges(ctx context.Context, seen *status.Observed) error {
+	var errs []error
+	for name, digest := range plan.EdgeNotices(seen.Observed) {
+		errs = append(errs, inject.Annotate(ctx, r.Client, seen.Store.Namespace, name, plan.AnnotationEdge, digest))
 	}
 	return errors.Join(errs...)
 }

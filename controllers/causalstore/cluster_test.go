@@ -53,6 +53,8 @@ type cluster struct {
 	prober causalstore.Prober
 	// user is whom operators are, if not the one with the rights of the manifests; it may use the namespace only.
 	user string
+	// edgeImage is the image of edges that operators have.
+	edgeImage string
 	// identity of operators, which is the namespace of their lease.
 	identity string
 	clock    clock
@@ -138,7 +140,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events:     m.GetEventRecorder(plan.ManagedBy),
 		Trust:      k.keeper(m, region),
-		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
+		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, EdgeImage: k.edgeImage, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
 	if err := errors.Join(m.Add(r.Trust), r.SetupWithManager(m)); err != nil {
 		k.t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ import (
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores/status,verbs=patch
 // +kubebuilder:rbac:groups=causalstore.io,resources=causalstores/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps;serviceaccounts,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
@@ -51,8 +51,9 @@ type Reconciler struct {
 	Uncached client.Reader
 	Scheme   *runtime.Scheme
 	Events   events.EventRecorder
-	// Region is the region of the data centers that this operator runs, and Image the image for stores that name none.
-	Region, Image string
+	// Region is the region of the data centers that this operator runs, Image the image for stores that name none, and EdgeImage that of
+	// edges, without which there are none.
+	Region, Image, EdgeImage string
 	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds. If
 	// it is empty, no other operator is expected.
 	Operator, Lease string
@@ -175,7 +176,7 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	}
 	p, err := plan.Make(seen.Observed)
 	if err != nil {
-		return fmt.Errorf("plan: %w", err)
+		return errors.Join(fmt.Errorf("plan: %w", err), r.maintainTrust(ctx, seen))
 	}
 	live, err := r.findLive(ctx, seen, p.Apply)
 	if err != nil {
@@ -203,7 +204,7 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	issued := r.issueCertificates(ctx, seen, certificates, secrets)
 	return errors.Join(issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
 		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
-		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen), r.notifyOfTrust(ctx, seen))
+		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen), r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))
 }
 
 // isLocal reports whether a store has a data center in a region.

@@ -19,7 +19,7 @@ import (
 
 // gather reads what exists of a store, and which data centers of other regions another operator runs here.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
-	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, SameZone: r.SameZone,
+	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, EdgeImage: r.EdgeImage, SameZone: r.SameZone,
 		Neighbors: map[string]bool{}, ZoneOf: map[string]string{}, Now: r.Now()},
 		WebhookInstalled: r.Webhook != nil, Webhook: r.Webhook != nil && r.Webhook()}
 	var sets appsv1.StatefulSetList
@@ -27,7 +27,8 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	var claims corev1.PersistentVolumeClaimList
 	var services corev1.ServiceList
 	var configs corev1.ConfigMapList
-	for _, list := range []client.ObjectList{&sets, &pods, &claims, &services, &configs} {
+	var deployments appsv1.DeploymentList
+	for _, list := range []client.ObjectList{&sets, &pods, &claims, &services, &configs, &deployments} {
 		if err := r.Client.List(ctx, list, ofStore(store)...); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -40,7 +41,21 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	in.StatefulSets = slices.DeleteFunc(sets.Items, func(s appsv1.StatefulSet) bool {
 		return !in.IsLocal(s.Labels[plan.LabelDataCenter]) || !metav1.IsControlledBy(&s, store)
 	})
-	in.Pods = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !in.IsLocal(p.Labels[plan.LabelDataCenter]) })
+	in.Deployments = slices.DeleteFunc(deployments.Items, func(d appsv1.Deployment) bool {
+		return !in.IsLocal(d.Labels[plan.LabelDataCenter]) || !metav1.IsControlledBy(&d, store)
+	})
+	in.Services = slices.DeleteFunc(services.Items, func(s corev1.Service) bool {
+		return !in.IsLocal(s.Labels[plan.LabelDataCenter]) || !metav1.IsControlledBy(&s, store)
+	})
+	for _, p := range pods.Items {
+		switch {
+		case !in.IsLocal(p.Labels[plan.LabelDataCenter]):
+		case p.Labels[plan.LabelComponent] == plan.ComponentEdge:
+			in.EdgePods = append(in.EdgePods, p)
+		default:
+			in.Pods = append(in.Pods, p)
+		}
+	}
 	in.Claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return !in.IsLocal(c.Labels[plan.LabelDataCenter])
 	})

@@ -30,7 +30,7 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
+			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || seen.KeepsEdges() && o.GetLabels()[plan.LabelComponent] == plan.ComponentEdge || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
 				o.GetDeletionTimestamp() != nil {
 				continue
 			}
@@ -54,7 +54,7 @@ func (r *Reconciler) hasMade(seen *status.Observed, o client.Object) bool {
 
 // prunedKinds returns empty lists of the kinds that are pruned.
 func prunedKinds() []client.ObjectList {
-	return []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+	return []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
 		&corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 }
 
@@ -64,6 +64,8 @@ func items(l client.ObjectList) []client.Object {
 	switch l := l.(type) {
 	case *appsv1.StatefulSetList:
 		all = pointers[appsv1.StatefulSet](l.Items)
+	case *appsv1.DeploymentList:
+		all = pointers[appsv1.Deployment](l.Items)
 	case *corev1.ServiceList:
 		all = pointers[corev1.Service](l.Items)
 	case *corev1.ConfigMapList:

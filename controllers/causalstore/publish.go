@@ -54,11 +54,11 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, p
 			continue
 		}
 		log.FromContext(ctx).Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
-		if was == nil && !needsAttention(c.Type, c.Status) {
+		if was == nil && !needsAttention(&c) {
 			continue // the normal first state of a store needs no event
 		}
 		kind := corev1.EventTypeNormal
-		if needsAttention(c.Type, c.Status) {
+		if needsAttention(&c) {
 			kind = corev1.EventTypeWarning
 		}
 		r.Events.Eventf(before, nil, kind, c.Reason, "Observe", "%s is %s: %s", c.Type, c.Status, c.Message)
@@ -80,12 +80,14 @@ func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, were, are []v1a
 }
 
 // needsAttention reports whether people should look at a condition.
-func needsAttention(condition string, is metav1.ConditionStatus) bool {
-	switch condition {
+func needsAttention(c *metav1.Condition) bool {
+	switch c.Type {
 	case v1alpha1.ConditionDegraded:
-		return is == metav1.ConditionTrue
+		return c.Status == metav1.ConditionTrue
 	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent:
-		return is == metav1.ConditionFalse
+		return c.Status == metav1.ConditionFalse
+	case v1alpha1.ConditionEdgesReady:
+		return c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonEdgesStarting
 	}
 	return false
 }

@@ -42,7 +42,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 		DefaultNamespaces: all,
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.StatefulSet{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
+			&appsv1.StatefulSet{}: ours, &appsv1.Deployment{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
 			&corev1.ConfigMap{}: ours, &corev1.ServiceAccount{}: ours, &networkingv1.NetworkPolicy{}: ours, &policyv1.PodDisruptionBudget{}: ours,
 		},
 	}
@@ -57,6 +57,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).
 		For(&v1alpha1.CausalStore{}, builder.WithPredicates(spec)).
 		Owns(&appsv1.StatefulSet{}).
+		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.ServiceAccount{}).

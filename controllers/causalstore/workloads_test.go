@@ -29,6 +29,7 @@ type workloads struct {
 	podIP    string                                  // of all pods
 	broken   map[string]bool                         // images and pods that do not become ready
 	waiting  map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
+	balancer string                                  // the address that load balancers have; none if empty
 	restarts []string                                // pods that were deleted and created again, in that order
 	most     int                                     // the greatest number of pods that were not ready at the same time, after all had been
 	served   bool
@@ -84,14 +85,25 @@ func (w *workloads) step(ctx context.Context) error {
 			return err
 		}
 	}
+	owners, err := w.deployments(ctx, pods.Items)
+	if err != nil {
+		return err
+	}
+	for i := range sets.Items {
+		owners = append(owners, &sets.Items[i])
+	}
 	byName := map[string]*corev1.Pod{}
-	away := 0
+	away, ofSets := 0, 0
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		byName[p.Name] = p
-		if err := w.kubelet(ctx, p, sets.Items); err != nil {
+		if err := w.kubelet(ctx, p, owners); err != nil {
 			return err
 		}
+		if o := metav1.GetControllerOf(p); o != nil && o.Kind == "Deployment" {
+			continue
+		}
+		byName[p.Name] = p
+		ofSets++
 		if !isReady(p) || p.DeletionTimestamp != nil {
 			away++
 		}
@@ -107,7 +119,7 @@ func (w *workloads) step(ctx context.Context) error {
 			return err
 		}
 	}
-	away += max(0, desired-len(pods.Items))
+	away += max(0, desired-ofSets)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.served = w.served || away == 0 && desired > 0; w.served {
@@ -117,9 +129,9 @@ func (w *workloads) step(ctx context.Context) error {
 }
 
 // kubelet deletes pods that are terminating, or whose owner was deleted, and makes the others ready.
-func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, sets []appsv1.StatefulSet) error {
+func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.Object) error {
 	owner := metav1.GetControllerOf(p)
-	orphan := owner != nil && !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool { return s.UID == owner.UID })
+	orphan := owner != nil && !slices.ContainsFunc(owners, func(o metav1.Object) bool { return o.GetUID() == owner.UID })
 	if p.DeletionTimestamp != nil || orphan {
 		return w.client.Delete(ctx, p, client.GracePeriodSeconds(0))
 	}

@@ -36,6 +36,7 @@ import (
 // operatorFlags are the flags of `causalstore operator`.
 type operatorFlags struct {
 	region, image       string
+	edgeImage           string
 	metrics, health     string
 	leaderElect         bool
 	leaderNamespace     string
@@ -67,6 +68,8 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 	fs.StringVar(&f.region, "region", "", "region whose data centres to run (required)")
 	fs.StringVar(&f.image, "image", os.Getenv("CAUSALSTORE_IMAGE"),
 		"image of the parts, for stores that set none; default: CAUSALSTORE_IMAGE")
+	fs.StringVar(&f.edgeImage, "edge-image", "",
+		"image of Envoy, for the edges of stores that have data centres in other clusters; without it they have no new edges")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader among the replicas of this region's operator; only the leader reconciles")
@@ -207,7 +210,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Trust: keeper, Expiries: expiries,
 		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: f.region, Image: f.image, SameZone: distribution, Random: rand.Reader, Now: time.Now,
+		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {

@@ -100,8 +100,11 @@ func collectStore(s *v1alpha1.CausalStore, emit func(d *prometheus.Desc, value f
 }
 
 func collectDataCenter(dc *v1alpha1.DataCenterStatus, emit func(d *prometheus.Desc, value float64, labels ...string)) {
-	for component, n := range map[string]v1alpha1.Count{plan.ComponentCoordinator: dc.Coordinators, plan.ComponentCache: dc.Caches,
-		plan.ComponentShard: dc.Shards} {
+	parts := map[string]v1alpha1.Count{plan.ComponentCoordinator: dc.Coordinators, plan.ComponentCache: dc.Caches, plan.ComponentShard: dc.Shards}
+	if dc.Edge != nil {
+		parts[plan.ComponentEdge] = dc.Edge.Pods
+	}
+	for component, n := range parts {
 		emit(storePartsReady, float64(n.Ready), dc.Name, component)
 		emit(storePartsDesired, float64(n.Desired), dc.Name, component)
 		emit(storePartsUpdated, float64(n.Updated), dc.Name, component)

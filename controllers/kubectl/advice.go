@@ -15,6 +15,9 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	edit := fmt.Sprintf("%s edit causalstore %s", in, e.store.Name)
 	switch c.Reason {
 	case diagnose.ReasonImage:
+		if isEdge(p) {
+			return []string{"correct edge.image of the chart, or spec.imagePullSecrets: helm upgrade ... --set edge.image.repository=REPOSITORY --set edge.image.tag=TAG"}
+		}
 		return []string{"correct spec.image or spec.storage.image, or spec.imagePullSecrets: " + edit, "the operator then replaces this pod first; nothing else has to be done"}
 	case diagnose.ReasonOOMKilled:
 		return []string{fmt.Sprintf("raise the memory limit (%s): %s", memoryField(p), edit)}
@@ -44,14 +47,22 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	case diagnose.ReasonLogFull:
 		return []string{"raise spec.dataCenters[].coordinators.volume.size, or bring back the ring that lags: " + edit, "it continues by itself: docs/operations.md#full-disks-and-storages"}
 	}
+	if isEdge(p) {
+		return []string{fmt.Sprintf("%s logs %s", in, p.Name), "docs/runbooks.md#causalstoreedgesnotready explains the reasons"}
+	}
 	return []string{fmt.Sprintf("%s port-forward %s %d:%d and curl -s http://127.0.0.1:%d/readyz", in, p.Name, plan.PortHTTP, plan.PortHTTP, plan.PortHTTP),
 		"docs/runbooks.md#causalstorepartnotready explains the reasons"}
 }
+
+func isEdge(p *corev1.Pod) bool { return p.Labels[plan.LabelComponent] == plan.ComponentEdge }
 
 // adviseDeadNode returns what to do about a pod on a node that does not answer. Kubernetes does not replace a pod of a
 // StatefulSet while it cannot know that the old one has stopped.
 func (e *evidence) adviseDeadNode(p *corev1.Pod) []string {
 	node := p.Spec.NodeName
+	if isEdge(p) {
+		return []string{"nothing: Kubernetes starts another pod of the edge within minutes"}
+	}
 	steps := []string{fmt.Sprintf("bring node %s back: the pod goes on by itself", node)}
 	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
 		return append(steps, fmt.Sprintf("or replace the cache elsewhere: kubectl -n %s delete pod %s --force --grace-period=0", p.Namespace, p.Name))
@@ -68,6 +79,8 @@ func memoryField(p *corev1.Pod) string {
 		return "spec.dataCenters[].coordinators.resources"
 	case plan.ComponentCache:
 		return "spec.dataCenters[].caches.memory"
+	case plan.ComponentEdge:
+		return "spec.dataCenters[].edge.resources"
 	}
 	return "spec.storage.middleman.resources, or spec.storage.resources for the container storage"
 }
@@ -76,6 +89,9 @@ func memoryField(p *corev1.Pod) string {
 func safety(p *corev1.Pod, c diagnose.Cause) string {
 	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
 		return "deleting the pod, also by force: a cache has no volume"
+	}
+	if isEdge(p) {
+		return "deleting the pod, also by force, one at a time: an edge has no state"
 	}
 	if c.Reason == diagnose.ReasonDataLost {
 		return "waiting: the part refuses what it cannot do without the data. Never replace the volume by an older one"

@@ -39,7 +39,7 @@ func (k *connection) collect(ctx context.Context, b *bundle, s *v1alpha1.CausalS
 	k.collectReports(ctx, b, s, parts, now)
 	ours := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}
 	for name, list := range map[string]client.ObjectList{
-		"statefulsets": &appsv1.StatefulSetList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "configmaps": &corev1.ConfigMapList{},
+		"statefulsets": &appsv1.StatefulSetList{}, "deployments": &appsv1.DeploymentList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "configmaps": &corev1.ConfigMapList{},
 		"claims": &corev1.PersistentVolumeClaimList{}, "budgets": &policyv1.PodDisruptionBudgetList{}, "networkpolicies": &networkingv1.NetworkPolicyList{},
 	} {
 		k.addList(ctx, b, "store/"+name+".yaml", list, ours...)

@@ -101,6 +101,16 @@ func TestTheDoctorNamesProblemsNextStepsAndWhatIsSafe(t *testing.T) {
 			e.store.Spec.Placement = v1alpha1.PlacementSingleZone
 			setCondition(e.store, v1alpha1.ConditionTopologyValid, metav1.ConditionTrue, v1alpha1.ReasonSingleZone, "topology epoch 1; nothing protects from the loss of the zone")
 		},
+		"doctor-edges": func(e *evidence) {
+			e.store.Status.DataCenters[0].Edge = &v1alpha1.EdgeStatus{Pods: v1alpha1.Count{Ready: 1, Desired: 2, Updated: 2}}
+			setCondition(e.store, v1alpha1.ConditionEdgesReady, metav1.ConditionFalse, v1alpha1.ReasonEdgesMissing, "edge pods that serve: virginia has 1 of 2")
+			pod := e.parts[0].DeepCopy()
+			pod.Name, pod.Labels[plan.LabelComponent] = "orders-virginia-edge-7d9c-x2x4f", plan.ComponentEdge
+			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "envoy", Image: "envoy:v9",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
+			e.parts = append(e.parts, *pod)
+		},
 		"doctor-region-away": func(e *evidence) {
 			setCondition(e.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonPeersUnreachable,
 				"data centres whose shards do not answer: paris (ring europe); check them and the network to them")

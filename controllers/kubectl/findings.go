@@ -21,6 +21,7 @@ func (e *evidence) findings() []finding {
 	all := []finding{e.checkOperator(), e.checkSpec()}
 	all = append(all, e.checkPods()...)
 	all = append(all, e.checkVolumes()...)
+	all = append(all, e.checkEdges()...)
 	all = append(all, e.checkRings(), e.checkSidecars(), e.checkDisruption())
 	if len(e.unread) > 0 {
 		all = append(all, finding{level: levelNote, subject: "rights", text: "you may not list " + strings.Join(e.unread, ", ") + ": what depends on them was not checked"})
@@ -206,6 +207,29 @@ func (e *evidence) checkRings() finding {
 		f.level, f.text = levelNote, peers.Message
 	}
 	return f
+}
+
+// checkEdges has a finding if data centres here have edges.
+func (e *evidence) checkEdges() []finding {
+	if !slices.ContainsFunc(e.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Edge != nil }) {
+		return nil
+	}
+	c := e.condition(v1alpha1.ConditionEdgesReady)
+	f := finding{level: levelOK, subject: "edges", text: c.Message}
+	if c.Status == metav1.ConditionTrue {
+		return []finding{f}
+	}
+	f.level, f.safe = levelProblem, "deleting one pod of an edge at a time: it has no state. Parts dial again by themselves"
+	switch c.Reason {
+	case v1alpha1.ReasonEdgePeersUntrusted:
+		f.next = []string{"with a context for each cluster: kubectl causal trust --context THIS --context OTHER"}
+	case v1alpha1.ReasonEdgeImageMissing:
+		f.next = []string{"helm upgrade ... --set edge.image.repository=REPOSITORY --set edge.image.tag=TAG"}
+	default:
+		f.next = []string{fmt.Sprintf("kubectl -n %s describe service,deployment --selector %s=%s,%s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name,
+			plan.LabelComponent, plan.ComponentEdge)}
+	}
+	return []finding{f}
 }
 
 func (e *evidence) checkSidecars() finding {

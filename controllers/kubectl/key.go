@@ -170,7 +170,7 @@ func (in *keyView) regionOf(dc string) string {
 	return "-"
 }
 
-// podsOf names the pods of a shard and whether they are ready, or the address of a shard in another cluster.
+// podsOf names the pods of a shard and whether they are ready, or that of a shard in another cluster, and the edge that leads there.
 func (in *keyView) podsOf(dc string, shard uint64) string {
 	var all []string
 	for i := range in.parts {
@@ -189,6 +189,11 @@ func (in *keyView) podsOf(dc string, shard uint64) string {
 		return strings.Join(all, " ")
 	}
 	if a := in.configuration.Middlemen[dc]; shard < uint64(len(a)) {
+		for _, d := range in.store.Spec.DataCenters {
+			if d.Name == dc && d.Edge != nil {
+				return fmt.Sprintf("elsewhere: %s, behind %s", plan.MiddlemanName(in.store.Name, dc, int(shard)), d.Edge.Address)
+			}
+		}
 		return "elsewhere: " + a[shard]
 	}
 	return "-"

@@ -85,9 +85,31 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 			formatCount(d.Shards),
 			formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
 	}
+	writeEdges(t, s)
 	writeUnreadyPods(t, s, pods, downs, now)
 	writeConditions(t, s, now)
 	return t.Flush()
+}
+
+// writeEdges lists the edges, with the addresses by which other regions are to reach them and those that their Services have.
+func writeEdges(w io.Writer, s *v1alpha1.CausalStore) {
+	first := true
+	for _, d := range s.Status.DataCenters {
+		if d.Edge == nil {
+			continue
+		}
+		if first {
+			fmt.Fprint(w, "\nEDGE\tPODS\tADDRESS\tSERVICE\n")
+			first = false
+		}
+		address := ""
+		for _, dc := range s.Spec.DataCenters {
+			if dc.Name == d.Name && dc.Edge != nil {
+				address = dc.Edge.Address
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Name, formatCount(d.Edge.Pods), orDash(address), orDash(d.Edge.Address))
+	}
 }
 
 // describeReady renders condition Ready, and whether an operator still keeps it true.
@@ -163,7 +185,7 @@ func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
 		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
 		v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
 		v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
-		v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
+		v1alpha1.ConditionEdgesReady:   metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
 		v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
 	}
 	first := true

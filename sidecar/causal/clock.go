@@ -35,9 +35,10 @@ func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
 const MaxAheadMs = 60_000
 
 // MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and of what other
-// coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. A sidecar can claim
+// coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. It may have written through one
+// that has restarted, whose timestamps are up to 2 s ahead at first (PROTOCOL §4, the durable ceiling). A sidecar can claim
 // anything, and what it claims becomes the clock of everybody. What a token names has the same bound, at the sidecar that resumes it.
-const MaxSessionAheadMs = 500
+const MaxSessionAheadMs = 2500
 
 // TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
 // of the reach of all later timestamps. The zero value is ready to use.

@@ -16,12 +16,17 @@ import (
 
 // executed returns what is observed after a plan was carried out.
 func executed(in plan.Observed, p plan.Plan) plan.Observed {
-	in.Record, in.StatefulSets = &p.Record, nil
+	in.Record, in.StatefulSets, in.Deployments, in.ConfigMaps = &p.Record, nil, nil, nil
 	in.Store = in.Store.DeepCopy()
 	in.Store.Status.Topology.Epoch = p.Record.Epoch
 	for _, o := range p.Apply {
-		if s, ok := o.(*appsv1.StatefulSet); ok {
-			in.StatefulSets = append(in.StatefulSets, *s.DeepCopy())
+		switch o := o.(type) {
+		case *appsv1.StatefulSet:
+			in.StatefulSets = append(in.StatefulSets, *o.DeepCopy())
+		case *appsv1.Deployment:
+			in.Deployments = append(in.Deployments, *o.DeepCopy())
+		case *corev1.ConfigMap:
+			in.ConfigMaps = append(in.ConfigMaps, *o.DeepCopy())
 		}
 	}
 	return in

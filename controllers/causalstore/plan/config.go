@@ -53,7 +53,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	}
 	for i := range b.spec.DataCenters {
 		to := &b.spec.DataCenters[i]
-		c.Addresses[to.Name] = b.addresses(to)
+		c.Addresses[to.Name] = b.addresses(dc, to)
 	}
 	trust := configDir + "/" + TrustFile
 	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}
@@ -95,29 +95,46 @@ func limits(dc *v1alpha1.DataCenter) contract.Limits {
 	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3), CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
 }
 
-// addresses returns the addresses of a data center's parts: names of pods in this cluster, names in front of the edge
-// elsewhere.
-func (b *builder) addresses(dc *v1alpha1.DataCenter) contract.Addresses {
-	var a contract.Addresses
-	store, counts := b.store.Name, b.counts(dc)
-	for i := range counts.RunningCoordinators() {
-		a.Coordinators = append(a.Coordinators, b.address(dc, coordinatorName(store, dc.Name, i)))
+// addresses returns the addresses by which the parts of one data center dial those of another: names of pods in this cluster, or names
+// of parts, which the egress of their own data center knows.
+func (b *builder) addresses(from, to *v1alpha1.DataCenter) contract.Addresses {
+	if !b.in.isBehindEdge(to) {
+		return b.podAddresses(to)
 	}
-	for i := range dc.Caches.Replicas {
-		a.Caches = append(a.Caches, b.address(dc, fmt.Sprintf("%s-%d", cachesName(store, dc.Name), i)))
-	}
-	for i := range counts.RunningMiddlemen() {
-		a.Middlemen = append(a.Middlemen, b.address(dc, middlemanName(store, dc.Name, i)))
-	}
+	a := b.partNames(to)
+	a.Via = b.edgeVia(from)
 	return a
 }
 
-// address returns the address of a pod. In another cluster the port is that of the edge, and the name in front of its
-// host selects the pod.
-func (b *builder) address(dc *v1alpha1.DataCenter, pod string) string {
-	if dc.Region != b.in.Region && !b.in.Neighbors[dc.Name] {
-		return pod + "." + dc.Edge.Address
+// podAddresses returns the addresses of the pods of a data center in this cluster.
+func (b *builder) podAddresses(dc *v1alpha1.DataCenter) contract.Addresses {
+	store := b.store.Name
+	return b.partsOf(dc, func(role contract.Role, index int) string {
+		pod := ""
+		switch role {
+		case contract.RoleCoordinator:
+			pod = coordinatorName(store, dc.Name, index)
+		case contract.RoleCache:
+			pod = fmt.Sprintf("%s-%d", cachesName(store, dc.Name), index)
+		case contract.RoleMiddleman:
+			pod = MiddlemanName(store, dc.Name, index)
+		}
+		host := fmt.Sprintf("%s.%s.%s.svc", pod, partsName(store, dc.Name), b.store.Namespace)
+		return net.JoinHostPort(host, strconv.Itoa(PortParts))
+	})
+}
+
+// partsOf returns an address for every part that a data center has by the layout.
+func (b *builder) partsOf(dc *v1alpha1.DataCenter, address func(role contract.Role, index int) string) (a contract.Addresses) {
+	counts := b.counts(dc)
+	for i := range counts.RunningCoordinators() {
+		a.Coordinators = append(a.Coordinators, address(contract.RoleCoordinator, i))
 	}
-	host := fmt.Sprintf("%s.%s.%s.svc", pod, partsName(b.store.Name, dc.Name), b.store.Namespace)
-	return net.JoinHostPort(host, strconv.Itoa(PortParts))
+	for i := range dc.Caches.Replicas {
+		a.Caches = append(a.Caches, address(contract.RoleCache, int(i)))
+	}
+	for i := range counts.RunningMiddlemen() {
+		a.Middlemen = append(a.Middlemen, address(contract.RoleMiddleman, i))
+	}
+	return a
 }

@@ -28,6 +28,9 @@ const TrustFile = "trust.yaml"
 // SidecarCertificate is the name of the certificate of sidecars in its Secret. Those of other parts are named by their index.
 const SidecarCertificate = "tls"
 
+// edgeMember is the member in the identity of all pods of an edge, and the name of its certificate in its Secret.
+const edgeMember = "0"
+
 // The names of the Secrets with the certificates of a data center's parts, by their role.
 func certificatesName(store, dc string, role contract.Role) string {
 	return fmt.Sprintf("%s-%s-tls", DataCenterName(store, dc), role)
@@ -120,6 +123,11 @@ func Certificates(in Observed, record Record) ([]CertificateSecret, error) {
 			}
 			all = append(all, s)
 		}
+		if in.HasEdge(dc) { // its pods share one
+			s := b.certificateSecret(dc, contract.RoleEdge)
+			s.Identities[edgeMember] = contract.Identity{TrustDomain: domain, StoreID: record.ID, DataCenter: dc.Name, Role: contract.RoleEdge, Member: edgeMember}
+			all = append(all, s)
+		}
 		s := b.certificateSecret(dc, contract.RoleSidecar)
 		s.Identities[SidecarCertificate] = SidecarIdentity(domain, record.ID, dc.Name, b.store.Namespace)
 		all = append(all, s)
@@ -165,18 +173,22 @@ func TrustNotices(in Observed) map[string]string {
 	return notices
 }
 
-// RenewTrust returns the ConfigMaps of this region's data centers whose trust file is not the present one, with nothing else changed:
+// RenewTrust returns the ConfigMaps of this region's data centers and edges whose trust is not the present one, with nothing else changed:
 // for a store to which the spec is not applied at the moment.
 func RenewTrust(in Observed, record Record) ([]*corev1.ConfigMap, error) {
-	b := &builder{in: in, store: in.Store, spec: &in.Store.Spec, record: record}
-	if in.Trust.Domains[in.Region] == "" {
-		return nil, nil
+	layout, err := record.LayoutFile()
+	if err != nil || layout == nil || in.Trust.Domains[in.Region] == "" {
+		return nil, err
+	}
+	b := &builder{in: in, store: in.Store, spec: &in.Store.Spec, record: record, layout: *layout}
+	all, err := b.renewEdges()
+	if err != nil {
+		return nil, err
 	}
 	text, err := yaml.Marshal(b.trust())
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", TrustFile, err)
 	}
-	var all []*corev1.ConfigMap
 	for _, m := range in.ConfigMaps {
 		for i := range b.spec.DataCenters {
 			dc := &b.spec.DataCenters[i]

@@ -30,6 +30,7 @@ const (
 	ComponentCoordinator = "coordinator"
 	ComponentCache       = "cache"
 	ComponentShard       = "shard"
+	ComponentEdge        = "edge"
 )
 
 // AnnotationRestart on a store restarts all of its pods when its value changes. They are then built as this version of
@@ -78,6 +79,11 @@ func KeysName(store string) string           { return store + "-keys" }
 
 // DataCenterName is the name of a data center's Service for clients, and of its ConfigMap.
 func DataCenterName(store, dc string) string { return store + "-" + dc }
+
+// EdgeName is the name of the Deployment of a data center's edge, of its ConfigMap, and of the Service through which parts dial other
+// regions; IngressName is that of the Service that other regions connect to.
+func EdgeName(store, dc string) string    { return DataCenterName(store, dc) + "-edge" }
+func IngressName(store, dc string) string { return DataCenterName(store, dc) + "-ingress" }
 
 // The names of the StatefulSets. The longest has 52 characters, so that the names of its pods fit into a label.
 func coordinatorsName(store, dc string) string { return DataCenterName(store, dc) + "-cc" }

@@ -42,14 +42,14 @@ func (b *builder) service(name string, labels, selector map[string]string) *core
 }
 
 // partsService gives every pod of a data center a DNS name, even before it is ready: parts need each other to become
-// ready.
+// ready. It selects the pods of the edge as well, which have no ports of these names.
 func (b *builder) partsService(dc *v1alpha1.DataCenter) *corev1.Service {
 	return &corev1.Service{ObjectMeta: b.meta(partsName(b.store.Name, dc.Name), b.dcLabels(dc)), Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
 		Selector: map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name},
 		Ports: []corev1.ServicePort{
-			{Name: "parts", Port: PortParts, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(PortParts)},
-			{Name: "http", Port: PortHTTP, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(PortHTTP)}},
+			{Name: "parts", Port: PortParts, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("parts")},
+			{Name: "http", Port: PortHTTP, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}},
 	}}
 }
 
@@ -61,10 +61,7 @@ func (b *builder) partsService(dc *v1alpha1.DataCenter) *corev1.Service {
 // example because the kubelet is just rewriting /etc/hosts, the connection fails, instead of being a session of its own that
 // nobody knows of.
 func (b *builder) networkPolicies() []client.Object {
-	clients := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
-	if n := b.spec.Access.Namespaces; n != nil {
-		clients = append(clients, networkingv1.NetworkPolicyPeer{NamespaceSelector: n})
-	}
+	clients := b.admitted()
 	withoutSidecar := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: LabelSidecarOf, Operator: metav1.LabelSelectorOpNotIn, Values: []string{b.store.Name}}}}
 	direct := []networkingv1.NetworkPolicyPeer{{PodSelector: withoutSidecar}}
@@ -83,6 +80,15 @@ func (b *builder) networkPolicies() []client.Object {
 		policy(b.store.Name+"-parts", b.selector(), ingress(clients, PortParts), ingress(nil, PortHTTP, PortFrontHTTP)),
 		policy(b.store.Name+"-front", withLabel(b.selector(), LabelComponent, ComponentCoordinator), b.admitClients(direct)),
 	}
+}
+
+// admitted returns the pods that may dial parts: those of the store's namespace, edges among them, and of the namespaces with sidecars.
+func (b *builder) admitted() []networkingv1.NetworkPolicyPeer {
+	all := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+	if n := b.spec.Access.Namespaces; n != nil {
+		all = append(all, networkingv1.NetworkPolicyPeer{NamespaceSelector: n})
+	}
+	return all
 }
 
 func ingress(from []networkingv1.NetworkPolicyPeer, ports ...int32) networkingv1.NetworkPolicyIngressRule {

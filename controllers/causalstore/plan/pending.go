@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // DescribePending describes, for people, what carrying out a plan would change. A paused store shows it.
@@ -22,6 +23,9 @@ func DescribePending(in Observed, p Plan) (texts []string) {
 	}
 	if len(changed) > 0 {
 		texts = append(texts, "StatefulSets to change: "+strings.Join(changed, ", "))
+	}
+	if edges := changedEdges(in, p); len(edges) > 0 {
+		texts = append(texts, "Deployments of edges to create or change: "+strings.Join(edges, ", "))
 	}
 	if n := p.Rollout.Outdated; n > 0 {
 		texts = append(texts, podCount(n)+" to restart")
@@ -80,4 +84,19 @@ func changedStatefulSets(in Observed, p Plan) (created, changed []string) {
 		}
 	}
 	return created, changed
+}
+
+// changedEdges returns the Deployments of edges that do not exist, or whose pods would be replaced.
+func changedEdges(in Observed, p Plan) (names []string) {
+	for _, o := range p.Apply {
+		d, ok := o.(*appsv1.Deployment)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(in.Deployments, func(is appsv1.Deployment) bool { return is.Name == d.Name })
+		if i < 0 || *d.Spec.Replicas != *in.Deployments[i].Spec.Replicas || !equality.Semantic.DeepDerivative(d.Spec.Template, in.Deployments[i].Spec.Template) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }

@@ -23,8 +23,8 @@ type Observed struct {
 	Region, Operator string
 	// Neighbors are the data centers of other regions that another operator runs in the same namespace.
 	Neighbors map[string]bool
-	// Image is the image of this operator, for stores that name none.
-	Image string
+	// Image is the image of this operator, for stores that name none. EdgeImage is that of the edges; it may be empty.
+	Image, EdgeImage string
 	// Record is what the operator has recorded about the store; a new store has none.
 	Record *Record
 	// Trust is whom the parts may trust.
@@ -36,8 +36,12 @@ type Observed struct {
 
 	StatefulSets []appsv1.StatefulSet
 	Pods         []corev1.Pod
-	Claims       []corev1.PersistentVolumeClaim
-	ConfigMaps   []corev1.ConfigMap
+	// Deployments and EdgePods are those of the edges, and Services all that the store has in this region.
+	Deployments []appsv1.Deployment
+	EdgePods    []corev1.Pod
+	Services    []corev1.Service
+	Claims      []corev1.PersistentVolumeClaim
+	ConfigMaps  []corev1.ConfigMap
 	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record has (see
 	// InvolvedPods), and those that are not ready.
 	Reports map[string]Report
@@ -149,6 +153,13 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 			return nil, err
 		}
 		objects = append(objects, s)
+	}
+	if b.in.HasEdge(dc) && !b.in.KeepsEdges() {
+		own, err := b.edge(dc)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, own...)
 	}
 	return objects, nil
 }

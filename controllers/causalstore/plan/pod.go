@@ -71,18 +71,12 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTem
 	spec := corev1.PodSpec{
 		ServiceAccountName: b.store.Name, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
 		TerminationGracePeriodSeconds: &s.grace,
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
-			FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
-			SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		SecurityContext:               podSecurity(), ImagePullSecrets: b.pullSecrets(),
 		Containers: s.containers,
 		Volumes: append([]corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: DataCenterName(b.store.Name, dc.Name)}}}},
 		}, s.volumes...),
-	}
-	for _, p := range b.spec.ImagePullSecrets {
-		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: p.Name})
 	}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: s.labels, Annotations: map[string]string{
@@ -91,6 +85,13 @@ func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTem
 	}
 	b.place(&template, dc, s)
 	return template
+}
+
+func (b *builder) pullSecrets() (all []corev1.LocalObjectReference) {
+	for _, p := range b.spec.ImagePullSecrets {
+		all = append(all, corev1.LocalObjectReference{Name: p.Name})
+	}
+	return all
 }
 
 // certificates returns a volume with certificates, and where a container has it. Of names, if any are given, it has only those.
@@ -151,6 +152,14 @@ func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
 		return nil
 	}
 	return []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)}}
+}
+
+// podSecurity runs containers as nobody, who can read the Secrets that are mounted.
+func podSecurity() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
+		FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 }
 
 // containerSecurity satisfies the level "restricted" of the Pod Security Standards, with a read-only root file system.

@@ -78,5 +78,5 @@ func coordinatorName(store, dc string, i int) string {
 	return fmt.Sprintf("%s-%d", coordinatorsName(store, dc), i)
 }
 
-// middlemanName returns the name of the pod of a shard.
-func middlemanName(store, dc string, i int) string { return shardName(store, dc, i) + "-0" }
+// MiddlemanName returns the name of the pod of a shard.
+func MiddlemanName(store, dc string, i int) string { return shardName(store, dc, i) + "-0" }

@@ -121,7 +121,7 @@ func (in *Observed) unfinishedMiddlemen(dc *topology.FileDataCenter) (blockers [
 		if i >= *dc.Shards {
 			want = contract.ReshardingGone
 		}
-		pod := middlemanName(in.Store.Name, dc.Name, i)
+		pod := MiddlemanName(in.Store.Name, dc.Name, i)
 		report, current := in.currentReport(pod)
 		if !current.Allowed {
 			blockers = append(blockers, current)

@@ -163,6 +163,8 @@ func progressing(v *view) verdict {
 		return yes(v1alpha1.ReasonRollingOut, "%s", restarts(v.Rollout))
 	case len(v.Resharding.Requested) > 0:
 		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Resharding)
+	case len(v.edges.rolling) > 0:
+		return yes(v1alpha1.ReasonEdgesRolling, "the pods of edges are being replaced: %s%s", strings.Join(v.edges.rolling, ", "), causes(v.edgeProblems))
 	}
 	return no(v1alpha1.ReasonUpToDate, "the store is as the spec says")
 }
@@ -190,8 +192,8 @@ func restartCount(n int) string {
 	return fmt.Sprintf("%d pods have to restart", n)
 }
 
-// degraded holds if parts that have served are missing, an image cannot be had, a disk has lost data, or two processes run as one part. One part that restarts for a change does not
-// count, unless it is known that it will not come back by itself.
+// degraded holds if parts or edges that have served are missing, an image cannot be had, a disk has lost data, or two processes run as
+// one part. One part that restarts for a change does not count, unless it is known that it will not come back by itself.
 func degraded(v *view) verdict {
 	if without := v.problemsOf(diagnose.ReasonDataLost); len(without) > 0 {
 		return yes(v1alpha1.ReasonDataLost, "%s", dataLost(without))
@@ -199,7 +201,7 @@ func degraded(v *view) verdict {
 	if two := v.problemsOf(diagnose.ReasonDuplicate); len(two) > 0 {
 		return yes(v1alpha1.ReasonDuplicatePart, "two processes run as one part%s", causes(two))
 	}
-	images, lost := v.problemsOf(diagnose.ReasonImage), v.created() && len(v.lost) > 0
+	images, lost := selectProblems(slices.Concat(v.problems, v.edgeProblems), []diagnose.Reason{diagnose.ReasonImage}), v.created() && len(v.lost) > 0
 	if lost && v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() && !v.stuck() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
@@ -211,11 +213,14 @@ func degraded(v *view) verdict {
 	full := v.problemsOf(diagnose.ReasonStorageFull, diagnose.ReasonLogFull)
 	switch {
 	case len(images) > 0:
-		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image or spec.storage.image, or the pull secrets%s", causes(images))
+		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image, spec.storage.image, or edge.image of the chart, or the pull secrets%s", causes(images))
 	case lost && len(full) > 0:
 		return yes(v1alpha1.ReasonDiskFull, "%s%s", describe(v.lost), causes(full))
 	case lost:
 		return yes(v1alpha1.ReasonPartsMissing, "%s%s", describe(v.lost), causes(v.problems))
+	}
+	if edges := edgesReady(v); edges.reason == v1alpha1.ReasonEdgesMissing {
+		return yes(edges.reason, "%s", edges.message)
 	}
 	return no(v1alpha1.ReasonNotDegraded, "no part is missing")
 }

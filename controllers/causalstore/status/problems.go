@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/diagnose"
@@ -27,8 +29,12 @@ const (
 // findProblems finds out why pods do not serve. A pod that stops is no problem, unless its node does not answer; nor is a
 // coordinator that leaves, unless its containers do not run.
 func (v *view) findProblems() {
-	for i := range v.Pods {
-		p := &v.Pods[i]
+	v.problems, v.edgeProblems = v.problemsOfPods(v.Pods), v.problemsOfPods(v.EdgePods)
+}
+
+func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
+	for i := range pods {
+		p := &pods[i]
 		if plan.Ready(p) && p.DeletionTimestamp == nil {
 			continue
 		}
@@ -40,22 +46,28 @@ func (v *view) findProblems() {
 		if c.Reason == diagnose.ReasonTerminating || v.leaving[p.Name] && !c.Lasting {
 			continue
 		}
-		v.problems = append(v.problems, problem{p.Name, c})
+		all = append(all, problem{p.Name, c})
 	}
-	slices.SortFunc(v.problems, func(a, b problem) int { return cmp.Compare(a.pod, b.pod) })
+	slices.SortFunc(all, func(a, b problem) int { return cmp.Compare(a.pod, b.pod) })
+	return all
 }
 
 // publicProblems returns the problems as the status has them.
 func (v *view) publicProblems() (all []v1alpha1.PodProblem) {
-	for _, p := range v.problems[:min(len(v.problems), maxProblems)] {
+	problems := slices.Concat(v.problems, v.edgeProblems)
+	for _, p := range problems[:min(len(problems), maxProblems)] {
 		all = append(all, v1alpha1.PodProblem{Pod: p.pod, Reason: string(p.cause.Reason), Message: p.cause.Message})
 	}
 	return all
 }
 
-// problemsOf returns the problems with one of some reasons.
-func (v *view) problemsOf(reasons ...diagnose.Reason) (all []problem) {
-	for _, p := range v.problems {
+// problemsOf returns the problems of parts with one of some reasons.
+func (v *view) problemsOf(reasons ...diagnose.Reason) []problem {
+	return selectProblems(v.problems, reasons)
+}
+
+func selectProblems(from []problem, reasons []diagnose.Reason) (all []problem) {
+	for _, p := range from {
 		if slices.Contains(reasons, p.cause.Reason) {
 			all = append(all, p)
 		}

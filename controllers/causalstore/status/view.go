@@ -31,6 +31,9 @@ type view struct {
 	behind      []string  // rings that are far behind
 	unasked     []string  // coordinators that have served, and whose lag is unknown, with the reason
 	problems    []problem // why pods do not serve, by pod
+	edges       edgesView
+	// edgeProblems are the problems of edges. They explain nothing about parts.
+	edgeProblems []problem
 }
 
 func newView(in Observed) *view {
@@ -91,6 +94,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		v.unasked = append(v.unasked, fmt.Sprintf("%d of %s (there is no pod)", missing, dc.Name))
 	}
 	slices.Sort(s.Images)
+	s.Edge = v.addEdge(dc)
 	v.local++
 	if missing := shortfallOf(s); missing.any() {
 		v.missing = append(v.missing, missing)
