@@ -14,11 +14,11 @@ import (
 func scaleCoordinators(u user) {
 	const keys = 300
 	before, known := strings.Fields(u.pods()), u.origins("north", "east", "south")
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
 	u.setCoordinators(2)
 	u.assertNoRestart(before, "on scaling to two coordinators")
 	second := ""
-	u.await("the new coordinator to accept writes", func() string {
+	u.Await("the new coordinator to accept writes", func() string {
 		for _, o := range u.origins("north") {
 			if !slices.Contains(known, o) {
 				second = o
@@ -28,7 +28,7 @@ func scaleCoordinators(u user) {
 		return "all writes went to " + strings.Join(known, " ")
 	})
 	// Over many connections, whose sessions are spread over the coordinators.
-	u.kubectl("exec", "app", "-c", "main", "--", "sh", "-c", fmt.Sprintf(
+	u.Kubectl("exec", "app", "-c", "main", "--", "sh", "-c", fmt.Sprintf(
 		"i=0; while [ $i -lt %d ]; do n=$((i+10)); while [ $i -lt $n ]; do echo SET regrouped:$i v$i; i=$((i+1)); done | redis-cli -h rings-north; i=$n; done", keys))
 	u.setCoordinators(1)
 	u.assertKeys("regrouped", keys, "after scaling to one coordinator")
@@ -38,13 +38,13 @@ func scaleCoordinators(u user) {
 			u.Errorf("removed coordinator %s accepts writes", second)
 		}
 	}
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
 }
 
 // setCoordinators scales the coordinators of the first data center and waits until exactly those exist, each with a volume.
 func (u user) setCoordinators(n int) {
 	u.Helper()
-	u.kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
+	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
 		fmt.Sprintf(`[{"op":"replace","path":"/spec/dataCenters/0/coordinators/replicas","value":%d}]`, n))
 	u.awaitReady()
 	var pods, claims []string
@@ -52,8 +52,8 @@ func (u user) setCoordinators(n int) {
 		pods, claims = append(pods, fmt.Sprintf("rings-north-cc-%d", i)), append(claims, fmt.Sprintf("data-rings-north-cc-%d", i))
 	}
 	const selector = "causalstore.io/data-center=north,app.kubernetes.io/component=coordinator"
-	u.awaitOutput(strings.Join(pods, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
-	u.awaitOutput(strings.Join(claims, " "), "get", "pvc", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+	u.AwaitOutput(strings.Join(pods, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+	u.AwaitOutput(strings.Join(claims, " "), "get", "pvc", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
 }
 
 var version = regexp.MustCompile(`\d+@(\d+)`)

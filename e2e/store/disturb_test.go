@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/causalstore/causalstore/e2e/kube"
 )
 
 // disturb does to a store in use what happens to every store.
@@ -25,7 +27,7 @@ func (j *journey) disturb(u user) {
 		{"coordinators are added and removed", scaleCoordinators, true},
 		{"another version of the operator restarts nothing", upgradeOperator, true},
 	} {
-		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(user{t, u.namespace}, disturbance.do, disturbance.errorFree) }) {
+		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(in(t, u.Namespace), disturbance.do, disturbance.errorFree) }) {
 			return
 		}
 	}
@@ -35,10 +37,10 @@ func (j *journey) disturb(u user) {
 // ready again, the clients stop and check their histories.
 func underLoad(u user, do func(user), errorFree bool) {
 	loads := []string{"load", "load-injected"}
-	u.apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
+	u.Apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
 	u.applyInjected(loads[1], loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
 	for _, name := range loads {
-		u.await(name+" to run", func() string { return u.loadProblem(name) })
+		u.Await(name+" to run", func() string { return u.loadProblem(name) })
 	}
 	do(u)
 	u.awaitReady()
@@ -46,7 +48,7 @@ func underLoad(u user, do func(user), errorFree bool) {
 		if why := u.loadProblem(name); why != "" {
 			u.Errorf("%s ended too early: %s", name, why)
 		}
-		u.kubectl("exec", name, "-c", "stop", "--", "sh", "-c", ": > /tmp/stop")
+		u.Kubectl("exec", name, "-c", "stop", "--", "sh", "-c", ": > /tmp/stop")
 	}
 	for _, name := range loads {
 		if report := u.loadReport(name); errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
@@ -55,7 +57,7 @@ func underLoad(u user, do func(user), errorFree bool) {
 	}
 	u.awaitEqualSizes()
 	if !u.Failed() { // a failed load's pod keeps its history
-		u.kubectl("delete", "pod", loads[0], loads[1], "--wait")
+		u.Kubectl("delete", "pod", loads[0], loads[1], "--wait")
 	}
 }
 
@@ -63,13 +65,13 @@ func underLoad(u user, do func(user), errorFree bool) {
 // answer in time, the pod gets none, and is created again.
 func (u user) applyInjected(name, manifest string) {
 	u.Helper()
-	u.await(name+" to get a sidecar", func() string {
-		u.apply(manifest)
-		if of := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); of != "" {
+	u.Await(name+" to get a sidecar", func() string {
+		u.Apply(manifest)
+		if of := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); of != "" {
 			return ""
 		}
-		why := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`)
-		u.kubectl("delete", "pod", name, "--wait")
+		why := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`)
+		u.Kubectl("delete", "pod", name, "--wait")
 		return "not injected: " + why
 	})
 }
@@ -77,7 +79,7 @@ func (u user) applyInjected(name, manifest string) {
 // loadProblem says why a load is not running; it is empty if it is.
 func (u user) loadProblem(name string) string {
 	u.Helper()
-	out, err := u.try("", "get", "pod", name, "-o", `jsonpath={.status.containerStatuses[?(@.name=="main")].state}`)
+	out, err := u.Try("", "get", "pod", name, "-o", `jsonpath={.status.containerStatuses[?(@.name=="main")].state}`)
 	if err != nil || !strings.Contains(out, `"running"`) {
 		return "state " + out
 	}
@@ -90,14 +92,14 @@ var operations = regexp.MustCompile(`(?m)^(\d+) operations in`)
 func (u user) loadReport(name string) string {
 	u.Helper()
 	phase := ""
-	u.await(name+" to end", func() string {
-		phase = u.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
+	u.Await(name+" to end", func() string {
+		phase = u.Kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
 		if phase == "Succeeded" || phase == "Failed" {
 			return ""
 		}
 		return phase
 	})
-	report := u.kubectl("logs", name, "-c", "main")
+	report := u.Kubectl("logs", name, "-c", "main")
 	u.Logf("%s:\n%s", name, report)
 	if phase != "Succeeded" {
 		u.Errorf("%s found a violation or failed", name)
@@ -113,8 +115,8 @@ func (u user) loadReport(name string) string {
 
 func deletePods(u user) {
 	for _, p := range []string{"rings-north-cache-0", "rings-east-cc-0", "rings-south-shard-1-0"} {
-		uid := u.kubectl("get", "pod", p, "-o", "jsonpath={.metadata.uid}")
-		u.kubectl("delete", "pod", p, "--wait=false")
+		uid := u.Kubectl("get", "pod", p, "-o", "jsonpath={.metadata.uid}")
+		u.Kubectl("delete", "pod", p, "--wait=false")
 		u.awaitReplaced(p, uid)
 	}
 }
@@ -122,8 +124,8 @@ func deletePods(u user) {
 // awaitReplaced waits until a new pod of the same name is ready.
 func (u user) awaitReplaced(name, oldUID string) {
 	u.Helper()
-	u.await(name+" to be replaced", func() string {
-		out, err := u.try("", "get", "pod", name, "-o", `jsonpath={.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}`)
+	u.Await(name+" to be replaced", func() string {
+		out, err := u.Try("", "get", "pod", name, "-o", `jsonpath={.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}`)
 		if fields := strings.Fields(out); err == nil && len(fields) == 2 && fields[0] != oldUID && fields[1] == "True" {
 			return ""
 		}
@@ -132,24 +134,24 @@ func (u user) awaitReplaced(name, oldUID string) {
 }
 
 func stopOperator(u user) {
-	operator := user{u.T, operatorNamespace}
-	operator.kubectl("scale", "deployment/causalstore", "--replicas=0")
-	operator.awaitOutput("", "get", "pods", "-o", "name")
+	operator := in(u.T, kube.OperatorNamespace)
+	operator.Kubectl("scale", "deployment/causalstore", "--replicas=0")
+	operator.AwaitOutput("", "get", "pods", "-o", "name")
 	// Without the operator, lost pods are replaced and pods of apps are admitted.
-	uid := u.kubectl("get", "pod", "rings-north-shard-0-0", "-o", "jsonpath={.metadata.uid}")
-	u.kubectl("delete", "pod", "rings-north-shard-0-0", "--wait=false")
+	uid := u.Kubectl("get", "pod", "rings-north-shard-0-0", "-o", "jsonpath={.metadata.uid}")
+	u.Kubectl("delete", "pod", "rings-north-shard-0-0", "--wait=false")
 	u.startApp("without-operator", "east")
 	u.awaitReplaced("rings-north-shard-0-0", uid)
-	u.kubectl("delete", "pod", "without-operator")
-	operator.kubectl("scale", "deployment/causalstore", "--replicas=2")
-	operator.kubectl("rollout", "status", "deployment/causalstore", "--timeout="+patience.String())
+	u.Kubectl("delete", "pod", "without-operator")
+	operator.Kubectl("scale", "deployment/causalstore", "--replicas=2")
+	operator.Kubectl("rollout", "status", "deployment/causalstore", "--timeout="+kube.Patience.String())
 }
 
 // rollingUpdate restarts all pods and waits until each was replaced.
 func rollingUpdate(u user) {
 	before := strings.Fields(u.pods())
-	u.kubectl("annotate", "causalstore", "rings", "causalstore.io/restart="+before[0], "--overwrite")
-	u.await("all pods to be replaced", func() string {
+	u.Kubectl("annotate", "causalstore", "rings", "causalstore.io/restart="+before[0], "--overwrite")
+	u.Await("all pods to be replaced", func() string {
 		var old []string
 		for _, uid := range strings.Fields(u.pods()) {
 			if slices.Contains(before, uid) {
@@ -163,20 +165,20 @@ func rollingUpdate(u user) {
 // pods returns the UIDs of the store's pods.
 func (u user) pods() string {
 	u.Helper()
-	return u.kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o", "jsonpath={.items[*].metadata.uid}")
+	return u.Kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o", "jsonpath={.items[*].metadata.uid}")
 }
 
 // growVolumes expands the volumes of the shards, if their storage class allows it.
 func growVolumes(u user) {
 	const shards = "app.kubernetes.io/instance=rings,app.kubernetes.io/component=shard"
-	class := strings.Fields(u.kubectl("get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].spec.storageClassName}"))[0]
-	if u.kubectl("get", "storageclass", class, "-o", "jsonpath={.allowVolumeExpansion}") != "true" {
+	class := strings.Fields(u.Kubectl("get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].spec.storageClassName}"))[0]
+	if u.Kubectl("get", "storageclass", class, "-o", "jsonpath={.allowVolumeExpansion}") != "true" {
 		u.Logf("not tested: storage class %s does not allow expansion", class)
 		return
 	}
 	before := u.pods()
-	u.apply(grown(u.sample()))
-	u.awaitOutput("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].status.capacity.storage}")
+	u.Apply(grown(u.sample()))
+	u.AwaitOutput("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].status.capacity.storage}")
 	u.awaitReady()
 	if after := u.pods(); after != before {
 		u.Errorf("expanding volumes replaced pods: before %s, after %s", before, after)
@@ -190,12 +192,12 @@ func grown(sample string) string {
 
 // upgradeOperator installs an operator of another image, lets it carry out a change, and checks that no pod of the store is replaced.
 func upgradeOperator(u user) {
-	operator := user{u.T, operatorNamespace}
+	operator := in(u.T, kube.OperatorNamespace)
 	before := u.pods()
-	operator.helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", image(imageNext), "--wait", "--timeout", patience.String())
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"access":{"namespaces":{"matchLabels":{"team":"shop"}}}}}`)
-	u.awaitOutput("shop", "get", "networkpolicy", "rings-front", "-o", "jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
-	operator.awaitOutput(imageNext, "get", "pods", "-o", "jsonpath={.items[0].spec.containers[0].image}")
+	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", kube.ImageValues(kube.ImageNext), "--wait", "--timeout", kube.Patience.String())
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"access":{"namespaces":{"matchLabels":{"team":"shop"}}}}}`)
+	u.AwaitOutput("shop", "get", "networkpolicy", "rings-front", "-o", "jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
+	operator.AwaitOutput(kube.ImageNext, "get", "pods", "-o", "jsonpath={.items[0].spec.containers[0].image}")
 	u.awaitReady()
 	if after := u.pods(); after != before {
 		u.Errorf("the upgrade replaced pods: before %s, after %s", before, after)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-const operatorNamespace = "causalstore-system"
+	"github.com/causalstore/causalstore/e2e/kube"
+)
 
 // journey is the life of one store. Each of its steps needs the ones before.
 type journey struct {
@@ -18,10 +18,10 @@ type journey struct {
 
 func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 	j := &journey{started: time.Now()}
-	shop := user{t, "shop"}
+	shop := in(t, "shop")
 	t.Cleanup(func() {
 		if t.Failed() { // the state is kept for analysis
-			t.Logf("to start over: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.namespace, operatorNamespace)
+			t.Logf("to start over: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.Namespace, kube.OperatorNamespace)
 		}
 	})
 	for _, step := range []struct {
@@ -40,59 +40,53 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		{"deletion keeps volumes, and a new store of the same name has the data", j.deleteAndComeBack},
 		{"deletion with policy Delete leaves nothing", j.deleteAll},
 	} {
-		if !t.Run(step.name, func(t *testing.T) { step.do(user{t, shop.namespace}) }) {
+		if !t.Run(step.name, func(t *testing.T) { step.do(in(t, shop.Namespace)) }) {
 			t.FailNow()
 		}
 	}
 }
 
 func (j *journey) install(u user) {
-	operator := user{u.T, operatorNamespace}
-	operator.helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", image(imageStore),
-		"--wait", "--timeout", patience.String())
+	operator := in(u.T, kube.OperatorNamespace)
+	operator.Helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", kube.ImageValues(kube.ImageStore),
+		"--wait", "--timeout", kube.Patience.String())
 	u.Logf("the operator is ready %.1f s after helm install", time.Since(j.started).Seconds())
-	operator.await("an event about the elected operator", func() string {
-		out, err := operator.try("", "get", "events", "--field-selector=reason=LeaderElection", "-o", "name")
+	operator.Await("an event about the elected operator", func() string {
+		out, err := operator.Try("", "get", "events", "--field-selector=reason=LeaderElection", "-o", "name")
 		if err != nil || out == "" {
 			return "none: " + out
 		}
 		return ""
 	})
-	u.kubectl("create", "namespace", u.namespace)
+	u.Kubectl("create", "namespace", u.Namespace)
 }
 
 func (j *journey) testInstallation(u user) { u.helmTest("CRD", "operator", "leader", "webhook") }
 
 func (j *journey) testStore(u user) {
-	operator := user{u.T, operatorNamespace}
-	operator.helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", "test.store="+u.namespace+"/rings", "--wait",
-		"--timeout", patience.String())
+	operator := in(u.T, kube.OperatorNamespace)
+	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", "test.store="+u.Namespace+"/rings", "--wait",
+		"--timeout", kube.Patience.String())
 	u.helmTest("CRD", "operator", "leader", "webhook", "store")
 }
 
 // helmTest runs the test of the chart, which must report each of the checks as passed.
 func (u user) helmTest(checks ...string) {
 	u.Helper()
-	operator := user{u.T, operatorNamespace}
-	report := operator.helm("test", "causalstore", "--logs", "--timeout", patience.String())
+	operator := in(u.T, kube.OperatorNamespace)
+	report := operator.Helm("test", "causalstore", "--logs", "--timeout", kube.Patience.String())
 	for _, check := range checks {
 		if !strings.Contains(report, "ok    "+check+":") {
 			u.Errorf("helm test does not report %s as passed:\n%s", check, report)
 		}
 	}
 	u.Log(report)
-	operator.kubectl("delete", "pod", "causalstore-test", "--wait")
-}
-
-// image returns the chart values that select an image.
-func image(name string) string {
-	i := strings.LastIndex(name, ":")
-	return "image.repository=" + name[:i] + ",image.tag=" + name[i+1:]
+	operator.Kubectl("delete", "pod", "causalstore-test", "--wait")
 }
 
 func (j *journey) refuse(u user) {
 	sample := u.sample()
-	zones := u.zones()
+	zones := u.Zones()
 	for _, bad := range []struct{ what, old, new, message string }{
 		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]", "is in both frontend and backend"},
 		{"a data centre in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
@@ -104,7 +98,7 @@ func (j *journey) refuse(u user) {
 		if manifest == sample {
 			u.Fatalf("%s: the sample does not contain %q", bad.what, bad.old)
 		}
-		out, err := u.try(manifest, "apply", "-f", "-")
+		out, err := u.Try(manifest, "apply", "-f", "-")
 		if err == nil || !strings.Contains(out, bad.message) {
 			u.Errorf("%s: kubectl prints %q (%v), want %q", bad.what, out, err, bad.message)
 		}
@@ -113,14 +107,14 @@ func (j *journey) refuse(u user) {
 
 func (j *journey) create(u user) {
 	applied := time.Now()
-	u.apply(u.sample())
+	u.Apply(u.sample())
 	u.awaitReady()
 	u.Logf("the store is ready %.1f s after kubectl apply, %.1f s after helm install", time.Since(applied).Seconds(), time.Since(j.started).Seconds())
-	if rings := u.kubectl("get", "causalstore", "rings", "-o", "jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
+	if rings := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
 		u.Errorf("ready rings and data centres: %s, want 3/3 3/3", rings)
 	}
 	// Every pod runs in a zone of its data center.
-	for _, pod := range strings.Split(u.kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o",
+	for _, pod := range strings.Split(u.Kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.metadata.labels.causalstore\.io/data-center} {.metadata.labels.app\.kubernetes\.io/component}{"\n"}{end}`), "\n") {
 		j.assertZone(u, strings.Fields(pod))
 	}
@@ -131,29 +125,15 @@ func (j *journey) assertZone(u user, pod []string) {
 	if len(pod) != 4 {
 		u.Fatalf("a pod lacks a label or a node: %q", pod)
 	}
-	zone := u.kubectl("get", "node", pod[1], "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
+	zone := u.Kubectl("get", "node", pod[1], "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
 	kind := "frontend"
 	if pod[3] == "shard" {
 		kind = "backend"
 	}
-	want := u.kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, pod[2], kind))
+	want := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, pod[2], kind))
 	if zone != want {
 		u.Errorf("%s is in %s, want %s", pod[0], zone, want)
 	}
-}
-
-// awaitReady waits until the store is ready for its current spec.
-func (u user) awaitReady() {
-	u.Helper()
-	u.await("the store to be ready", func() string {
-		out, err := u.try("", "get", "causalstore", "rings", "-o",
-			`jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Progressing")].status}`)
-		fields := strings.Fields(out)
-		if err == nil && len(fields) == 4 && fields[0] == fields[1] && fields[2] == "True" && fields[3] == "False" {
-			return ""
-		}
-		return out
-	})
 }
 
 func (j *journey) useService(u user) {
@@ -163,85 +143,85 @@ func (j *journey) useService(u user) {
 		u.Fatal(out)
 	}
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitOutput("hello", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "greeting")
+		u.AwaitOutput("hello", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "greeting")
 	}
 }
 
 // startApp starts a pod with a shell and redis-cli, and waits until it is ready.
 func (u user) startApp(name, dataCenter string) {
 	u.Helper()
-	u.apply(pod(name, dataCenter, container{"main", imageApp, `command: [sleep, "86400"]`}))
-	u.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+patience.String())
+	u.Apply(pod(name, dataCenter, container{"main", kube.ImageApp, `command: [sleep, "86400"]`}))
+	u.Kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+kube.Patience.String())
 }
 
 // redis runs redis-cli in the pod of an app.
 func (u user) redis(app, host string, args ...string) string {
 	u.Helper()
-	return u.kubectl(append([]string{"exec", app, "-c", "main", "--", "redis-cli", "-h", host}, args...)...)
+	return u.Kubectl(append([]string{"exec", app, "-c", "main", "--", "redis-cli", "-h", host}, args...)...)
 }
 
 // checkDataCenterOfNode checks that the sidecar of a pod that names no data center runs with that of its node's zone.
 func (u user) checkDataCenterOfNode(name string) {
 	u.Helper()
-	node := u.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
-	zone := u.kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
-	want := u.kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(
+	node := u.Kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+	zone := u.Kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
+	want := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(
 		`jsonpath={range .spec.dataCenters[?(@.zones.frontend[0]=="%[1]s")]}{.name}{end}{range .spec.dataCenters[?(@.zones.backend[0]=="%[1]s")]}{.name}{end}`, zone))
-	if got := u.kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); want == "" || got != "rings/"+want {
+	if got := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); want == "" || got != "rings/"+want {
 		u.Errorf("on node %s in zone %s the sidecar is of %q, want data center %q", node, zone, got, want)
 	}
-	if host := u.kubectl("exec", name, "-c", "main", "--", "redis-cli", "-h", "rings", "PING"); host != "PONG" {
+	if host := u.Kubectl("exec", name, "-c", "main", "--", "redis-cli", "-h", "rings", "PING"); host != "PONG" {
 		u.Errorf("the sidecar answers %q", host)
 	}
 }
 
 func (j *journey) useSidecar(u user) {
-	u.kubectl("label", "namespace", u.namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+	u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
 	u.startApp("nowhere", "")
 	u.checkDataCenterOfNode("nowhere")
-	u.kubectl("delete", "pod", "nowhere", "--wait=false")
+	u.Kubectl("delete", "pod", "nowhere", "--wait=false")
 	u.startApp("injected", "east")
-	if names := u.kubectl("get", "pod", "injected", "-o", "jsonpath={.spec.initContainers[*].name}"); names == "" {
-		u.Fatalf("the pod has no sidecar\n%s", u.diagnostics())
+	if names := u.Kubectl("get", "pod", "injected", "-o", "jsonpath={.spec.initContainers[*].name}"); names == "" {
+		u.Fatalf("the pod has no sidecar\n%s", u.Diagnostics())
 	}
 	// The store's name resolves to the sidecar, on a loopback address.
-	if host := u.kubectl("exec", "injected", "-c", "main", "--", "grep", "rings", "/etc/hosts"); !strings.HasPrefix(host, "127.") {
+	if host := u.Kubectl("exec", "injected", "-c", "main", "--", "grep", "rings", "/etc/hosts"); !strings.HasPrefix(host, "127.") {
 		u.Errorf("the store's name resolves to %q", host)
 	}
 	if out := u.redis("injected", "rings", "SET", "from", "sidecar"); out != "OK" {
 		u.Fatal(out)
 	}
-	u.awaitOutput("sidecar", "exec", "app", "--", "redis-cli", "-h", "rings", "GET", "from")
+	u.AwaitOutput("sidecar", "exec", "app", "--", "redis-cli", "-h", "rings", "GET", "from")
 }
 
 func (j *journey) deleteAndComeBack(u user) {
-	claims := func() string { return u.kubectl("get", "pvc", "-o", "jsonpath={.items[*].spec.volumeName}") }
+	claims := func() string { return u.Kubectl("get", "pvc", "-o", "jsonpath={.items[*].spec.volumeName}") }
 	before := claims()
 	if len(strings.Fields(before)) != 9 {
 		u.Errorf("volumes %s, want those of a log and two shards in each of three data centers", before)
 	}
 	u.redis("app", "rings", "SET", "kept", "yes")
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
+		u.AwaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
-	u.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
-	u.awaitOutput("", "get", "statefulsets,services,pods", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
+	u.Kubectl("delete", "causalstore", "rings", "--timeout="+kube.Patience.String())
+	u.AwaitOutput("", "get", "statefulsets,services,pods", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
 	if after := claims(); after != before {
 		u.Errorf("deletion changed the volumes: before %s, after %s", before, after)
 	}
-	u.apply(grown(u.sample()))
+	u.Apply(grown(u.sample()))
 	u.awaitReady()
 	for _, dc := range []string{"north", "east", "south"} {
-		u.awaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
+		u.AwaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
 }
 
 func (j *journey) deleteAll(u user) {
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
 	u.awaitReady()
-	u.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
-	u.awaitOutput("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
-	operator := user{u.T, operatorNamespace}
-	operator.helm("uninstall", "causalstore", "--wait")
-	operator.kubectl("get", "crd", "causalstores.causalstore.io") // helm keeps CRDs
+	u.Kubectl("delete", "causalstore", "rings", "--timeout="+kube.Patience.String())
+	u.AwaitOutput("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
+	operator := in(u.T, kube.OperatorNamespace)
+	operator.Helm("uninstall", "causalstore", "--wait")
+	operator.Kubectl("get", "crd", "causalstores.causalstore.io") // helm keeps CRDs
 }

@@ -9,31 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/causalstore/causalstore/e2e/binaries"
+	"github.com/causalstore/causalstore/e2e/kube"
 )
-
-// The images to use. The nodes of a cluster given by KUBECONFIG must be able to pull them.
-var (
-	imageStore = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
-	imageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // installed by the upgrade
-	imageRedis = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
-	imageApp   = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
-)
-
-func setting(name, fallback string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return fallback
-}
-
-// root is the root of the checkout.
-var root = filepath.Join("..", "..")
 
 func TestMain(m *testing.M) { os.Exit(withCluster(m)) }
 
@@ -55,7 +34,7 @@ func withCluster(m *testing.M) int {
 
 // testBed is the part of the test bed that this process created.
 type testBed struct {
-	program, dir string
+	*kube.Bed
 	// up is set if this process started the cluster.
 	up bool
 }
@@ -71,75 +50,41 @@ func (b *testBed) prepare(ctx context.Context) (err error) {
 	if given && os.Getenv(envLoad) == "" {
 		return nil
 	}
-	if b.dir, err = os.MkdirTemp("", "causalstore-e2e-"); err != nil {
+	if b.Bed, err = kube.NewBed(ctx); err != nil {
 		return err
 	}
-	b.program = filepath.Join(b.dir, "cluster")
-	if err := command(ctx, "go", "build", "-buildvcs=false", "-o", b.program, "./e2e/cluster").Run(); err != nil {
-		return fmt.Errorf("build the test bed: %w", err)
-	}
 	if !given {
-		if out, err := exec.CommandContext(ctx, b.program, "kubeconfig").Output(); err == nil {
-			return fmt.Errorf("a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
-				strings.TrimSpace(string(out)), envLoad)
+		if path, err := b.Kubeconfig(ctx); err == nil {
+			return fmt.Errorf("a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1", path, envLoad)
 		}
 		b.up, bedIsOurs = true, true
-		if err := command(ctx, b.program, "up").Run(); err != nil {
+		if err := b.Run(ctx, "up"); err != nil {
 			return fmt.Errorf("start the test bed: %w", err)
 		}
-		out, err := exec.CommandContext(ctx, b.program, "kubeconfig").Output()
+		path, err := b.Kubeconfig(ctx)
 		if err != nil {
 			return err
 		}
-		if err := os.Setenv("KUBECONFIG", strings.TrimSpace(string(out))); err != nil {
+		if err := os.Setenv("KUBECONFIG", path); err != nil {
 			return err
 		}
 	}
-	return b.loadImages(ctx)
-}
-
-// command returns a command that runs in the root of the checkout and shows its output.
-func command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
-	return cmd
-}
-
-func (b *testBed) loadImages(ctx context.Context) error {
-	archives := []string{}
-	archive := func(name string) string {
-		archives = append(archives, filepath.Join(b.dir, name+".tar"))
-		return archives[len(archives)-1]
+	archives, err := b.WriteImages(ctx, false)
+	if err != nil {
+		return err
 	}
-	for _, args := range [][]string{
-		{"image-causalstore", archive("causalstore"), imageStore, archive("next"), imageNext},
-		{"image-redis", archive("redis"), imageRedis}, {"image-app", archive("app"), imageApp},
-	} {
-		if err := command(ctx, b.program, args...).Run(); err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-	}
-	if err := command(ctx, b.program, append([]string{"load-image"}, archives...)...).Run(); err != nil {
-		return fmt.Errorf("import images: %w", err)
-	}
-	return nil
+	return b.LoadImages(ctx, archives)
 }
 
 // close stops the cluster, if this process started it, and removes temporary files.
 func (b *testBed) close(ctx context.Context) error {
+	if b.Bed == nil {
+		return nil
+	}
 	if b.up {
-		if err := command(ctx, b.program, "down").Run(); err != nil {
+		if err := b.Run(ctx, "down"); err != nil {
 			return fmt.Errorf("stop the test bed: %w", err)
 		}
 	}
-	return os.RemoveAll(b.dir)
-}
-
-// kubectl returns a command of the kubectl that belongs to the other programs of Kubernetes, or else of the one in PATH.
-func kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	if f, err := binaries.Find(ctx, "kubectl"); err == nil {
-		return f.Command("kubectl", args...)
-	}
-	path, err := exec.LookPath("kubectl")
-	return exec.CommandContext(ctx, path, args...), err
+	return b.Close()
 }

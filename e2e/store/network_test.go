@@ -21,8 +21,8 @@ func (j *journey) checkNetwork(u user) {
 	if !bedIsOurs && os.Getenv(envLoad) == "" {
 		u.Skip("the cluster of KUBECONFIG may not enforce NetworkPolicies")
 	}
-	elsewhere := user{u.T, "elsewhere"}
-	elsewhere.kubectl("create", "namespace", elsewhere.namespace)
+	elsewhere := in(u.T, "elsewhere")
+	elsewhere.Kubectl("create", "namespace", elsewhere.Namespace)
 	elsewhere.startApp("stranger", "")
 	all := u.addresses("app.kubernetes.io/instance=rings")
 	coordinators := u.addresses("app.kubernetes.io/instance=rings,app.kubernetes.io/component=coordinator")
@@ -34,13 +34,13 @@ func (j *journey) checkNetwork(u user) {
 	elsewhere.awaitAnswers("stranger", everything, health)
 	u.awaitAnswers("injected", everything, slices.Concat(parts, health)) // a bypass of the sidecar is not admitted
 	u.awaitAnswers("app", everything, everything)
-	elsewhere.kubectl("delete", "namespace", elsewhere.namespace)
+	elsewhere.Kubectl("delete", "namespace", elsewhere.Namespace)
 }
 
 // addresses returns the IP addresses of the pods that a selector selects.
 func (u user) addresses(selector string) []string {
 	u.Helper()
-	return strings.Fields(u.kubectl("get", "pods", "-l", selector, "-o", "jsonpath={.items[*].status.podIP}"))
+	return strings.Fields(u.Kubectl("get", "pods", "-l", selector, "-o", "jsonpath={.items[*].status.podIP}"))
 }
 
 func with(port string, addresses []string) []string {
@@ -57,8 +57,8 @@ func (u user) awaitAnswers(app string, addresses, wanted []string) {
 	// All at once: each one that is not answered takes two seconds.
 	const try = `for a in "$@"; do (nc -w 2 "${a%:*}" "${a#*:}" </dev/null >/dev/null 2>&1 && echo "$a") & done; wait`
 	slices.Sort(wanted)
-	u.await("connections from "+app, func() string {
-		out, err := u.try("", append([]string{"exec", app, "-c", "main", "--", "sh", "-c", try, "sh"}, addresses...)...)
+	u.Await("connections from "+app, func() string {
+		out, err := u.Try("", append([]string{"exec", app, "-c", "main", "--", "sh", "-c", try, "sh"}, addresses...)...)
 		answered := strings.Fields(out)
 		slices.Sort(answered)
 		if err == nil && slices.Equal(answered, wanted) {

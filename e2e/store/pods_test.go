@@ -5,6 +5,8 @@ package store_test
 import (
 	"fmt"
 	"strings"
+
+	"github.com/causalstore/causalstore/e2e/kube"
 )
 
 // container is a container of a pod. run is a line of its manifest, such as its command.
@@ -40,7 +42,7 @@ spec:
 }
 
 // stopper is a container that ends the load beside it on demand. The image of the load has no program that sends signals.
-var stopper = container{"stop", imageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
+var stopper = container{"stop", kube.ImageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
       for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in "/causalstoreload"*) kill -INT "${p#/proc/}";; esac; done']`}
 
 // loadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. The load is the last
@@ -48,6 +50,6 @@ var stopper = container{"stop", imageApp, `command: [sh, -c, 'until [ -e /tmp/st
 // sidecar's.
 func loadPod(name, dataCenter, endpoints string) string {
 	const forever = "8h"
-	return pod(name, dataCenter, stopper, container{"main", imageStore, fmt.Sprintf(
+	return pod(name, dataCenter, stopper, container{"main", kube.ImageStore, fmt.Sprintf(
 		"command: [/causalstore, load, %s, --duration=%s, --rate=200, --keys=200, --timeout=10s, --check]", endpoints, forever)})
 }

@@ -14,9 +14,9 @@ func reshard(u user) {
 	const keys = 300
 	u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo SET kept:$i v$i; i=$((i+1)); done", keys))
 	before := strings.Fields(u.pods())
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
 	for _, shards := range []int{3, 2} {
-		u.kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
+		u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
 			fmt.Sprintf(`[{"op":"replace","path":"/spec/dataCenters/0/shards","value":%d}]`, shards))
 		u.awaitReady()
 		var want []string
@@ -24,15 +24,15 @@ func reshard(u user) {
 			want = append(want, fmt.Sprintf("rings-north-shard-%d-0", i))
 		}
 		const selector = "causalstore.io/data-center=north,app.kubernetes.io/component=shard"
-		u.awaitOutput(strings.Join(want, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+		u.AwaitOutput(strings.Join(want, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
 		for i := range want {
 			want[i] = "data-" + want[i]
 		}
-		u.awaitOutput(strings.Join(want, " "), "get", "pvc", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+		u.AwaitOutput(strings.Join(want, " "), "get", "pvc", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
 		u.assertKeys("kept", keys, fmt.Sprintf("with %d shards", shards))
 		u.assertNoRestart(before, fmt.Sprintf("on scaling to %d shards", shards))
 	}
-	u.kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
 }
 
 // assertKeys checks that every ring has the keys that a script set: PREFIX:0 is v0, and so on.
@@ -68,13 +68,13 @@ func (u user) redisScript(app, script string, args ...string) string {
 	if len(args) == 0 {
 		args = []string{"-h", "rings"}
 	}
-	return u.kubectl("exec", app, "-c", "main", "--", "sh", "-c", "("+script+") | redis-cli "+strings.Join(args, " "))
+	return u.Kubectl("exec", app, "-c", "main", "--", "sh", "-c", "("+script+") | redis-cli "+strings.Join(args, " "))
 }
 
 // awaitEqualSizes waits until every ring has the same number of keys: after the last write they must converge.
 func (u user) awaitEqualSizes() {
 	u.Helper()
-	u.await("all rings to have the same number of keys", func() string {
+	u.Await("all rings to have the same number of keys", func() string {
 		var sizes []string
 		for _, dc := range []string{"north", "east", "south"} {
 			sizes = append(sizes, u.redis("app", "rings-"+dc, "DBSIZE"))

@@ -1,0 +1,202 @@
+//go:build e2e
+
+package regions_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/causalstore/causalstore/e2e/kube"
+)
+
+// journey is the life of one store in several regions. Each of its steps needs the ones before.
+type journey struct {
+	written int
+}
+
+func TestAStoreOfTwoRegionsFromHelmInstallToAnotherAuthority(t *testing.T) {
+	j := &journey{}
+	for _, step := range []struct {
+		name string
+		do   func([]region)
+	}{
+		{"Helm installs an operator in each region", j.install},
+		{"the regions trust each other", j.trust},
+		{"one manifest makes the store ready in both", j.create},
+		{"what is written in one region is read in the other", j.exchange},
+		{"the WAN is cut and heals", j.underLoad(cut)},
+		{"the WAN is congested", j.underLoad(congest)},
+		{"the operator of a region is away", j.underLoad(stopOperator)},
+		{"the edges are rolled", j.underLoad(rollEdges)},
+		{"an authority is replaced", j.underLoad(rotateAuthority)},
+		{"a region is not trusted any more, and joins again", j.underLoad(revoke)},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(openRegions(t)) }) {
+			t.FailNow()
+		}
+	}
+}
+
+func (j *journey) install(regions []region) {
+	for _, r := range regions {
+		r.operator().Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region="+r.name,
+			"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EdgeImageValues(kube.ImageEnvoy), "--set", "replicas=1", "--wait", "--timeout", kube.Patience.String())
+		r.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + "}}")
+	}
+}
+
+func (j *journey) trust(regions []region) {
+	plugin(regions[0].T, regions, "trust", "--yes")
+}
+
+func (j *journey) create(regions []region) {
+	began := time.Now()
+	text := manifest(regions)
+	for _, r := range regions {
+		r.Apply(text)
+	}
+	for _, r := range regions {
+		r.AwaitReady(storeName)
+		r.awaitConditions("True", "PeersTrusted", "PeersConnected", "EdgesReady")
+	}
+	regions[0].Logf("the store is ready in all regions %.0f s after kubectl apply", time.Since(began).Seconds())
+}
+
+// awaitConditions waits until conditions of the store have a status.
+func (r region) awaitConditions(status string, conditions ...string) {
+	r.Helper()
+	for _, c := range conditions {
+		r.AwaitOutput(status, "get", "causalstore", storeName, "-o", fmt.Sprintf(`jsonpath={.status.conditions[?(@.type=="%s")].status}`, c))
+	}
+}
+
+// exchange writes in each region and reads what it has written in all others, once it is complete.
+func (j *journey) exchange(regions []region) {
+	var clients []*redis.Client
+	for _, r := range regions {
+		clients = append(clients, r.client())
+	}
+	for i, from := range regions {
+		j.written++
+		key, value := fmt.Sprintf("from-%s-%d", from.name, j.written), fmt.Sprint(j.written)
+		from.Await("a write to be in every ring", func() string {
+			c := clients[i].Conn()
+			defer c.Close()
+			if err := c.Set(from.Context(), key, value, 0).Err(); err != nil {
+				return err.Error()
+			}
+			rings, err := c.Do(from.Context(), "CAUSAL", "WAIT", "all", "5000").Int()
+			if err != nil || rings == 0 {
+				return fmt.Sprintf("CAUSAL WAIT answers %d (%v)", rings, err)
+			}
+			return ""
+		})
+		for k, to := range regions {
+			if got, err := clients[k].Get(to.Context(), key).Result(); err != nil || got != value {
+				to.Errorf("in %s, %s is %q (%v), want %q", to.name, key, got, err, value)
+			}
+		}
+	}
+}
+
+// underLoad does something while clients in all regions load the store. No operation may fail, and afterwards what is written in one region is
+// read in the other.
+func (j *journey) underLoad(do func([]region)) func([]region) {
+	return func(regions []region) {
+		t := regions[0].T
+		l := startLoad(t, regions)
+		do(regions)
+		for _, r := range regions {
+			r.awaitConditions("True", "Ready", "PeersConnected")
+		}
+		j.exchange(regions)
+		if failed := l.stop(); failed != "0 failed, 0 of unknown outcome" {
+			t.Errorf("of the load: %s", failed)
+		}
+	}
+}
+
+func cut(regions []region) {
+	wan(regions[0].T, "cut")
+	for _, r := range regions {
+		r.awaitConditions("False", "PeersConnected")
+	}
+	wan(regions[0].T, "heal")
+}
+
+func congest(regions []region) {
+	wan(regions[0].T, "congest", "100k")
+	time.Sleep(20 * time.Second)
+	wan(regions[0].T, "heal")
+}
+
+func stopOperator(regions []region) {
+	o := regions[0].operator()
+	o.Kubectl("scale", "deployment/causalstore", "--replicas=0")
+	o.AwaitOutput("", "get", "pods", "-o", "name")
+	for _, r := range regions {
+		r.Kubectl("delete", "pod", "-l", "app.kubernetes.io/component=edge", "--wait") // nothing that they need is in the operator
+		r.awaitEdges()
+	}
+	o.Kubectl("scale", "deployment/causalstore", "--replicas=1")
+	o.Kubectl("rollout", "status", "deployment/causalstore", "--timeout="+kube.Patience.String())
+}
+
+// edge is the name of the region's edge.
+func (r region) edge() string { return "deployment/" + storeName + "-" + r.dataCenter() + "-edge" }
+
+func (r region) awaitEdges() {
+	r.Helper()
+	r.Kubectl("rollout", "status", r.edge(), "--timeout="+kube.Patience.String())
+}
+
+func rollEdges(regions []region) {
+	for _, r := range regions {
+		r.Kubectl("rollout", "restart", r.edge())
+		r.awaitEdges()
+	}
+}
+
+// rotateAuthority replaces the authority of the first region, without the ten minutes that it waits for slow kubelets.
+func rotateAuthority(regions []region) {
+	t := regions[0].T
+	plugin(t, regions, "rotate-ca", regions[0].name, "--yes") // makes the new authority
+	plugin(t, regions, "rotate-ca", regions[0].name, "--yes") // tells the other region
+	for _, r := range regions {
+		r.awaitTrust(regions[0])
+	}
+	plugin(t, regions, "rotate-ca", regions[0].name, "--yes", "--force") // the new authority issues
+	r := regions[0]
+	r.Await("certificates of the new authority", func() string {
+		out := r.Kubectl("get", "causalstore", storeName, "-o", `jsonpath={.status.conditions[?(@.type=="CertificatesCurrent")].status}`)
+		if out != "True" {
+			return "CertificatesCurrent is " + out
+		}
+		return ""
+	})
+}
+
+// awaitTrust waits until the parts' trust file in this region has two authorities of another region.
+func (r region) awaitTrust(of region) {
+	r.Helper()
+	r.Await("the authorities of "+of.name+" in "+r.name, func() string {
+		text := r.Kubectl("get", "configmap", storeName+"-"+r.dataCenter(), "-o", `jsonpath={.data.trust\.yaml}`)
+		if n := strings.Count(text, "BEGIN CERTIFICATE"); n != len(regionNames)+1 {
+			return fmt.Sprintf("the trust file has %d authorities", n)
+		}
+		return ""
+	})
+}
+
+func revoke(regions []region) {
+	t := regions[0].T
+	plugin(t, regions, "untrust", regions[1].name, "--yes")
+	for _, r := range regions {
+		r.awaitConditions("False", "PeersConnected")
+	}
+	plugin(t, regions, "trust", "--readmit", "--yes")
+}
