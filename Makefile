@@ -30,7 +30,7 @@ GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
 # Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 .DEFAULT_GOAL := help
-.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e e2e-bed demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e e2e-bed e2e-regions demo sim bench image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ e2e: ## Follow a store through its life on the cluster of KUBECONFIG, or on one 
 
 e2e-bed: ## Test the cluster of cluster-up itself: cuts, NetworkPolicies, clusters joined by a WAN (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/cluster
+
+e2e-regions: ## Follow a store of two regions, on two clusters that a WAN joins (Linux, root)
+	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/regions
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)
