@@ -49,6 +49,19 @@ func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 	}
 }
 
+// Who waits for a data center should not wait the longer the longer it has been silent.
+func TestNodesAreToldTheRoundTripThatWasLastMeasuredBesideTheAgeOfALateProbe(t *testing.T) {
+	const far = topology.DC(3)
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()))
+	l.probe.ms[far] = 100
+	l.probeAll(at(0))
+	l.latencies = l.probe.latencies(at(2 * time.Second))
+	m := l.allLatencies().Message(l.self, topology.Node{})
+	if got, want := m.Latencies().RoundTrips[far], (causal.RoundTrip{Ms: 2000, AnsweredMs: 100}); got != want {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+}
+
 func TestADataCentreThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 	p := newProber(topology.Default(), 0)
 	const far = topology.DC(3)
