@@ -143,7 +143,7 @@ func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 	}
 	var probed causal.Latencies
 	for i, dc := range t.DCs {
-		is := causal.RoundTrip{Ms: t.RTT[from][i], AnsweredMs: t.RTT[from][i]}
+		is := causal.RoundTrip{Ms: t.RTT[from][i], ExpectedMs: t.RTT[from][i]}
 		if d, ok := known[dc.Name]; ok {
 			is.Ms = float64(d) / 1e6 // negative, as in trips, means no answer
 		}

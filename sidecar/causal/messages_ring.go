@@ -199,15 +199,15 @@ type Latencies struct{ RoundTrips []RoundTrip }
 type RoundTrip struct {
 	// Ms is to choose by. It grows while probes are not answered; negative: unreachable.
 	Ms float64
-	// AnsweredMs was measured last, or else declared. It decides how long to wait for an answer.
-	AnsweredMs float64
+	// ExpectedMs is in what time an answer is expected: as measured last, or declared, and somewhat more while probes are late.
+	ExpectedMs float64
 }
 
 // Message returns l as a message.
 func (l Latencies) Message(from, to topology.Node) Message {
 	ms := make([]float64, 0, 2*len(l.RoundTrips))
 	for _, r := range l.RoundTrips {
-		ms = append(ms, r.Ms, r.AnsweredMs)
+		ms = append(ms, r.Ms, r.ExpectedMs)
 	}
 	return Message{Kind: KindLatencies, From: from, To: to, fields: Fields{Latencies: ms}}
 }

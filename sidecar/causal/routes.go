@@ -15,7 +15,7 @@ type Routes struct {
 	topo     *topology.Topology
 	self     topology.DC
 	ms       []float64
-	answered []float64 // as last measured, or declared
+	expected []float64 // RoundTrip.ExpectedMs, or the declared ones
 }
 
 // suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at everything else.
@@ -29,7 +29,7 @@ const hysteresis = 0.2
 
 // NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
-	return &Routes{topo: t, self: self, ms: slices.Clone(t.RTT[self]), answered: slices.Clone(t.RTT[self])}
+	return &Routes{topo: t, self: self, ms: slices.Clone(t.RTT[self]), expected: slices.Clone(t.RTT[self])}
 }
 
 // SetTopology takes a topology that differs from the one in use in the slot maps and the numbers of caches only.
@@ -48,7 +48,7 @@ func (r *Routes) Update(l Latencies) (changed bool) {
 		if math.Abs(v-r.ms[i]) > 1+hysteresis*r.ms[i] {
 			r.ms[i], changed = v, true
 		}
-		r.answered[i] = max(is.AnsweredMs, 0)
+		r.expected[i] = max(is.ExpectedMs, 0)
 	}
 	return changed
 }
@@ -152,5 +152,5 @@ func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet)
 // Timeout returns how long to wait for an answer from dc before another way is tried. One that does not answer is asked if there
 // is no other way; there may be one soon.
 func (r *Routes) Timeout(dc topology.DC) time.Duration {
-	return 250*time.Millisecond + time.Duration(3*min(r.answered[dc], 2000)*1e6)
+	return 250*time.Millisecond + time.Duration(3*min(r.expected[dc], 2000)*1e6)
 }

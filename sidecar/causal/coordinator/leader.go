@@ -25,7 +25,7 @@ type leader struct {
 	exchangeAt                            int64
 	fullAt                                int64
 	probe                                 prober
-	latencies                             []float64      // in milliseconds
+	latencies, expected                   []float64      // in milliseconds, by data center
 	told                                  *causal.Routes // as those who were told the latencies have them
 	toldAt                                int64
 	activeAt                              causal.HLC // when a write was last accepted or acknowledged anywhere
@@ -74,7 +74,7 @@ func (l *leader) allVectors() causal.Vectors {
 
 func (l *leader) allLatencies() (all causal.Latencies) {
 	for dc, ms := range l.latencies {
-		all.RoundTrips = append(all.RoundTrips, causal.RoundTrip{Ms: ms, AnsweredMs: l.probe.ms[dc]})
+		all.RoundTrips = append(all.RoundTrips, causal.RoundTrip{Ms: ms, ExpectedMs: l.expected[dc]})
 	}
 	return all
 }
@@ -200,7 +200,7 @@ func (l *leader) probeAll(now causal.Now) {
 	for dc := range l.topo.DCs {
 		l.Send(causal.Ping{ID: l.probe.start(now, topology.DC(dc))}.Message(l.self, topology.Node{DC: topology.DC(dc), Part: topology.Middleman}))
 	}
-	l.latencies = l.probe.latencies(now)
+	l.latencies, l.expected = l.probe.latencies(now), l.probe.expected(now)
 	l.sendLatencies(now)
 }
 

@@ -9,7 +9,7 @@ import (
 
 // latencies returns what a leader tells of data centers whose round trips were once those of newRig.
 func latencies(ms ...float64) causal.Latencies {
-	all := causal.Latencies{RoundTrips: []causal.RoundTrip{{AnsweredMs: 0}, {AnsweredMs: 10}, {AnsweredMs: 50}}}
+	all := causal.Latencies{RoundTrips: []causal.RoundTrip{{ExpectedMs: 0}, {ExpectedMs: 10}, {ExpectedMs: 50}}}
 	for i := range ms {
 		all.RoundTrips[i].Ms = ms[i]
 	}
