@@ -154,6 +154,7 @@ func allMetrics(t *testing.T) exported {
 	all.describe(t, inject.NewInjections())
 	all.describe(t, command.NewStoreMetrics(nil))
 	all.describe(t, &trust.Expiries{})
+	all.describe(t, &inject.Census{})
 	all.describe(t, ctrlmetrics.Registry.(prometheus.Collector))
 	for name, labels := range processMetrics(t) {
 		if all[name] == nil {

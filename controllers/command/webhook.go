@@ -74,11 +74,12 @@ func (f *webhookFlags) certificateSource(m ctrl.Manager, certificate *inject.Ser
 		Configuration: f.configuration, Now: time.Now}
 }
 
-// serve registers the webhook, which every replica serves, leader or not, and the copier.
+// serve registers the webhook, which every replica serves, leader or not, the copier, and the count of pods that lack a sidecar.
 func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags, keeper *trust.Keeper,
 	expiries *trust.Expiries) error {
 	injections := inject.NewInjections()
-	if err := metrics.Registry.Register(injections); err != nil {
+	census := &inject.Census{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespaces: operator.namespaces, Interval: inject.CensusInterval}
+	if err := errors.Join(metrics.Registry.Register(injections), metrics.Registry.Register(census), m.Add(census)); err != nil {
 		return err
 	}
 	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: operator.region,

@@ -44,6 +44,7 @@ type cluster struct {
 	*testing.T
 	client     client.Client
 	injections *prometheus.CounterVec
+	census     *inject.Census
 	stop       func()
 	pods       int
 }
@@ -130,6 +131,10 @@ func (k *cluster) runOperator(config *rest.Config) {
 	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Region: "local", Now: time.Now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
 			Region: "local", TrustDomain: "local.test", Now: time.Now}}).SetupWithManager(m); err != nil {
+		k.Fatal(err)
+	}
+	k.census = &inject.Census{Client: m.GetClient(), Uncached: m.GetAPIReader(), Interval: 100 * time.Millisecond}
+	if err := m.Add(k.census); err != nil {
 		k.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
@@ -41,12 +40,9 @@ func addSidecar(p *corev1.Pod, r *Request, choice choice) {
 		Args: []string{"sidecar", "--config=" + plan.SidecarConfigDir(choice.dataCenter) + "/" + plan.SidecarFile, fmt.Sprintf("--listen-redis=%s:%d", Address,
 			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
-		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
-				corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}},
-		Ports: []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
+		Env:       plan.GoMemoryLimit(plan.SidecarDemand.Resources()),
+		Resources: plan.SidecarDemand.Resources(),
+		Ports:     []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
 		// The app starts once the sidecar listens. It does not wait for the store, because it may work without.
 		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
 			Port: intstr.FromInt32(plan.PortHTTP)}},

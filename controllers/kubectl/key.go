@@ -141,14 +141,16 @@ func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 		}
 		return topology.NoRing, nil
 	}
-	ms := slices.Clone(t.RTT[from])
+	var probed causal.Latencies
 	for i, dc := range t.DCs {
+		is := causal.RoundTrip{Ms: t.RTT[from][i], ExpectedMs: t.RTT[from][i]}
 		if d, ok := known[dc.Name]; ok {
-			ms[i] = float64(d) / 1e6 // negative, as in trips, means no answer
+			is.Ms = float64(d) / 1e6 // negative, as in trips, means no answer
 		}
+		probed.RoundTrips = append(probed.RoundTrips, is)
 	}
 	routes := causal.NewRoutes(t, from)
-	routes.Update(ms)
+	routes.Update(probed)
 	ring, _ := routes.Nearest(causal.Now{}, slot, t.AllRings())
 	return ring, nil
 }

@@ -40,6 +40,10 @@ type Memory struct {
 	Loaded map[string]int64 `json:"loadedBytes"`
 	// LoadOps is the throughput of that load in operations per second.
 	LoadOps float64 `json:"loadOpsPerSecond"`
+	// ReadCPU and WriteCPU are the CPU time of each part for one operation of that load, in microseconds. That of a write
+	// includes its way into the storage.
+	ReadCPU  map[string]float64 `json:"readCPUMicros"`
+	WriteCPU map[string]float64 `json:"writeCPUMicros"`
 }
 
 // fillChunk is how many writes are in flight at a time while objects are written.
@@ -129,26 +133,68 @@ func (m *Memory) underLoad(ctx context.Context, o MemoryOptions, p *parts, d *dr
 	all := prefixed("k:", o.Objects, o.ValueBytes)
 	gets := workload{records: all, reads: 1, pipeline: 1}
 	sets := workload{records: all.part(0, min(o.Objects, 10000)), pipeline: 1}
-	var ops int64
-	var took time.Duration
-	for took < o.Load {
-		for _, b := range []burst{{workload: gets, duration: o.Load * 9 / 50}, {workload: sets, duration: o.Load / 50}} {
-			l, err := d.burst(ctx, b)
-			if err != nil {
+	reads, writes := newMeter(gets, o.Load*9/50), newMeter(sets, o.Load/50)
+	for reads.took+writes.took < o.Load {
+		for _, kind := range []*meter{reads, writes} {
+			if err := kind.run(ctx, p, d, m.Loaded); err != nil {
 				return err
-			}
-			ops, took = ops+l.Ops, took+l.Elapsed
-			sizes, err := p.resident()
-			if err != nil {
-				return err
-			}
-			for name, n := range sizes {
-				m.Loaded[name] = max(m.Loaded[name], n)
 			}
 		}
 	}
-	m.LoadOps = float64(ops) / took.Seconds()
+	m.LoadOps = float64(reads.ops+writes.ops) / (reads.took + writes.took).Seconds()
+	m.ReadCPU, m.WriteCPU = reads.microsPerOp(), writes.microsPerOp()
 	return nil
+}
+
+// meter sums what operations of one kind take.
+type meter struct {
+	burst burst
+	ops   int64
+	took  time.Duration
+	cpu   map[string]time.Duration // by part
+}
+
+func newMeter(w workload, d time.Duration) *meter {
+	return &meter{burst: burst{workload: w, duration: d}, cpu: map[string]time.Duration{}}
+}
+
+// run makes one burst, waits until its writes are complete, and keeps the largest sizes of the parts.
+func (m *meter) run(ctx context.Context, p *parts, d *driver, largest map[string]int64) error {
+	before, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	l, err := d.burst(ctx, m.burst)
+	if err != nil {
+		return err
+	}
+	sizes, err := p.resident()
+	if err != nil {
+		return err
+	}
+	for name, n := range sizes {
+		largest[name] = max(largest[name], n)
+	}
+	if err := p.drain(ctx); err != nil {
+		return err
+	}
+	after, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	for name := range after {
+		m.cpu[name] += after[name] - before[name]
+	}
+	m.ops, m.took = m.ops+l.Ops, m.took+l.Elapsed
+	return nil
+}
+
+func (m *meter) microsPerOp() map[string]float64 {
+	each := map[string]float64{}
+	for name, t := range m.cpu {
+		each[name] = float64(t.Microseconds()) / float64(max(m.ops, 1))
+	}
+	return each
 }
 
 // Text prints the figures, with the goal beside them.
@@ -158,10 +204,10 @@ func (m *Memory) Text(out io.Writer) {
 	fmt.Fprintf(out, "middleman's state per cached object: %.1f bytes (%.1f MiB in total); goal %s bytes: %s\n\n",
 		m.BytesPerObject, m.CachedAtBytes/(1<<20), m.Goal, m.Goal.verdict(m.BytesPerObject))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "RESIDENT MiB\tIDLE\tFILLED\tUNDER LOAD\t")
+	fmt.Fprintln(w, "RESIDENT MiB\tIDLE\tFILLED\tUNDER LOAD\tCPU us/read\tCPU us/write\t")
 	for _, name := range partNames {
 		mib := func(sizes map[string]int64) float64 { return float64(sizes[name]) / (1 << 20) }
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t\n", name, mib(m.Idle), mib(m.Filled), mib(m.Loaded))
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, mib(m.Idle), mib(m.Filled), mib(m.Loaded), m.ReadCPU[name], m.WriteCPU[name])
 	}
 	_ = w.Flush() // to a terminal
 	fmt.Fprintf(out, "load: %.0f operations per second; nine tenths of the time reads, one tenth writes\n", m.LoadOps)

@@ -168,3 +168,16 @@ func (p *parts) resident() (map[string]int64, error) {
 	}
 	return sizes, nil
 }
+
+// cpu returns the CPU time of every part since its start.
+func (p *parts) cpu() (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
+	for name, one := range p.programs {
+		t, err := cpuTime(one.pid())
+		if err != nil {
+			return nil, fmt.Errorf("CPU time of the %s: %w", name, err)
+		}
+		times[name] = t
+	}
+	return times, nil
+}

@@ -78,7 +78,7 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 func TestMemoryCountsCachedObjects(t *testing.T) {
 	const objects = 2000
 	res, err := bench.MeasureMemory(t.Context(), bench.MemoryOptions{Binary: program(t), Dir: t.TempDir(), Objects: objects, ValueBytes: 20,
-		Load: 200 * time.Millisecond, Connections: 4})
+		Load: 500 * time.Millisecond, Connections: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,10 @@ func TestMemoryCountsCachedObjects(t *testing.T) {
 			t.Errorf("memory of the %s: idle %d, filled %d, loaded %d", part, res.Idle[part], res.Filled[part], res.Loaded[part])
 		}
 	}
-	says(t, res.Text, "per cached object", "sidecar")
+	if res.ReadCPU["sidecar"] == 0 || len(res.ReadCPU) != 4 || len(res.WriteCPU) != 4 {
+		t.Errorf("CPU time of the parts: us/read %v, us/write %v", res.ReadCPU, res.WriteCPU)
+	}
+	says(t, res.Text, "per cached object", "sidecar", "CPU us/write")
 	carries(t, res)
 }
 

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -192,18 +193,32 @@ func (p Pong) Message(from, to topology.Node) Message {
 func (m *Message) Pong() Pong { return Pong{ID: m.fields.ID, Map: m.fields.Map} }
 
 // Latencies tells the nodes of a data center the round trips to all data centers.
-type Latencies struct {
-	// Ms is in milliseconds, by data center; negative: unreachable.
-	Ms []float64
+type Latencies struct{ RoundTrips []RoundTrip }
+
+// RoundTrip is what the probes of one data center say, in milliseconds.
+type RoundTrip struct {
+	// Ms is to choose by. It grows while probes are not answered; negative: unreachable.
+	Ms float64
+	// ExpectedMs is in what time an answer is expected: as measured last, or declared, and somewhat more while probes are late.
+	ExpectedMs float64
 }
 
 // Message returns l as a message.
 func (l Latencies) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLatencies, From: from, To: to, fields: Fields{Latencies: l.Ms}}
+	ms := make([]float64, 0, 2*len(l.RoundTrips))
+	for _, r := range l.RoundTrips {
+		ms = append(ms, r.Ms, r.ExpectedMs)
+	}
+	return Message{Kind: KindLatencies, From: from, To: to, fields: Fields{Latencies: ms}}
 }
 
 // Latencies returns the content of a message of KindLatencies.
-func (m *Message) Latencies() Latencies { return Latencies{Ms: m.fields.Latencies} }
+func (m *Message) Latencies() (l Latencies) {
+	for pair := range slices.Chunk(m.fields.Latencies[:len(m.fields.Latencies)&^1], 2) {
+		l.RoundTrips = append(l.RoundTrips, RoundTrip{pair[0], pair[1]})
+	}
+	return l
+}
 
 // Term is sent by a coordinator that is away to its leader, to join or to confirm that it has left.
 type Term struct {

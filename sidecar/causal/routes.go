@@ -13,8 +13,9 @@ type Routes struct {
 	// Suspects are the nodes that did not answer; the owner also adds nodes that are not on any route, such as caches.
 	Suspects Suspects
 	topo     *topology.Topology
+	self     topology.DC
 	ms       []float64
-	answered []float64 // the last of ms at which a data center has answered, or the declared one
+	expected []float64 // RoundTrip.ExpectedMs, or the declared ones
 }
 
 // suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at everything else.
@@ -28,7 +29,7 @@ const hysteresis = 0.2
 
 // NewRoutes returns routes by the declared latencies.
 func NewRoutes(t *topology.Topology, self topology.DC) *Routes {
-	return &Routes{topo: t, ms: slices.Clone(t.RTT[self]), answered: slices.Clone(t.RTT[self])}
+	return &Routes{topo: t, self: self, ms: slices.Clone(t.RTT[self]), expected: slices.Clone(t.RTT[self])}
 }
 
 // SetTopology takes a topology that differs from the one in use in the slot maps and the numbers of caches only.
@@ -37,19 +38,17 @@ func (r *Routes) SetTopology(t *topology.Topology) {
 	r.Suspects.SetTopology(t)
 }
 
-// Update takes probed latencies in milliseconds by data center; negative: unreachable. It reports whether any route may change.
-func (r *Routes) Update(ms []float64) (changed bool) {
-	for i := range min(len(r.ms), len(ms)) {
-		v := ms[i]
+// Update takes probed latencies. It reports whether any route may change.
+func (r *Routes) Update(l Latencies) (changed bool) {
+	for i, is := range l.RoundTrips[:min(len(r.ms), len(l.RoundTrips))] {
+		v := is.Ms
 		if v < 0 {
 			v = unreachableMs
 		}
 		if math.Abs(v-r.ms[i]) > 1+hysteresis*r.ms[i] {
 			r.ms[i], changed = v, true
 		}
-		if ms[i] >= 0 {
-			r.answered[i] = r.ms[i]
-		}
+		r.expected[i] = max(is.ExpectedMs, 0)
 	}
 	return changed
 }
@@ -129,8 +128,29 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 	return best, found
 }
 
+// OutOfReach reports whether there is no hope for a read of a slot from rings: no other data center answers the leader of this one,
+// so it is this one that is cut off, and no shard that has the slot answers. That takes two others: a single one may restart.
+func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet) bool {
+	others := 0
+	for dc, ms := range r.ms {
+		switch {
+		case topology.DC(dc) == r.self:
+		case ms < unreachableMs:
+			return false
+		default:
+			others++
+		}
+	}
+	for ring := range r.topo.Rings {
+		if rings.Has(topology.RingID(ring)) && !r.Suspects.Has(now, r.topo.Owner(topology.RingID(ring), slot)) {
+			return false
+		}
+	}
+	return others > 1
+}
+
 // Timeout returns how long to wait for an answer from dc before another way is tried. One that does not answer is asked if there
 // is no other way; there may be one soon.
 func (r *Routes) Timeout(dc topology.DC) time.Duration {
-	return 250*time.Millisecond + time.Duration(3*min(r.answered[dc], 2000)*1e6)
+	return 250*time.Millisecond + time.Duration(3*min(r.expected[dc], 2000)*1e6)
 }

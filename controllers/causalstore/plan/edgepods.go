@@ -44,7 +44,7 @@ func (b *builder) edgeDeployment(dc *v1alpha1.DataCenter, image, bootstrap strin
 			ServiceAccountName: b.store.Name, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
 			TerminationGracePeriodSeconds: ptr(int64(edgeDrainSeconds + marginSeconds)),
 			SecurityContext:               podSecurity(), ImagePullSecrets: b.pullSecrets(),
-			Containers: []corev1.Container{edgeContainer(image, edgeResources(dc))},
+			Containers: []corev1.Container{edgeContainer(image, resourcesOr(dc.Edge.Resources, EdgeDemand()))},
 			Volumes: []corev1.Volume{tls, {Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}},
 		},
@@ -62,10 +62,10 @@ func (b *builder) edgeDeployment(dc *v1alpha1.DataCenter, image, bootstrap strin
 	}}
 }
 
-// edgeResources lets Envoy use half as much again as it keeps its heap below.
-func edgeResources(dc *v1alpha1.DataCenter) corev1.ResourceRequirements {
+// EdgeDemand lets Envoy use half as much again as it keeps its heap below.
+func EdgeDemand() Demand {
 	limit := resource.NewQuantity(edge.HeapBytes*3/2, resource.BinarySI)
-	return resources(dc.Edge.Resources, "100m", "128Mi", limit.String())
+	return Demand{CPU: "100m", Memory: "128Mi", MemoryLimit: limit.String()}
 }
 
 // edgeContainer builds the container of Envoy. A start may take a while: Envoy first looks up the names of all parts.

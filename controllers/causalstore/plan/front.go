@@ -101,7 +101,7 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 			mount("redis-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
 		}
 	}
-	c := b.container("front", args, PortFrontHTTP, resources(corev1.ResourceRequirements{}, "100m", "128Mi", "512Mi"), mounts...)
+	c := b.container("front", args, PortFrontHTTP, FrontDemand.Resources(), mounts...)
 	for _, p := range b.frontPorts() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: p.port})
 	}

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -123,7 +122,7 @@ func (b *builder) container(name string, args []string, http int32, r corev1.Res
 			PeriodSeconds: period, TimeoutSeconds: 6, FailureThreshold: failures}
 	}
 	return corev1.Container{
-		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: memoryLimit(r),
+		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: GoMemoryLimit(r),
 		// The last lines of the log say why a container has ended; the operator shows them.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext:          containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
@@ -145,15 +144,6 @@ func podIndex() corev1.EnvVar {
 		FieldPath: fmt.Sprintf("metadata.labels['%s']", appsv1.PodIndexLabel)}}}
 }
 
-// memoryLimit makes the Go runtime stay below the memory limit of the container.
-func memoryLimit(r corev1.ResourceRequirements) []corev1.EnvVar {
-	limit, ok := r.Limits[corev1.ResourceMemory]
-	if !ok {
-		return nil
-	}
-	return []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)}}
-}
-
 // podSecurity runs containers as nobody, who can read the Secrets that are mounted.
 func podSecurity() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
@@ -166,19 +156,6 @@ func podSecurity() *corev1.PodSecurityContext {
 func containerSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
-}
-
-// resources returns the given resources, or the default.
-func resources(given corev1.ResourceRequirements, cpu, memory, memoryLimit string) corev1.ResourceRequirements {
-	if len(given.Requests) > 0 || len(given.Limits) > 0 {
-		return given
-	}
-	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
-	if memoryLimit != "" {
-		r.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)}
-	}
-	return r
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -57,7 +57,7 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	b.setCoordinatorInputs(&in, dc)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
 		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
-		PortHTTP, resources(dc.Coordinators.Resources, "250m", "512Mi", "1Gi"), corev1.VolumeMount{Name: "data", MountPath: dataDir})
+		PortHTTP, resourcesOr(dc.Coordinators.Resources, CoordinatorDemand), corev1.VolumeMount{Name: "data", MountPath: dataDir})
 	cc.Env = append(cc.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
 	cc.VolumeMounts = append(cc.VolumeMounts, mount)
@@ -94,9 +94,8 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	like := dc.Caches
 	like.Replicas = 0 // a change of the number restarts none of them
 	in.Caches = &like
-	memory := string(dc.Caches.Memory)
 	c := b.container("cache", []string{topology.Cache.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)"}, PortHTTP,
-		resources(corev1.ResourceRequirements{}, "100m", memory, memory))
+		CacheDemand(string(dc.Caches.Memory)).Resources())
 	c.Env = append(c.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCache))
 	c.VolumeMounts = append(c.VolumeMounts, mount)
@@ -116,7 +115,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 	in.Storage = &storage
 	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
 		"--index=" + strconv.Itoa(i)}, PortHTTP,
-		resources(b.spec.Storage.Middleman.Resources, "250m", "256Mi", "512Mi"))
+		resourcesOr(b.spec.Storage.Middleman.Resources, MiddlemanDemand))
 	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
 	mm.VolumeMounts = append(mm.VolumeMounts, mount)
@@ -144,7 +143,7 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
 // acknowledges a write when it is on disk, and evicts nothing. With a memory limit it refuses writes before the kernel would
 // kill it, and with it its shard.
 func (b *builder) redis(mounts ...corev1.VolumeMount) corev1.Container {
-	r := resources(b.spec.Storage.Resources, "250m", "512Mi", "")
+	r := resourcesOr(b.spec.Storage.Resources, RedisDemand)
 	return corev1.Container{
 		Name: "storage", Image: b.spec.Storage.Image,
 		Command: []string{"redis-server"},

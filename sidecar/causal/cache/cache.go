@@ -109,7 +109,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindStreamReset:
 		c.handleStreamReset(now, m.From, m.StreamReset())
 	case causal.KindLatencies:
-		c.routes.Update(m.Latencies().Ms)
+		c.routes.Update(m.Latencies())
 	case causal.KindVectors:
 		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:

@@ -25,7 +25,7 @@ type leader struct {
 	exchangeAt                            int64
 	fullAt                                int64
 	probe                                 prober
-	latencies                             []float64      // in milliseconds
+	latencies, expected                   []float64      // in milliseconds, by data center
 	told                                  *causal.Routes // as those who were told the latencies have them
 	toldAt                                int64
 	activeAt                              causal.HLC // when a write was last accepted or acknowledged anywhere
@@ -59,7 +59,7 @@ func (l *leader) step(now causal.Now, m *causal.Message) {
 			l.subscriberOrder = append(l.subscriberOrder, m.From)
 			l.Send(l.allVectors().Message(l.self, m.From))
 			if l.latencies != nil {
-				l.Send(causal.Latencies{Ms: l.latencies}.Message(l.self, m.From))
+				l.Send(l.allLatencies().Message(l.self, m.From))
 			}
 		}
 		l.subscribers[m.From] = now.Mono + int64(causal.SubscriptionTTL)
@@ -70,6 +70,13 @@ func (l *leader) step(now causal.Now, m *causal.Message) {
 
 func (l *leader) allVectors() causal.Vectors {
 	return causal.Vectors{Entries: l.known.Entries(), InUse: l.inUse, ActiveAt: l.activeAt}
+}
+
+func (l *leader) allLatencies() (all causal.Latencies) {
+	for dc, ms := range l.latencies {
+		all.RoundTrips = append(all.RoundTrips, causal.RoundTrip{Ms: ms, ExpectedMs: l.expected[dc]})
+	}
+	return all
 }
 
 // tick sends the vectors of this data center to the other leaders, all vectors to the nodes of this data center, and the
@@ -159,11 +166,11 @@ func (l *leader) sendVectors(now causal.Now) {
 // sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars, if that may change their
 // routes, and from time to time in any case.
 func (l *leader) sendLatencies(now causal.Now) {
-	if !l.told.Update(l.latencies) && now.Mono < l.toldAt+int64(latenciesInterval) {
+	if !l.told.Update(l.allLatencies()) && now.Mono < l.toldAt+int64(latenciesInterval) {
 		return
 	}
 	l.toldAt = now.Mono
-	m := causal.Latencies{Ms: l.latencies}.Message(l.self, topology.Node{})
+	m := l.allLatencies().Message(l.self, topology.Node{})
 	for i := range l.topo.DCs[l.self.DC].Caches {
 		l.sendTo(m, topology.Node{DC: l.self.DC, Part: topology.Cache, Index: uint64(i)})
 	}
@@ -193,7 +200,7 @@ func (l *leader) probeAll(now causal.Now) {
 	for dc := range l.topo.DCs {
 		l.Send(causal.Ping{ID: l.probe.start(now, topology.DC(dc))}.Message(l.self, topology.Node{DC: topology.DC(dc), Part: topology.Middleman}))
 	}
-	l.latencies = l.probe.latencies(now)
+	l.latencies, l.expected = l.probe.latencies(now), l.probe.expected(now)
 	l.sendLatencies(now)
 }
 

@@ -58,6 +58,22 @@ func (p *prober) finish(now causal.Now, dc topology.DC, id uint64) {
 	}
 }
 
+// maxLateMs bounds what a late probe adds to the time in which answers are expected. A data center that has become slow answers within
+// that; who waits for one that is dead should not wait the longer the longer it has been dead.
+const maxLateMs = 500
+
+// expected returns in how many milliseconds answers are expected, by data center.
+func (p *prober) expected(now causal.Now) []float64 {
+	out := p.latencies(now)
+	for i, ms := range p.ms {
+		if out[i] < 0 {
+			out[i] = ms
+		}
+		out[i] = min(out[i], max(ms, maxLateMs))
+	}
+	return out
+}
+
 // latencies returns milliseconds by data center; negative is unreachable. A late probe counts as at least its age.
 func (p *prober) latencies(now causal.Now) []float64 {
 	out := make([]float64, len(p.ms))

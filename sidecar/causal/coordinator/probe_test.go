@@ -49,6 +49,24 @@ func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 	}
 }
 
+// Who waits for a data center should not wait the longer the longer it has been silent.
+func TestNodesAreToldInWhatTimeToExpectAnAnswerBesideTheAgeOfALateProbe(t *testing.T) {
+	const far = topology.DC(3)
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()))
+	l.probe.ms[far] = 100
+	l.probeAll(at(0))
+	for after, want := range map[time.Duration]causal.RoundTrip{
+		50 * time.Millisecond: {Ms: 100, ExpectedMs: 100}, 300 * time.Millisecond: {Ms: 300, ExpectedMs: 300},
+		2 * time.Second: {Ms: 2000, ExpectedMs: maxLateMs}, unreachableAfter: {Ms: -1, ExpectedMs: 100},
+	} {
+		l.latencies, l.expected = l.probe.latencies(at(after)), l.probe.expected(at(after))
+		m := l.allLatencies().Message(l.self, topology.Node{})
+		if got := m.Latencies().RoundTrips[far]; got != want {
+			t.Errorf("after %s: %+v; want %+v", after, got, want)
+		}
+	}
+}
+
 func TestADataCentreThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 	p := newProber(topology.Default(), 0)
 	const far = topology.DC(3)

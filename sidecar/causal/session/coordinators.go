@@ -10,6 +10,11 @@ import (
 const (
 	// coordinatorSuspicion is how long a coordinator that did not answer is not chosen.
 	coordinatorSuspicion = 10 * time.Second
+	// coordinatorMargin is how much longer than a shard a coordinator may take to answer, until others are preferred: its disk has to
+	// take the put.
+	coordinatorMargin = 750 * time.Millisecond
+	// owingMs ranks a coordinator that owes an answer behind all that do not.
+	owingMs = 1e7
 	// refusalSuspicion is how long a coordinator that refused a put, or to which none can be sent, is not chosen.
 	refusalSuspicion = time.Second
 )
@@ -17,6 +22,7 @@ const (
 // coordinatorStates is what the sidecar knows of the coordinators that may take puts.
 type coordinatorStates struct {
 	suspectUntil map[topology.Node]int64 // monotonic
+	owingUntil   map[topology.Node]int64 // monotonic: when the put is given up whose answer is overdue
 	inUse        uint64                  // a bit for each coordinator of the own data center that is in use; 0: not known yet
 }
 
@@ -28,6 +34,25 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 			delete(cs.suspectUntil, n)
 		}
 	}
+	for n := range cs.owingUntil {
+		if n.Index >= uint64(inUse.DCs[n.DC].Coordinators) {
+			delete(cs.owingUntil, n)
+		}
+	}
+}
+
+// overdue makes puts prefer others to a coordinator, until it answers one or the put that it has not answered is given up. It may hang,
+// or its disk: what else it sends says nothing about that. It may also have accepted the put, which therefore goes nowhere else.
+func (cs *coordinatorStates) overdue(n topology.Node, deadline int64) {
+	cs.owingUntil[n] = max(cs.owingUntil[n], deadline)
+}
+
+// answered takes that a coordinator has answered a put.
+func (cs *coordinatorStates) answered(n topology.Node) { delete(cs.owingUntil, n) }
+
+// owes reports whether a coordinator owes an answer.
+func (cs *coordinatorStates) owes(now causal.Now, n topology.Node) bool {
+	return now.Mono < cs.owingUntil[n]
 }
 
 // heardOf says that a coordinator is there.
@@ -45,8 +70,8 @@ func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topol
 }
 
 // chooseCoordinator returns the coordinator for a session's puts: one of the own data center, or while none of these is
-// usable, of the nearest data center that has one. Sessions are spread over the coordinators of a data center. It returns
-// false if no coordinator at all is usable, with the one that comes first.
+// usable, of the nearest data center that has one. Those that owe an answer come last. Sessions are spread over the coordinators
+// of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
 func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
 	t, self := s.cfg.Topology, s.cfg.Self.DC
 	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
@@ -61,9 +86,12 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 			ms = -1 // nearer than any other
 		}
 		for i := range t.DCs[dc].Coordinators {
-			n := candidate(topology.DC(dc), i)
-			if s.coordinators.usable(now, n, self) && (!found || ms < bestMs) {
-				best, bestMs, found = n, ms, true
+			n, rank := candidate(topology.DC(dc), i), ms
+			if s.coordinators.owes(now, n) {
+				rank += owingMs
+			}
+			if s.coordinators.usable(now, n, self) && (!found || rank < bestMs) {
+				best, bestMs, found = n, rank, true
 			}
 		}
 	}

@@ -131,8 +131,13 @@ func (s *Sidecar) retryGet(now causal.Now, c *call) {
 			s.timedOut(now, c.target)
 		}
 	case topology.Middleman:
-		if !replied {
-			s.timedOut(now, c.target)
+		if replied {
+			break
+		}
+		s.timedOut(now, c.target)
+		if s.routes.OutOfReach(now, c.slot, s.readable) {
+			s.fail(c, causal.ErrUnavailable)
+			return
 		}
 	case topology.Coordinator:
 		s.serveOwnWrite(now, c, c.own)

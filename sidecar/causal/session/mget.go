@@ -220,8 +220,13 @@ func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	}
 	if !m.failed {
 		for i, id := range m.round.requests {
-			if id != 0 {
-				s.timedOut(now, m.round.targets[i])
+			if id == 0 {
+				continue
+			}
+			s.timedOut(now, m.round.targets[i])
+			if s.routes.OutOfReach(now, m.slots[i], s.readable) {
+				s.fail(c, causal.ErrUnavailable)
+				return
 			}
 		}
 	}

@@ -14,7 +14,7 @@ type putPipeline struct {
 	coordinator topology.Node
 	seq         uint64 // of the put that was sent last
 	unanswered  int
-	refused     []*call // those of the unanswered that a coordinator refused: they go to another one
+	refused     []*call // those of the unanswered that a coordinator refused, or that were not sent: they go to another one
 }
 
 // remove removes a put that got its answer.
@@ -35,13 +35,32 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 	}
 	p.unanswered++
 	c.bound = !s.unbound(c.session)
-	s.sendPut(c)
+	if s.shouldWait(now, c.session) {
+		s.deferPut(now, c)
+		return
+	}
+	s.sendPut(now, c)
 }
 
-func (s *Sidecar) sendPut(c *call) {
+// shouldWait reports whether a new put is better not sent to the session's coordinator: earlier ones wait for another one, or it
+// owes an answer and another one does not. The put then waits for the outcome of those in flight.
+func (s *Sidecar) shouldWait(now causal.Now, ss *session) bool {
+	p := &ss.pipeline
+	if len(p.refused) > 0 {
+		return true
+	}
+	if p.unanswered == 1 || !s.coordinators.owes(now, p.coordinator) {
+		return false
+	}
+	other, found := s.chooseCoordinator(now, ss)
+	return found && !s.coordinators.owes(now, other)
+}
+
+func (s *Sidecar) sendPut(now causal.Now, c *call) {
 	ss, p := c.session, &c.session.pipeline
 	p.seq++
 	c.target, c.refused = p.coordinator, false
+	c.retryAt = now.Mono + int64(coordinatorMargin+s.routes.Timeout(c.target.DC))
 	c.requestID = s.requests.add(c, 0)
 	s.Send(causal.Put{ID: c.requestID, Session: ss.id, Seq: p.seq, Key: c.op.Key, Value: c.op.Value, Floor: ss.floor,
 		Deps: ss.dependencies()}.Message(s.cfg.Self, c.target))
@@ -64,6 +83,7 @@ func (ss *session) dependencies() []causal.Dep {
 
 // handlePutReply takes the coordinator's answer.
 func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
+	s.coordinators.answered(c.target)
 	switch r.Err {
 	case causal.OK:
 		if r.Version.HLC > s.timeLimit(now) {
@@ -125,6 +145,6 @@ func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 		return
 	}
 	for _, c := range puts {
-		s.sendPut(c)
+		s.sendPut(now, c)
 	}
 }

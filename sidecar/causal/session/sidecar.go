@@ -47,7 +47,7 @@ func New(cfg Config) *Sidecar {
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
-		coordinators: coordinatorStates{suspectUntil: map[topology.Node]int64{}},
+		coordinators: coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{}},
 	}
 	if cfg.Static {
 		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
@@ -103,7 +103,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	case causal.KindDepStatus:
 		s.handleDepStatus(now, m.DepStatus())
 	case causal.KindLatencies:
-		s.routes.Update(m.Latencies().Ms)
+		s.routes.Update(m.Latencies())
 	case causal.KindPong:
 		s.routes.Suspects.Answered(now, m.From, m.Pong().ID)
 	}
@@ -237,6 +237,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
 	case now.Mono < c.retryAt:
+	case c.op.Kind == OpPut && !c.refused:
+		s.coordinators.overdue(c.target, c.deadline)
 	case c.op.Kind == OpGet:
 		s.retryGet(now, c)
 	case c.op.Kind == OpMGet:

@@ -1,0 +1,127 @@
+//go:build e2e
+
+package store_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// lossKeys is how many keys are written before a volume is lost; both shards have some of them.
+const lossKeys = 20
+
+// smallStore is a store of two rings, which is small because the other one still runs.
+const smallStore = `apiVersion: causalstore.io/v1alpha1
+kind: CausalStore
+metadata: {name: rings}
+spec:
+  placement: SingleZone
+  deletionPolicy: Delete
+  storage: {engine: Redis, image: %q, volume: {size: 1Gi}}
+  dataCenters:
+  - {name: north, region: local, coordinators: {replicas: 1, volume: {size: 1Gi}}, caches: {replicas: 1, memory: 64Mi}, shards: 2}
+  - {name: south, region: local, coordinators: {replicas: 1, volume: {size: 1Gi}}, caches: {replicas: 1, memory: 64Mi}, shards: 2}
+  rings:
+  - {name: ring-north, dataCenters: [north]}
+  - {name: ring-south, dataCenters: [south]}
+`
+
+// loseAVolume deletes the claim of a shard and its pod, in a store of its own, since nothing refills it. The shard's keys are then
+// answered by the other ring or not at all, and the store says what has happened.
+func (j *journey) loseAVolume(u user) {
+	const lost, claim = "rings-north-shard-0-0", "data-rings-north-shard-0-0"
+	u.kubectl("create", "namespace", "loss")
+	loss := user{u.T, "loss"}
+	loss.apply(fmt.Sprintf(smallStore, imageRedis))
+	loss.awaitReady()
+	loss.startApp("app", "")
+	var writes strings.Builder
+	for i := range lossKeys {
+		fmt.Fprintf(&writes, "SET key:%d value-%d\n", i, i)
+	}
+	writes.WriteString("CAUSAL WAIT all 60000\n")
+	if replies := loss.converse("rings-north", writes.String()); len(replies) != lossKeys+1 || strings.Join(replies[:lossKeys], "") != strings.Repeat("OK", lossKeys) || replies[lossKeys] != "(integer) 1" {
+		loss.Fatalf("writes and WAIT are answered %q", replies)
+	}
+
+	uid := loss.kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}")
+	volume := loss.kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
+	loss.kubectl("delete", "pvc", claim, "--wait=false")
+	loss.kubectl("delete", "pod", lost, "--wait=false")
+	const causes = `jsonpath={.status.conditions[?(@.type=="Degraded")].reason} {.status.conditions[?(@.type=="Ready")].reason} {.status.problems[*].pod} {.status.problems[*].reason}`
+	loss.await("the store to say that data is lost", func() string {
+		loss.readNeverNil("rings-north")
+		out, err := loss.try("", "get", "causalstore", "rings", "-o", causes)
+		if want := "DataLost DataLost " + lost + " DataLost"; err != nil || out != want {
+			return fmt.Sprintf("%q, want %q", out, want)
+		}
+		return ""
+	})
+	if now := loss.kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}"); now == uid {
+		loss.Error("the pod was not replaced")
+	}
+	if now := loss.kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}"); now == volume {
+		loss.Error("the volume was not replaced")
+	}
+	loss.await("an event", func() string {
+		out, err := loss.try("", "get", "events", "--field-selector=reason=DataLost", "-o", "jsonpath={.items[*].note}{.items[*].message}")
+		if err != nil || !strings.Contains(out, "pod "+lost+": data lost") {
+			return out
+		}
+		return ""
+	})
+	operator := user{u.T, operatorNamespace}
+	loss.await("the operator's metric", func() string {
+		pod := operator.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+		out, err := operator.try("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", operatorNamespace, pod))
+		if want := fmt.Sprintf(`causalstore_store_pod_problem{reason="DataLost",store="rings",store_namespace="loss",store_pod=%q} 1`, lost); err != nil || !strings.Contains(out, want) {
+			return "no line " + want
+		}
+		return ""
+	})
+	// All of it can still be read, here and there.
+	for _, service := range []string{"rings-north", "rings-south"} {
+		loss.await("all keys through "+service, func() string {
+			if n := loss.readNeverNil(service); n < lossKeys {
+				return fmt.Sprintf("%d of %d keys are answered", n, lossKeys)
+			}
+			return ""
+		})
+	}
+	loss.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
+	loss.kubectl("delete", "namespace", "loss", "--timeout="+patience.String())
+}
+
+// readNeverNil reads all keys and tries to create each, and returns how many were read. A key may have its value, or an error; but
+// it must not be missing.
+func (u user) readNeverNil(host string) (answered int) {
+	u.Helper()
+	var commands strings.Builder
+	for i := range lossKeys {
+		fmt.Fprintf(&commands, "GET key:%d\nSETNX key:%d wrong\n", i, i)
+	}
+	replies := u.converse(host, commands.String())
+	for i := 0; i+1 < len(replies); i += 2 {
+		get, setnx := replies[i], replies[i+1]
+		switch {
+		case get == fmt.Sprintf("%q", fmt.Sprintf("value-%d", i/2)):
+			answered++
+		case !strings.HasPrefix(get, "(error) "):
+			u.Fatalf("GET key:%d through %s is answered %s", i/2, host, get)
+		}
+		if setnx != "(integer) 0" && !strings.HasPrefix(setnx, "(error) ") {
+			u.Fatalf("SETNX key:%d through %s is answered %s", i/2, host, setnx)
+		}
+	}
+	return answered
+}
+
+// converse sends commands through one connection and returns the replies, in the notation of redis-cli.
+func (u user) converse(host, commands string) []string {
+	u.Helper()
+	out, err := u.try(commands, "exec", "-i", "app", "-c", "main", "--", "redis-cli", "--no-raw", "-h", host)
+	if err != nil {
+		u.Fatalf("redis-cli -h %s: %v\n%s", host, err, out)
+	}
+	return strings.Split(strings.TrimSpace(out), "\n")
+}
