@@ -169,15 +169,22 @@ func rotateAuthority(regions []region) {
 	for _, r := range regions {
 		r.awaitTrust(regions[0])
 	}
-	plugin(t, regions, "rotate-ca", regions[0].name, "--yes", "--force") // the new authority issues
 	r := regions[0]
-	r.Await("certificates of the new authority", func() string {
-		out := r.Kubectl("get", "causalstore", storeName, "-o", `jsonpath={.status.conditions[?(@.type=="CertificatesCurrent")].status}`)
-		if out != "True" {
-			return "CertificatesCurrent is " + out
+	coordinator := storeName + "-" + r.dataCenter() + "-cc-0"
+	before := r.loadedKeys(coordinator)
+	plugin(t, regions, "rotate-ca", r.name, "--yes", "--force") // the new authority issues
+	r.Await(coordinator+" to use a certificate of the new authority", func() string {
+		if after := r.loadedKeys(coordinator); after == before {
+			return fmt.Sprintf("it has loaded new TLS files %d times", after)
 		}
 		return ""
 	})
+	r.awaitConditions("True", "CertificatesCurrent")
+}
+
+// loadedKeys returns how often a coordinator has loaded TLS files that have changed.
+func (r region) loadedKeys(pod string) int {
+	return strings.Count(r.Kubectl("logs", pod, "-c", "coordinator"), "loaded new TLS files")
 }
 
 // awaitTrust waits until the parts' trust file in this region has two authorities of another region.
