@@ -4,6 +4,7 @@ package regions_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -171,20 +172,26 @@ func rotateAuthority(regions []region) {
 	}
 	r := regions[0]
 	coordinator := storeName + "-" + r.dataCenter() + "-cc-0"
-	before := r.loadedKeys(coordinator)
+	before := r.certificate(coordinator)
 	plugin(t, regions, "rotate-ca", r.name, "--yes", "--force") // the new authority issues
 	r.Await(coordinator+" to use a certificate of the new authority", func() string {
-		if after := r.loadedKeys(coordinator); after == before {
-			return fmt.Sprintf("it has loaded new TLS files %d times", after)
+		if r.certificate(coordinator) == before {
+			return "it uses the one that expires at " + before
 		}
 		return ""
 	})
 	r.awaitConditions("True", "CertificatesCurrent")
 }
 
-// loadedKeys returns how often a coordinator has loaded TLS files that have changed.
-func (r region) loadedKeys(pod string) int {
-	return strings.Count(r.Kubectl("logs", pod, "-c", "coordinator"), "loaded new TLS files")
+var expires = regexp.MustCompile(`"loaded new TLS files".*"expires":"([^"]+)"`)
+
+// certificate returns when the certificate expires that a coordinator has loaded last, if that was after its start.
+func (r region) certificate(pod string) string {
+	all := expires.FindAllStringSubmatch(r.Kubectl("logs", pod, "-c", "coordinator"), -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
 }
 
 // awaitTrust waits until the parts' trust file in this region has two authorities of another region.
