@@ -5,6 +5,8 @@ package store_test
 import (
 	"fmt"
 	"strings"
+
+	"github.com/causalstore/causalstore/e2e/kube"
 )
 
 // lossKeys is how many keys are written before a volume is lost; both shards have some of them.
@@ -30,9 +32,9 @@ spec:
 // answered by the other ring or not at all, and the store says what has happened.
 func (j *journey) loseAVolume(u user) {
 	const lost, claim = "rings-north-shard-0-0", "data-rings-north-shard-0-0"
-	u.kubectl("create", "namespace", "loss")
-	loss := user{u.T, "loss"}
-	loss.apply(fmt.Sprintf(smallStore, imageRedis))
+	u.Kubectl("create", "namespace", "loss")
+	loss := in(u.T, "loss")
+	loss.Apply(fmt.Sprintf(smallStore, kube.ImageRedis))
 	loss.awaitReady()
 	loss.startApp("app", "")
 	var writes strings.Builder
@@ -44,36 +46,36 @@ func (j *journey) loseAVolume(u user) {
 		loss.Fatalf("writes and WAIT are answered %q", replies)
 	}
 
-	uid := loss.kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}")
-	volume := loss.kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
-	loss.kubectl("delete", "pvc", claim, "--wait=false")
-	loss.kubectl("delete", "pod", lost, "--wait=false")
+	uid := loss.Kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}")
+	volume := loss.Kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
+	loss.Kubectl("delete", "pvc", claim, "--wait=false")
+	loss.Kubectl("delete", "pod", lost, "--wait=false")
 	const causes = `jsonpath={.status.conditions[?(@.type=="Degraded")].reason} {.status.conditions[?(@.type=="Ready")].reason} {.status.problems[*].pod} {.status.problems[*].reason}`
-	loss.await("the store to say that data is lost", func() string {
+	loss.Await("the store to say that data is lost", func() string {
 		loss.readNeverNil("rings-north")
-		out, err := loss.try("", "get", "causalstore", "rings", "-o", causes)
+		out, err := loss.Try("", "get", "causalstore", "rings", "-o", causes)
 		if want := "DataLost DataLost " + lost + " DataLost"; err != nil || out != want {
 			return fmt.Sprintf("%q, want %q", out, want)
 		}
 		return ""
 	})
-	if now := loss.kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}"); now == uid {
+	if now := loss.Kubectl("get", "pod", lost, "-o", "jsonpath={.metadata.uid}"); now == uid {
 		loss.Error("the pod was not replaced")
 	}
-	if now := loss.kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}"); now == volume {
+	if now := loss.Kubectl("get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}"); now == volume {
 		loss.Error("the volume was not replaced")
 	}
-	loss.await("an event", func() string {
-		out, err := loss.try("", "get", "events", "--field-selector=reason=DataLost", "-o", "jsonpath={.items[*].note}{.items[*].message}")
+	loss.Await("an event", func() string {
+		out, err := loss.Try("", "get", "events", "--field-selector=reason=DataLost", "-o", "jsonpath={.items[*].note}{.items[*].message}")
 		if err != nil || !strings.Contains(out, "pod "+lost+": data lost") {
 			return out
 		}
 		return ""
 	})
-	operator := user{u.T, operatorNamespace}
-	loss.await("the operator's metric", func() string {
-		pod := operator.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
-		out, err := operator.try("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", operatorNamespace, pod))
+	operator := in(u.T, kube.OperatorNamespace)
+	loss.Await("the operator's metric", func() string {
+		pod := operator.Kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+		out, err := operator.Try("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", kube.OperatorNamespace, pod))
 		if want := fmt.Sprintf(`causalstore_store_pod_problem{reason="DataLost",store="rings",store_namespace="loss",store_pod=%q} 1`, lost); err != nil || !strings.Contains(out, want) {
 			return "no line " + want
 		}
@@ -81,15 +83,15 @@ func (j *journey) loseAVolume(u user) {
 	})
 	// All of it can still be read, here and there.
 	for _, service := range []string{"rings-north", "rings-south"} {
-		loss.await("all keys through "+service, func() string {
+		loss.Await("all keys through "+service, func() string {
 			if n := loss.readNeverNil(service); n < lossKeys {
 				return fmt.Sprintf("%d of %d keys are answered", n, lossKeys)
 			}
 			return ""
 		})
 	}
-	loss.kubectl("delete", "causalstore", "rings", "--timeout="+patience.String())
-	loss.kubectl("delete", "namespace", "loss", "--timeout="+patience.String())
+	loss.Kubectl("delete", "causalstore", "rings", "--timeout="+kube.Patience.String())
+	loss.Kubectl("delete", "namespace", "loss", "--timeout="+kube.Patience.String())
 }
 
 // readNeverNil reads all keys and tries to create each, and returns how many were read. A key may have its value, or an error; but
@@ -119,7 +121,7 @@ func (u user) readNeverNil(host string) (answered int) {
 // converse sends commands through one connection and returns the replies, in the notation of redis-cli.
 func (u user) converse(host, commands string) []string {
 	u.Helper()
-	out, err := u.try(commands, "exec", "-i", "app", "-c", "main", "--", "redis-cli", "--no-raw", "-h", host)
+	out, err := u.Try(commands, "exec", "-i", "app", "-c", "main", "--", "redis-cli", "--no-raw", "-h", host)
 	if err != nil {
 		u.Fatalf("redis-cli -h %s: %v\n%s", host, err, out)
 	}
