@@ -126,7 +126,20 @@ func cut(regions []region) {
 	for _, r := range regions {
 		r.awaitConditions("False", "PeersConnected")
 	}
-	wan(regions[0].T, "heal")
+	r := regions[0]
+	client := r.client().Conn()
+	if err := client.Set(r.Context(), "cut-off", "1", 0).Err(); err != nil {
+		r.Fatal(err)
+	}
+	wan(r.T, "heal")
+	began := time.Now()
+	if rings, err := client.Do(r.Context(), "CAUSAL", "WAIT", "all", "30000").Int(); err != nil || rings == 0 {
+		r.Fatalf("after the heal, CAUSAL WAIT answers %d (%v)", rings, err)
+	}
+	r.Logf("what was written during the cut is in every ring %.1f s after it has healed", time.Since(began).Seconds())
+	if err := client.Close(); err != nil {
+		r.Error(err)
+	}
 }
 
 func congest(regions []region) {
