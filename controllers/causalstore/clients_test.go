@@ -48,7 +48,9 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.await("the pod of the front to be notified", func() (bool, string) {
 		p := &corev1.Pod{}
-		k.get("try-here-cc-0", p)
+		if !k.exists("try-here-cc-0", p) {
+			return false, "it is being replaced"
+		}
 		return p.Annotations[plan.AnnotationUsers] == secret.ResourceVersion, p.Annotations[plan.AnnotationUsers]
 	})
 
