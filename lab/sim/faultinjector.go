@@ -300,11 +300,11 @@ func (c *faultInjector) cacheOblivious(duration int64) {
 func (c *faultInjector) emptyDisk(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])
 	if c.w.rng.IntN(3) == 0 && !c.logLost {
-		n = c.anyOf(c.byPart[topology.Coordinator])
+		n = c.w.nodes[c.w.topo.Leader(c.anyOf(c.byPart[topology.Coordinator]).id.DC)]
 	}
 	switch m := n.m.(type) {
 	case *coordinator.Coordinator:
-		if n.id.Index > 0 || !c.w.hasTrace(n.id) {
+		if !c.w.hasTrace(n.id) {
 			return
 		}
 		c.logLost, c.w.lostWrites = true, !m.IsDrained()
@@ -319,10 +319,15 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	n.disk = newDisk()
 }
 
-// hasTrace reports whether a middleman has ever stored a write of a coordinator. Before, the loss of its log cannot be noticed.
+// hasTrace reports whether a middleman knows that a first coordinator has been in use. Before, the loss of its log cannot be noticed.
 func (w *World) hasTrace(coordinator topology.Node) bool {
 	o := w.topo.OriginOf(coordinator)
-	return slices.ContainsFunc(w.order, func(n *node) bool { return n.id.Part == topology.Middleman && n.disk.hasWritesOf(o) })
+	return slices.ContainsFunc(w.order, func(n *node) bool {
+		if s := n.shard(); s != nil && s.Serving() != nil && s.Serving().Known().SV(o) > 0 {
+			return true
+		}
+		return n.id.Part == topology.Middleman && n.disk.hasWritesOf(o)
+	})
 }
 
 // forgePut delivers a put dated years ahead to a middleman, in the name of some coordinator.

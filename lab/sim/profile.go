@@ -237,7 +237,7 @@ func scans(p *runPlan, rng *rand.Rand) {
 	}
 	p.keys = 20 + rng.IntN(100) // that are mostly written once: a scan cannot miss a key that storage has held for long
 	p.hotKeys = p.keys
-	p.mix = operationMix{put: 20 + rng.IntN(20), token: rng.IntN(3), scan: 10 + rng.IntN(20)}
+	p.mix = operationMix{put: 20 + rng.IntN(20), token: rng.IntN(3), scan: 20 + rng.IntN(30)}
 	if rng.IntN(5) == 0 {
 		p.scaleEvery = ms(200, 1000, rng)
 	}
