@@ -126,6 +126,31 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	}
 }
 
+// TestTheSampleOfTwoRegionsBecomesReadyAsItsGuideSays follows docs/regions.md in one region: what is missing shows, step by step.
+func TestTheSampleOfTwoRegionsBecomesReadyAsItsGuideSays(t *testing.T) {
+	k := newCluster(t)
+	k.edgeImage = "envoy:v1"
+	k.operator("us", "causalstore:v1")
+	k.sample("two-regions.yaml", nil)
+	c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonRegionsNotTrusted)
+	if !strings.Contains(c.Message, "eu (eu-1)") {
+		t.Error(c.Message)
+	}
+	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, no, v1alpha1.ReasonEdgeWithoutAddress)
+	k.workloads.balance("203.0.113.7")
+	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, no, v1alpha1.ReasonEdgePeersUntrusted)
+	a, err := trust.Create("eu.other", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.peer(trust.Entry{Region: "eu", TrustDomain: a.TrustDomain, Sequence: a.Sequence, Bundle: a.Bundle()})
+	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
+	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	if got, want := k.store("orders").Status.DataCenters[0].Edge.Address, "203.0.113.7:15443"; got != want {
+		t.Errorf("the address of the edge is %q, want %q", got, want)
+	}
+}
+
 // awaitEdgeNotified waits until the pods of the edge are marked with its configuration.
 func (k *cluster) awaitEdgeNotified() {
 	k.t.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 func TestStatusShowsWhatIsWrong(t *testing.T) {
-	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down", "operator-away", "region-away", "other-version"} {
+	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down", "operator-away", "region-away", "other-version", "two-regions-begun", "two-regions"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 			if err != nil {
