@@ -162,7 +162,7 @@ func (h *testCluster) testContexts(t *testing.T) {
 	expect(append([]string{"topology", "orders"}, away...), "paris | region eu, context eu", "virginia (us) | paris (eu) | connected | 6/6 | 81.5ms",
 		"paris (eu) | virginia (us) | notTrusted | 0/4 | - | unknown authority")
 	expect(append([]string{"top", "orders", "--once"}, away...), "2 of 4 contexts read", "eu | paris | 0", "virginia (us) | paris (eu) | connected | 6/6 | 81.5ms | 6kB | 0B", "away | CANNOT BE READ: ")
-	expect(append([]string{"top", "orders", "--interval", "1ms"}, away...), "over 0s", "connected | 6/6 | 81.5ms | 0B | 0B")
+	expect(append([]string{"top", "orders", "--interval", "1ms"}, away...), "2 of 4 contexts read", "connected | 6/6 | 81.5ms | 0B | 0B")
 	expect([]string{"status", "orders", "--context", "us"}, "shop/orders: ready, all parts")
 	expect([]string{"status", "orders", "--context", "us", "--context", "us"}, "shop/orders: ready, all parts")
 	expect([]string{"__complete", "status", "--context", "eu", ""}, "orders\n")
