@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -31,7 +32,10 @@ type connection struct {
 	namespace string
 }
 
-func (c *cluster) connect() (*connection, error) {
+func (c *cluster) connect() (*connection, error) { return c.connectVia(nil) }
+
+// connectVia returns a client that knows resources from a mapper, or else asks the cluster for them.
+func (c *cluster) connectVia(mapper meta.RESTMapper) (*connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
 	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
@@ -51,29 +55,40 @@ func (c *cluster) connect() (*connection, error) {
 	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		return nil, err
 	}
-	out.Client, err = client.New(out.config, client.Options{Scheme: s})
+	out.Client, err = client.New(out.config, client.Options{Scheme: s, Mapper: mapper})
 	return out, err
 }
 
-// listStores returns the stores of the namespace, or only the named one.
-func (k *connection) listStores(ctx context.Context, name string) ([]v1alpha1.CausalStore, error) {
+// allStores returns the stores of the namespace.
+func (k *connection) allStores(ctx context.Context) ([]v1alpha1.CausalStore, error) {
 	var all v1alpha1.CausalStoreList
 	if err := k.List(ctx, &all, client.InNamespace(k.namespace)); err != nil {
 		return nil, fmt.Errorf("list the stores of namespace %s: %w", k.namespace, err)
 	}
-	const remedy = "set --namespace to another one, or run: kubectl get causalstores --all-namespaces"
-	if len(all.Items) == 0 {
-		return nil, fmt.Errorf("namespace %s has no CausalStore; %s", k.namespace, remedy)
+	return all.Items, nil
+}
+
+// remedyNoStore says how to find a store that a namespace does not have.
+const remedyNoStore = "set --namespace to another one, or run: kubectl get causalstores --all-namespaces"
+
+// listStores returns the stores of the namespace, or only the named one.
+func (k *connection) listStores(ctx context.Context, name string) ([]v1alpha1.CausalStore, error) {
+	all, err := k.allStores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("namespace %s has no CausalStore; %s", k.namespace, remedyNoStore)
 	}
 	if name == "" {
-		return all.Items, nil
+		return all, nil
 	}
-	for _, s := range all.Items {
+	for _, s := range all {
 		if s.Name == name {
 			return []v1alpha1.CausalStore{s}, nil
 		}
 	}
-	return nil, fmt.Errorf("namespace %s has no CausalStore %s; %s", k.namespace, name, remedy)
+	return nil, fmt.Errorf("namespace %s has no CausalStore %s; %s", k.namespace, name, remedyNoStore)
 }
 
 // findStore returns the named store, or the only one of the namespace.
@@ -83,9 +98,13 @@ func (k *connection) findStore(ctx context.Context, name string) (*v1alpha1.Caus
 		return nil, err
 	}
 	if len(all) > 1 {
-		return nil, fmt.Errorf("namespace %s has several stores; name one of: %s", k.namespace, strings.Join(storeNames(all), ", "))
+		return nil, errSeveralStores(k.namespace, storeNames(all))
 	}
 	return &all[0], nil
+}
+
+func errSeveralStores(namespace string, names []string) error {
+	return fmt.Errorf("namespace %s has several stores; name one of: %s", namespace, strings.Join(names, ", "))
 }
 
 func storeNames(stores []v1alpha1.CausalStore) (all []string) {

@@ -137,6 +137,7 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 
 	t.Run("a support bundle has everything but secrets", h.testSupportBundle)
 	t.Run("pods without a sidecar are listed, and restarted one by one", h.testCheck)
+	t.Run("contexts of several clusters are shown together, also if one is away", h.testContexts)
 	t.Run("regions trust each other, revoke it, and rotate their authority", h.testTrust)
 	h.expectOutput("8 of 8 serve", "doctor", "orders")
 	lost := h.pod(t, "orders-virginia-shard-0-0")

@@ -40,28 +40,59 @@ STORE can be omitted if the namespace has only one store.`,
 	return cmd
 }
 
+// ofRegions documents what commands do with several contexts.
+const ofRegions = `
+
+With several --context it shows a store in all of these clusters: the one that has the same name, in the namespace of --namespace, or of the
+first context. A cluster that cannot be read within 20s is a line that says why. The command fails only if no cluster has the store.`
+
+// storeCommand returns a command that looks at a store in one cluster, or in several.
+func (c *cluster) storeCommand(cmd *cobra.Command, one func(*cluster, *cobra.Command, string) error,
+	several func(*cobra.Command, []*cluster, string) error) *cobra.Command {
+	var f contextFlags
+	f.register(cmd)
+	cmd.Args, cmd.ValidArgsFunction = cobra.MaximumNArgs(1), c.completeStoreOf(&f)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		clusters := c.selected(&f)
+		if len(clusters) == 1 {
+			return one(clusters[0], cmd, firstOrEmpty(args))
+		}
+		return several(cmd, clusters, firstOrEmpty(args))
+	}
+	return cmd
+}
+
 func (c *cluster) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	return c.storeCommand(&cobra.Command{
 		Use:   "status [STORE]",
 		Short: "Show rings, data centres, lags and problems of a store",
-		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.status(cmd, firstOrEmpty(args)) },
-	}
+		Long: `Shows rings, data centres, lags and problems of a store. It succeeds whether or not the store is ready; kubectl causal doctor fails if
+it finds a problem.` + ofRegions + `
+
+Each data centre is then as the cluster that runs it reports it, and each ring as the worst of its data centres; LAG is that of the region
+where it is greatest. What differs between the manifests and makes parts refuse each other comes first.`,
+		Example: `  kubectl causal status orders -n shop
+  kubectl causal status orders -n shop --context us --context eu`,
+	}, (*cluster).status, statusOfRegions)
 }
 
 func (c *cluster) topologyCommand() *cobra.Command {
-	return &cobra.Command{
+	return c.storeCommand(&cobra.Command{
 		Use:   "topology [STORE]",
 		Short: "Draw rings, data centres, zones and pods as a tree, with round trips between data centres",
-		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.topology(cmd, firstOrEmpty(args)) },
-	}
+		Long: `Draws rings, data centres, zones and pods as a tree, with round trips between data centres. Round trips are read from the parts, which
+needs the right to get pods/proxy.` + ofRegions + `
+
+Links between regions are then listed as the first coordinator at either end finds them.`,
+		Example: `  kubectl causal topology orders -n shop
+  kubectl causal topology orders -n shop --context us --context eu`,
+	}, (*cluster).topology, topologyOfRegions)
 }
 
 func (c *cluster) topCommand() *cobra.Command {
 	var once bool
 	var interval time.Duration
-	cmd := &cobra.Command{
+	cmd := c.storeCommand(&cobra.Command{
 		Use:   "top [STORE]",
 		Short: "Show operation rates, read sources, ring restrictions and lags of a store",
 		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and shows the difference. It needs the rights to
@@ -72,10 +103,16 @@ list pods and to get pods/proxy.
   RESTRICTED              share of reads by sessions that may not read from every ring
   STABILITY LAG           age of the newest write of its coordinators up to which every ring has all of them
   VISIBILITY LAG          age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
-  INCOMPLETE              writes that are not in every ring yet`,
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.top(cmd, firstOrEmpty(args), once, interval) },
-	}
+  INCOMPLETE              writes that are not in every ring yet` + ofRegions + `
+
+It then also shows, for each data centre and each one of another region, how its first coordinator finds that one (links that are up of all,
+round trip), and the bytes between its coordinators and the parts there.`,
+		Example: `  kubectl causal top orders -n shop --interval 10s
+  kubectl causal top orders -n shop --context us --context eu`,
+	}, func(of *cluster, cmd *cobra.Command, name string) error { return of.top(cmd, name, once, interval) },
+		func(cmd *cobra.Command, clusters []*cluster, name string) error {
+			return topOfRegions(cmd, clusters, name, once, interval)
+		})
 	cmd.Flags().BoolVar(&once, "once", false, "read once and show totals since each process started")
 	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "time between the two readings")
 	return cmd

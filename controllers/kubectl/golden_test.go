@@ -48,6 +48,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	return newFixtureOf(t, "us")
+}
+
+// newFixtureOf returns the store in the cluster of a region.
+func newFixtureOf(t *testing.T, region string) *fixture {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "store.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +65,7 @@ func newFixture(t *testing.T) *fixture {
 	if problems := w.store.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := plan.Make(plan.Observed{Store: w.store, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Storage: "password"}})
+	p, err := plan.Make(plan.Observed{Store: w.store, Region: region, Image: "causalstore:v1", Keys: plan.Keys{Storage: "password"}})
 	if err != nil {
 		t.Fatal(err)
 	}

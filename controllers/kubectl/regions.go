@@ -20,15 +20,14 @@ import (
 
 // regionFlags select the operators of several clusters.
 type regionFlags struct {
-	contexts  []string
+	contextFlags
 	namespace string
 	yes       bool
 }
 
-// register adds the flags. --context replaces that of other commands, which select one cluster.
 func (f *regionFlags) register(cmd *cobra.Command) {
+	f.contextFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.contexts, "context", nil, "context of the kubeconfig; give it once for each cluster; default: the current one")
 	fs.StringVar(&f.namespace, "operator-namespace", "", "namespace of the operators; default: found by their ConfigMaps, which needs the right to list them in all namespaces")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 }
@@ -52,19 +51,13 @@ func (r *region) String() string {
 
 // connectRegions returns the operators of all selected clusters.
 func (c *cluster) connectRegions(ctx context.Context, f *regionFlags) ([]*region, error) {
-	contexts := f.contexts
-	if len(contexts) == 0 {
-		contexts = []string{c.context}
-	}
 	var all []*region
-	for _, name := range contexts {
-		of := *c
-		of.context = name
+	for _, of := range c.selected(&f.contextFlags) {
 		k, err := of.connect()
 		if err != nil {
 			return nil, err
 		}
-		found, err := k.findRegions(ctx, name, f.namespace)
+		found, err := k.findRegions(ctx, of.context, f.namespace)
 		if err != nil {
 			return nil, err
 		}

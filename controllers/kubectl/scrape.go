@@ -53,19 +53,21 @@ type families map[string]*dto.MetricFamily
 func (f families) sum(name string, keep func(label func(string) string) bool) float64 {
 	total := 0.0
 	for _, m := range f[name].GetMetric() {
-		label := func(name string) string {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == name {
-					return l.GetValue()
-				}
-			}
-			return ""
-		}
-		if keep == nil || keep(label) {
+		if keep == nil || keep(func(name string) string { return labelOf(m, name) }) {
 			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return total
+}
+
+// labelOf returns the value of a label, or nothing.
+func labelOf(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
 }
 
 // reading is the answer of one process, or the error.

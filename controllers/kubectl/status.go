@@ -71,19 +71,13 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, formatMilliseconds(r.LagMs), on, strings.Join(ringMembers(s, r.Name),
 			" "))
 	}
-	fmt.Fprint(t, "\nDATA CENTRE\tREGION\tCOORDINATORS\tCACHES\tSHARDS\tLAG\tINCOMPLETE\tIMAGES\n")
+	fmt.Fprintf(t, "\n%s\n", strings.Join(dataCenterColumns, "\t"))
 	for _, d := range s.Status.DataCenters {
 		if !d.Here {
 			fmt.Fprintf(t, "%s\t%s\telsewhere\n", d.Name, d.Region)
 			continue
 		}
-		incomplete := "-"
-		if d.IncompleteWrites != nil {
-			incomplete = fmt.Sprint(*d.IncompleteWrites)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Region, formatCount(d.Coordinators), formatCount(d.Caches),
-			formatCount(d.Shards),
-			formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " "))
+		fmt.Fprintln(t, strings.Join(dataCenterRow(&d), "\t"))
 	}
 	writeEdges(t, s)
 	writeUnreadyPods(t, s, pods, downs, now)
@@ -91,16 +85,29 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 	return t.Flush()
 }
 
+var dataCenterColumns = []string{"DATA CENTRE", "REGION", "COORDINATORS", "CACHES", "SHARDS", "LAG", "INCOMPLETE", "IMAGES"}
+
+// dataCenterRow describes a data centre of the cluster.
+func dataCenterRow(d *v1alpha1.DataCenterStatus) []string {
+	incomplete := "-"
+	if d.IncompleteWrites != nil {
+		incomplete = fmt.Sprint(*d.IncompleteWrites)
+	}
+	return []string{d.Name, d.Region, formatCount(d.Coordinators), formatCount(d.Caches), formatCount(d.Shards),
+		formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " ")}
+}
+
 // writeEdges lists the edges, with the addresses by which other regions are to reach them and those that their Services have.
 func writeEdges(w io.Writer, s *v1alpha1.CausalStore) {
-	first := true
+	writeRows(w, edgeColumns, edgeRows(s))
+}
+
+var edgeColumns = []string{"EDGE", "PODS", "ADDRESS", "SERVICE"}
+
+func edgeRows(s *v1alpha1.CausalStore) (rows table) {
 	for _, d := range s.Status.DataCenters {
 		if d.Edge == nil {
 			continue
-		}
-		if first {
-			fmt.Fprint(w, "\nEDGE\tPODS\tADDRESS\tSERVICE\n")
-			first = false
 		}
 		address := ""
 		for _, dc := range s.Spec.DataCenters {
@@ -108,8 +115,9 @@ func writeEdges(w io.Writer, s *v1alpha1.CausalStore) {
 				address = dc.Edge.Address
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Name, formatCount(d.Edge.Pods), orDash(address), orDash(d.Edge.Address))
+		rows.row(d.Name, formatCount(d.Edge.Pods), orDash(address), orDash(d.Edge.Address))
 	}
+	return rows
 }
 
 // describeReady renders condition Ready, and whether an operator still keeps it true.
@@ -163,41 +171,52 @@ func orDash(s string) string {
 
 // writeUnreadyPods lists the pods that are not ready, with the reason.
 func writeUnreadyPods(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) {
+	writeRows(w, unreadyPodColumns, unreadyPodRows(s, pods, downs, now))
+}
+
+var unreadyPodColumns = []string{"POD NOT READY", "NODE", "AGE", "REASON"}
+
+func unreadyPodRows(s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) (rows table) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	first := true
 	for i := range pods {
-		p := &pods[i]
-		if plan.Ready(p) {
-			continue
+		if p := &pods[i]; !plan.Ready(p) {
+			rows.row(p.Name, orDash(p.Spec.NodeName), duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p, s, now))
 		}
-		if first {
-			fmt.Fprint(w, "\nPOD NOT READY\tNODE\tAGE\tREASON\n")
-			first = false
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, orDash(p.Spec.NodeName),
-			duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p, s, now))
 	}
+	return rows
 }
 
 // writeConditions lists the conditions that are not as in a healthy, idle store.
 func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
-	healthy := map[string]metav1.ConditionStatus{
-		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
-		v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
-		v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
-		v1alpha1.ConditionEdgesReady:   metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
-		v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
-	}
-	first := true
+	writeRows(w, conditionColumns, conditionRows(s, now))
+}
+
+// healthyConditions has the conditions of a healthy, idle store.
+var healthyConditions = map[string]metav1.ConditionStatus{
+	v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
+	v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
+	v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
+	v1alpha1.ConditionEdgesReady:   metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
+	v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
+}
+
+var conditionColumns = []string{"CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"}
+
+func conditionRows(s *v1alpha1.CausalStore, now time.Time) (rows table) {
 	for _, c := range s.Status.Conditions {
-		if healthy[c.Type] == c.Status && c.Reason != v1alpha1.ReasonPeersVersion {
-			continue
+		if healthyConditions[c.Type] != c.Status || c.Reason == v1alpha1.ReasonPeersVersion {
+			rows.row(c.Type, string(c.Status), duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)), c.Reason, c.Message)
 		}
-		if first {
-			fmt.Fprint(w, "\nCONDITION\tSTATUS\tSINCE\tREASON\tMESSAGE\n")
-			first = false
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)),
-			c.Reason, c.Message)
+	}
+	return rows
+}
+
+// writeRows writes a section of a tabwriter's output; nothing if there are no rows.
+func writeRows(w io.Writer, columns []string, rows table) {
+	if len(rows) == 0 {
+		return
+	}
+	for _, r := range slices.Concat(table{{""}, columns}, rows) {
+		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.Duration) error {
-	if interval <= 0 {
-		return fmt.Errorf("--interval %s: use a time greater than 0, such as 5s, or --once", interval)
+	if err := checkInterval(interval); err != nil {
+		return err
 	}
 	k, err := c.connect()
 	if err != nil {
@@ -49,6 +49,13 @@ func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.
 		}
 	}
 	return writeTop(cmd.OutOrStdout(), s, before, readings)
+}
+
+func checkInterval(interval time.Duration) error {
+	if interval <= 0 {
+		return fmt.Errorf("--interval %s: use a time greater than 0, such as 5s, or --once", interval)
+	}
+	return nil
 }
 
 // listProcesses returns the processes of a store and of its apps' sidecars.
@@ -96,26 +103,28 @@ var sources = []session.Source{session.SourceOwn, session.SourceCache, session.S
 
 // addProcess adds the work of a process between two readings, or since its start if before is nil.
 func (l *load) addProcess(before *reading, now reading) {
-	increase := func(name string, keep func(func(string) string) bool) float64 {
-		n := now.metrics.sum(name, keep)
-		if before == nil {
-			return n
-		}
-		if previous := before.metrics.sum(name, keep); previous <= n { // else the process has restarted
-			n -= previous
-		}
-		return n / now.at.Sub(before.at).Seconds()
-	}
-	l.commands += increase(metricCommands, nil)
-	l.writes += increase(metricPuts, nil)
-	l.gets += increase(metricGets, nil)
-	l.bound += increase(metricBound, nil)
+	l.commands += increase(before, now, metricCommands, nil)
+	l.writes += increase(before, now, metricPuts, nil)
+	l.gets += increase(before, now, metricGets, nil)
+	l.bound += increase(before, now, metricBound, nil)
 	for _, s := range sources {
-		l.reads[s.String()] += increase(metricReads, func(label func(string) string) bool { return label("source") == s.String() })
+		l.reads[s.String()] += increase(before, now, metricReads, func(label func(string) string) bool { return label("source") == s.String() })
 	}
 	l.incomplete += now.metrics.sum(metricIncomplete, nil)
 	l.stability = maxLag(l.stability, now.metrics, metricStability)
 	l.visibility = maxLag(l.visibility, now.metrics, metricVisibility)
+}
+
+// increase returns by how much a metric has grown per second between two readings, or its value if before is nil.
+func increase(before *reading, now reading, name string, keep func(func(string) string) bool) float64 {
+	n := now.metrics.sum(name, keep)
+	if before == nil {
+		return n
+	}
+	if previous := before.metrics.sum(name, keep); previous <= n { // else the process has restarted
+		n -= previous
+	}
+	return n / now.at.Sub(before.at).Seconds()
 }
 
 // maxLag returns the greater of a lag and the one that a process exports, if any.
@@ -180,58 +189,95 @@ func formatLag(d *time.Duration) string {
 	return formatRounded(*d)
 }
 
-// writeTop writes the work of a store's data centres: rates between two lists of readings, or totals if before is nil.
-func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error {
-	loads, failed := map[string]*load{}, table{}
-	answers := 0
+// summary is the work of data centres, and what could not be read.
+type summary struct {
+	loads map[string]*load // by data centre
+	// asked has the data centres of which there are processes.
+	asked map[string]bool
+	// traffic is that from one data centre to another one.
+	traffic            map[[2]string]traffic
+	failed             table
+	answers, processes int
+}
+
+func newSummary() *summary {
+	return &summary{loads: map[string]*load{}, asked: map[string]bool{}, traffic: map[[2]string]traffic{}}
+}
+
+// addRegion adds the work of a cluster between two lists of readings, or in all if before is nil. Processes that did not answer are listed
+// with a prefix.
+func (s *summary) addRegion(prefix string, before, now []reading) {
 	for i, r := range now {
 		var previous *reading
 		if before != nil {
 			previous = &before[i]
 		}
+		dc := r.process.dataCenter
+		s.asked[dc] = true
+		s.processes++
 		if err := readError(r.err, previous); err != nil {
-			failed = append(failed, []string{fmt.Sprintf("%s/%s:%d", r.process.namespace, r.process.pod, r.process.port), err.Error()})
+			s.failed = append(s.failed, []string{fmt.Sprintf("%s%s/%s:%d", prefix, r.process.namespace, r.process.pod, r.process.port), err.Error()})
 			continue
 		}
-		if answers++; loads[r.process.dataCenter] == nil {
-			loads[r.process.dataCenter] = newLoad()
+		if s.answers++; s.loads[dc] == nil {
+			s.loads[dc] = newLoad()
 		}
-		loads[r.process.dataCenter].addProcess(previous, r)
+		s.loads[dc].addProcess(previous, r)
+		s.addTraffic(previous, r)
 	}
-	if answers == 0 {
-		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name, strings.Join(failed[0], ": "))
-	}
-	per := "/S"
-	if before == nil {
-		per = ""
-	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(before, now), answers, len(now))
-	all := table{{}, {"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE",
-		"IN REGION", "RESTRICTED",
-		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}}
-	total := newLoad()
-	for _, dc := range s.Spec.DataCenters {
-		l := loads[dc.Name]
-		if l == nil {
-			all.row(dc.Name, missingReason(dc.Name, now))
-			continue
-		}
-		total.add(l)
-		all.row(append([]string{dc.Name}, l.row()...)...)
-	}
-	if len(loads) > 1 {
-		all.row(append([]string{"all"}, total.row()...)...)
-	}
-	if err := all.write(w); err != nil || len(failed) == 0 {
-		return err
-	}
-	slices.SortFunc(failed, slices.Compare)
-	return slices.Insert(failed, 0, nil, []string{"NO ANSWER FROM", "ERROR"}).write(w)
 }
 
-// missingReason returns why there are no numbers of a data centre.
-func missingReason(dc string, now []reading) string {
-	if slices.ContainsFunc(now, func(r reading) bool { return r.process.dataCenter == dc }) {
+// total returns the work of some data centres.
+func (s *summary) total(dataCenters []string) *load {
+	all := newLoad()
+	for _, dc := range dataCenters {
+		if l := s.loads[dc]; l != nil {
+			all.add(l)
+		}
+	}
+	return all
+}
+
+// loadColumns names the columns of a data centre and of load.row.
+func loadColumns(once bool) []string {
+	per := "/S"
+	if once {
+		per = ""
+	}
+	return []string{"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
+		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}
+}
+
+// writeTop writes the work of a store's data centres: rates between two lists of readings, or totals if before is nil.
+func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error {
+	sum := newSummary()
+	sum.addRegion("", before, now)
+	if sum.answers == 0 {
+		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name, strings.Join(sum.failed[0], ": "))
+	}
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(before, now), sum.answers, len(now))
+	all := table{{}, loadColumns(before == nil)}
+	for _, dc := range s.Spec.DataCenters {
+		l := sum.loads[dc.Name]
+		if l == nil {
+			all.row(dc.Name, missingReason(sum.asked[dc.Name]))
+			continue
+		}
+		all.row(append([]string{dc.Name}, l.row()...)...)
+	}
+	if len(sum.loads) > 1 {
+		all.row(append([]string{"all"}, sum.total(namesOf(s.Spec.DataCenters)).row()...)...)
+	}
+	if err := all.write(w); err != nil || len(sum.failed) == 0 {
+		return err
+	}
+	slices.SortFunc(sum.failed, slices.Compare)
+	return slices.Insert(sum.failed, 0, nil, []string{"NO ANSWER FROM", "ERROR"}).write(w)
+}
+
+// missingReason returns why there are no numbers of a data centre, by whether it has processes in the cluster.
+func missingReason(asked bool) string {
+	if asked {
 		return "no answer"
 	}
 	return "elsewhere"

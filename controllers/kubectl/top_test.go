@@ -16,6 +16,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
 // processMetrics returns what a sidecar or a coordinator exports after n rounds of the same work.
@@ -132,6 +133,7 @@ func TestTopReadsOnlyExportedMetrics(t *testing.T) {
 	metrics.Coordinator(topology.Default(), func() *node.Coordinator { return nil }).Describe(exported)
 	metrics.Sidecar(func() *node.Sidecar { return nil }).Describe(exported)
 	metrics.NewCommands().Describe(exported)
+	metrics.Peers(topology.Default(), 0, func() []contract.Peer { return nil }, func() transport.Stats { return transport.Stats{} }).Describe(exported)
 	close(exported)
 	var all strings.Builder
 	for d := range exported {
@@ -139,7 +141,7 @@ func TestTopReadsOnlyExportedMetrics(t *testing.T) {
 	}
 	for _, name := range []string{metricCommands, metricPuts, metricGets, metricBound, metricReads, metricIncomplete,
 		metricStability, metricVisibility,
-		contract.MetricRoundTrip} {
+		contract.MetricRoundTrip, metricPeerBytes} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
 			t.Errorf("no process exports %s", name)
 		}

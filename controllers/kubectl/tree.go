@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -24,17 +25,26 @@ func (c *cluster) topology(cmd *cobra.Command, name string) error {
 		return err
 	}
 	in := topologyView{store: s, now: time.Now()}
-	if in.parts, err = k.partPods(cmd.Context(), s); err != nil {
+	if err := k.readTopology(cmd.Context(), &in); err != nil {
 		return err
 	}
-	if in.zoneOf, err = k.nodeZones(cmd.Context(), s); err != nil {
-		return err
-	}
-	if in.scaleDowns, err = k.scaleDowns(cmd.Context(), s.Namespace, s.Name); err != nil {
-		return err
-	}
-	in.trips, in.unmeasured = k.measureRoundTrips(cmd.Context(), in.parts)
 	return writeTopology(cmd.OutOrStdout(), in)
+}
+
+// readTopology reads the parts of a store, their zones and the round trips.
+func (k *connection) readTopology(ctx context.Context, in *topologyView) (err error) {
+	s := in.store
+	if in.parts, err = k.partPods(ctx, s); err != nil {
+		return err
+	}
+	if in.zoneOf, err = k.nodeZones(ctx, s); err != nil {
+		return err
+	}
+	if in.scaleDowns, err = k.scaleDowns(ctx, s.Namespace, s.Name); err != nil {
+		return err
+	}
+	in.trips, in.unmeasured = k.measureRoundTrips(ctx, in.parts)
+	return nil
 }
 
 // topologyView is what writeTopology draws.

@@ -110,6 +110,9 @@ func combineDataCenters(published, own []v1alpha1.DataCenterStatus) []v1alpha1.D
 // severity orders the availability of rings; a region that knows nothing of a ring does not count.
 var severity = map[v1alpha1.Availability]int{v1alpha1.RingUnknown: 0, v1alpha1.RingComplete: 1, v1alpha1.RingDegraded: 2, v1alpha1.RingUnavailable: 3}
 
+// Worse reports whether an availability is worse than another one. Unknown is worse than no other one.
+func Worse(a, b v1alpha1.Availability) bool { return severity[a] > severity[b] }
+
 // combineRings adds the rings as one region sees them: a ring is what the worst of the regions reports.
 func combineRings(all, more []v1alpha1.RingStatus) []v1alpha1.RingStatus {
 	for _, r := range more {
@@ -119,7 +122,7 @@ func combineRings(all, more []v1alpha1.RingStatus) []v1alpha1.RingStatus {
 			continue
 		}
 		s := &all[i]
-		if severity[r.Availability] > severity[s.Availability] {
+		if Worse(r.Availability, s.Availability) {
 			s.Availability, s.Message = r.Availability, r.Message
 		}
 		if r.LagMs != nil && (s.LagMs == nil || *s.LagMs < *r.LagMs) {
