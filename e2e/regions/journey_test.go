@@ -64,6 +64,12 @@ func (j *journey) create(regions []region) {
 		r.AwaitReady(storeName)
 		r.awaitConditions("True", "PeersTrusted", "PeersConnected", "EdgesReady")
 	}
+	if screen := plugin(regions[0].T, regions, "status", storeName, "--namespace", namespace); strings.Contains(screen, "MANIFESTS DIFFER") || !strings.Contains(screen, "ring-eu") {
+		regions[0].Error("the status over all regions is not what it should be")
+	}
+	for _, command := range []string{"top", "topology"} {
+		plugin(regions[0].T, regions, command, storeName, "--namespace", namespace)
+	}
 	regions[0].Logf("the store is ready in all regions %.0f s after kubectl apply", time.Since(began).Seconds())
 }
 
