@@ -3,6 +3,9 @@
 package regions_test
 
 import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"regexp"
 	"strings"
@@ -191,11 +194,12 @@ func rotateAuthority(regions []region) {
 	}
 	r := regions[0]
 	coordinator := storeName + "-" + r.dataCenter() + "-cc-0"
-	before := r.certificate(coordinator)
+	before := r.issuedUntil()
 	plugin(t, regions, "rotate-ca", r.name, "--yes", "--force") // the new authority issues
 	r.Await(coordinator+" to use a certificate of the new authority", func() string {
-		if r.certificate(coordinator) == before {
-			return "it uses the one that expires at " + before
+		issued, used := r.issuedUntil(), r.usedUntil(coordinator)
+		if issued.Equal(before) || !used.Equal(issued) {
+			return fmt.Sprintf("it uses the one that expires at %s; the one in its Secret, at %s", used, issued)
 		}
 		return ""
 	})
@@ -204,13 +208,33 @@ func rotateAuthority(regions []region) {
 
 var expires = regexp.MustCompile(`"loaded new TLS files".*"expires":"([^"]+)"`)
 
-// certificate returns when the certificate expires that a coordinator has loaded last, if that was after its start.
-func (r region) certificate(pod string) string {
-	all := expires.FindAllStringSubmatch(r.Kubectl("logs", pod, "-c", "coordinator"), -1)
-	if len(all) == 0 {
-		return ""
+// usedUntil returns when the certificate expires that a coordinator has loaded last; zero if it has loaded none since its start.
+func (r region) usedUntil(pod string) (until time.Time) {
+	for _, m := range expires.FindAllStringSubmatch(r.Kubectl("logs", pod, "-c", "coordinator"), -1) {
+		var err error
+		if until, err = time.Parse(time.RFC3339, m[1]); err != nil {
+			r.Fatal(err)
+		}
 	}
-	return all[len(all)-1][1]
+	return until
+}
+
+// issuedUntil returns when the certificate of the first coordinator in its Secret expires.
+func (r region) issuedUntil() time.Time {
+	text := r.Kubectl("get", "secret", storeName+"-"+r.dataCenter()+"-coordinator-tls", "-o", `jsonpath={.data.0\.crt}`)
+	certificate, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		r.Fatal(err)
+	}
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		r.Fatalf("the Secret has no certificate: %q", certificate)
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return parsed.NotAfter
 }
 
 // awaitTrust waits until the parts' trust file in this region has two authorities of another region.

@@ -76,7 +76,7 @@ const bytesPort = 31444
 // serveBytes starts a server that sends as many bytes as the backlog has to each connection.
 func (r region) serveBytes() {
 	r.Helper()
-	r.Apply(plainPod("bytes", kube.ImageApp, fmt.Sprintf(`[sh, -c, "while true; do head -c %d /dev/zero | nc -l -p 8080; done"]`, backlogBytes)))
+	r.Apply(plainPod("bytes", kube.ImageApp, fmt.Sprintf(`[sh, -c, "while true; do nc -l -p 8080 -e head -c %d /dev/zero; done"]`, backlogBytes)))
 	r.Apply(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: bytes}, spec: {type: NodePort, selector: {app: bytes}, ports: [{port: 8080, nodePort: %d}]}}", bytesPort))
 	r.Kubectl("wait", "--for=condition=Ready", "pod/bytes", "--timeout="+kube.Patience.String())
 }
