@@ -62,7 +62,7 @@ func (e *envoy) start() {
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	must(e.t, err)
 	defer log.Close()
-	e.cmd = exec.Command(os.Getenv(envoyEnv), append(args, "--concurrency", "1")...)
+	e.cmd = exec.Command(os.Getenv(envoyEnv), args...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	must(e.t, e.cmd.Start())
 	eventually(e.t, "Envoy to be ready", func() error {
