@@ -34,11 +34,15 @@ func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
 // refused or cut down, and not for ever: a clock goes on, and what is refused is sent again.
 const MaxAheadMs = 60_000
 
+// CeilingMs is how far a coordinator's durable ceiling is set ahead of its clock, in milliseconds, and so how far ahead of the wall clock a
+// coordinator may start (PROTOCOL §4). An idle coordinator writes one checkpoint per half of it.
+const CeilingMs = 2000
+
 // MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and of what other
 // coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. It may have written through one
-// that has restarted, whose timestamps are up to 2 s ahead at first (PROTOCOL §4, the durable ceiling). A sidecar can claim
+// that has restarted, which starts at its ceiling; the rest is for clocks that differ. A sidecar can claim
 // anything, and what it claims becomes the clock of everybody. What a token names has the same bound, at the sidecar that resumes it.
-const MaxSessionAheadMs = 2500
+const MaxSessionAheadMs = CeilingMs + 500
 
 // TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
 // of the reach of all later timestamps. The zero value is ready to use.

@@ -92,6 +92,6 @@ func (c *Coordinator) nextCeiling(now causal.Now) int64 {
 	if !c.isInUse() {
 		return causal.Never
 	}
-	left := c.log.pending.Ceiling.WallMs() - max(now.WallMs+ceilingMs/2, c.clock.Peek(now).WallMs())
+	left := c.log.pending.Ceiling.WallMs() - max(now.WallMs+causal.CeilingMs/2, c.clock.Peek(now).WallMs())
 	return now.Mono + max(left, 0)*int64(time.Millisecond)
 }

@@ -26,10 +26,6 @@ type loggedCheckpoint struct {
 	state State
 }
 
-// ceilingMs is how far the durable ceiling is set ahead of the clock, in milliseconds: an idle coordinator writes one
-// checkpoint per half of it.
-const ceilingMs = 2000
-
 // restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
 // the newest checkpoint knew to be complete.
 func (c *Coordinator) restore(replay []LogRecord) {
@@ -146,7 +142,7 @@ func (c *Coordinator) updateTruncation() {
 // never issues such a timestamp after a restart (PROTOCOL §4).
 func (c *Coordinator) renewCeiling(now causal.Now) {
 	ceiling := c.log.pending.Ceiling
-	if !c.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+ceilingMs/2) {
+	if !c.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+causal.CeilingMs/2) {
 		return
 	}
 	c.writeCheckpoint(now)
@@ -156,7 +152,7 @@ func (c *Coordinator) renewCeiling(now causal.Now) {
 func (c *Coordinator) writeCheckpoint(now causal.Now) {
 	s := &c.log.pending
 	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each restart.
-	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+ceilingMs), c.clock.Peek(now)+causal.HLCAt(ceilingMs/20))
+	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+causal.CeilingMs), c.clock.Peek(now)+causal.HLCAt(causal.CeilingMs/20))
 	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
 	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), State: *s}})
 }
