@@ -209,14 +209,22 @@ func TestWithoutAnImageOfEdgesAStoreServesAndSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAnEdgeThatIsLostIsReported(t *testing.T) {
-	k := newCluster(t)
+// serveEdges starts the operator of one of three regions that trust each other, and waits until the edges of a store serve there. stop stops
+// the operator.
+func (k *cluster) serveEdges() (stop func()) {
+	k.t.Helper()
 	k.edgeImage = "envoy:v1"
 	k.trustRegions()
 	k.workloads.balance("203.0.113.7")
-	k.operator("us-east-1", "causalstore:v1")
+	stop = k.operator("us-east-1", "causalstore:v1")
 	k.sample("three-regions.yaml", nil)
 	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	return stop
+}
+
+func TestAnEdgeThatIsLostIsReported(t *testing.T) {
+	k := newCluster(t)
+	k.serveEdges()
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.workloads.fail("envoy:v1")
 	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, no, v1alpha1.ReasonEdgesMissing)
@@ -230,12 +238,7 @@ func TestAnEdgeThatIsLostIsReported(t *testing.T) {
 // TestAnEdgeGoesWhenTheOtherRegionsAreInThisCluster: what is not needed any more is pruned, and comes back when it is needed.
 func TestAnEdgeGoesWhenTheOtherRegionsAreInThisCluster(t *testing.T) {
 	k := newCluster(t)
-	k.edgeImage = "envoy:v1"
-	k.trustRegions()
-	k.workloads.balance("203.0.113.7")
-	k.operator("us-east-1", "causalstore:v1")
-	k.sample("three-regions.yaml", nil)
-	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	k.serveEdges()
 	objects := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{},
 		"PodDisruptionBudget": &policyv1.PodDisruptionBudget{}, "NetworkPolicy": &networkingv1.NetworkPolicy{}}
 	for kind, o := range objects {
@@ -275,12 +278,7 @@ func TestTheObjectsOfAnEdgeGoWithTheStore(t *testing.T) {
 // TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed: it goes on with the certificate and the authorities that it has.
 func TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed(t *testing.T) {
 	k := newCluster(t)
-	k.edgeImage = "envoy:v1"
-	k.trustRegions()
-	k.workloads.balance("203.0.113.7")
-	stop := k.operator("us-east-1", "causalstore:v1")
-	k.sample("three-regions.yaml", nil)
-	k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, yes, v1alpha1.ReasonEdgesServe)
+	stop := k.serveEdges()
 	before := k.edgePods()
 	stop()
 	own, secret := &corev1.ConfigMap{}, &corev1.Secret{}
