@@ -152,9 +152,25 @@ func cut(regions []region) {
 }
 
 func congest(regions []region) {
-	wan(regions[0].T, "congest", "100k")
-	time.Sleep(20 * time.Second)
-	wan(regions[0].T, "heal")
+	r := regions[0]
+	client := r.client().Conn()
+	wan(r.T, "congest", "100k")
+	for i := range 20 { // 1 MB in all, beside the load
+		if err := client.Set(r.Context(), fmt.Sprint("congested-", i), strings.Repeat("x", 50_000), 0).Err(); err != nil {
+			r.Fatal(err)
+		}
+		r.Await("a write over the congested WAN to be in every ring", func() string {
+			rings, err := client.Do(r.Context(), "CAUSAL", "WAIT", "all", "20000").Int()
+			if err != nil || rings == 0 {
+				return fmt.Sprintf("CAUSAL WAIT answers %d (%v)", rings, err)
+			}
+			return ""
+		})
+	}
+	wan(r.T, "heal")
+	if err := client.Close(); err != nil {
+		r.Error(err)
+	}
 }
 
 func stopOperator(regions []region) {
