@@ -77,7 +77,7 @@ e2e: ## Follow a store through its life on the cluster of KUBECONFIG, or on one 
 e2e-bed: ## Test the cluster of cluster-up itself: cuts, NetworkPolicies, clusters joined by a WAN (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/cluster
 
-e2e-regions: ## Follow a store of two regions, on two clusters that a WAN joins (Linux, root)
+e2e-regions: ## Follow a store of two regions (three: CAUSALSTORE_E2E_CLUSTERS=3), on clusters that a WAN joins (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/regions
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine

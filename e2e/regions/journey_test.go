@@ -5,8 +5,10 @@ package regions_test
 import (
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
@@ -22,7 +25,7 @@ type journey struct {
 	written int
 }
 
-func TestAStoreOfTwoRegionsFromHelmInstallToAnotherAuthority(t *testing.T) {
+func TestAStoreOfSeveralRegionsFromHelmInstallToAnotherAuthority(t *testing.T) {
 	j := &journey{}
 	for _, step := range []struct {
 		name string
@@ -267,9 +270,39 @@ func (r region) awaitTrust(of region) {
 
 func revoke(regions []region) {
 	t := regions[0].T
+	peers := regions[0].forward("pod/"+storeName+"-"+regions[0].dataCenter()+"-cc-0", contract.DefaultHTTPPort)
 	plugin(t, regions, "untrust", regions[1].name, "--yes")
+	began := time.Now()
+	for readPeer(t, peers, regions[1].dataCenter()).LinksUp > 0 {
+		if time.Since(began) > kube.Patience {
+			t.Fatal("links to the revoked region stay")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Logf("the first coordinator has no link to the revoked region %.1f s after the command has ended", time.Since(began).Seconds())
 	for _, r := range regions {
 		r.awaitConditions("False", "PeersConnected")
 	}
 	plugin(t, regions, "trust", "--readmit", "--yes")
+}
+
+// readPeer returns what a first coordinator, at the address of its HTTP server, reports of another data center.
+func readPeer(t *testing.T, address, dataCenter string) contract.Peer {
+	t.Helper()
+	resp, err := http.Get("http://" + address + contract.PathReady)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var ready contract.Readiness
+	if err := json.NewDecoder(resp.Body).Decode(&ready); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range ready.Peers {
+		if p.DataCenter == dataCenter {
+			return p
+		}
+	}
+	t.Fatalf("no report about %s: %+v", dataCenter, ready)
+	return contract.Peer{}
 }

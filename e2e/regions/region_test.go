@@ -21,8 +21,21 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
+// envClusters is how many clusters there are: 2 (default) or 3.
+const envClusters = "CAUSALSTORE_E2E_CLUSTERS"
+
 // regionNames are the regions, each in a cluster of its own.
-var regionNames = []string{"us", "eu"}
+var regionNames = func() []string {
+	all := []string{"us", "eu", "ap"}
+	switch n := os.Getenv(envClusters); n {
+	case "", "2":
+		return all[:2]
+	case "3":
+		return all
+	default:
+		panic(envClusters + "=" + n + "; want 2 or 3")
+	}
+}()
 
 const (
 	namespace = "shop"
@@ -122,10 +135,16 @@ func wan(t *testing.T, args ...string) {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward makes the Service of the region's data center reachable from the host until the test ends, and returns its address there.
-func (r region) forward() string {
+// forwardClients makes the Service of the region's data center reachable from the host until the test ends, and returns its address there.
+func (r region) forwardClients() string {
 	r.Helper()
-	cmd, err := kube.Kubectl(r.Context(), "--namespace", r.Namespace, "port-forward", "--address=127.0.0.1", "service/"+storeName+"-"+r.dataCenter(), ":6379")
+	return r.forward("service/"+storeName+"-"+r.dataCenter(), 6379)
+}
+
+// forward makes a port of a Service or pod reachable from the host until the test ends, and returns its address there.
+func (r region) forward(target string, port int) string {
+	r.Helper()
+	cmd, err := kube.Kubectl(r.Context(), "--namespace", r.Namespace, "port-forward", "--address=127.0.0.1", target, fmt.Sprint(":", port))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -159,7 +178,7 @@ func (r region) forward() string {
 // client returns a client of the region's data center.
 func (r region) client() *redis.Client {
 	r.Helper()
-	c := redis.NewClient(&redis.Options{Addr: r.forward(), MaxRetries: 5, ReadTimeout: 30 * time.Second})
+	c := redis.NewClient(&redis.Options{Addr: r.forwardClients(), MaxRetries: 5, ReadTimeout: 30 * time.Second})
 	r.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -179,7 +198,7 @@ func startLoad(t *testing.T, regions []region) *load {
 		"--record", filepath.Join(t.TempDir(), "history.jsonl")}
 	for _, r := range regions {
 		r.T = t
-		args = append(args, fmt.Sprintf("--endpoint=%s=%s", r.name, r.forward()))
+		args = append(args, fmt.Sprintf("--endpoint=%s=%s", r.name, r.forwardClients()))
 	}
 	l := &load{T: t, cmd: exec.Command(bed.store, args...), ended: make(chan error, 1)}
 	l.cmd.Stdout, l.cmd.Stderr = &l.output, &l.output

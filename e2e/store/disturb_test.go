@@ -11,22 +11,26 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
-// disturb does to a store in use what happens to every store.
+// disturb does to a store in use what happens to every store. With -short it leaves out what takes minutes: those disturbances need tests
+// of their own that are faster, with the API server or with processes.
 func (j *journey) disturb(u user) {
 	for _, disturbance := range []struct {
 		what string
 		do   func(user)
-		// errorFree is set if no operation may fail.
-		errorFree bool
+		// errorFree is set if no operation may fail, short if it is quick.
+		errorFree, short bool
 	}{
-		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false},
-		{"the operator is down", stopOperator, false},
-		{"all pods restart one by one", rollingUpdate, false},
-		{"volumes grow", growVolumes, false},
-		{"shards are added and removed", reshard, false},
-		{"coordinators are added and removed", scaleCoordinators, true},
-		{"another version of the operator restarts nothing", upgradeOperator, true},
+		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false, true},
+		{"the operator is down", stopOperator, false, false},
+		{"all pods restart one by one", rollingUpdate, false, false},
+		{"volumes grow", growVolumes, false, false},
+		{"shards are added and removed", reshard, false, false},
+		{"coordinators are added and removed", scaleCoordinators, true, false},
+		{"another version of the operator restarts nothing", upgradeOperator, true, true},
 	} {
+		if testing.Short() && !disturbance.short {
+			continue
+		}
 		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(in(t, u.Namespace), disturbance.do, disturbance.errorFree) }) {
 			return
 		}
