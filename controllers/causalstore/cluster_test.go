@@ -51,6 +51,8 @@ type cluster struct {
 	parts     *parts
 	// prober is what operators ask; nil for none.
 	prober causalstore.Prober
+	// wrap, if set, makes the client of operators from that of their manager.
+	wrap func(client.Client) client.Client
 	// user is whom operators are, if not the one with the rights of the manifests; it may use the namespace only.
 	user string
 	// edgeImage is the image of edges that operators have.
@@ -141,6 +143,9 @@ func (k *cluster) operator(region, image string) (stop func()) {
 		Events:     m.GetEventRecorder(plan.ManagedBy),
 		Trust:      k.keeper(m, region),
 		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, EdgeImage: k.edgeImage, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
+	if k.wrap != nil {
+		r.Client = k.wrap(r.Client)
+	}
 	if err := errors.Join(m.Add(r.Trust), r.SetupWithManager(m)); err != nil {
 		k.t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if store.DeletionTimestamp != nil {
-		return ctrl.Result{}, r.remove(ctx, store)
+		return r.remove(ctx, store)
 	}
 	if controllerutil.AddFinalizer(store, v1alpha1.Finalizer) {
 		if err := r.patchFinalizers(ctx, store); err != nil {

@@ -1,6 +1,8 @@
 package causalstore_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
@@ -26,6 +29,41 @@ func (k *cluster) bind(claim, zone string) {
 	c.Spec.VolumeName = v.Name
 	if err := k.client.Update(k.t.Context(), c); err != nil {
 		k.t.Fatal(err)
+	}
+}
+
+// lateClaims is a client that creates another claim of a coordinator after the deletion of one, as a StatefulSet controller may that has
+// not noticed yet that its set is gone.
+type lateClaims struct {
+	client.Client
+	creator client.Client
+	late    []string
+}
+
+func (c *lateClaims) Delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
+	if err := c.Client.Delete(ctx, o, options...); err != nil {
+		return err
+	}
+	const name = "data-try-here-cc-"
+	if _, ok := o.(*corev1.PersistentVolumeClaim); !ok || !strings.HasPrefix(o.GetName(), name) || len(c.late) == 2 {
+		return nil
+	}
+	late := o.DeepCopyObject().(*corev1.PersistentVolumeClaim)
+	late.ObjectMeta = metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: fmt.Sprint(name, 7+len(c.late)), Labels: o.GetLabels()}
+	c.late = append(c.late, late.Name)
+	return c.creator.Create(ctx, late)
+}
+
+func TestClaimsThatAreCreatedDuringTheDeletionOfAStoreAreDeletedToo(t *testing.T) {
+	k := newCluster(t)
+	late := &lateClaims{creator: k.client}
+	k.wrap = func(c client.Client) client.Client { late.Client = c; return late }
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	k.delete("try")
+	if n := k.claims(); n > 0 || len(late.late) != 2 {
+		t.Errorf("%d claims are left; created during the deletion: %q", n, late.late)
 	}
 }
 
