@@ -44,20 +44,18 @@ var logFields = map[string]any{
 	"dialing":    "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
 }
 
-// The bounds on lines, in Envoy and as files. Strangers on the internet have one of their own, so that they hide nothing else.
-const (
-	logRateTunnels     = "log-rate-tunnels"
-	logRateConnections = "log-rate-connections"
-)
+// logRateName is the bound on lines, in Envoy and as a file. It is one for all listeners: Envoy reads all bounds of a process from the source of
+// the first that it meets.
+const logRateName = "log-rate"
 
-// logRate bounds lines. While a peer is away, every part that dials it again would write one.
-func logRate(name string) *discoveryv3.Resource {
-	return &discoveryv3.Resource{Name: name, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
+// logRate bounds lines. While a peer is away, every part that dials it again would write one, and strangers may dial the ingress.
+func logRate() *discoveryv3.Resource {
+	return &discoveryv3.Resource{Name: logRateName, Resource: pack(&typev3.TokenBucket{MaxTokens: logLines, TokensPerFill: wrapperspb.UInt32(logLines), FillInterval: durationpb.New(logInterval)})}
 }
 
-// rarely selects what a filter selects, within a bound.
-func rarely(which *accesslogv3.AccessLogFilter, rate string) *accesslogv3.AccessLogFilter {
-	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: rate, ConfigSource: fromFile(rate + ".yaml")}}
+// rarely selects what a filter selects, within the bound.
+func rarely(which *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
+	within := &processratelimitv3.ProcessRateLimitFilter{DynamicConfig: &processratelimitv3.DynamicTokenBucket{ResourceName: logRateName, ConfigSource: fromFile(logRateName + ".yaml")}}
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{which,
 		{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{Name: "envoy.access_loggers.extension_filters.process_ratelimit",
 			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(within)}}}}}}}}

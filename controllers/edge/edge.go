@@ -93,9 +93,7 @@ func Configure(in Input) (map[string]string, error) {
 	f.add(listenersFile, resources(in.listeners()...))
 	f.add(clustersFile, resources(in.clusters()...))
 	f.add(routesFile, resources(in.routes()))
-	for _, name := range []string{logRateTunnels, logRateConnections} {
-		f.add(name+".yaml", resources(logRate(name)))
-	}
+	f.add(logRateName+".yaml", resources(logRate()))
 	f.add(certificateName+".yaml", resources(certificate()))
 	for _, p := range in.Peers {
 		f.add(p.trustName()+".yaml", resources(p.trust()))

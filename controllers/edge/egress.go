@@ -36,7 +36,7 @@ func (in Input) egress() *listenerv3.Listener {
 				ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: p.edgeName()},
 				IdleTimeout:      durationpb.New(0), // none
 				TunnelingConfig:  &tcpproxyv3.TcpProxy_TunnelingConfig{Hostname: net.JoinHostPort("%REQUESTED_SERVER_NAME%", strconv.Itoa(contract.DefaultPartsPort))},
-				AccessLog:        logFailures(rarely(tunnelFailed, logRateTunnels), "egress"),
+				AccessLog:        logFailures(rarely(tunnelFailed), "egress"),
 			})},
 		})
 	}

@@ -178,6 +178,9 @@ func (e *envoy) start(t *testing.T) {
 	})
 	t.Cleanup(func() {
 		e.stop()
+		if strings.Contains(e.log.String(), "envoy bug") {
+			t.Error("Envoy reports a bug of its own")
+		}
 		if t.Failed() {
 			t.Logf("Envoy at %s:\n%s", e.http, e.log.String())
 		}

@@ -43,7 +43,7 @@ func ingressManager(p Peer) *hcmv3.HttpConnectionManager {
 		MaxHeadersCount: wrapperspb.UInt32(maxHeaders), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST}
 	m.StreamIdleTimeout = durationpb.New(0) // none
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "parts", ConfigSource: fromFile(routesFile)}}
-	m.AccessLog = logFailures(rarely(requestFailed, logRateTunnels), "ingress")
+	m.AccessLog = logFailures(rarely(requestFailed), "ingress")
 	return m
 }
 
@@ -101,6 +101,6 @@ func newListener(name string, port uint32) *listenerv3.Listener {
 		// Connections are few and live long: without it, one worker may get most of them.
 		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
 			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{}}},
-		AccessLog: logFailures(rarely(connectionFailed, logRateConnections), name),
+		AccessLog: logFailures(rarely(connectionFailed), name),
 	}
 }

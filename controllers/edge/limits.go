@@ -68,9 +68,9 @@ const (
 	refreshJitter = 500 * time.Millisecond
 )
 
-// At most logLines failures of a kind are logged in each logInterval; the metrics count all.
+// At most logLines failures are logged in each logInterval; the metrics count all.
 const (
-	logLines    = 60
+	logLines    = 120
 	logInterval = time.Minute
 )
 
