@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -37,6 +36,7 @@ type acceptor struct {
 	peer       *wire.Hello
 	identity   *peerIdentity // nil without TLS
 	heard      atomic.Uint64 // frames that have arrived
+	meter      *meter        // of a sidecar's connection; else nil
 
 	stop         chan struct{} // closed when the stream is to end
 	stopOnce     sync.Once
@@ -340,9 +340,12 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 	if a.g.keys == nil {
 		return nil
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	info, ok := p.AuthInfo.(meteredInfo)
 	if !ok {
 		return status.Error(codes.Unauthenticated, "the connection has no TLS")
+	}
+	if a.meter = info.meter; a.meter != nil {
+		a.out.charge(a.g.admission.send.account(a.meter.account.who))
 	}
 	var err error
 	if a.identity, err = newPeerIdentity(info.State, a.g.keys.load(), x509.ExtKeyUsageClientAuth); err != nil {
@@ -360,6 +363,7 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 	if err != nil {
 		return
 	}
+	a.meter.delivered(in.size)
 	select {
 	case <-proceed:
 	case <-a.stop:
@@ -378,7 +382,9 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		}
 		a.heard.Add(1)
 		a.out.answerProbe(in.probe)
-		if err := a.g.deliver(in, a.peer, a.who()); err != nil {
+		err := a.g.deliver(in, a.peer, a.who())
+		a.meter.delivered(in.size)
+		if err != nil {
 			a.end(err)
 			return
 		}

@@ -54,7 +54,7 @@ type Config struct {
 	// QueueBytes bounds the queue of one peer. 0 is 32 MiB.
 	QueueBytes int
 	// MaxLinks bounds the links that peers may open to this process, and MaxLinksPerIdentity those of one identity: all sidecars of
-	// a namespace in a data center share one. 0 is 16384 and a quarter of MaxLinks.
+	// a namespace in a data center share one. 0 is what a quarter of GOMEMLIMIT suffices for, at most 16384, and a quarter of MaxLinks.
 	MaxLinks, MaxLinksPerIdentity int
 	// Log receives the state of links. nil is slog.Default().
 	Log *slog.Logger
@@ -76,6 +76,7 @@ type timings struct {
 	maxBackoffVia    time.Duration // of links through an egress
 	keepalive        time.Duration // without traffic until a ping
 	keepaliveTimeout time.Duration // until the ping is answered, or TCP has data acknowledged: then the link is broken
+	unused           time.Duration // for a connection to this process without a stream until it is closed
 	flush            time.Duration // for Close to send what is queued
 	idle             time.Duration // without use until a dialed link is closed
 	keysInterval     time.Duration // at which the TLS files are read and the peers of all links are verified again
@@ -87,6 +88,6 @@ var defaultTimings = timings{
 	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
 	tunnel: 3 * time.Second, backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
-	flush: 2 * time.Second, idle: 10 * time.Minute,
+	unused: 30 * time.Second, flush: 2 * time.Second, idle: 10 * time.Minute,
 	keysInterval: 2 * time.Second, distrust: 5 * time.Second, renewAfter: time.Hour,
 }

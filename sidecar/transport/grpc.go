@@ -42,7 +42,8 @@ type GRPC struct {
 	startedAt   time.Time
 	duplicates  duplicates
 	violations  violations
-	keys        *keyring // nil for plain TCP
+	keys        *keyring   // nil for plain TCP
+	admission   *admission // of connections with TLS
 	server      *grpc.Server
 	line        *wan.Line[causal.Message] // nil without emulation
 	calls       *gate.Gate                // of Handlers
@@ -83,12 +84,8 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	if c.QueueBytes == 0 {
 		c.QueueBytes = 32 << 20
 	}
-	if c.MaxLinks == 0 {
-		c.MaxLinks = 1 << 14 // about the sidecars of a whole region
-	}
-	if c.MaxLinksPerIdentity == 0 {
-		c.MaxLinksPerIdentity = max(1, c.MaxLinks/4)
-	}
+	limits := limitsFor(c.MaxLinks, c.MaxLinksPerIdentity, memoryLimit())
+	c.MaxLinks, c.MaxLinksPerIdentity = limits.links, limits.linksPerIdentity
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -113,6 +110,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 			return nil, err
 		}
 	}
+	g.admission = newAdmission(limits, func(who string, err error) { g.violations.note(ViolationLimit, who, err, c.Log) })
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	if g.keys != nil {
 		g.wg.Go(g.watchKeys)
@@ -134,6 +132,9 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 
 // Serve accepts links from l until Close is called, and then returns nil.
 func (g *GRPC) Serve(l net.Listener) error {
+	if g.keys != nil {
+		l = admissionListener{l, g.admission}
+	}
 	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("accept links on %v: %w", l.Addr(), err)
 	}

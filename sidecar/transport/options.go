@@ -1,10 +1,14 @@
 package transport
 
 import (
+	"crypto/x509"
+
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
@@ -13,6 +17,7 @@ const (
 	streamWindow = 8 << 20
 	connWindow   = 16 << 20
 	ioBuffer     = 64 << 10
+	tlsRecord    = 16 << 10
 )
 
 // dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS.
@@ -49,15 +54,23 @@ func newServer(g *GRPC) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: g.timing.keepalive, Timeout: g.timing.keepaliveTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: g.timing.keepalive, Timeout: g.timing.keepaliveTimeout,
+			MaxConnectionIdle: g.timing.unused}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: g.timing.keepalive / 2, PermitWithoutStream: true}),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
-		grpc.ReadBufferSize(ioBuffer), grpc.WriteBufferSize(ioBuffer),
+		// An idle connection has no buffer for writing. TLS returns 16 KiB at a time at most.
+		grpc.ReadBufferSize(tlsRecord), grpc.WriteBufferSize(ioBuffer), grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(g.timing.hello),
-		grpc.MaxConcurrentStreams(16), // a dialer opens one at a time
+		grpc.MaxConcurrentStreams(1), // a dialer makes a connection for each
 	}
 	if g.keys != nil {
-		options = append(options, grpc.Creds(g.serverCredentials()))
+		options = append(options, grpc.Creds(admittingCredentials{g.serverCredentials(), g.admission, func(info credentials.TLSInfo) (contract.Identity, error) {
+			p, err := newPeerIdentity(info.State, g.keys.load(), x509.ExtKeyUsageClientAuth)
+			if err != nil {
+				return contract.Identity{}, err
+			}
+			return p.Identity, nil
+		}}))
 	}
 	s := grpc.NewServer(options...)
 	s.RegisterService(&serviceDesc, g)

@@ -34,10 +34,12 @@ type outbox struct {
 	wake     chan struct{} // holds a token if there may be something to take
 	lastUsed atomic.Int64  // when the link last sent or received, in nanoseconds since the epoch
 
-	mu     sync.Mutex
-	state  outboxState
-	frames []*frame // oldest first; the last one is being filled
-	bytes  int
+	mu      sync.Mutex
+	state   outboxState
+	frames  []*frame // oldest first; the last one is being filled
+	bytes   int
+	taken   int      // bytes of the frame that was taken last: it is being sent
+	account *account // pays for what is queued and being sent; nil if nobody does
 }
 
 type outboxState uint8
@@ -52,6 +54,18 @@ func newOutbox(count *counters, limit int) *outbox {
 	o := &outbox{count: count, limit: limit, wake: make(chan struct{}, 1)}
 	o.touch()
 	return o
+}
+
+// charge makes an account pay for what is queued.
+func (o *outbox) charge(a *account) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.account = a
+}
+
+// settle makes the account pay for the bytes that are there, and more, or reports that it cannot. It needs o.mu.
+func (o *outbox) settle(more int) bool {
+	return o.account == nil || o.account.try(int64(o.bytes+o.taken+more))
 }
 
 func (o *outbox) touch() { o.lastUsed.Store(time.Now().UnixNano()) }
@@ -71,7 +85,7 @@ func (o *outbox) push(m *causal.Message) DropReason {
 		return DropBroken
 	case o.state == outboxClosed:
 		return DropClosed
-	case o.bytes > 0 && o.bytes+wire.EstimateSize(m) > o.limit:
+	case o.bytes > 0 && o.bytes+wire.EstimateSize(m) > o.limit, !o.settle(wire.EstimateSize(m)):
 		return DropOverflow
 	}
 	if len(o.frames) == 0 || o.frames[len(o.frames)-1].isFull() {
@@ -121,12 +135,15 @@ func (o *outbox) signal() {
 func (o *outbox) take() (f *frame, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.taken = 0
+	defer o.settle(0)
 	if len(o.frames) == 0 {
 		return nil, o.state == outboxOpen
 	}
 	f = o.frames[0]
 	o.frames = slices.Delete(o.frames, 0, 1)
-	o.bytes -= len(f.batch.Buf)
+	o.taken = len(f.batch.Buf)
+	o.bytes -= o.taken
 	return f, true
 }
 
@@ -142,7 +159,8 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 		puts = append(puts, f.puts()...)
 	}
 	clear(o.frames)
-	o.frames, o.bytes = o.frames[:0], 0
+	o.frames, o.bytes, o.taken = o.frames[:0], 0, 0
+	o.settle(0)
 	return puts
 }
 

@@ -1,0 +1,238 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/causalstore/causalstore/contract"
+)
+
+// A process that anybody reaches must stay within its memory whatever they send. So connections are counted from the moment they are
+// accepted: during the handshake by the address that they come from, afterwards by the identity of the peer. What sidecars send and do
+// not complete, and what they ask for and do not read, takes from a part of the memory that all of them share.
+
+const (
+	// connectionBytes is the memory of an idle connection with its stream: buffers, TLS and goroutines.
+	connectionBytes = 64 << 10
+	// handshakeBytes is that of a handshake.
+	handshakeBytes = 32 << 10
+	// maxHandshakes bounds the handshakes at a time, of which a quarter may come from one IP address.
+	maxHandshakes = 512
+	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it dials, and another one
+	// while it renews that.
+	partConnections = 64
+)
+
+// limits are the bounds on what peers take, in connections and bytes.
+type limits struct {
+	links, linksPerIdentity int // of sidecars
+	handshakes              int
+	// receive and send bound the messages from sidecars that have not been handled and to them that have not been sent, beyond
+	// connectionAllowance for each connection.
+	receive, send int64
+}
+
+// limitsFor derives the bounds that a configuration leaves open from the memory that the process may use, in bytes; math.MaxInt64 is
+// unlimited. All together are at most 9/16 of it.
+func limitsFor(links, linksPerIdentity int, memory int64) limits {
+	l := limits{links: links, linksPerIdentity: linksPerIdentity}
+	if l.links == 0 {
+		l.links = int(max(16, min(1<<14, memory/4/connectionBytes))) // 16384 are about the sidecars of a whole region
+	}
+	if l.linksPerIdentity == 0 {
+		l.linksPerIdentity = max(1, l.links/4)
+	}
+	l.handshakes = int(max(32, min(maxHandshakes, memory/16/handshakeBytes)))
+	l.receive = max(1<<20, min(256<<20, memory/8))
+	l.send = l.receive
+	return l
+}
+
+// memoryLimit is that of GOMEMLIMIT.
+func memoryLimit() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if limit <= 0 {
+		return math.MaxInt64
+	}
+	return limit
+}
+
+// admission counts the connections that others have opened to this process.
+type admission struct {
+	limits        limits
+	receive, send *budget
+	// note counts a refusal and logs it. who is an address or an identity.
+	note func(who string, err error)
+
+	mu             sync.Mutex
+	handshakes     int
+	handshakesFrom map[string]int // by IP address
+	sidecars       int
+	identities     map[string]int
+}
+
+func newAdmission(l limits, note func(who string, err error)) *admission {
+	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), note: note, handshakesFrom: map[string]int{}, identities: map[string]int{}}
+}
+
+var errHandshakes = errors.New("too many handshakes at a time")
+
+// accept counts a connection that was just accepted, or returns why it is refused.
+func (a *admission) accept(c net.Conn) (*admitted, error) {
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	if err != nil {
+		host = c.RemoteAddr().String()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.handshakes >= a.limits.handshakes || a.handshakesFrom[host] >= max(1, a.limits.handshakes/4) {
+		return nil, errHandshakes
+	}
+	a.handshakes++
+	a.handshakesFrom[host]++
+	return &admitted{Conn: c, a: a, host: host, handshaking: true}, nil
+}
+
+// admitted is a connection that counts.
+type admitted struct {
+	net.Conn
+	a    *admission
+	host string
+
+	// guarded by a.mu
+	closed, handshaking bool
+	identity            string // empty until the handshake has succeeded
+	sidecar             bool
+}
+
+// identify counts the connection for the identity of its peer, or returns why it is refused.
+func (c *admitted) identify(id contract.Identity) error {
+	a, who := c.a, id.String()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.endHandshake()
+	if id.Role != contract.RoleSidecar {
+		if a.identities[who] >= partConnections {
+			return fmt.Errorf("it has %d connections, which is the limit for one part", partConnections)
+		}
+	} else {
+		// A link that is being renewed has two connections.
+		if most := a.limits.linksPerIdentity + a.limits.linksPerIdentity/4 + 1; a.identities[who] >= most {
+			return fmt.Errorf("it has %d connections, which is the limit for one identity", most)
+		}
+		if most := a.limits.links + a.limits.links/4 + 1; a.sidecars >= most {
+			return fmt.Errorf("sidecars have %d connections, which is the limit", most)
+		}
+		c.sidecar = true
+		a.sidecars++
+	}
+	c.identity = who
+	a.identities[who]++
+	return nil
+}
+
+// endHandshake needs a.mu.
+func (c *admitted) endHandshake() {
+	if !c.handshaking {
+		return
+	}
+	c.handshaking = false
+	c.a.handshakes--
+	decrement(c.a.handshakesFrom, c.host)
+}
+
+func (c *admitted) Close() error {
+	c.a.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		c.endHandshake()
+		if c.identity != "" {
+			decrement(c.a.identities, c.identity)
+		}
+		if c.sidecar {
+			c.a.sidecars--
+		}
+	}
+	c.a.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func decrement(counts map[string]int, key string) {
+	if counts[key]--; counts[key] <= 0 {
+		delete(counts, key)
+	}
+}
+
+// admissionListener closes connections that are not admitted.
+type admissionListener struct {
+	net.Listener
+	a *admission
+}
+
+func (l admissionListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		admitted, err := l.a.accept(c)
+		if err == nil {
+			return admitted, nil
+		}
+		_ = c.Close() // nothing was sent
+		l.a.note(c.RemoteAddr().String(), err)
+	}
+}
+
+// admittingCredentials are the server's credentials. They count each connection for its peer, and let sidecars hold only as much memory
+// as there is for them.
+type admittingCredentials struct {
+	credentials.TransportCredentials
+	a *admission
+	// identityOf returns whom a handshake has authenticated.
+	identityOf func(credentials.TLSInfo) (contract.Identity, error)
+}
+
+// meteredInfo is the authentication of a connection, with its meter; nil for parts that are no sidecars.
+type meteredInfo struct {
+	credentials.TLSInfo
+	meter *meter
+}
+
+func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	tlsInfo := info.(credentials.TLSInfo)
+	id, err := c.identityOf(tlsInfo)
+	if err == nil {
+		if err = raw.(*admitted).identify(id); err != nil {
+			c.a.note(id.String(), err)
+		}
+	}
+	if err != nil {
+		_ = conn.Close() // it is refused
+		return nil, nil, err
+	}
+	if id.Role != contract.RoleSidecar {
+		return conn, meteredInfo{TLSInfo: tlsInfo}, nil
+	}
+	m := &meter{Conn: conn, account: c.a.receive.account(id.String()), wake: make(chan struct{}, 1), note: func(err error) { c.a.note(id.String(), err) }}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	return m, meteredInfo{tlsInfo, m}, nil
+}
+
+func (c admittingCredentials) Clone() credentials.TransportCredentials {
+	return admittingCredentials{c.TransportCredentials.Clone(), c.a, c.identityOf}
+}

@@ -1,0 +1,272 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
+)
+
+// limitMemory makes a process that is started afterwards believe that it may use so many bytes.
+func limitMemory(t *testing.T, bytes int64) {
+	t.Helper()
+	before := debug.SetMemoryLimit(bytes)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+}
+
+// rawLink is a connection of an attacker that writes HTTP/2 by itself.
+type rawLink struct {
+	*tls.Conn
+	*http2.Framer
+}
+
+// dial opens a connection, without a stream.
+func (a *attacker) dial(addr string) *rawLink {
+	a.t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{Certificates: []tls.Certificate{a.cert}, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { c.Close() })
+	r := &rawLink{c, http2.NewFramer(c, c)}
+	_, _ = io.WriteString(c, http2.ClientPreface) // the peer may have refused the connection
+	_ = r.WriteSettings()
+	return r
+}
+
+func (r *rawLink) must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rawLink opens a link as a node, without waiting for the answer.
+func (a *attacker) rawLink(addr string, node topology.Node) *rawLink {
+	a.t.Helper()
+	r := a.dial(addr)
+	r.openStream(a.t, 1)
+	a.next++
+	hello, err := codec{}.Marshal(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next,
+		Nodes: []topology.Node{node}, Manifest: a.manifest})
+	r.must(a.t, err)
+	b := hello.Materialize()
+	r.must(a.t, r.WriteData(1, false, append(announce(len(b)), b...)))
+	return r
+}
+
+func (r *rawLink) openStream(t *testing.T, id uint32) {
+	t.Helper()
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", wire.Method}, {":authority", "c"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+		r.must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
+	}
+	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+}
+
+// announce is what precedes a gRPC message.
+func announce(size int) []byte { return binary.BigEndian.AppendUint32([]byte{0}, uint32(size)) }
+
+// sendHalf announces a message and sends a part of it, as far as the peer reads.
+func (r *rawLink) sendHalf(announced, sent int) {
+	part := make([]byte, 16<<10)
+	_ = r.SetWriteDeadline(time.Now().Add(2 * time.Second)) // the peer does not read on
+	if r.WriteData(1, false, announce(announced)) != nil {
+		return
+	}
+	for ; sent > 0; sent -= len(part) {
+		if r.WriteData(1, false, part) != nil {
+			return
+		}
+	}
+}
+
+// awaitClosed waits until the peer closes the connection.
+func (r *rawLink) awaitClosed(t *testing.T, what string) {
+	t.Helper()
+	r.must(t, r.SetReadDeadline(time.Now().Add(patience)))
+	if _, err := io.Copy(io.Discard, r.Conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s: the connection stays", what)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestMessagesThatSidecarsDoNotCompleteTakeABoundedAmountOfMemory(t *testing.T) {
+	const mib = 1 << 20
+	limitMemory(t, 256*mib)
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	most, before := c.admission.receive.most, heap()
+	hostile := newAttacker(t, ca, idOf(sidecarA))
+	var links []*rawLink
+	for i := range uint64(20) {
+		links = append(links, hostile.rawLink(c.addr, topology.Node{Part: topology.Sidecar, Index: i}))
+	}
+	waitFor(t, "the links", func() bool { return len(c.Stats().Links) == len(links) })
+	sent := make(chan struct{})
+	for _, l := range links {
+		go func() { l.sendHalf(maxFrame-connectionAllowance, 6*mib); sent <- struct{}{} }()
+	}
+	for range links {
+		<-sent
+	}
+	if grown := heap() - before; grown > most+20*mib {
+		t.Errorf("%d MiB are used; an identity may take %d", grown/mib, most/mib)
+	}
+	other := idOf(sidecarA)
+	other.Member = "blog"
+	node := topology.Node{Part: topology.Sidecar, Index: 1 << 40}
+	s, err := newAttacker(t, ca, other).link(c.addr, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Value: causal.Value{Data: make([]byte, 2*mib)}}.Message(node, coordinatorA)
+	if err := s.SendMsg(frameOf(put)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the put of another app", func() bool { return len(c.all()) == 1 })
+	for _, l := range links {
+		_ = l.NetConn().Close() // what it has not sent does not matter
+	}
+	waitFor(t, "the memory to be released", func() bool {
+		b := c.admission.receive
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.used == 0 && len(b.usedBy) == 0
+	})
+}
+
+func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	for name, send := range map[string]func(*rawLink) error{
+		"a message above the limit": func(r *rawLink) error { return r.WriteData(1, false, announce(maxFrame+1)) },
+		"padding":                   func(r *rawLink) error { return r.WriteDataPadded(1, false, announce(10), make([]byte, 9)) },
+		"a second stream": func(r *rawLink) error {
+			r.openStream(t, 3)
+			return r.WriteData(3, false, announce(10))
+		},
+	} {
+		before := violationCount(c, ViolationLimit)
+		r := newAttacker(t, ca, idOf(sidecarA)).rawLink(c.addr, sidecarA)
+		r.must(t, send(r))
+		r.awaitClosed(t, name)
+		if n := violationCount(c, ViolationLimit); n != before+1 {
+			t.Errorf("%s: %d violations", name, n-before)
+		}
+	}
+	same(t, "handled", c.all(), nil)
+}
+
+func TestRepliesThatSidecarsDoNotReadTakeABoundedAmountOfMemory(t *testing.T) {
+	const mib = 1 << 20
+	limitMemory(t, 256*mib)
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a, before := newAttacker(t, ca, idOf(sidecarA)), heap()
+	for i := range uint64(4) { // each may queue 32 MiB
+		n := topology.Node{Part: topology.Sidecar, Index: i}
+		a.rawLink(c.addr, n)
+		waitFor(t, "the link", func() bool { return len(c.Stats().Links) == int(i)+1 })
+		for range 32 {
+			c.Send(causal.LogReply{Record: causal.Record{Value: causal.Value{Data: make([]byte, mib)}}}.Message(coordinatorA, n))
+		}
+	}
+	if grown, most := heap()-before, c.admission.send.most; grown > most+20*mib {
+		t.Errorf("%d MiB are used; an identity may take %d", grown/mib, most/mib)
+	}
+	if !slices.ContainsFunc(c.Stats().Drops, func(d DropStats) bool { return d.Reason == DropOverflow }) {
+		t.Error("nothing was dropped")
+	}
+}
+
+func TestHandshakesAreBounded(t *testing.T) {
+	limitMemory(t, 64<<20)
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	if _, err := newAttacker(t, ca, idOf(sidecarA)).link(c.addr, sidecarA); err != nil {
+		t.Fatal(err)
+	}
+	most := c.admission.limits.handshakes / 4
+	var all []net.Conn
+	for range 3 * most {
+		conn, err := net.Dial("tcp", c.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		all = append(all, conn)
+	}
+	waitFor(t, "those beyond the limit to be refused", func() bool { return violationCount(c, ViolationLimit) == uint64(2*most) })
+	for _, conn := range all {
+		conn.Close()
+	}
+	waitFor(t, "another handshake", func() bool {
+		_, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB)
+		return err == nil
+	})
+	if n := len(c.Stats().Links); n != 2 {
+		t.Errorf("%d links", n)
+	}
+}
+
+func TestConnectionsWithoutAStreamAreBoundedAndEnd(t *testing.T) {
+	const most = 4
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(c *Config, t *timings) {
+		c.MaxLinks, c.MaxLinksPerIdentity, t.unused = 3*most, most, 200*time.Millisecond
+	})
+	a := newAttacker(t, ca, idOf(sidecarA))
+	var all []*rawLink
+	for range 3 * most {
+		r := a.dial(c.addr)
+		all = append(all, r)
+	}
+	waitFor(t, "those beyond the limit to be refused", func() bool { return violationCount(c, ViolationLimit) == 3*most-(most+most/4+1) })
+	for _, r := range all {
+		r.awaitClosed(t, "without a stream")
+	}
+	waitFor(t, "all to be forgotten", func() bool {
+		c.admission.mu.Lock()
+		defer c.admission.mu.Unlock()
+		return len(c.admission.identities) == 0 && c.admission.sidecars == 0 && c.admission.handshakes == 0
+	})
+}
+
+func TestLimitsFollowTheMemory(t *testing.T) {
+	for memory, want := range map[int64]limits{
+		math.MaxInt64: {1 << 14, 1 << 12, 512, 256 << 20, 256 << 20},
+		512 << 20:     {2048, 512, 512, 64 << 20, 64 << 20},
+		64 << 20:      {256, 64, 128, 8 << 20, 8 << 20},
+	} {
+		if got := limitsFor(0, 0, memory); got != want {
+			t.Errorf("%d MiB: %+v, want %+v", memory>>20, got, want)
+		}
+	}
+	if got := limitsFor(100, 0, 64<<20); got.links != 100 || got.linksPerIdentity != 25 {
+		t.Errorf("configured: %+v", got)
+	}
+}

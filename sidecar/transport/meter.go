@@ -1,0 +1,196 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// gRPC allocates a message while it arrives, before anybody sees it: whoever claims 20 MiB and sends half of that, on many connections,
+// takes all memory. A meter therefore reads the lengths in what a sidecar sends, HTTP/2 frames with gRPC messages in them, and reads
+// on only when the budget has room for the message that begins.
+
+const (
+	http2Preface     = 24
+	http2FrameHeader = 9
+	http2Data        = 0x0
+	http2Padded      = 0x8
+	grpcHeader       = 5
+	// largeMessageTime bounds how long a message that takes from the budget may be on its way.
+	largeMessageTime = 30 * time.Second
+)
+
+// meter is a connection, after TLS, that has one stream.
+type meter struct {
+	net.Conn
+	account *account
+	note    func(error)
+	ctx     context.Context // ends with the connection
+	cancel  context.CancelFunc
+
+	// of Read, which one goroutine calls
+	skip    int // bytes of the preface, of a frame that is not data, or of a message
+	header  []byte
+	payload int // bytes of data that follow in this frame
+	stream  uint32
+	prefix  []byte // of a message
+	message int    // bytes of the message that follow
+	started bool
+
+	wake    chan struct{} // holds a token if a message was delivered
+	mu      sync.Mutex
+	claimed int64       // by messages that were not delivered
+	late    *time.Timer // ends the connection if nothing is delivered
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	if errMeter := m.measure(p[:n]); errMeter != nil {
+		if m.ctx.Err() == nil {
+			m.note(errMeter)
+		}
+		return 0, errMeter
+	}
+	return n, err
+}
+
+// Close ends the connection and returns what it holds.
+func (m *meter) Close() error {
+	m.cancel()
+	m.mu.Lock()
+	m.watch()
+	m.mu.Unlock()
+	return m.Conn.Close()
+}
+
+// measure follows what has arrived.
+func (m *meter) measure(b []byte) error {
+	if !m.started {
+		m.started, m.skip = true, http2Preface
+	}
+	for len(b) > 0 {
+		switch {
+		case m.skip > 0:
+			b = b[consume(&m.skip, len(b)):]
+		case m.payload == 0:
+			var err error
+			if b, err = m.readFrameHeader(b); err != nil {
+				return err
+			}
+		case m.message > 0:
+			n := min(m.message, m.payload, len(b))
+			m.message, m.payload, b = m.message-n, m.payload-n, b[n:]
+		default:
+			n := min(grpcHeader-len(m.prefix), m.payload, len(b))
+			m.prefix, m.payload, b = append(m.prefix, b[:n]...), m.payload-n, b[n:]
+			if len(m.prefix) < grpcHeader {
+				continue
+			}
+			size := binary.BigEndian.Uint32(m.prefix[1:])
+			m.prefix = m.prefix[:0]
+			if size > maxFrame {
+				return fmt.Errorf("it announces a message of %d bytes; the limit is %d", size, maxFrame)
+			}
+			m.message = int(size)
+			if err := m.claim(int64(size)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// consume takes at most n from what is left, and returns how much.
+func consume(left *int, n int) int {
+	n = min(*left, n)
+	*left -= n
+	return n
+}
+
+// readFrameHeader reads the header of a frame, or a part of it, and returns what follows.
+func (m *meter) readFrameHeader(b []byte) ([]byte, error) {
+	n := min(http2FrameHeader-len(m.header), len(b))
+	m.header, b = append(m.header, b[:n]...), b[n:]
+	if len(m.header) < http2FrameHeader {
+		return b, nil
+	}
+	h := m.header
+	m.header = m.header[:0]
+	length := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
+	if h[3] != http2Data {
+		m.skip = length
+		return b, nil
+	}
+	stream := binary.BigEndian.Uint32(h[5:]) &^ (1 << 31)
+	switch {
+	case h[4]&http2Padded != 0:
+		return nil, errors.New("it pads frames, which no sidecar does")
+	case m.stream != 0 && stream != m.stream:
+		return nil, errors.New("it sends on a second stream of a connection, which no sidecar does")
+	}
+	m.stream, m.payload = stream, length
+	return b, nil
+}
+
+// claim waits until the budget has room for a message, and takes it.
+func (m *meter) claim(size int64) error {
+	for {
+		changed := m.account.b.changes()
+		m.mu.Lock()
+		if m.account.try(m.claimed + size) {
+			m.claimed += size
+			m.watch()
+			m.mu.Unlock()
+			return m.ctx.Err()
+		}
+		alone := m.claimed == 0
+		m.mu.Unlock()
+		if most := m.account.b.most; alone && size-connectionAllowance > most {
+			return fmt.Errorf("it sends a message of %d bytes; a sidecar may send %d to this process", size, most)
+		}
+		select {
+		case <-changed:
+		case <-m.wake:
+		case <-m.ctx.Done():
+			return m.ctx.Err()
+		}
+	}
+}
+
+// delivered is called when a message has been handled.
+func (m *meter) delivered(size int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claimed = max(0, m.claimed-int64(size))
+	m.account.try(m.claimed) // less never fails
+	m.watch()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch bounds the time of what is claimed now. It needs m.mu.
+func (m *meter) watch() {
+	if m.late != nil {
+		m.late.Stop()
+		m.late = nil
+	}
+	if m.ctx.Err() != nil {
+		m.claimed = 0
+		m.account.try(0)
+	}
+	if m.claimed > connectionAllowance {
+		m.late = time.AfterFunc(largeMessageTime, func() {
+			m.note(fmt.Errorf("a message was not complete after %v", largeMessageTime))
+			_ = m.Close() // it is of no use any more
+		})
+	}
+}
