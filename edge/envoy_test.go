@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // envoyEnv names the program of Envoy.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // startLimited starts the edge of a region with a limit of its bootstrap lowered, which is too high to reach in a test.

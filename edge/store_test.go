@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 const storeID = "1c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90"

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 const inputFile = "input.yaml"

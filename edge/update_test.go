@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // TestChangesApplyWithoutARestartAndCutOnlyWhatIsRemoved follows an edge through the changes of its life.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 func TestEnvoyAcceptsTheGoldenConfigurations(t *testing.T) {
