@@ -1,4 +1,4 @@
-// Package bench measures CausalStore: what its data plane costs over the stock storage (Overhead), how it stands in the
+// Package bench measures CausalStore: what its data plane costs over the stock storage (Overhead, OverheadProcesses), how it stands in the
 // evaluation of Karma's paper (Paper), what it keeps in memory (Memory), and what clients see while a part fails (Faults).
 //
 // Every comparison is made in one run, with rounds of the compared systems in turn, since the machine that it runs on
