@@ -19,11 +19,11 @@ import (
 func NewBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the overhead, the gains, the memory, the idle cost and the availability of CausalStore on this machine",
+		Short: "Measure the overhead, the gains, the memory, the idle cost, the availability and pairs of regions on this machine",
 		Long: `Measures deployments on this machine and prints the goals beside the results. Systems that are compared take turns within
 one run. Missing a goal is not an error.`,
 	}
-	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchIdleCommand(), newBenchFaultsCommand())
+	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchIdleCommand(), newBenchFaultsCommand(), newBenchRegionsCommand())
 	return cmd
 }
 
