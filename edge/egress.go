@@ -47,6 +47,12 @@ func (in Input) egress() *listenerv3.Listener {
 // tunnels. There are no retries, health checks or outlier detection: the parts know what they need, and dial again.
 func (in Input) peerCluster(p Peer) *clusterv3.Cluster {
 	c := newCluster(p.edgeName(), p.Address, peerNames)
+	if c.GetClusterType() == nil { // its host is an IP address
+		again := c.LoadAssignment.Endpoints[0].LbEndpoints[0].GetEndpoint()
+		for range connectTries - 1 {
+			again.AdditionalAddresses = append(again.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{Address: again.Address})
+		}
+	}
 	c.TransportSocket = in.dialing(p)
 	http2 := http2Options()
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(&httpv3.HttpProtocolOptions{

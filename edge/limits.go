@@ -10,25 +10,33 @@ import (
 // Connections between edges, at both ends.
 const (
 	// maxStreams is how many tunnels share a connection. An edge opens further ones to the same peer when it needs more.
-	maxStreams = 256
-	// streamWindow is what a tunnel may have under way: 16 MB/s over a round trip of 250 ms. It is about what Linux gives one TCP
-	// connection by default (net.ipv4.tcp_rmem), so that a single tunnel can use all of a connection, and no part finds more queued
-	// before its messages than without edges. An edge holds as much again for each tunnel whose receiver is slow.
-	streamWindow = 4 << 20
-	// connectionWindow is enough for all tunnels of a connection: one whose receiver is slow does not hold up the others.
+	maxStreams = 128
+	// streamWindow is what a tunnel may have under way. Envoy gives a sender new room only when half of the window has been read, so
+	// half of it is certain: 16 MB/s over a round trip of 250 ms. That is about what Linux gives one TCP connection by default
+	// (net.ipv4.tcp_rmem), so that a single tunnel can use all of a connection. It is also what a link between parts has under way
+	// at most, so an edge does not hold more for a tunnel whose receiver is slow than the part itself would.
+	streamWindow = 8 << 20
+	// connectionWindow is enough for all tunnels of a connection: one whose receiver is slow does not hold up the others. HTTP/2 allows
+	// less than 2 GiB.
 	connectionWindow = maxStreams * streamWindow
 	// bufferBytes bounds what waits in a connection's buffers in each direction, and unsentBytes what waits in the kernel, before what
 	// another tunnel has to send: 50 ms at 10 MB/s in all. The kernel keeps what is under way apart from these.
 	bufferBytes = 256 << 10
 	unsentBytes = 128 << 10
-	// pingInterval and pingTimeout: a connection to an edge that does not answer is given up within their sum.
-	pingInterval = 3 * time.Second
+	// pingInterval and pingTimeout: a connection to an edge that does not answer is given up within their sum. After a cut of the path,
+	// a new connection is up sooner than TCP sends again on an old one. The time-out allows for a slow path, where a ping waits behind
+	// bufferBytes and unsentBytes.
+	pingInterval = time.Second
 	pingTimeout  = 3 * time.Second
 	// userTimeout gives up any connection whose data TCP does not get acknowledged. It is longer than the heartbeat of parts, 13 s, so
 	// that an edge keeps what its parts would keep.
 	userTimeout = 15 * time.Second
 	// connectTimeout bounds TCP and TLS handshake of a new connection. Parts dial again, so an edge does not.
 	connectTimeout = time.Second
+	// connectTries is how often a connection to a peer with one IP address is tried within connectTimeout: Envoy goes on to the next
+	// address of a peer 300 ms after the one before, and TCP itself repeats a lost first packet after a second only. So a path that is
+	// used again after a cut is noticed soon.
+	connectTries = 3
 	// idleTimeout closes connections without tunnels, at the dialing edge first. Tunnels themselves are never idle for too long: that
 	// is for the parts to say.
 	idleTimeoutEgress  = 5 * time.Minute
