@@ -103,10 +103,9 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	return edges
 }
 
-func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
-	if os.Getenv(labenvoy.ProgramVariable) == "" {
-		t.Skipf("%s names no Envoy; see CONTRIBUTING.md", labenvoy.ProgramVariable)
-	}
+// deployRegions starts a deployment of two regions: a and b are in one, c is in the other. It returns when they are connected.
+func deployRegions(t *testing.T) (*deployment, map[string]*envoy) {
+	t.Helper()
 	certs := newCertificates(t)
 	eu, us := certs.authority("eu", "eu"), certs.authority("us", "us")
 	certs.issueAll(eu)
@@ -124,6 +123,14 @@ func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
 	for _, pair := range [][2]string{{"a", "b"}, {"a", "c"}, {"b", "c"}, {"c", "a"}, {"c", "b"}} {
 		d.awaitPeer(pair[0], pair[1], contract.PeerConnected)
 	}
+	return d, edges
+}
+
+func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
+	if os.Getenv(labenvoy.ProgramVariable) == "" {
+		t.Skipf("%s names no Envoy; see CONTRIBUTING.md", labenvoy.ProgramVariable)
+	}
+	d, edges := deployRegions(t)
 	a, c := d.client("a"), d.client("c")
 	must(t, a.Set(t.Context(), "x", "1", 0).Err())
 	awaitValue(t, "c", c, "x", "1")
