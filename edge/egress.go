@@ -26,7 +26,7 @@ func (p Peer) edgeName() string { return "edge_" + p.DataCenter }
 
 // egress is the listener for the parts of this cluster. The server name of their TLS says which part they want, and by that which peer.
 func (in Input) egress() *listenerv3.Listener {
-	l := newListener("egress", PortEgress)
+	l := newListener("egress", PortEgress, partTimeout)
 	for _, p := range in.Peers {
 		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
 			Name:             p.DataCenter,
@@ -46,7 +46,7 @@ func (in Input) egress() *listenerv3.Listener {
 // peerCluster is the edge of a peer. Envoy pools the connections to it: a worker opens one, and a further one for every maxStreams
 // tunnels. There are no retries, health checks or outlier detection: the parts know what they need, and dial again.
 func (in Input) peerCluster(p Peer) *clusterv3.Cluster {
-	c := newCluster(p.edgeName(), p.Address, peerNames)
+	c := newCluster(p.edgeName(), p.Address, peerNames, PeerTimeout)
 	if c.GetClusterType() == nil { // its host is an IP address
 		again := c.LoadAssignment.Endpoints[0].LbEndpoints[0].GetEndpoint()
 		for range connectTries - 1 {
@@ -82,7 +82,7 @@ func limits(connections uint32) *clusterv3.CircuitBreakers {
 }
 
 // newCluster returns a cluster of one address. If its host is a name, Envoy goes on asking DNS for it.
-func newCluster(name, address string, names *dnsv3.DnsCluster) *clusterv3.Cluster {
+func newCluster(name, address string, names *dnsv3.DnsCluster, userTimeout time.Duration) *clusterv3.Cluster {
 	host, portText, _ := net.SplitHostPort(address) // check has seen that it is host:port
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	c := &clusterv3.Cluster{
@@ -90,7 +90,7 @@ func newCluster(name, address string, names *dnsv3.DnsCluster) *clusterv3.Cluste
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive},
-		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: socketOptions()},
+		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: socketOptions(userTimeout)},
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{
 			LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(host, uint32(port))}}}}}}},
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -21,7 +22,7 @@ import (
 // ingress is the listener for the edges of peers. Each peer has its own filter chain, with its own bundle: the authorities of one
 // cannot vouch for another, and if a peer is removed, its connections are closed and no others.
 func (in Input) ingress() *listenerv3.Listener {
-	l := newListener("ingress", PortIngress)
+	l := newListener("ingress", PortIngress, PeerTimeout)
 	for _, p := range in.Peers {
 		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
 			Name:             p.DataCenter,
@@ -81,7 +82,7 @@ func (in Input) routes() *routev3.RouteConfiguration {
 
 // partCluster is a part.
 func partCluster(p Part) *clusterv3.Cluster {
-	c := newCluster(p.Name, p.Address, partNames)
+	c := newCluster(p.Name, p.Address, partNames, partTimeout)
 	label, _, _ := strings.Cut(p.Name, ".")
 	c.AltStatName = "part_" + label // with the tag "part", in its metrics
 	c.CircuitBreakers = limits(maxTunnels)
@@ -89,14 +90,14 @@ func partCluster(p Part) *clusterv3.Cluster {
 }
 
 // newListener returns a listener that reads TLS server names.
-func newListener(name string, port uint32) *listenerv3.Listener {
+func newListener(name string, port uint32, userTimeout time.Duration) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name: name, StatPrefix: name, Address: socketAddress("0.0.0.0", port),
 		ListenerFilters: []*listenerv3.ListenerFilter{{Name: "envoy.filters.listener.tls_inspector",
 			ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&tlsinspectorv3.TlsInspector{})}}},
 		ListenerFiltersTimeout:        durationpb.New(handshakeTimeout),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
-		SocketOptions:                 socketOptions(),
+		SocketOptions:                 socketOptions(userTimeout),
 		TcpKeepalive:                  tcpKeepalive,
 		// Connections are few and live long: without it, one worker may get most of them.
 		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{

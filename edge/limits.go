@@ -23,14 +23,16 @@ const (
 	// another tunnel has to send: 50 ms at 10 MB/s in all. The kernel keeps what is under way apart from these.
 	bufferBytes = 256 << 10
 	unsentBytes = 128 << 10
-	// pingInterval and pingTimeout: a connection to an edge that does not answer is given up within their sum. After a cut of the path,
-	// a new connection is up sooner than TCP sends again on an old one. The time-out allows for a slow path, where a ping waits behind
-	// bufferBytes and unsentBytes.
+	// PeerTimeout gives up a connection between edges whose data TCP does not get acknowledged. After a cut of the path, a new connection
+	// is up sooner than TCP sends again on an old one, and parts give up as soon. On a slow path acknowledgements go on coming.
+	PeerTimeout = 4 * time.Second
+	// pingInterval sees to it that there is something to acknowledge. pingTimeout is for an edge that hangs; it is long, because on a slow
+	// path a ping waits behind bufferBytes and unsentBytes.
 	pingInterval = time.Second
-	pingTimeout  = 3 * time.Second
-	// userTimeout gives up any connection whose data TCP does not get acknowledged. It is longer than the heartbeat of parts, 13 s, so
-	// that an edge keeps what its parts would keep.
-	userTimeout = 15 * time.Second
+	pingTimeout  = 10 * time.Second
+	// partTimeout is PeerTimeout for connections within the cluster. It is longer than the heartbeat of parts, 13 s, so that an edge keeps
+	// what its parts would keep.
+	partTimeout = 15 * time.Second
 	// connectTimeout bounds TCP and TLS handshake of a new connection. Parts dial again, so an edge does not.
 	connectTimeout = time.Second
 	// connectTries is how often a connection to a peer with one IP address is tried within connectTimeout: Envoy goes on to the next
@@ -103,7 +105,7 @@ const (
 )
 
 // socketOptions are those of every connection that carries tunnels; accepted ones inherit them from the listening socket.
-func socketOptions() []*corev3.SocketOption {
+func socketOptions(userTimeout time.Duration) []*corev3.SocketOption {
 	option := func(about string, name, value int64) *corev3.SocketOption {
 		return &corev3.SocketOption{Description: about, Level: ipprotoTCP, Name: name, Value: &corev3.SocketOption_IntValue{IntValue: value}}
 	}

@@ -147,7 +147,7 @@ func measureCeiling(ctx context.Context, o RegionsOptions, delay time.Duration) 
 		return 0, err
 	}
 	defer l.Close()
-	path := relay.NewPath(delay, o.Window)
+	path := relay.NewPath(delay, o.Window, 0)
 	defer func() { err = errors.Join(err, path.Close()) }()
 	addr, err := path.Listen(relay.Forth, l.Addr().String())
 	if err != nil {

@@ -34,6 +34,15 @@ type pair struct {
 	probes int // that were made, for their keys
 }
 
+// userTimeout is the TCP_USER_TIMEOUT of the connections that cross the path in a form: gRPC sets that of parts to the time-out of their
+// heartbeat, and edges have their own.
+func userTimeout(form string) time.Duration {
+	if form == formEdges {
+		return edge.PeerTimeout
+	}
+	return 3 * time.Second
+}
+
 // runningEdge is the Envoy of a data center.
 type runningEdge struct {
 	envoy.Edge
@@ -42,7 +51,7 @@ type runningEdge struct {
 
 // startPair starts a pair in a form, and writes the keys that are read.
 func startPair(ctx context.Context, o RegionsOptions, form, dir string, delay time.Duration) (*pair, error) {
-	p := &pair{o: o, delay: delay, path: relay.NewPath(delay, o.Window), edges: map[string]*runningEdge{}, result: newRegionForm(form)}
+	p := &pair{o: o, delay: delay, path: relay.NewPath(delay, o.Window, userTimeout(form)), edges: map[string]*runningEdge{}, result: newRegionForm(form)}
 	if err := p.start(ctx, dir); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}

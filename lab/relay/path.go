@@ -7,6 +7,8 @@
 //   - What is sent while the path is cut is lost, without a word to either end. It arrives when TCP sends it again after the path has
 //     healed: 200 ms and a round trip after it was sent, then after twice that time, and so on. The longer a cut lasts, the longer
 //     that may be.
+//   - A sender whose data is lost for longer than TCP_USER_TIMEOUT finds its connection broken, if the path is given that time: the kernel
+//     of this machine knows nothing of the loss. The other end notices when its own data is lost for so long, or after the heal.
 //   - While the path is cut, connections are not accepted: the kernel drops the first packet of each, and the client repeats it after
 //     1, 2, 4 s and so on.
 //   - A connection does not speed up slowly, but has its whole window at once.
@@ -36,6 +38,7 @@ const (
 type Path struct {
 	delay  atomic.Int64 // one way, in nanoseconds
 	window int
+	giveUp time.Duration
 	bytes  [2]atomic.Int64 // by direction
 	cut    atomic.Bool
 
@@ -47,9 +50,10 @@ type Path struct {
 	done      sync.WaitGroup
 }
 
-// NewPath returns a path with a delay in each direction. On each connection and direction, window bytes may be under way.
-func NewPath(delay time.Duration, window int) *Path {
-	p := &Path{window: window, healed: make(chan struct{}), conns: map[net.Conn]bool{}}
+// NewPath returns a path with a delay in each direction. On each connection and direction, window bytes may be under way. A giveUp that is
+// not 0 is the TCP_USER_TIMEOUT of both ends.
+func NewPath(delay time.Duration, window int, giveUp time.Duration) *Path {
+	p := &Path{window: window, giveUp: giveUp, healed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(p.healed)
 	p.SetDelay(delay)
 	return p

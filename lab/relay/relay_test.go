@@ -44,7 +44,7 @@ func echo(t *testing.T) string {
 
 func open(t *testing.T, delay time.Duration) (p *relay.Path, addr string) {
 	t.Helper()
-	p = relay.NewPath(delay, 1<<20)
+	p = relay.NewPath(delay, 1<<20, 0)
 	t.Cleanup(func() { must(t, p.Close()) })
 	addr, err := p.Listen(relay.Forth, echo(t))
 	must(t, err)
@@ -126,11 +126,30 @@ func TestAResetIsPassedOn(t *testing.T) {
 	must(t, err)
 	gone := l.Addr().String()
 	must(t, l.Close())
-	p := relay.NewPath(time.Millisecond, 1<<20)
+	p := relay.NewPath(time.Millisecond, 1<<20, 0)
 	t.Cleanup(func() { must(t, p.Close()) })
 	dead, err := p.Listen(relay.Forth, gone)
 	must(t, err)
 	if n, err := dial(t, dead).Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("a connection to nobody: %d bytes, %v", n, err)
 	}
+}
+
+func TestASenderGivesUpInALongCut(t *testing.T) {
+	p := relay.NewPath(time.Millisecond, 1<<20, 250*time.Millisecond)
+	t.Cleanup(func() { must(t, p.Close()) })
+	addr, err := p.Listen(relay.Forth, echo(t))
+	must(t, err)
+	silent, sender := dial(t, addr), dial(t, addr)
+	exchange(t, silent, []byte("x"))
+	exchange(t, sender, []byte("x"))
+	must(t, p.Cut())
+	_, err = sender.Write([]byte("lost"))
+	must(t, err)
+	if n, err := sender.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the sender reads %d bytes and %v", n, err)
+	}
+	must(t, p.Heal())
+	exchange(t, silent, []byte("had nothing to lose"))
+	exchange(t, dial(t, addr), []byte("again"))
 }

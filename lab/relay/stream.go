@@ -116,12 +116,17 @@ func (s *stream) deliver() {
 		g := s.queue[0]
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
-		time.Sleep(time.Until(s.arrival(g)))
+		at, err := s.arrival(g)
+		if err != nil {
+			s.end(err)
+			return
+		}
+		time.Sleep(time.Until(at))
 		if g.ends != nil {
 			s.end(g.ends)
 			return
 		}
-		_, err := s.to.Write(g.buffer[:g.size])
+		_, err = s.to.Write(g.buffer[:g.size])
 		segments.Put(g.buffer)
 		s.mu.Lock()
 		s.acks = append(s.acks, ack{time.Now().Add(s.path.oneWay()), g.size})
@@ -153,26 +158,40 @@ func (s *stream) end(err error) {
 // minRTO is the least time until TCP sends something again, without the round trip.
 const minRTO = 200 * time.Millisecond
 
-// arrival returns when a segment arrives. If it is lost, it waits until it is sent again.
-func (s *stream) arrival(g segment) time.Time {
+// arrival returns when a segment arrives. If it is lost, it waits until it is sent again, or the sender gives up.
+func (s *stream) arrival(g segment) (time.Time, error) {
 	delay := s.path.oneWay()
 	if !g.lost {
-		return g.sent.Add(delay)
+		return g.sent.Add(delay), nil
 	}
 	if g.sent.Before(s.recovered) { // it was sent again with what was lost before it
-		return s.recovered.Add(delay)
+		return s.recovered.Add(delay), nil
 	}
-	at := g.sent
+	at, gone := g.sent, g.sent.Add(s.path.giveUp)
 	for rto := minRTO + 2*delay; ; rto *= 2 {
 		at = at.Add(rto)
+		if s.path.giveUp > 0 && at.After(gone) && s.awaitAgain(gone) {
+			s.breakSender()
+			return time.Now(), errGaveUp
+		}
 		if !s.awaitAgain(at) {
-			return time.Now()
+			return time.Now(), errGaveUp
 		}
 		if !s.path.cut.Load() {
 			s.recovered = at
-			return at.Add(delay)
+			return at.Add(delay), nil
 		}
 	}
+}
+
+// errGaveUp ends a stream whose sender has given up.
+var errGaveUp = errors.New("what was sent was not acknowledged")
+
+// breakSender lets the sender find its connection broken, and returns when the other end may hear of it.
+func (s *stream) breakSender() {
+	_ = s.from.SetLinger(0) // a reset
+	_ = s.from.Close()
+	<-s.path.untilHealed()
 }
 
 // awaitAgain waits until a time. It returns false if an end of the connection has gone.
