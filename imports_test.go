@@ -64,6 +64,10 @@ var importRules = []importRule{
 		folder: "authority", onlyOurs: []string{"contract"},
 		reason: "the operator and the command line both issue certificates with it",
 	},
+	{
+		folder: "edge", onlyOurs: []string{"contract", "authority"},
+		reason: "the operator and the tools that run edges on one machine both configure them with it",
+	},
 	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session"),

@@ -2,84 +2,46 @@ package processes_test
 
 import (
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
+	labenvoy "github.com/causalstore/causalstore/lab/envoy"
 )
-
-// envoyEnv names the program of Envoy.
-const envoyEnv = "CAUSALSTORE_ENVOY"
 
 // envoy is the edge of a data center, with folders and ports of its own.
 type envoy struct {
-	t                     *testing.T
-	dir                   string
-	egress, ingress, http string
-	cmd                   *exec.Cmd
+	*labenvoy.Edge
+	t   *testing.T
+	cmd *exec.Cmd
 }
 
-// write writes the files of a configuration. Paths and ports are moved from those of a pod.
+// write writes the files of a configuration.
 func (e *envoy) write(in edge.Input, certificate string) {
 	e.t.Helper()
-	files, err := edge.Configure(in)
+	cert, err := os.ReadFile(certificate + ".crt")
 	must(e.t, err)
-	for _, suffix := range []string{"crt", "key"} {
-		text, err := os.ReadFile(certificate + "." + suffix)
-		must(e.t, err)
-		must(e.t, os.WriteFile(filepath.Join(e.dir, "0."+suffix), text, 0o600))
-	}
-	for name, text := range files {
-		must(e.t, os.WriteFile(filepath.Join(e.dir, name), []byte(e.moved(text)), 0o600))
-	}
-}
-
-func (e *envoy) moved(text string) string {
-	for from, to := range map[int]string{edge.PortEgress: e.egress, edge.PortIngress: e.ingress, edge.PortHTTP: e.http} {
-		_, port, err := net.SplitHostPort(to)
-		must(e.t, err)
-		text = regexp.MustCompile(`address: 0\.0\.0\.0(\s+port_value: )`+strconv.Itoa(from)).ReplaceAllString(text, "address: 127.0.0.1${1}"+port)
-	}
-	return strings.NewReplacer(edge.ConfigDir, e.dir, edge.CertificateDir, e.dir, "@causalstore-edge-admin", "@causalstore-processes-"+e.http).Replace(text)
+	key, err := os.ReadFile(certificate + ".key")
+	must(e.t, err)
+	must(e.t, e.Write(in, cert, key))
 }
 
 // start starts Envoy and waits until its listeners work.
 func (e *envoy) start() {
 	e.t.Helper()
-	var args []string
-	for _, a := range edge.Arguments() {
-		args = append(args, e.moved(a))
-	}
-	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	args, err := e.Arguments()
+	must(e.t, err)
+	log, err := os.OpenFile(filepath.Join(e.Dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	must(e.t, err)
 	defer log.Close()
-	e.cmd = exec.Command(os.Getenv(envoyEnv), args...)
+	e.cmd = exec.Command(os.Getenv(labenvoy.ProgramVariable), args...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	must(e.t, e.cmd.Start())
-	eventually(e.t, "Envoy to be ready", func() error {
-		resp, err := http.Get("http://" + e.http + "/ready")
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s", resp.Status)
-		}
-		conn, err := net.Dial("tcp", e.egress)
-		if err == nil {
-			conn.Close()
-		}
-		return err
-	})
+	eventually(e.t, "Envoy to be ready", func() error { return e.Ready(e.t.Context()) })
 }
 
 // kill kills Envoy, as a crash would.
@@ -98,11 +60,11 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	d.t.Helper()
 	edges := map[string]*envoy{}
 	for _, dc := range []string{"a", "b", "c"} {
-		e := &envoy{t: d.t, dir: d.t.TempDir(), egress: d.ports.take(d.t), ingress: d.ports.take(d.t), http: d.ports.take(d.t)}
+		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: d.ports.take(d.t), Ingress: d.ports.take(d.t), HTTP: d.ports.take(d.t)}}
 		edges[dc] = e
 		d.t.Cleanup(func() {
 			e.kill()
-			if b, err := os.ReadFile(filepath.Join(e.dir, "log")); d.t.Failed() && err == nil {
+			if b, err := os.ReadFile(filepath.Join(e.Dir, "log")); d.t.Failed() && err == nil {
 				d.t.Logf("end of the log of the edge of %s:\n%s", dc, b[max(0, len(b)-3000):])
 			}
 		})
@@ -122,7 +84,7 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 		}
 		for other := range edges {
 			if authorities[other] != authorities[dc] {
-				p := edge.Peer{DataCenter: other, Address: edges[other].ingress}
+				p := edge.Peer{DataCenter: other, Address: edges[other].Ingress}
 				p.TrustDomain, p.Bundle = domain(other)
 				in.Peers = append(in.Peers, p)
 			}
@@ -134,17 +96,16 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 		for other := range edges {
 			if authorities[other] != authorities[dc] {
 				at := func(role contract.Role) []string { return []string{contract.PartAddress(role, 0, other, "test")} }
-				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache), Via: edges[dc].egress}
+				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache), Via: edges[dc].Egress}
 			}
 		}
 	}
 	return edges
 }
 
-func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
-	if os.Getenv(envoyEnv) == "" {
-		t.Skipf("%s names no Envoy; see controllers/edge", envoyEnv)
-	}
+// deployRegions starts a deployment of two regions: a and b are in one, c is in the other. It returns when they are connected.
+func deployRegions(t *testing.T) (*deployment, map[string]*envoy) {
+	t.Helper()
 	certs := newCertificates(t)
 	eu, us := certs.authority("eu", "eu"), certs.authority("us", "us")
 	certs.issueAll(eu)
@@ -162,6 +123,14 @@ func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
 	for _, pair := range [][2]string{{"a", "b"}, {"a", "c"}, {"b", "c"}, {"c", "a"}, {"c", "b"}} {
 		d.awaitPeer(pair[0], pair[1], contract.PeerConnected)
 	}
+	return d, edges
+}
+
+func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
+	if os.Getenv(labenvoy.ProgramVariable) == "" {
+		t.Skipf("%s names no Envoy; see CONTRIBUTING.md", labenvoy.ProgramVariable)
+	}
+	d, edges := deployRegions(t)
 	a, c := d.client("a"), d.client("c")
 	must(t, a.Set(t.Context(), "x", "1", 0).Err())
 	awaitValue(t, "c", c, "x", "1")

@@ -132,11 +132,19 @@ func (a allocations) since(b allocations) allocations {
 	return allocations{a.Objects - b.Objects, a.Bytes - b.Bytes, a.Collections - b.Collections}
 }
 
-// allocations reads runtime.MemStats from the end of the heap profile in text form.
+func (a allocations) plus(b allocations) allocations {
+	return allocations{a.Objects + b.Objects, a.Bytes + b.Bytes, a.Collections + b.Collections}
+}
+
 func (d *deployment) allocations(ctx context.Context) (allocations, error) {
-	b, err := d.fetch(ctx, "/debug/pprof/heap?debug=1")
+	return readAllocations(ctx, &d.http, "http://"+d.Admin)
+}
+
+// readAllocations reads runtime.MemStats of a process that serves pprof, from the end of the heap profile in text form.
+func readAllocations(ctx context.Context, client *http.Client, base string) (allocations, error) {
+	b, err := fetch(ctx, client, base+"/debug/pprof/heap?debug=1")
 	if err != nil {
-		return allocations{}, fmt.Errorf("get the memory statistics of the deployment: %w", err)
+		return allocations{}, fmt.Errorf("get the memory statistics: %w", err)
 	}
 	var a allocations
 	fields := map[string]*int64{"# Mallocs": &a.Objects, "# TotalAlloc": &a.Bytes, "# NumGC": &a.Collections}

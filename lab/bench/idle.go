@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // IdleOptions describe for how long parts are left alone, and beside how many sidecars.
@@ -64,40 +64,75 @@ func MeasureIdle(ctx context.Context, o IdleOptions) (*Idle, error) {
 		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	f := &idleFleet{binary: o.Binary, dir: dir, reads: contract.Reads(o.Reads), http: http.Client{Timeout: 10 * time.Second}}
+	f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), reads: contract.Reads(o.Reads)})
+	if err != nil {
+		return nil, err
+	}
 	m := &Idle{Machine: machine(), Reads: o.Reads, Seconds: o.Length.Seconds(), Sidecars: o.Sidecars}
 	return m, errors.Join(m.measure(ctx, o, f), f.stop())
 }
 
-func (m *Idle) measure(ctx context.Context, o IdleOptions, f *idleFleet) error {
-	if err := f.start(ctx); err != nil {
+// The kinds of the sidecars; the kinds of other members are the names of their parts.
+const (
+	sidecarWithClient    = "sidecar with an idle client"
+	sidecarWithoutClient = "sidecar without a client"
+)
+
+var idleDCs = []string{"a", "b", "c"}
+
+func idleTopology() topology.File {
+	t := topology.File{Epoch: 1, RoundTripMs: map[string]map[string]float64{"a": {"b": 8, "c": 20}, "b": {"c": 16}},
+		Rings: []topology.FileRing{{Name: "one", DataCenters: idleDCs[:2]}, {Name: "two", DataCenters: idleDCs[2:]}}}
+	for _, dc := range idleDCs {
+		t.DataCenters = append(t.DataCenters, topology.FileDataCenter{Name: dc})
+	}
+	return t
+}
+
+func (m *Idle) measure(ctx context.Context, o IdleOptions, f *processes) error {
+	for _, p := range f.members {
+		if p.part == "sidecar" {
+			p.kind = sidecarWithoutClient
+		}
+	}
+	if err := addSidecars(ctx, f, sidecarWithClient, 1); err != nil {
 		return err
 	}
-	client, err := f.connectIdleClient()
+	client, err := connectIdleClient(f)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	reportProgress(o.Progress, "three data centers, after %s: measuring for %s", o.Settle, o.Length)
-	if m.Small, err = f.measure(ctx, o, f.members); err != nil {
+	if m.Small, err = measureIdle(ctx, f, o, f.members); err != nil {
 		return err
 	}
-	if err := f.addSidecars(ctx, o.Sidecars); err != nil {
+	if err := addSidecars(ctx, f, sidecarWithoutClient, o.Sidecars); err != nil {
 		return err
 	}
 	reportProgress(o.Progress, "%d sidecars more, after %s: measuring for %s", o.Sidecars, o.Settle, o.Length)
 	var crowded []*member
 	for _, p := range f.members {
-		if p.dc == fleetDCs[0] {
+		if p.dc == idleDCs[0] {
 			crowded = append(crowded, p)
 		}
 	}
-	m.Crowded, err = f.measure(ctx, o, crowded)
+	m.Crowded, err = measureIdle(ctx, f, o, crowded)
 	return err
 }
 
+// addSidecars adds sidecars of a kind to the first data center, and returns when they are ready.
+func addSidecars(ctx context.Context, f *processes, kind string, n int) error {
+	for range n {
+		if err := f.add(ctx, "sidecar", kind, idleDCs[0], 0); err != nil {
+			return err
+		}
+	}
+	return f.awaitReady(ctx)
+}
+
 // connectIdleClient opens a connection that writes and reads once, and stays open.
-func (f *idleFleet) connectIdleClient() (net.Conn, error) {
+func connectIdleClient(f *processes) (net.Conn, error) {
 	for _, p := range f.members {
 		if p.kind != sidecarWithClient {
 			continue
@@ -139,7 +174,7 @@ type activity struct {
 	sent, received float64
 }
 
-func (f *idleFleet) activityOf(ctx context.Context, p *member) (a activity, err error) {
+func activityOf(ctx context.Context, f *processes, p *member) (a activity, err error) {
 	for name, sum := range map[string]*float64{"causalstore_transport_messages_sent_total": &a.sent, "causalstore_transport_messages_received_total": &a.received} {
 		if *sum, err = f.metric(ctx, p, name); err != nil {
 			return a, err
@@ -152,15 +187,15 @@ func (f *idleFleet) activityOf(ctx context.Context, p *member) (a activity, err 
 	return a, err
 }
 
-// measure returns the means of the members by kind, in the order in which the kinds first come.
-func (f *idleFleet) measure(ctx context.Context, o IdleOptions, members []*member) ([]IdlePart, error) {
+// measureIdle returns the means of the members by kind, in the order in which the kinds first come.
+func measureIdle(ctx context.Context, f *processes, o IdleOptions, members []*member) ([]IdlePart, error) {
 	if err := wait(ctx, o.Settle); err != nil {
 		return nil, err
 	}
 	before := make([]activity, len(members))
 	var err error
 	for i, p := range members {
-		if before[i], err = f.activityOf(ctx, p); err != nil {
+		if before[i], err = activityOf(ctx, f, p); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +223,7 @@ func (f *idleFleet) measure(ctx context.Context, o IdleOptions, members []*membe
 		if err != nil {
 			return nil, err
 		}
-		after, err := f.activityOf(ctx, p)
+		after, err := activityOf(ctx, f, p)
 		if err != nil {
 			return nil, err
 		}

@@ -59,16 +59,16 @@ func MeasureMemory(ctx context.Context, o MemoryOptions) (*Memory, error) {
 		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	p, err := startParts(ctx, o.Binary, dir)
+	p, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: oneDataCenter()})
 	if err != nil {
 		return nil, err
 	}
-	defer p.stop()
+	defer p.stop() // the data is discarded
 	m := &Memory{Machine: machine(), Objects: o.Objects, ValueBytes: o.ValueBytes, Goal: goal{Most: 16}}
 	if m.Idle, err = p.resident(); err != nil {
 		return nil, err
 	}
-	d, err := dialDriver([]string{p.redis}, o.Connections, 1)
+	d, err := dialDriver([]string{p.sidecar("here")}, o.Connections, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func reportProgress(w io.Writer, format string, args ...any) {
 }
 
 // fill writes every object and reads it through the cache.
-func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *parts, d *driver) error {
+func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *processes, d *driver) error {
 	all := prefixed("k:", o.Objects, o.ValueBytes)
 	for at := 0; at < o.Objects; at += fillChunk {
 		if at%(10*fillChunk) == 0 {
@@ -117,10 +117,10 @@ func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *parts, d *driver)
 	if m.Filled, err = p.resident(); err != nil {
 		return err
 	}
-	if m.Cached, err = p.metric(ctx, "cache", "causalstore_cache_entries"); err != nil {
+	if m.Cached, err = p.partMetric(ctx, "cache", "causalstore_cache_entries"); err != nil {
 		return err
 	}
-	if m.CachedAtBytes, err = p.metric(ctx, "middleman", "causalstore_middleman_cached_at_bytes"); err != nil {
+	if m.CachedAtBytes, err = p.partMetric(ctx, "middleman", "causalstore_middleman_cached_at_bytes"); err != nil {
 		return err
 	}
 	m.BytesPerObject = m.CachedAtBytes / max(m.Cached, 1)
@@ -128,7 +128,7 @@ func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *parts, d *driver)
 }
 
 // underLoad reads for nine tenths of the time and writes for one tenth, and records the maximum sizes.
-func (m *Memory) underLoad(ctx context.Context, o MemoryOptions, p *parts, d *driver) error {
+func (m *Memory) underLoad(ctx context.Context, o MemoryOptions, p *processes, d *driver) error {
 	m.Loaded = map[string]int64{}
 	all := prefixed("k:", o.Objects, o.ValueBytes)
 	gets := workload{records: all, reads: 1, pipeline: 1}
@@ -159,7 +159,7 @@ func newMeter(w workload, d time.Duration) *meter {
 }
 
 // run makes one burst, waits until its writes are complete, and keeps the largest sizes of the parts.
-func (m *meter) run(ctx context.Context, p *parts, d *driver, largest map[string]int64) error {
+func (m *meter) run(ctx context.Context, p *processes, d *driver, largest map[string]int64) error {
 	before, err := p.cpu()
 	if err != nil {
 		return err

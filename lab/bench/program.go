@@ -94,3 +94,12 @@ func (p *program) stop() error {
 		return errors.Join(fmt.Errorf("%s did not exit within 10 s of SIGTERM and was killed", p.name), err)
 	}
 }
+
+// kill ends the process at once.
+func (p *program) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.done
+	return nil
+}

@@ -19,11 +19,11 @@ import (
 func NewBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the overhead, the gains, the memory, the idle cost and the availability of CausalStore on this machine",
+		Short: "Measure the overhead, the gains, the memory, the idle cost, the availability and pairs of regions on this machine",
 		Long: `Measures deployments on this machine and prints the goals beside the results. Systems that are compared take turns within
 one run. Missing a goal is not an error.`,
 	}
-	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchIdleCommand(), newBenchFaultsCommand())
+	cmd.AddCommand(newBenchOverheadCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchIdleCommand(), newBenchFaultsCommand(), newBenchRegionsCommand())
 	return cmd
 }
 
@@ -68,19 +68,26 @@ func thisProgram() (string, error) {
 func newBenchOverheadCommand() *cobra.Command {
 	var f benchFlags
 	var seconds float64
+	var processes bool
 	o := bench.OverheadOptions{Pipelines: []int{1, 16}}
 	cmd := &cobra.Command{
 		Use:   "overhead",
 		Short: "Compare a stock Redis with the same Redis behind the data plane of one data center",
 		Long: `Runs the same closed-loop load in turn against a stock redis-server, and against a deployment of one data center that
 uses another redis-server as its storage: GETs that the cache answers, and SETs that are synced to disk before they are
-acknowledged. Requires redis-server and Linux.`,
+acknowledged. Requires redis-server and Linux.
+
+The deployment is one process. With --processes, each of its parts is a process of its own, as in production, once without and
+once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and no profiles are taken.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
 				setUnlessGiven(cmd, "seconds", &seconds, 1)
 				setUnlessGiven(cmd, "rounds", &o.Rounds, 3)
 				setUnlessGiven(cmd, "profile", &o.Profile, time.Second)
+			}
+			if processes {
+				setUnlessGiven(cmd, "value-bytes", &o.ValueBytes, 1024)
 			}
 			for i, c := range o.Cases {
 				o.Cases[i] = strings.ToUpper(c)
@@ -98,6 +105,13 @@ acknowledged. Requires redis-server and Linux.`,
 				return err
 			}
 			o.Dir, o.Length, o.Progress = f.dir, time.Duration(seconds*float64(time.Second)), cmd.ErrOrStderr()
+			if processes {
+				res, err := bench.MeasureOverheadProcesses(cmd.Context(), o)
+				if err != nil {
+					return err
+				}
+				return f.finish(cmd, res)
+			}
 			res, err := bench.MeasureOverhead(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -116,6 +130,9 @@ acknowledged. Requires redis-server and Linux.`,
 	fs.StringSliceVar(&o.Cases, "cases", nil, "commands to measure: get, set (default both)")
 	fs.DurationVar(&o.Profile, "profile", 3*time.Second, "length of the CPU profile of each case; 0 takes none")
 	fs.StringVar(&o.Profiles, "profiles", "", "directory to write the CPU profiles to")
+	fs.BoolVar(&processes, "processes", false, "run each part as a process of its own, without and with mutual TLS")
+	cmd.MarkFlagsMutuallyExclusive("processes", "profile")
+	cmd.MarkFlagsMutuallyExclusive("processes", "profiles")
 	return cmd
 }
 

@@ -192,6 +192,9 @@ func (s *Server) logTail() string {
 	return strings.Join(lines[max(0, len(lines)-8):], "\n")
 }
 
+// Pid returns the id of the server's process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
 // Done returns a channel that is closed when the server has ended, for whatever reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 

@@ -73,7 +73,7 @@ func (d *dialer) run() {
 			attempt = 0
 		}
 		select {
-		case <-time.After(d.g.backoff(attempt, d.g.viaOf(d.addr))):
+		case <-time.After(d.g.pause(attempt, time.Since(start), d.g.viaOf(d.addr))):
 		case <-d.incoming:
 			attempt = 0
 		case <-d.g.closing:
@@ -99,6 +99,12 @@ func (g *GRPC) backoff(attempt int, via string) time.Duration {
 		d = min(d, g.timing.maxBackoffVia)
 	}
 	return d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
+}
+
+// pause returns how long to wait after an attempt. The back-off is the time from the start of one attempt to that of the next: one that
+// took as long, because nobody answered, has been pause enough, and the peer may be reachable again by now.
+func (g *GRPC) pause(attempt int, took time.Duration, via string) time.Duration {
+	return max(g.backoff(attempt, via)-took, g.backoff(0, via))
 }
 
 // removeIfIdle removes the dialer if its link is idle or the network is closed, and reports whether it did.

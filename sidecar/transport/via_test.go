@@ -173,6 +173,18 @@ func TestPausesBetweenAttemptsThroughAnEgressAreShort(t *testing.T) {
 	}
 }
 
+func TestALongAttemptIsNotFollowedByALongPause(t *testing.T) {
+	g := &GRPC{timing: defaultTimings}
+	for range 100 {
+		if d := g.pause(100, 0, ""); d < 500*time.Millisecond || d > time.Second {
+			t.Fatalf("%v after an attempt that was refused at once", d)
+		}
+		if d := g.pause(100, 2*time.Second, ""); d < 25*time.Millisecond || d > 50*time.Millisecond {
+			t.Fatalf("%v after an attempt of 2 s", d)
+		}
+	}
+}
+
 // A process that connects through a proxy is not at the address that it connects from.
 func TestAProxyIsNotTakenForTheProcessBehindIt(t *testing.T) {
 	r := startRegions(t)

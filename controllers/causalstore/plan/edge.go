@@ -14,7 +14,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // The edge of a data center is a Deployment of Envoy, through which its parts dial those of other regions (egress), and through which

@@ -10,7 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/edge"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // How an edge is replaced, in seconds. A new pod counts once it has been ready for edgeReadySeconds, so that load balancers know it. A

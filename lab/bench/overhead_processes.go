@@ -1,0 +1,275 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The ways of a comparison with processes, in the order in which they take turns.
+const (
+	wayDirect    = "Redis"
+	wayProcesses = "processes"
+	wayMutualTLS = "mutual TLS"
+)
+
+// OverheadProcesses is the cost of the data plane over the storage itself, with each part in its own process, as in production.
+type OverheadProcesses struct {
+	Machine     string         `json:"machine"`
+	Connections int            `json:"connections"`
+	Keys        int            `json:"keys"`
+	ValueBytes  int            `json:"valueBytes"`
+	Rounds      int            `json:"rounds"`
+	Seconds     float64        `json:"secondsPerRound"`
+	Cases       []*ProcessCase `json:"cases"`
+}
+
+// ProcessCase is one command at one pipeline depth.
+type ProcessCase struct {
+	Command  string `json:"command"`
+	Pipeline int    `json:"pipeline"`
+	Ways     []*Way `json:"ways"`
+
+	load burst
+}
+
+// Way is one of the compared systems in one case.
+type Way struct {
+	Name string `json:"way"`
+	Side
+	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians of all.
+	Ratio    spread  `json:"ratio"`
+	P50Ratio float64 `json:"p50Ratio"`
+	// Costs are those of the servers, by kind of process.
+	Costs []ProcessCost `json:"costs"`
+	// GeneratorMs is the CPU time of the load generator, in milliseconds per 1000 operations.
+	GeneratorMs float64 `json:"generatorCPUMs"`
+
+	cpu       map[string]time.Duration
+	allocated map[string]allocations
+	generator time.Duration
+}
+
+// ProcessCost is what the processes of one kind use together.
+type ProcessCost struct {
+	Process string `json:"process"`
+	// CPUMs is the CPU time in milliseconds per 1000 operations.
+	CPUMs float64 `json:"cpuMs"`
+	// Allocations and AllocatedBytes are per operation; zero for programs that are not Go.
+	Allocations    float64 `json:"allocations"`
+	AllocatedBytes float64 `json:"allocatedBytes"`
+}
+
+// processTarget is a running system to compare.
+type processTarget struct {
+	name   string
+	plane  *processes  // nil for Redis itself
+	redis  *stockRedis // nil for the others
+	driver *driver
+}
+
+// MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them a process,
+// without and with mutual TLS between them.
+func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *OverheadProcesses, err error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
+		return nil, fmt.Errorf("create a directory for the data: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	targets, err := startTargets(ctx, o, dir)
+	defer func() {
+		for _, t := range targets {
+			err = errors.Join(err, t.stop())
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	res = &OverheadProcesses{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+		Seconds: o.Length.Seconds(), Cases: o.processCases()}
+	for round := range o.Rounds {
+		for _, c := range res.Cases {
+			reportProgress(o.Progress, "round %d of %d: %s, pipeline %d", round+1, o.Rounds, c.Command, c.Pipeline)
+			for i, t := range targets {
+				if err := c.measure(ctx, c.Ways[i], t); err != nil {
+					return nil, fmt.Errorf("%s at pipeline %d, %s: %w", c.Command, c.Pipeline, t.name, err)
+				}
+			}
+		}
+	}
+	for _, c := range res.Cases {
+		c.conclude()
+	}
+	return res, nil
+}
+
+// startTargets starts the systems, which are also returned if one fails, and writes the keys that are read.
+func startTargets(ctx context.Context, o OverheadOptions, dir string) (targets []*processTarget, err error) {
+	redis, err := startRedis(ctx, filepath.Join(dir, "redis"))
+	if err != nil {
+		return nil, err
+	}
+	targets = append(targets, &processTarget{name: wayDirect, redis: redis})
+	for _, name := range []string{wayProcesses, wayMutualTLS} {
+		p, err := startProcesses(ctx, o.Binary, filepath.Join(dir, fmt.Sprint(len(targets))), processSpec{topology: oneDataCenter(), redis: true, tls: name == wayMutualTLS})
+		if err != nil {
+			return targets, err
+		}
+		targets = append(targets, &processTarget{name: name, plane: p})
+	}
+	for _, t := range targets {
+		addr := redis.addr
+		if t.plane != nil {
+			addr = t.plane.sidecar("here")
+		}
+		if t.driver, err = dialDriver([]string{addr}, o.Connections, 1); err != nil {
+			return targets, err
+		}
+		preload := workload{records: prefixed("get:", o.Keys, o.ValueBytes), pipeline: 16}
+		if err := failOnWrongReplies(t.driver.burst(ctx, burst{workload: preload})); err != nil {
+			return targets, fmt.Errorf("preload keys: %w", err)
+		}
+		if err := t.drain(ctx); err != nil {
+			return targets, err
+		}
+	}
+	return targets, nil
+}
+
+func (t *processTarget) stop() error {
+	if t.driver != nil {
+		t.driver.close()
+	}
+	if t.plane != nil {
+		return t.plane.stop()
+	}
+	return t.redis.kill()
+}
+
+func (t *processTarget) drain(ctx context.Context) error {
+	if t.plane == nil {
+		return nil
+	}
+	return t.plane.drain(ctx)
+}
+
+// cpu returns the CPU time of the servers, by kind of process.
+func (t *processTarget) cpu() (map[string]time.Duration, error) {
+	if t.plane != nil {
+		return t.plane.cpu()
+	}
+	took, err := cpuTime(t.redis.pid())
+	return map[string]time.Duration{kindStorage: took}, err
+}
+
+func (t *processTarget) allocations(ctx context.Context) (map[string]allocations, error) {
+	if t.plane == nil {
+		return nil, nil
+	}
+	return t.plane.allocations(ctx)
+}
+
+// processCases returns the cases to measure. GETs use keys that nobody writes, so that all of them can be cache hits.
+func (o OverheadOptions) processCases() (cases []*ProcessCase) {
+	for _, command := range []string{"GET", "SET"} {
+		if !o.measures(command) {
+			continue
+		}
+		for _, pipeline := range o.Pipelines {
+			c := &ProcessCase{Command: command, Pipeline: pipeline, load: burst{workload: workload{pipeline: pipeline}, duration: o.Length}}
+			c.load.records = prefixed("set:", o.Keys, o.ValueBytes)
+			if command == "GET" {
+				c.load.records, c.load.reads = prefixed("get:", o.Keys, o.ValueBytes), 1
+			}
+			for _, name := range []string{wayDirect, wayProcesses, wayMutualTLS} {
+				c.Ways = append(c.Ways, &Way{Name: name, Side: Side{latency: newLatency()}, cpu: map[string]time.Duration{}, allocated: map[string]allocations{}})
+			}
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// measure runs one round of a case on one system. What writes cost after their acknowledgement counts too.
+func (c *ProcessCase) measure(ctx context.Context, w *Way, t *processTarget) error {
+	warm := c.load
+	warm.duration = max(c.load.duration/10, 20*time.Millisecond)
+	if _, err := t.driver.burst(ctx, warm); err != nil {
+		return err
+	}
+	if c.load.reads == 1 { // every key, so that all rounds start with full caches and valid leases
+		warm.duration, warm.pipeline = 0, 16
+		if err := failOnWrongReplies(t.driver.burst(ctx, warm)); err != nil {
+			return err
+		}
+	}
+	if err := t.drain(ctx); err != nil {
+		return err
+	}
+	allocated, err := t.allocations(ctx)
+	if err != nil {
+		return err
+	}
+	cpu, err := t.cpu()
+	if err != nil {
+		return err
+	}
+	own := ownCPU()
+	l, err := t.driver.burst(ctx, c.load)
+	if err = failOnWrongReplies(l, err); err != nil {
+		return err
+	}
+	w.generator += ownCPU() - own
+	if err := t.drain(ctx); err != nil {
+		return err
+	}
+	cpuAfter, err := t.cpu()
+	if err != nil {
+		return err
+	}
+	allocatedAfter, err := t.allocations(ctx)
+	if err != nil {
+		return err
+	}
+	sum := time.Duration(0)
+	for kind, after := range cpuAfter {
+		w.cpu[kind] += after - cpu[kind]
+		sum += after - cpu[kind]
+	}
+	for kind, after := range allocatedAfter {
+		w.allocated[kind] = w.allocated[kind].plus(after.since(allocated[kind]))
+	}
+	w.add(l, sum)
+	return nil
+}
+
+// conclude computes the figures from the rounds.
+func (c *ProcessCase) conclude() {
+	direct := c.Ways[0]
+	for _, w := range c.Ways {
+		w.conclude()
+	}
+	for _, w := range c.Ways {
+		var ratios []float64
+		for i, d := range direct.rounds {
+			ratios = append(ratios, w.rounds[i]/d)
+		}
+		w.Ratio, w.P50Ratio = spreadOf(ratios), w.P50Us/direct.P50Us
+		w.GeneratorMs = perOp(float64(w.generator.Microseconds()), w.ops)
+		for _, kind := range append([]string{kindStorage}, partNames...) {
+			cpu, ran := w.cpu[kind]
+			if !ran {
+				continue
+			}
+			a := w.allocated[kind]
+			w.Costs = append(w.Costs, ProcessCost{Process: kind, CPUMs: perOp(float64(cpu.Microseconds()), w.ops),
+				Allocations: perOp(float64(a.Objects), w.ops), AllocatedBytes: perOp(float64(a.Bytes), w.ops)})
+		}
+	}
+}

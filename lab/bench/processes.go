@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/redisserver"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// partNames are the parts of a data center, in the order in which they start.
+var partNames = []string{"coordinator", "middleman", "cache", "sidecar"}
+
+// processes is data centers with each part in its own process, as in production.
+type processes struct {
+	processSpec
+	binary, dir string
+	config      contract.Config // what all parts share
+	regions     *regions        // nil without TLS
+	members     []*member
+	http        http.Client
+}
+
+// processSpec is what a deployment consists of.
+type processSpec struct {
+	topology topology.File
+	reads    contract.Reads
+	// redis keeps the data of each shard in a stock Redis server of its own, instead of the embedded storage.
+	redis bool
+	// tls secures the links between parts. Each data center is then a region of its own.
+	tls bool
+	// addressesFor, if not nil, returns the addresses of all parts as those of a data center dial them.
+	addressesFor func(dc string) map[string]contract.Addresses
+}
+
+// member is a process of a deployment.
+type member struct {
+	part, kind, dc, http, redis string
+	program                     *program
+	storage                     *redisserver.Server // of a middleman
+}
+
+// oneDataCenter is the topology of a single data center.
+func oneDataCenter() topology.File {
+	return topology.File{Epoch: 1, DataCenters: []topology.FileDataCenter{{Name: "here"}},
+		Rings: []topology.FileRing{{Name: "ring", DataCenters: []string{"here"}}}}
+}
+
+// planProcesses chooses the addresses of a deployment and makes its certificates. It starts nothing.
+func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
+	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{}, Session: contract.Session{Reads: spec.reads},
+		Storage: contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
+	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		return nil, err
+	}
+	for _, dc := range spec.topology.DataCenters {
+		counts := dc.Counts()
+		addrs, err := freePorts(counts.Coordinators + counts.Shards + counts.Caches)
+		if err != nil {
+			return nil, err
+		}
+		middlemen, caches := addrs[counts.Coordinators:], addrs[counts.Coordinators+counts.Shards:]
+		p.config.Addresses[dc.Name] = contract.Addresses{Coordinators: addrs[:counts.Coordinators], Middlemen: middlemen[:counts.Shards], Caches: caches}
+	}
+	if !spec.tls {
+		return p, nil
+	}
+	var err error
+	p.regions, err = newRegions(spec.topology, filepath.Join(dir, "trust.yaml"))
+	return p, err
+}
+
+// start starts all parts, with one sidecar in each data center, and returns when they are ready.
+func (p *processes) start(ctx context.Context) error {
+	for _, dc := range p.topology.DataCenters {
+		own := p.config.Addresses[dc.Name]
+		for i, n := range []int{len(own.Coordinators), len(own.Middlemen), len(own.Caches), 1} {
+			for index := range n {
+				if err := p.add(ctx, partNames[i], partNames[i], dc.Name, index); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return p.awaitReady(ctx)
+}
+
+// startProcesses plans and starts a deployment.
+func startProcesses(ctx context.Context, binary, dir string, spec processSpec) (*processes, error) {
+	p, err := planProcesses(binary, dir, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+// add starts a member.
+func (p *processes) add(ctx context.Context, part, kind, dc string, index int) error {
+	addrs, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s-%s-%d", dc, part, len(p.members))
+	dir := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	m := &member{part: part, kind: kind, dc: dc, http: addrs[0]}
+	config := p.config
+	config.Addresses = maps.Clone(p.config.Addresses)
+	if p.addressesFor != nil {
+		config.Addresses = p.addressesFor(dc)
+	}
+	args := []string{part, "--config", filepath.Join(dir, "causalstore.yaml"), "--data-center", dc, "--listen-http", addrs[0], "--pprof"}
+	switch part {
+	case "sidecar":
+		m.redis = addrs[1]
+		args = append(args, "--listen-redis", addrs[1])
+	case "coordinator":
+		args = append(args, "--index", strconv.Itoa(index), "--data-dir", filepath.Join(dir, "log"))
+	case "middleman":
+		args = append(args, "--index", strconv.Itoa(index))
+		if err := p.addStorage(ctx, m, filepath.Join(dir, "storage"), &config); err != nil {
+			return err
+		}
+	default:
+		args = append(args, "--index", strconv.Itoa(index))
+	}
+	p.members = append(p.members, m) // also to stop its storage
+	if config.TLS, err = p.regions.credentials(dir, dc, part, index); err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "causalstore.yaml"), text, 0o600); err != nil {
+		return err
+	}
+	m.program, err = startProgram(dir, name, p.binary, args...)
+	return err
+}
+
+// addStorage prepares the storage of a shard in a folder.
+func (p *processes) addStorage(ctx context.Context, m *member, dir string, config *contract.Config) (err error) {
+	if !p.redis {
+		config.Storage.Embedded.Dir = dir
+		return nil
+	}
+	if m.storage, err = redisserver.Start(ctx, redisserver.Options{Dir: dir}); err != nil {
+		return err
+	}
+	config.Storage = contract.Storage{Engine: contract.EngineRedis, Redis: contract.RedisStorage{Socket: m.storage.Socket}}
+	return nil
+}
+
+func (p *processes) awaitReady(ctx context.Context) error {
+	for _, m := range p.members {
+		err := m.program.await(ctx, 2*time.Minute, func() bool {
+			_, err := p.fetch(ctx, m, "/readyz")
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop ends all members. Their data is not needed any more.
+func (p *processes) stop() error {
+	var errs []error
+	for _, m := range p.members {
+		if m.program != nil {
+			errs = append(errs, m.program.kill())
+		}
+		if m.storage != nil {
+			errs = append(errs, m.storage.Kill())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sidecar returns the address for clients of the first sidecar of a data center.
+func (p *processes) sidecar(dc string) string {
+	for _, m := range p.members {
+		if m.dc == dc && m.redis != "" {
+			return m.redis
+		}
+	}
+	return ""
+}
+
+// freePorts returns n addresses that can be listened on.
+func freePorts(n int) (addrs []string, err error) {
+	for range n {
+		addr, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
+}
