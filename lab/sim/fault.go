@@ -76,6 +76,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ScanPastStaged:           "scans",
 	causal.ScanAnyRing:              "scans",
 	causal.ScanWithoutOwn:           "scans",
+	causal.VectorsOfOthers:          "relays",
+	causal.UnverifiedVectors:        "relays",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

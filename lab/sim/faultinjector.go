@@ -79,6 +79,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
 	ForgedPut: (*faultInjector).forgePut,
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
+	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }

@@ -35,11 +35,13 @@ const (
 	ForgedPut                           // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
 	RingLag                             // messages to a middleman from the others of its ring are delayed
 	CrashUnheard                        // as CrashStaged, while another middleman of the ring could not hear of its puts
+	LeaderCut                           // two leaders are partitioned, and hear of each other through a third one
+	ForgedVectors                       // a leader claims to another one that the writes of a third one's data centre are complete
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -20,6 +20,7 @@ type network struct {
 	congestionMs []int64                // by data centre: additional latency to all others
 	holds        []*hold
 	sent, lost   uint64
+	signed       []causal.Message // the last signed vectors, for who sends them again
 }
 
 // link is a connection.
@@ -46,6 +47,7 @@ func (n *network) heal() {
 
 func (n *network) send(from *node, m causal.Message) {
 	n.sent++
+	n.keepSigned(&m)
 	for _, h := range n.holds {
 		if !h.sealed && h.match(&m) {
 			if !h.lossy {

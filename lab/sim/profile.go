@@ -51,6 +51,7 @@ var profiles = []Profile{
 	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts},
 	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks},
 	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
+	{"relays", "leaders of data centres hear of each other through others only, and lie about what others have written", relays},
 	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
 	{"silences", "few operations with pauses in which coordinators publish rarely", silences},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
@@ -206,6 +207,18 @@ func partitions(p *runPlan, rng *rand.Rand) {
 	p.faultEvery = ms(30, 300, rng)
 	p.faults = faultWeights{Isolate: 2, Cut: 6, Congest: 3, Crash: 1}
 	p.mix.token = rng.IntN(15)
+}
+
+func relays(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(100)}
+	p.set.Static = false
+	p.keys, p.thinkTime, p.length = 2+rng.IntN(4), ms(3, 60, rng), ms(4000, 8000, rng)
+	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(8), mget: rng.IntN(15), token: rng.IntN(4)}
+	p.faultEvery = ms(50, 400, rng)
+	p.faults = faultWeights{LeaderCut: 3, ForgedVectors: 5, WriteCut: 3, Congest: 1, Crash: 1, CrashLate: 1, ClockJump: 1}
+	if rng.IntN(3) == 0 {
+		p.scaleEvery, p.scaled, p.shape.coordinators = ms(100, 800, rng), coordinatorCount, intRange{1, 3}
+	}
 }
 
 func distances(p *runPlan, rng *rand.Rand) {

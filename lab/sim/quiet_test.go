@@ -41,7 +41,7 @@ func TestAQuietDeploymentSendsFewMessages(t *testing.T) {
 	w.Run(seconds*time.Second, nil)
 	for _, n := range w.order {
 		limit := map[topology.Part]struct{ received, ticks int }{ // per second
-			topology.Coordinator: {8, 7}, topology.Middleman: {6, 2}, topology.Cache: {3, 1}, topology.Sidecar: {4, 2},
+			topology.Coordinator: {9, 7}, topology.Middleman: {6, 2}, topology.Cache: {3, 1}, topology.Sidecar: {4, 2},
 		}[n.id.Part]
 		ticks[n.id] += int(seconds * time.Second / tick)
 		if received[n.id] > limit.received*seconds || ticks[n.id] > limit.ticks*seconds {

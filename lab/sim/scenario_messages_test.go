@@ -309,6 +309,8 @@ func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 		for _, e := range m.Vectors().Entries {
 			l.add("%s stable up to %s", t.node(t.s.world.topo.CoordinatorOf(e.Origin)), t.newest(e.SV, e.Origin))
 		}
+	case causal.KindSignedVectors:
+		l.add("of %s", t.s.dcs[m.SignedVectors().DC].Name)
 	case causal.KindTerm:
 		term := m.Term()
 		l.add("term %d", term.Term)

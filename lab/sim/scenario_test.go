@@ -18,7 +18,7 @@ import (
 //	script                sets the script of the directives that follow
 //	play                  runs the script in a new deployment and shows the answers of its commands
 //	play broken=F,G       does the same with rules of the protocol broken, to show their purpose
-//	search profile=P broken=F seeds=N
+//	search profile=P broken=F seeds=N from=M
 //	                      looks for a random schedule of a profile that detects a broken rule, where a script would have to
 //	                      hit a window that is too short
 //
@@ -62,9 +62,10 @@ func brokenBy(t *testing.T, d *datadriven.TestData) causal.Faults {
 // search runs seeds until one has violations.
 func search(t *testing.T, d *datadriven.TestData) string {
 	var name string
-	var seeds uint64
+	var seeds, from uint64
 	d.ScanArgs(t, "profile", &name)
 	d.ScanArgs(t, "seeds", &seeds)
+	d.MaybeScanArgs(t, "from", &from)
 	p, err := ProfileNamed(name)
 	if err != nil {
 		d.Fatalf(t, "%v", err)
@@ -72,7 +73,7 @@ func search(t *testing.T, d *datadriven.TestData) string {
 	broken := brokenBy(t, d)
 	var checker history.Checker
 	for seed := range seeds {
-		if o := Run(p, seed, broken, &checker); len(o.Violations) > 0 {
+		if o := Run(p, from+seed, broken, &checker); len(o.Violations) > 0 {
 			return "detected"
 		}
 	}

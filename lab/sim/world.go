@@ -132,7 +132,7 @@ func (w *World) start(n *node) {
 	case topology.Coordinator:
 		cfg := coordinator.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
-		cfg.PublishEvery = 20 * time.Millisecond
+		cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
 		if w.settings.QuietAfter > 0 {
 			cfg.QuietAfter = w.settings.QuietAfter
 		}

@@ -74,6 +74,8 @@ const (
 	ScanPastStaged                        // middleman: a scan of a bound session does not name the keys of staged puts
 	ScanAnyRing                           // session: a scan reads from a ring that may lack what the session has seen
 	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
+	VectorsOfOthers                       // leader: what another leader says of the writes of other data centers is believed
+	UnverifiedVectors                     // leader: signed vectors are believed whoever has signed them
 	faultEnd
 )
 
@@ -146,6 +148,8 @@ var faultNames = [faultEnd]string{
 	ScanPastStaged:           "scan-past-staged",
 	ScanAnyRing:              "scan-any-ring",
 	ScanWithoutOwn:           "scan-without-own",
+	VectorsOfOthers:          "vectors-of-others",
+	UnverifiedVectors:        "unverified-vectors",
 }
 
 func (f Fault) String() string { return faultNames[f] }

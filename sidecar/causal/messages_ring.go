@@ -139,25 +139,6 @@ func (f Frontier) Message(from, to topology.Node) Message {
 // Frontier returns the content of a message of KindFrontier.
 func (m *Message) Frontier() Frontier { return Frontier{Map: m.fields.Map, entries: m.fields.Vectors} }
 
-// Vectors carries the stability vectors: coordinator -> leader -> leaders of other data centers -> nodes.
-type Vectors struct {
-	Entries []VectorEntry
-	// InUse has a bit for each coordinator of the data center that is in use, in messages of a leader to its nodes; 0: unknown.
-	InUse uint64
-	// ActiveAt is when a write was last accepted or acknowledged anywhere, as far as the sender knows.
-	ActiveAt HLC
-}
-
-// Message returns v as a message.
-func (v Vectors) Message(from, to topology.Node) Message {
-	return Message{Kind: KindVectors, From: from, To: to, fields: Fields{Vectors: v.Entries, Seq: v.InUse, HLC: v.ActiveAt}}
-}
-
-// Vectors returns the content of a message of KindVectors.
-func (m *Message) Vectors() Vectors {
-	return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq, ActiveAt: m.fields.HLC}
-}
-
 // Subscribe asks a leader for the vectors for SubscriptionTTL.
 type Subscribe struct{}
 

@@ -96,6 +96,7 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindInvalidate, (*Message).Invalidate)
 	checkContent(t, KindInvalidateAck, (*Message).InvalidateAck)
 	checkContent(t, KindVectors, (*Message).Vectors)
+	checkContent(t, KindSignedVectors, (*Message).SignedVectors)
 	checkContent(t, KindPing, (*Message).Ping)
 	checkContent(t, KindPong, (*Message).Pong)
 	checkContent(t, KindLatencies, (*Message).Latencies)

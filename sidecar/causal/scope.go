@@ -24,6 +24,21 @@ func (m *Message) SpeaksOnlyOf(o topology.Origin) bool {
 	return true
 }
 
+// areOfDC reports whether entries are of origins of a data center, in ascending order.
+func areOfDC(entries []VectorEntry, dc topology.DC, t *topology.Topology) bool {
+	next := t.OriginOf(topology.Node{DC: dc, Part: topology.Coordinator})
+	end := next + topology.MaxCoordinators
+	for i := range entries {
+		e := &entries[i]
+		last := max(e.Origin, e.Last)
+		if e.Origin < next || last >= end || len(e.RV) > len(t.Rings) {
+			return false
+		}
+		next = last + 1
+	}
+	return true
+}
+
 // IsOfRing reports whether m names a ring. An answer that reports a failure need not name one.
 func (m *Message) IsOfRing(r topology.RingID) bool { return m.fields.Ring == r || m.fields.Err != OK }
 

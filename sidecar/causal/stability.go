@@ -42,17 +42,38 @@ func (s *Stability) Merge(entries []VectorEntry, limit HLC) bool {
 	return changed
 }
 
+// IsNews reports whether Merge would find an entry newer.
+func (s *Stability) IsNews(entries []VectorEntry, limit HLC) bool {
+	for i := range entries {
+		e := &entries[i]
+		for o := int(e.Origin); o <= max(int(e.Origin), int(e.Last)) && o < len(s.sv); o++ {
+			if min(e.SV, limit) > s.sv[o] {
+				return true
+			}
+			for r := range s.rv {
+				if min(e.ring(r), limit) > s.rv[r][o] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// ring returns the HLC at or below which a ring has acknowledged every write of the origin.
+func (e *VectorEntry) ring(r int) HLC {
+	if r < len(e.RV) {
+		return max(e.SV, e.RV[r])
+	}
+	return e.SV
+}
+
 func (s *Stability) merge(o int, e *VectorEntry, limit HLC) (changed bool) {
 	if sv := min(e.SV, limit); sv > s.sv[o] {
 		s.sv[o], changed = sv, true
 	}
 	for r := range s.rv {
-		h := e.SV
-		if r < len(e.RV) {
-			h = max(h, e.RV[r])
-		}
-		h = min(h, limit)
-		if h > s.rv[r][o] {
+		if h := min(e.ring(r), limit); h > s.rv[r][o] {
 			s.rv[r][o], changed = h, true
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/signature"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -40,6 +41,11 @@ func (p *process) startCoordinator() (part, error) {
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
+	var refused func(topology.DC) uint64
+	if c.TLS != nil {
+		signer := signature.NewVectors(p.net.Credentials, p.topo, time.Now, p.log)
+		config.Signer, refused = signer, signer.Refused
+	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
 		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
@@ -51,7 +57,7 @@ func (p *process) startCoordinator() (part, error) {
 	if err := id.writeDir(c.DataDir); err != nil {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
-	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }))
+	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
 	part := &coordinatorPart{n, c.DataDir, p.log, p.topo}
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil

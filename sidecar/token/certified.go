@@ -1,13 +1,7 @@
 package token
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/identity"
+	"github.com/causalstore/causalstore/sidecar/signature"
 )
 
 // Lifetime is for how long a token is valid. It ends earlier with the certificate that it was signed with.
@@ -25,46 +20,32 @@ const Lifetime = 7 * 24 * time.Hour
 // A token is, in base64url: format (1 byte), expiry (8 bytes, seconds since the epoch), certificate and signature (each with its
 // length as a uvarint), and the body.
 type Certified struct {
-	credentials func() (*tls.Certificate, *identity.Trust)
+	credentials signature.Credentials
 	now         func() time.Time
-	verified    verifiedCertificates
+	signers     signature.Signers
 }
 
 // NewCertified returns a Sealer. Credentials returns the certificate of this sidecar and whom it trusts, both as they are now: a new
 // certificate signs the next token, and who is not trusted any more is so at once.
-func NewCertified(credentials func() (*tls.Certificate, *identity.Trust), now func() time.Time) *Certified {
+func NewCertified(credentials signature.Credentials, now func() time.Time) *Certified {
 	return &Certified{credentials: credentials, now: now}
 }
 
 // Seal implements Sealer. It fails if nobody could open the token.
 func (c *Certified) Seal(body string) (string, error) {
 	own, trust := c.credentials()
-	key, ok := own.PrivateKey.(crypto.Signer)
-	if !ok {
-		return "", fmt.Errorf("the private key (%T) of the certificate cannot sign tokens", own.PrivateKey)
-	}
 	now := c.now()
-	leaf, err := c.verified.verify(own.Certificate[0], trust, now)
+	signer, err := c.verify(own.Certificate[0], trust, now)
 	if err != nil {
 		return "", fmt.Errorf("the certificate of this sidecar is not accepted: %w", err)
 	}
 	expires := now.Add(Lifetime)
-	if leaf.ends.Before(expires) {
-		expires = leaf.ends
+	if signer.NotAfter.Before(expires) {
+		expires = signer.NotAfter
 	}
 	// Seconds are rounded down, so that the certificate is valid for as long as the token.
 	t := sealed{expires: expires.Unix(), certificate: own.Certificate[0], body: []byte(body)}
-	signed := t.signedMessage(trust.StoreID())
-	switch key.Public().(type) {
-	case ed25519.PublicKey:
-		t.signature, err = key.Sign(rand.Reader, signed, crypto.Hash(0))
-	case *ecdsa.PublicKey:
-		digest := sha256.Sum256(signed)
-		t.signature, err = key.Sign(rand.Reader, digest[:], crypto.SHA256)
-	default:
-		err = errKeyKind
-	}
-	if err != nil {
+	if t.signature, err = signature.Sign(own, t.signedMessage(trust.StoreID())); err != nil {
 		return "", fmt.Errorf("sign the token: %w", err)
 	}
 	return encoding.EncodeToString(t.encode()), nil
@@ -86,21 +67,25 @@ func (c *Certified) Open(token string) (string, error) {
 		return "", fmt.Errorf("the token has expired at %s: go on without it", time.Unix(t.expires, 0).UTC().Format(time.RFC3339))
 	}
 	_, trust := c.credentials()
-	leaf, err := c.verified.verify(t.certificate, trust, now)
+	signer, err := c.verify(t.certificate, trust, now)
 	if err != nil {
 		return "", fmt.Errorf("the token is of a sidecar that this one does not trust: %w", err)
 	}
-	algorithm := x509.ECDSAWithSHA256
-	if leaf.certificate.PublicKeyAlgorithm == x509.Ed25519 {
-		algorithm = x509.PureEd25519
-	}
-	if err := leaf.certificate.CheckSignature(algorithm, t.signedMessage(trust.StoreID()), t.signature); err != nil {
+	if err := signer.Check(t.signedMessage(trust.StoreID()), t.signature); err != nil {
 		return "", errors.New("the token was altered: its signature is wrong")
 	}
 	return string(t.body), nil
 }
 
-var errKeyKind = errors.New("certificates for tokens have a key for ECDSA or Ed25519")
+// verify returns the sidecar with a certificate that is trusted to sign tokens now. An authority in the trust file itself must have
+// issued it: a token has no room for a chain.
+func (c *Certified) verify(certificate []byte, trust *identity.Trust, now time.Time) (*signature.Signer, error) {
+	signer, err := c.signers.Verify([][]byte{certificate}, trust, now)
+	if err == nil {
+		err = checkSigner(signer.Identity)
+	}
+	return signer, err
+}
 
 // sealed is a token, decoded.
 type sealed struct {
@@ -142,7 +127,7 @@ func parse(b []byte) (*sealed, error) {
 // maxExpiry is the greatest time that certificates can hold: the end of the year 9999.
 const maxExpiry = 253402300799
 
-// signedContext begins what is signed: the key signs the handshakes of TLS 1.3 too, which begin with 64 spaces.
+// signedContext begins what is signed.
 const signedContext = "causalstore session token\x00"
 
 // signedMessage returns what is signed: everything but the signature, for one store. All but the last part have a fixed length or are

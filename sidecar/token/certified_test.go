@@ -20,6 +20,7 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/identity"
+	"github.com/causalstore/causalstore/sidecar/signature"
 )
 
 const store = "7d1e"
@@ -363,18 +364,6 @@ func TestASidecarWithoutAnAcceptedCertificateMakesNoToken(t *testing.T) {
 	}
 }
 
-func TestVerifiedCertificatesAreBounded(t *testing.T) {
-	r := newRegion(t)
-	trust := r.trust()
-	var c verifiedCertificates
-	for i := range maxVerified + 10 {
-		c.put([32]byte{byte(i), byte(i >> 8)}, trust, &verified{})
-	}
-	if n := len(c.known); n > maxVerified || n == 0 {
-		t.Errorf("%d certificates are kept", n)
-	}
-}
-
 func FuzzTokensOfStrangers(f *testing.F) {
 	r := newRegion(f)
 	eu, us := r.sidecar(r.eu, sidecarOf("eu")), r.sidecar(r.us, sidecarOf("us"))
@@ -407,7 +396,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	b.Run("new certificate", func(b *testing.B) {
 		for b.Loop() {
-			us.verified = verifiedCertificates{}
+			us.signers = signature.Signers{}
 			_, _ = us.Open(token)
 		}
 	})

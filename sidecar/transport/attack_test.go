@@ -107,6 +107,45 @@ func TestForgedMessagesCostTheLinkAndAreNotHandled(t *testing.T) {
 	}
 }
 
+// Whoever has taken over a region has the certificate of its leader.
+func TestALeaderThatSpeaksForAnotherDataCenterLosesTheLink(t *testing.T) {
+	ca, leaderB := newAuthority(t, "eu"), topology.Node{Part: topology.Coordinator, DC: 1}
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a := newAttacker(t, ca, idOf(leaderB))
+	ofB, ofC := []causal.VectorEntry{{Origin: 17, Last: 32, SV: 5}}, []causal.VectorEntry{{Origin: 33, Last: 48, SV: 5}}
+	for i, m := range []causal.Message{
+		causal.Vectors{Entries: ofC}.Message(leaderB, coordinatorA),
+		causal.Vectors{Entries: append(ofB, ofC...)}.Message(leaderB, coordinatorA),
+		causal.SignedVectors{DC: 1, Entries: ofC}.Message(leaderB, coordinatorA),
+	} {
+		s, err := a.link(c.addr, leaderB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SendMsg(frameOf(m)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("%s: the link ends with %v", m.Kind, err)
+		}
+		if n := violationCount(c, ViolationContent); n != uint64(i+1) {
+			t.Errorf("%s: %d violations are counted", m.Kind, n)
+		}
+	}
+	same(t, "handled", c.all(), nil)
+	if n := strings.Count(c.log.String(), "link refused"); n != 1 {
+		t.Errorf("the violations are logged %d times", n)
+	}
+	s, err := a.link(c.addr, leaderB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendMsg(frameOf(causal.Vectors{Entries: ofB}.Message(leaderB, coordinatorA))); err != nil {
+		t.Fatal(err)
+	}
+	c.wait(t, 1)
+}
+
 func TestACertificateSpeaksForItsNodeOnly(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))

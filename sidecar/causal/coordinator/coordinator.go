@@ -35,6 +35,8 @@ type Config struct {
 	PublishEvery, IdleEvery, QuietEvery, QuietAfter time.Duration
 	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
+	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it is believed.
+	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
 	Comparison Comparison
 	Broken     causal.Faults
@@ -115,7 +117,7 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 		c.makeLanes(topology.RingID(r))
 	}
 	if t.Leader(cfg.Self.DC) == cfg.Self {
-		c.leader = newLeader(cfg, c.known)
+		c.leader = newLeader(cfg, c.known, now)
 	}
 	c.restore(replay)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
@@ -139,12 +141,9 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
-		v, limit := m.Vectors(), c.limit.At(now)
-		c.mergeVectors(v.Entries, limit)
-		c.noteActivity(now, min(v.ActiveAt, limit))
-		if c.leader != nil && m.From.DC == c.cfg.Self.DC {
-			c.leader.urgent = true
-		}
+		c.handleVectors(now, m.From, m.Vectors())
+	case causal.KindSignedVectors:
+		c.handleSignedVectors(now, m.From, m.SignedVectors())
 	case causal.KindLogGet:
 		c.handleLogGet(m.From, m.LogGet())
 	case causal.KindLaneHello:
@@ -202,6 +201,31 @@ func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
+// handleVectors takes the vectors of a coordinator of this data center or of another leader, or, if this is not the leader, those
+// that it sends. A leader believes others about their own data centers only.
+func (c *Coordinator) handleVectors(now causal.Now, from topology.Node, v causal.Vectors) {
+	limit := c.limit.At(now)
+	if c.leader != nil && !c.cfg.Broken.Has(causal.VectorsOfOthers) && !v.AreOf(from.DC, c.cfg.Topology) {
+		return
+	}
+	c.mergeVectors(v.Entries, limit)
+	c.noteActivity(now, min(v.ActiveAt, limit))
+	switch {
+	case c.leader == nil:
+	case from.DC == c.cfg.Self.DC:
+		c.leader.urgent = true
+	default:
+		c.leader.relay.noteVectors(now, from.DC, v)
+	}
+}
+
+// handleSignedVectors takes what the leader of a data center has signed, from that or from another leader.
+func (c *Coordinator) handleSignedVectors(now causal.Now, from topology.Node, v causal.SignedVectors) {
+	if limit := c.limit.At(now); c.leader != nil && c.leader.relay.take(now, from, v, limit) {
+		c.mergeVectors(v.Entries, limit)
+	}
+}
+
 func (c *Coordinator) mergeVectors(entries []causal.VectorEntry, limit causal.HLC) {
 	if c.known.Merge(entries, limit) && c.leader != nil {
 		c.leader.vectorsChanged = true
@@ -224,6 +248,14 @@ func (c *Coordinator) ForEachRoundTrip(f func(dc topology.DC, ms float64)) {
 	if c.leader != nil {
 		c.leader.forEachRoundTrip(f)
 	}
+}
+
+// Relayed returns how often signed vectors of a data center were taken from the leader of another one.
+func (c *Coordinator) Relayed(of topology.DC) uint64 {
+	if c.leader == nil {
+		return 0
+	}
+	return c.leader.relay.taken[of]
 }
 
 // IsDrained reports whether every accepted put is complete and every part has been told so: the coordinator may then leave.

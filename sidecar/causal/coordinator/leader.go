@@ -23,7 +23,6 @@ type leader struct {
 	urgent                                bool // a write of this data center was acknowledged since the last exchange
 	notifiedAt                            int64
 	exchangeAt                            int64
-	fullAt                                int64
 	probe                                 prober
 	latencies, expected                   []float64      // in milliseconds, by data center
 	told                                  *causal.Routes // as those who were told the latencies have them
@@ -31,12 +30,10 @@ type leader struct {
 	activeAt                              causal.HLC // when a write was last accepted or acknowledged anywhere
 	quiet                                 bool       // that was long ago
 	inUse                                 uint64     // bits of the coordinators of this data center that take puts, or did lately
+	relay                                 *relay
 }
 
 const (
-	// fullExchange is the period at which a leader sends everything that it knows, so that what one data center cannot hear
-	// directly reaches it through another.
-	fullExchange = 500 * time.Millisecond
 	// probeInterval is the time between two probes of a data center; with quietProbeInterval in a quiet deployment.
 	probeInterval      = 250 * time.Millisecond
 	quietProbeInterval = time.Second
@@ -44,11 +41,11 @@ const (
 	latenciesInterval = 2 * time.Second
 )
 
-func newLeader(cfg Config, known *causal.Stability) *leader {
+func newLeader(cfg Config, known *causal.Stability, now causal.Now) *leader {
 	return &leader{
 		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery, quietInterval: cfg.QuietEvery,
 		told: causal.NewRoutes(cfg.Topology, cfg.Self.DC), toldAt: -int64(latenciesInterval),
-		subscribers: map[topology.Node]int64{}, probe: newProber(cfg.Topology, cfg.Self.DC),
+		subscribers: map[topology.Node]int64{}, probe: newProber(cfg.Topology, cfg.Self.DC), relay: newRelay(cfg, now),
 	}
 }
 
@@ -130,18 +127,18 @@ func (l *leader) nextExchange() int64 {
 	return l.exchangeAt + int64(l.idleInterval)
 }
 
-// exchange sends vectors to the other leaders: those of this data center, and from time to time all.
+// exchange sends the vectors of this data center to the other leaders, and the signed vectors that are due.
 func (l *leader) exchange(now causal.Now) {
-	var entries []causal.VectorEntry
-	if now.Mono-l.fullAt >= int64(fullExchange) {
-		l.fullAt, entries = now.Mono, l.known.Entries()
-	} else {
-		first := l.topo.OriginOf(l.self)
-		entries = l.known.EntriesBetween(first, first+topology.MaxCoordinators-1)
-	}
+	first := l.topo.OriginOf(l.self)
+	entries := l.known.EntriesBetween(first, first+topology.MaxCoordinators-1)
 	for dc := range l.topo.DCs {
-		if topology.DC(dc) != l.self.DC {
-			l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt}.Message(l.self, l.topo.Leader(topology.DC(dc))))
+		to := topology.DC(dc)
+		if to == l.self.DC {
+			continue
+		}
+		l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt, Asks: l.relay.asksOf(now, to)}.Message(l.self, l.topo.Leader(to)))
+		for _, m := range l.relay.messages(now, to, entries) {
+			l.Send(m)
 		}
 	}
 }

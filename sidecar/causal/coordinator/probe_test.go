@@ -28,7 +28,7 @@ func TestALostProbeIsForgottenOnceALaterOneIsAnswered(t *testing.T) {
 func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 	const silent, near = topology.DC(3), topology.DC(1)
 	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
-		causal.NewStability(topology.Default()))
+		causal.NewStability(topology.Default()), causal.Now{})
 	shown := func() map[topology.DC]float64 {
 		all := map[topology.DC]float64{}
 		l.forEachRoundTrip(func(dc topology.DC, ms float64) { all[dc] = ms })
@@ -52,7 +52,7 @@ func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 // Who waits for a data center should not wait the longer the longer it has been silent.
 func TestNodesAreToldInWhatTimeToExpectAnAnswerBesideTheAgeOfALateProbe(t *testing.T) {
 	const far = topology.DC(3)
-	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()))
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()), causal.Now{})
 	l.probe.ms[far] = 100
 	l.probeAll(at(0))
 	for after, want := range map[time.Duration]causal.RoundTrip{

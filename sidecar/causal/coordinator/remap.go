@@ -12,7 +12,7 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 	before, wasInTopology := c.maps.View(), c.isInTopology()
 	c.maps.Load(t)
 	if c.leader != nil {
-		c.leader.topo = t
+		c.leader.topo, c.leader.relay.topo = t, t
 	}
 	c.cfg.Topology = c.maps.View()
 	c.updateIntent(wasInTopology)

@@ -91,6 +91,10 @@ func (c Content) holds(m *causal.Message, t *topology.Topology) bool {
 		return m.IsOfRing(t.RingOf(m.From.DC))
 	case KnownDeps:
 		return m.DependsOnlyOn(topology.Origin(t.Origins()))
+	case OriginsSender:
+		return m.Vectors().AreOf(m.From.DC, t)
+	case OriginsNamed:
+		return m.SignedVectors().IsBounded(t)
 	}
 	return false
 }

@@ -41,6 +41,8 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 		f.Versions = []causal.Version{{HLC: 5, Origin: t.OriginOf(to)}}
 	case causal.KindVectors:
 		f.Vectors = []causal.VectorEntry{{Origin: t.OriginOf(from), SV: 5}}
+	case causal.KindSignedVectors: // it passes on what somebody else has signed
+		return causal.SignedVectors{DC: 1, Entries: []causal.VectorEntry{{Origin: 17, SV: 5}, {Origin: 18, Last: 32, SV: 5}}}.Message(from, to)
 	case causal.KindPut:
 		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: topology.Origin(t.Origins())}}}
 	}
@@ -68,7 +70,7 @@ var expected = map[string]string{
 	"sidecar>cache":       "get=012 cut=012 ping=012",
 
 	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
-	"coordinator>coordinator": "vectors=125 term=2 term-reply=1",
+	"coordinator>coordinator": "vectors=125 term=2 term-reply=1 signed-vectors=5",
 	"coordinator>middleman":   "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 past-reply=0123456 vectors=1",
 	"coordinator>cache":       "latencies=1 vectors=1",
 
@@ -125,7 +127,7 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 				f := m.Fields()
 				const foreign = 40 // an origin of data center c, and of neither end
 				switch r.Content {
-				case OriginSender, OriginReceiver:
+				case OriginSender, OriginReceiver, OriginsSender, OriginsNamed:
 					switch {
 					case len(f.Versions) > 0:
 						f.Versions = append(f.Versions, causal.Version{HLC: 6, Origin: foreign})
@@ -151,6 +153,48 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 	for c := OriginSender; c <= KnownDeps; c++ {
 		if checked[c] == 0 {
 			t.Errorf("%s was not checked", c)
+		}
+	}
+}
+
+// A leader speaks for its own data center, and passes on what others have signed.
+func TestALeaderSpeaksForItsOwnDataCenterOnly(t *testing.T) {
+	top := three(t)
+	leaderB, leaderC := top.Leader(1), top.Leader(2)
+	vectors := func(entries ...causal.VectorEntry) causal.Message {
+		return causal.Vectors{Entries: entries}.Message(leaderC, leaderB)
+	}
+	signed := func(v causal.SignedVectors) causal.Message { return v.Message(leaderC, leaderB) }
+	ofA, ofC := causal.VectorEntry{Origin: 1, Last: 16, SV: 5}, causal.VectorEntry{Origin: 33, Last: 48, SV: 5}
+	for name, c := range map[string]struct {
+		m    causal.Message
+		want Reason
+	}{
+		"all of its own":               {vectors(ofC), Permitted},
+		"one of its own":               {vectors(causal.VectorEntry{Origin: 34, RV: []causal.HLC{1, 2}}), Permitted},
+		"nothing":                      {vectors(), Permitted},
+		"those of another one":         {vectors(ofA), ForeignData},
+		"those of the receiver":        {vectors(causal.VectorEntry{Origin: 17, SV: 5}), ForeignData},
+		"both":                         {vectors(ofA, ofC), ForeignData},
+		"a range that begins before":   {vectors(causal.VectorEntry{Origin: 32, Last: 33, SV: 5}), ForeignData},
+		"a range that ends after":      {vectors(causal.VectorEntry{Origin: 48, Last: 49, SV: 5}), ForeignData},
+		"no origin":                    {vectors(causal.VectorEntry{SV: 5}), ForeignData},
+		"the same twice":               {vectors(ofC, ofC), ForeignData},
+		"a ring that does not exist":   {vectors(causal.VectorEntry{Origin: 33, RV: []causal.HLC{1, 2, 3}}), ForeignData},
+		"signed by another one":        {signed(causal.SignedVectors{DC: 0, Entries: []causal.VectorEntry{ofA}}), Permitted},
+		"signed by itself":             {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofC}}), Permitted},
+		"signed for another one":       {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofA}}), ForeignData},
+		"signed by nobody that exists": {signed(causal.SignedVectors{DC: 3, Entries: []causal.VectorEntry{{Origin: 49}}}), ForeignData},
+		"with a seal without end":      {signed(causal.SignedVectors{DC: 2, Seal: make([]byte, causal.MaxSealBytes+1)}), ForeignData},
+	} {
+		if got := Check(&c.m, top); got != c.want {
+			t.Errorf("%s: %s; want %s", name, got, c.want)
+		}
+	}
+	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 2, Index: 1}, {Part: topology.Middleman, DC: 2}, {Part: topology.Sidecar, DC: 2}} {
+		m := causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofC}}.Message(from, leaderB)
+		if got := Check(&m, top); got != Forbidden {
+			t.Errorf("signed vectors from %v: %s", from, got)
 		}
 	}
 }

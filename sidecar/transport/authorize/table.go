@@ -32,10 +32,13 @@ const (
 	OriginSender           // versions and vectors are of the sender's origin
 	OriginReceiver         // versions are of the receiver's origin
 	RingSender             // the ring is the sender's
+	OriginsSender          // vectors are of origins of the sender's data center
+	OriginsNamed           // vectors are of origins of the data center that the message names, and have a bounded seal
 	KnownDeps              // dependencies name origins that the topology can have
 )
 
-var contentNames = [...]string{"", "origin of the sender", "origin of the receiver", "ring of the sender", "deps of possible origins"}
+var contentNames = [...]string{"", "origin of the sender", "origin of the receiver", "ring of the sender",
+	"origins of the sender's data centre", "origins of the data centre that has signed them", "deps of possible origins"}
 
 // String returns the content as the documentation has it.
 func (c Content) String() string { return contentNames[c] }
@@ -68,7 +71,8 @@ var Table = []Rule{
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindVectors}, OriginSender},
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindTerm}, Free},
 	{coordinator, coordinator, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindTermReply}, Free},
-	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, Free},
+	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, OriginsSender},
+	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindSignedVectors}, OriginsNamed},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply}, Free},
 	{coordinator, middleman, LeaderToOwnDC, []causal.Kind{causal.KindVectors}, Free},
