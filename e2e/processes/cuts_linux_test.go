@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,14 +85,69 @@ func (p path) set(l wan.Link) {
 	}
 }
 
-// The kernel loses packets here, as a WAN does, so its own back-offs take part.
-func TestRegionsFindEachOtherAgainAfterCutsOfTheWAN(t *testing.T) {
+// skipUnlessEdgesRun reports whether this is the run of a test of edges that may delay and drop packets.
+func skipUnlessEdgesRun(t *testing.T) bool {
+	t.Helper()
 	switch {
 	case os.Getenv(labenvoy.ProgramVariable) == "":
 		t.Skipf("%s names no Envoy; see CONTRIBUTING.md", labenvoy.ProgramVariable)
 	case testing.Short():
-		t.Skip("cuts take half a minute")
-	case !runInOwnNetwork(t):
+		t.Skip("it takes half a minute")
+	}
+	return runInOwnNetwork(t)
+}
+
+// What is on its way then is answered late: that is no reason to break a connection, and to send all of it again.
+func TestASlowWANBreaksNoConnection(t *testing.T) {
+	if !skipUnlessEdgesRun(t) {
+		return
+	}
+	const delay = 40 * time.Millisecond
+	d, edges := deployRegions(t)
+	p := openPath(t, []string{edges["a"].Ingress, edges["b"].Ingress, edges["c"].Ingress}, delay)
+	near, far := d.client("a"), d.client("c")
+	p.set(wan.Link{Delay: delay, Rate: 100_000, Queue: 256 << 10})
+	value := strings.Repeat("x", 1024)
+	for i := range 1200 {
+		must(t, near.Set(t.Context(), fmt.Sprintf("slow:%d", i), value, 0).Err())
+	}
+	must(t, near.Set(t.Context(), "last", "1", 0).Err())
+	eventually(t, "the last write in the other region", func() error { return far.Get(t.Context(), "last").Err() })
+	for dc, e := range edges {
+		if n := e.broken(); n > 0 {
+			t.Errorf("%v connections of the edge of %s broke", n, dc)
+		}
+	}
+}
+
+// broken returns how many connections to peers have ended with tunnels in them.
+func (e *envoy) broken() (sum float64) {
+	e.t.Helper()
+	const name = "envoy_cluster_upstream_cx_destroy_with_active_rq{"
+	resp, err := http.Get("http://" + e.HTTP + "/stats/prometheus")
+	must(e.t, err)
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	must(e.t, err)
+	found := false
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, name) || !strings.Contains(line, "peer=") {
+			continue
+		}
+		fields := strings.Fields(line)
+		n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		must(e.t, err)
+		sum, found = sum+n, true
+	}
+	if !found {
+		e.t.Fatalf("an edge has no metric %s...}", name)
+	}
+	return sum
+}
+
+// The kernel loses packets here, as a WAN does, so its own back-offs take part.
+func TestRegionsFindEachOtherAgainAfterCutsOfTheWAN(t *testing.T) {
+	if !skipUnlessEdgesRun(t) {
 		return
 	}
 	const delay = 40 * time.Millisecond

@@ -108,6 +108,8 @@ func (s *stream) awaitWindow() bool {
 
 // deliver writes segments when they arrive.
 func (s *stream) deliver() {
+	defer s.wakeReader()
+	defer s.markBroken()
 	for {
 		s.mu.Lock()
 		for len(s.queue) == 0 {
@@ -130,16 +132,26 @@ func (s *stream) deliver() {
 		segments.Put(g.buffer)
 		s.mu.Lock()
 		s.acks = append(s.acks, ack{time.Now().Add(s.path.oneWay()), g.size})
-		s.broken = err != nil
 		s.mu.Unlock()
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.wakeReader()
 		if err != nil {
 			s.end(err)
 			return
 		}
+	}
+}
+
+func (s *stream) markBroken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = true
+}
+
+// wakeReader lets awaitWindow look again.
+func (s *stream) wakeReader() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
