@@ -60,7 +60,9 @@ func (r *Reconciler) issueCertificates(ctx context.Context, seen *status.Observe
 	var errs []error
 	for i, c := range all {
 		expires, err := r.issueSecret(ctx, c, live[i])
-		errs = append(errs, err)
+		if !trust.IsPending(err) {
+			errs = append(errs, err)
+		}
 		seen.Certificates.Add(expires, err)
 		r.Expiries.Set(trust.Owner{Namespace: c.Secret.Namespace, StoreNamespace: seen.Store.Namespace, Store: seen.Store.Name,
 			DataCenter: c.Secret.Labels[plan.LabelDataCenter], Secret: c.Secret.Name}, expires)
@@ -78,12 +80,13 @@ func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, 
 	if live != nil {
 		data = live.Data
 	}
-	files, changed, failed := trust.Renew(data, c.Identities, s.Issuing, r.Now())
-	if failed != nil && s.Problem != "" {
-		failed = fmt.Errorf("renew the certificates in Secret %s: %s", c.Secret.Name, s.Problem)
+	files, changed, failed := s.Renew(ctx, data, c.Identities, r.Now())
+	if failed != nil && !trust.IsPending(failed) {
+		failed = fmt.Errorf("renew the certificates in Secret %s: %w", c.Secret.Name, failed)
 	}
-	if !changed {
-		return trust.Expires(files, c.Identities), failed
+	expires := trust.Expires(files, c.Identities)
+	if !changed || live == nil && expires.IsZero() { // pods wait for the Secret, and would fail without their own certificate in it
+		return expires, failed
 	}
 	planned := c.Secret.DeepCopy()
 	planned.Data = files
@@ -98,7 +101,7 @@ func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, 
 	if err := serverside.Write(ctx, r.Client, u, before, plan.ManagedBy); err != nil {
 		return trust.Expires(data, c.Identities), fmt.Errorf("write Secret %s: %w", c.Secret.Name, err)
 	}
-	return trust.Expires(files, c.Identities), failed
+	return expires, failed
 }
 
 // maintainTrust renews the certificates and the trust files of a store to which the spec is not applied, because it is paused or
