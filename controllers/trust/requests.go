@@ -207,10 +207,10 @@ func (r *Requests) delete(ctx context.Context, name string) error {
 func (r *Requests) explain(verb, name string, err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("%s CertificateRequest %s of namespace %s: cert-manager is not installed (kind CertificateRequest of cert-manager.io/v1 is unknown); install it, or unset authority.issuer of the chart",
+		return fmt.Errorf("%s CertificateRequest %s of namespace %s: cert-manager is not installed (kind CertificateRequest of cert-manager.io/v1 is unknown); install it, or unset trust.issuer.name of the chart",
 			verb, name, r.Namespace)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s CertificateRequest %s of namespace %s: %w; install the chart with authority.issuer.name, which grants it", verb, name, r.Namespace, err)
+		return fmt.Errorf("%s CertificateRequest %s of namespace %s: %w; install the chart with trust.issuer.name, which grants it", verb, name, r.Namespace, err)
 	}
 	return fmt.Errorf("%s CertificateRequest %s of namespace %s: %w", verb, name, r.Namespace, err)
 }
