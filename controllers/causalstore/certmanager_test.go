@@ -1,7 +1,6 @@
 package causalstore_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
-	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 // startCertManager starts the controller of cert-manager for the namespace of a test: what signs with the key in a Secret, and what approves.
@@ -73,16 +71,10 @@ func (k *cluster) setCA(ca *authority.Authority) {
 
 // TestCertManagerIssuesTheCertificatesOfParts runs the controller of cert-manager, with a CA Issuer.
 func TestCertManagerIssuesTheCertificatesOfParts(t *testing.T) {
-	real, err := binaries.FindCertManager()
-	if errors.Is(err, binaries.ErrNoCertManager) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := apiserver.CertManager(t)
 	k := newIssuerCluster(t)
 	k.prober = k.parts
-	k.startCertManager(real.Controller)
+	k.startCertManager(program)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.await("the missing issuer to be named", func() (bool, string) {

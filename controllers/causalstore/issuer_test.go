@@ -25,7 +25,6 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
-	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
 const issuerDomain = "local.example.com"
@@ -33,11 +32,7 @@ const issuerDomain = "local.example.com"
 // newIssuerCluster is a cluster whose operators have the issuer "region-ca", with the rights that the chart gives them for it.
 func newIssuerCluster(t *testing.T) *cluster {
 	k := newCluster(t)
-	crds := filepath.Join("testdata", "certmanager")
-	if real, err := binaries.FindCertManager(); err == nil {
-		crds = real.CRDs
-	}
-	apiserver.InstallCRDs(t, crds)
+	apiserver.InstallCertManagerCRDs(t, filepath.Join("testdata", "certmanager"))
 	k.issuer, k.trustDomain = "region-ca", issuerDomain
 	k.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "issuer"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"cert-manager.io"}, Resources: []string{"certificaterequests"}, Verbs: []string{"get", "list", "create", "delete"}}}})
