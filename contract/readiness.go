@@ -127,6 +127,8 @@ type Acceptance struct {
 	Links int `json:"links"`
 	// Roots are the authorities that the other ends of all of them accept (FormatRoot), and in its own data center the part itself.
 	Roots []string `json:"roots,omitempty"`
+	// Behind names, for people, one process there that does not accept all authorities that the part itself accepts.
+	Behind string `json:"behind,omitempty"`
 }
 
 // Readiness is the answer to PathReady.

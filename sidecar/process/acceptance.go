@@ -32,11 +32,15 @@ func describeAcceptance(t *topology.Topology, self topology.DC, own []uint64, li
 		if l.Up {
 			all[dc].Links++
 		}
+		lacks := func(root uint64) bool { return !slices.Contains(l.Roots, root) }
+		if slices.ContainsFunc(own, lacks) && (all[dc].Behind == "" || l.Process < all[dc].Behind) { // the first by name, so that it stays the same
+			all[dc].Behind = shorten(l.Process)
+		}
 		if !heard[dc] {
 			accepted[dc], heard[dc] = l.Roots, true
 			continue
 		}
-		accepted[dc] = slices.DeleteFunc(slices.Clone(accepted[dc]), func(root uint64) bool { return !slices.Contains(l.Roots, root) })
+		accepted[dc] = slices.DeleteFunc(slices.Clone(accepted[dc]), lacks)
 	}
 	for dc := range all {
 		all[dc].DataCenter = t.DCs[dc].Name
