@@ -30,7 +30,7 @@ GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
 # Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 .DEFAULT_GOAL := help
-.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cluster-up cluster-down e2e e2e-bed e2e-regions demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager cluster-up cluster-down e2e e2e-bed e2e-regions demo sim bench image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,9 @@ verify-generated: ## Check that generated files are current, in a copy of this c
 
 kubernetes: ## Find a real Kubernetes for tests and the test bed, or build it from its Go modules (about 30 CPU-minutes, once)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster build
+
+cert-manager: ## Build cert-manager from its Go module, for the tests of the operator with it (about 10 CPU-minutes, once)
+	@$(GO) run $(BUILDVCS) ./e2e/cluster build-cert-manager
 
 cluster-up: ## Start a real Kubernetes of six nodes on this machine (Linux, root)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster up

@@ -116,7 +116,7 @@ func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 func (a *Authority) CertificatePEM() []byte { return encode("CERTIFICATE", a.cert.Raw) }
 
 // KeyPEM returns the key of the authority. Whoever has it can be any part of the trust domain.
-func (a *Authority) KeyPEM() ([]byte, error) { return encodeKey(a.key) }
+func (a *Authority) KeyPEM() ([]byte, error) { return EncodeKey(a.key) }
 
 // Issue makes a key and a certificate for an identity, in PEM. The certificate does not outlive that of the authority.
 func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity time.Duration) (certPEM, keyPEM []byte, err error) {
@@ -145,18 +145,40 @@ func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity ti
 	if err != nil {
 		return nil, nil, fmt.Errorf("issue a certificate for %s: %w", id, err)
 	}
-	if keyPEM, err = encodeKey(key); err != nil {
+	if keyPEM, err = EncodeKey(key); err != nil {
 		return nil, nil, err
 	}
 	return encode("CERTIFICATE", der), keyPEM, nil
 }
 
-// check returns why the authority cannot issue a certificate for an identity.
-func (a *Authority) check(id contract.Identity) error {
+// NewRequest makes a key, and a request (PKCS #10) for a certificate for an identity with it, in PEM, for an authority elsewhere.
+func NewRequest(id contract.Identity) (key crypto.Signer, requestPEM []byte, err error) {
+	if err := checkIdentity(id); err != nil {
+		return nil, nil, err
+	}
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, fmt.Errorf("make a key for %s: %w", id, err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{id.URI()}}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("request a certificate for %s: %w", id, err)
+	}
+	return key, encode("CERTIFICATE REQUEST", der), nil
+}
+
+func checkIdentity(id contract.Identity) error {
 	if back, err := contract.ParseIdentity(id.URI()); err != nil {
 		return fmt.Errorf("issue a certificate: %w", err)
 	} else if back != id {
 		return fmt.Errorf("issue a certificate for %s: a name in it contains a character that URIs cannot hold as it is", id)
+	}
+	return nil
+}
+
+// check returns why the authority cannot issue a certificate for an identity.
+func (a *Authority) check(id contract.Identity) error {
+	if err := checkIdentity(id); err != nil {
+		return err
 	}
 	if id.TrustDomain != a.TrustDomain() {
 		return fmt.Errorf("issue a certificate for %s: the authority is that of the trust domain %s", id, a.TrustDomain())
@@ -168,7 +190,8 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func encodeKey(key crypto.Signer) ([]byte, error) {
+// EncodeKey returns a private key in PEM.
+func EncodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode a key: %w", err)

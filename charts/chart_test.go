@@ -47,7 +47,7 @@ func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 		"default":      "region=us-east-1",
 		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders,injection.failurePolicy=Fail",
 		"restricted":   "region=us-east-1,watchNamespaces={shop,web},limits.images={registry.example.com/causalstore/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated},limits.priorityClasses={important},limits.labels={team},limits.annotations={example.com/}",
-		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager",
+		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager,trust.domain=us.example.com,trust.issuer.name=region-ca",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",

@@ -1,6 +1,9 @@
 package contract
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/url"
@@ -76,6 +79,15 @@ func isIndex(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return err == nil && strconv.FormatUint(n, 10) == s
 }
+
+// RootDigest identifies an authority where people need not compare it: by the first 8 bytes of the SHA-256 of its certificate.
+func RootDigest(c *x509.Certificate) uint64 {
+	sum := sha256.Sum256(c.Raw)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// FormatRoot returns a digest as the first 16 digits of the fingerprint of the authority.
+func FormatRoot(digest uint64) string { return fmt.Sprintf("%016x", digest) }
 
 // Trust says whose certificates a part accepts. It is public, and changes while parts run.
 type Trust struct {

@@ -119,6 +119,18 @@ type Peer struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Acceptance says which authorities of a part's own trust domain the parts of a data center accept, as far as it has links with them. An
+// authority that all accept may issue.
+type Acceptance struct {
+	DataCenter string `json:"dataCenter"`
+	// Links counts the links with parts there that are up.
+	Links int `json:"links"`
+	// Roots are the authorities that the other ends of all of them accept (FormatRoot), and in its own data center the part itself.
+	Roots []string `json:"roots,omitempty"`
+	// Behind names, for people, one process there that does not accept all authorities that the part itself accepts.
+	Behind string `json:"behind,omitempty"`
+}
+
 // Readiness is the answer to PathReady.
 type Readiness struct {
 	Ready      bool   `json:"ready"`
@@ -142,6 +154,8 @@ type Readiness struct {
 	CoordinatorsInUse []int `json:"coordinatorsInUse,omitempty"`
 	// Peers is set by the first coordinator of a data center. A data center of which nothing is known yet is left out.
 	Peers []Peer `json:"peers,omitempty"`
+	// Acceptance has every data center of the topology, in its order. It is empty without TLS.
+	Acceptance []Acceptance `json:"acceptance,omitempty"`
 	// RingsBefore names the rings for which a coordinator still uses the slot map from before a change of shards.
 	RingsBefore []string `json:"ringsBefore,omitempty"`
 	// RestartNeeded names the fields of the configuration file whose changes take effect after a restart.

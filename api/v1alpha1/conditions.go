@@ -94,6 +94,7 @@ const (
 	ReasonCertificatesLate       = "ExpiringSoon"
 	ReasonCertificatesUnknown    = "NotIssuedYet"
 	ReasonAuthorityExpiring      = "AuthorityExpiring"
+	ReasonAuthorityRotating      = "AuthorityRotating"
 
 	ReasonNoEdges            = "NoOtherRegion"
 	ReasonEdgesServe         = "EdgesServe"

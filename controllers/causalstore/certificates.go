@@ -55,50 +55,51 @@ func (r *Reconciler) findSecrets(ctx context.Context, seen *status.Observed, all
 	return found, nil
 }
 
-// issueCertificates renews what is due. If it fails, the certificates that exist go on.
+// issueCertificates renews what is due. Certificates that cannot be renewed go on, and condition CertificatesCurrent says why.
 func (r *Reconciler) issueCertificates(ctx context.Context, seen *status.Observed, all []plan.CertificateSecret, live []*corev1.Secret) error {
 	var errs []error
 	for i, c := range all {
-		expires, err := r.issueSecret(ctx, c, live[i])
+		expires, failed, err := r.issueSecret(ctx, c, live[i])
 		errs = append(errs, err)
-		seen.Certificates.Add(expires, err)
+		seen.Certificates.Add(expires, errors.Join(failed, err))
 		r.Expiries.Set(trust.Owner{Namespace: c.Secret.Namespace, StoreNamespace: seen.Store.Namespace, Store: seen.Store.Name,
 			DataCenter: c.Secret.Labels[plan.LabelDataCenter], Secret: c.Secret.Name}, expires)
 	}
 	return errors.Join(errs...)
 }
 
-// issueSecret renews the certificates of one Secret, and returns when the first of them expires.
-func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, live *corev1.Secret) (time.Time, error) {
+// issueSecret renews the certificates of one Secret. It returns when the first of them expires, and why some were not renewed.
+func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, live *corev1.Secret) (expires time.Time, failed, err error) {
 	s, err := r.Trust.Current(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
 	}
 	var data map[string][]byte
 	if live != nil {
 		data = live.Data
 	}
-	files, changed, failed := trust.Renew(data, c.Identities, s.Issuing, r.Now())
-	if failed != nil && s.Problem != "" {
-		failed = fmt.Errorf("renew the certificates in Secret %s: %s", c.Secret.Name, s.Problem)
+	files, changed, failed := s.Renew(ctx, data, c.Identities, r.Now())
+	if failed != nil && !trust.IsPending(failed) {
+		failed = fmt.Errorf("renew the certificates in Secret %s: %w", c.Secret.Name, failed)
 	}
-	if !changed {
-		return trust.Expires(files, c.Identities), failed
+	expires = trust.Expires(files, c.Identities)
+	if !changed || live == nil && expires.IsZero() { // pods wait for the Secret, and would fail without their own certificate in it
+		return expires, failed, nil
 	}
 	planned := c.Secret.DeepCopy()
 	planned.Data = files
 	u, err := plan.Manifest(planned, r.Scheme)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, failed, err
 	}
 	var before client.Object
 	if live != nil {
 		before = live
 	}
 	if err := serverside.Write(ctx, r.Client, u, before, plan.ManagedBy); err != nil {
-		return trust.Expires(data, c.Identities), fmt.Errorf("write Secret %s: %w", c.Secret.Name, err)
+		return trust.Expires(data, c.Identities), failed, fmt.Errorf("write Secret %s: %w", c.Secret.Name, err)
 	}
-	return trust.Expires(files, c.Identities), failed
+	return expires, failed, nil
 }
 
 // maintainTrust renews the certificates and the trust files of a store to which the spec is not applied, because it is paused or

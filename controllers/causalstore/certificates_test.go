@@ -155,52 +155,6 @@ func TestALostAuthorityIsNotReplacedInSilence(t *testing.T) {
 	k.certificate("try-here-coordinator-tls", "0", known)
 }
 
-func TestARotationIsCarriedOutOnRequest(t *testing.T) {
-	k := newCluster(t)
-	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", nil)
-	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	own := &corev1.ConfigMap{}
-	ask := func(verb, field, want string) string {
-		t.Helper()
-		k.get("authority-local", own)
-		own.Annotations = map[string]string{trust.AnnotationRotate: trust.RotationRequest(verb, own.Data[field])}
-		if err := k.client.Update(t.Context(), own); err != nil {
-			t.Fatal(err)
-		}
-		k.await(verb, func() (bool, string) {
-			k.get("authority-local", own)
-			return own.Data[want] != "", fmt.Sprint(own.Data)
-		})
-		return own.Data[want]
-	}
-	old := k.trustOf("try-here")
-	next := ask(trust.RotateBegin, trust.FieldIssuing, trust.FieldNext)
-	domain := old.DataCenters["here"]
-	k.await("two authorities in the trust file", func() (bool, string) {
-		n := strings.Count(k.trustOf("try-here").Bundles[domain], "BEGIN")
-		return n == 2, fmt.Sprint(n)
-	})
-	k.certificate("try-here-coordinator-tls", "0", old) // still of the old one
-	k.clock.ahead.Store(int64(trust.SettleTime + time.Minute))
-	ask(trust.RotateActivate, trust.FieldNext, trust.FieldRetired)
-	if own.Data[trust.FieldIssuing] != next {
-		t.Errorf("%s issues, want %s", own.Data[trust.FieldIssuing], next)
-	}
-	all, err := trust.ParseBundle(own.Data[trust.FieldBundle], domain)
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%d authorities: %v", len(all), err)
-	}
-	k.await("a certificate of the new authority", func() (bool, string) {
-		return k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(all[0]) == nil, "it is of the old one"
-	})
-	k.clock.ahead.Store(int64(9 * 24 * time.Hour))
-	k.await("the old authority to be dropped", func() (bool, string) {
-		n := strings.Count(k.trustOf("try-here").Bundles[domain], "BEGIN")
-		return n == 1, fmt.Sprint(n)
-	})
-}
-
 // peer writes what the operators should know of another region.
 func (k *cluster) peer(e trust.Entry) {
 	k.t.Helper()

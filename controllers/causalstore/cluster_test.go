@@ -60,6 +60,8 @@ type cluster struct {
 	// identity of operators, which is the namespace of their lease.
 	identity string
 	clock    clock
+	// issuer of the certificates, and the trust domain of its CA, if operators have no authority of their own.
+	issuer, trustDomain string
 }
 
 // clock is the clock of operators, which a test may set forward.
@@ -69,7 +71,11 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 
 // keeper returns what keeps the authority of an operator, in the namespace of the test.
 func (k *cluster) keeper(m ctrl.Manager, region string) *trust.Keeper {
-	return &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: k.namespace, Name: "authority-" + region, Region: region, Now: k.clock.now}
+	keeper := &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: k.namespace, Name: "authority-" + region, Region: region, TrustDomain: k.trustDomain, Now: k.clock.now}
+	if k.issuer != "" {
+		keeper.Requests = &trust.Requests{Client: keeper.Client, Uncached: keeper.Uncached, Namespace: k.namespace, Name: keeper.Name, Issuer: trust.Issuer{Name: k.issuer, Group: trust.IssuerGroup}}
+	}
+	return keeper
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"

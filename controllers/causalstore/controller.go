@@ -84,8 +84,8 @@ type Reconciler struct {
 const (
 	// idleInterval is how often a store is reconciled without an event, to update the lags.
 	idleInterval = 15 * time.Second
-	// changeInterval is the same while pods have to restart, or shards or coordinators change: no event reports that a
-	// log has drained or a copy is complete.
+	// changeInterval is the same while pods have to restart, shards or coordinators change, or certificates or the acceptance of an
+	// authority are waited for: no event reports that a log has drained or a copy is complete.
 	changeInterval = time.Second
 )
 
@@ -123,6 +123,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if other != "" {
 		r.reportOtherOperator(ctx, store, other)
+		if next := seen.Authority.Next; next != nil {
+			r.Trust.Report(request.NamespacedName, next, nil) // its parts have another authority
+		}
 		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)
@@ -133,9 +136,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	seen.Refused, seen.Forbidden = validate(seen, r.Limits)
 	seen.Refused = append(seen.Refused, missing...)
 	seen.Reports = r.askReports(ctx, seen)
+	r.checkAcceptance(ctx, seen)
 	seen.Failed = r.execute(ctx, seen)
 	interval := idleInterval
-	if seen.Rollout.Outdated > 0 || seen.Resharding.Pending() || seen.Scaling.Pending() {
+	if seen.Certificates.Pending != nil || seen.Authority.Next != nil || seen.Rollout.Outdated > 0 || seen.Resharding.Pending() || seen.Scaling.Pending() {
 		interval = changeInterval
 	}
 	err = r.publishStatus(ctx, seen, published)

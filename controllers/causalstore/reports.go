@@ -18,19 +18,26 @@ import (
 // askReports asks the parts that are involved in a change for their reports, whether they are ready or not, those that are not ready
 // for the reason, and the first coordinators for what they know of other data centers.
 func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[string]plan.Report {
-	all := map[string]plan.Report{}
 	if r.Prober == nil {
-		return all
+		return map[string]plan.Report{}
 	}
 	involved := seen.InvolvedPods()
+	return r.askPods(ctx, seen.Pods, func(p *corev1.Pod) bool {
+		first := p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && plan.Index(p) == 0
+		return involved[p.Name] || p.Status.PodIP != "" && (first || !plan.Ready(p))
+	})
+}
+
+// askPods asks the parts in some pods for their reports.
+func (r *Reconciler) askPods(ctx context.Context, pods []corev1.Pod, which func(*corev1.Pod) bool) map[string]plan.Report {
+	all := map[string]plan.Report{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var asked sync.WaitGroup
-	for i := range seen.Pods {
-		p := &seen.Pods[i]
-		first := p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && plan.Index(p) == 0
-		if !involved[p.Name] && (plan.Ready(p) && !first || p.Status.PodIP == "") {
+	for i := range pods {
+		p := &pods[i]
+		if !which(p) {
 			continue
 		}
 		asked.Go(func() {

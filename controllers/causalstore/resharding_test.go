@@ -27,6 +27,8 @@ type parts struct {
 	mu       sync.Mutex
 	measures map[string]plan.Measure
 	reports  map[string]contract.Readiness
+	// others is what parts without a report of their own say, unless it is nil.
+	others *contract.Readiness
 }
 
 func newParts() *parts {
@@ -51,7 +53,11 @@ func (p *parts) Readiness(_ context.Context, pod *corev1.Pod) (contract.Readines
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.reports[pod.Name]
-	if !ok {
+	switch {
+	case ok:
+	case p.others != nil:
+		r = *p.others
+	default:
 		return r, errors.New("it does not answer")
 	}
 	return r, nil

@@ -46,6 +46,7 @@ type operatorFlags struct {
 	authoritySecret     string
 	authorityNamespace  string
 	trustDomain         string
+	issuer              trust.Issuer
 	webhook             webhookFlags
 }
 
@@ -94,6 +95,9 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 	fs.StringVar(&f.authorityNamespace, "authority-namespace", "", "namespace of --authority-secret; default: that of the lease")
 	fs.StringVar(&f.trustDomain, "trust-domain", "",
 		"trust domain of the region, a DNS name, once for all; default: the region and the UID of namespace kube-system")
+	fs.StringVar(&f.issuer.Name, "issuer", "",
+		"Issuer of cert-manager in --authority-namespace that signs the certificates of parts; without it, the operator has an authority of its own")
+	fs.StringVar(&f.issuer.Group, "issuer-group", trust.IssuerGroup, "API group of --issuer")
 	f.webhook.register(fs)
 	_ = cmd.MarkFlagRequired("region") // the flag exists
 	cmd.AddCommand(newVerifyCommand())
@@ -136,6 +140,9 @@ func (f *operatorFlags) run(ctx context.Context) error {
 		if err := authority.CheckTrustDomain(f.trustDomain); err != nil {
 			return fmt.Errorf("--trust-domain: %w", err)
 		}
+	}
+	if wrong := validation.IsDNS1123Subdomain(f.issuer.Name); f.issuer.Name != "" && len(wrong) > 0 {
+		return fmt.Errorf("--issuer %q: it is not the name of an Issuer: %s", f.issuer.Name, strings.Join(wrong, "; "))
 	}
 	log, err := f.logger()
 	if err != nil {
@@ -205,6 +212,9 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	}
 	keeper := &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.authorityNamespace, Name: f.authoritySecret,
 		Region: f.region, TrustDomain: f.trustDomain, Now: time.Now}
+	if f.issuer.Name != "" {
+		keeper.Requests = &trust.Requests{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: keeper.Namespace, Name: keeper.Name, Issuer: f.issuer}
+	}
 	expiries := &trust.Expiries{}
 	r := &causalstore.Reconciler{
 		Trust: keeper, Expiries: expiries,

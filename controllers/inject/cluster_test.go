@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type cluster struct {
 	census     *inject.Census
 	stop       func()
 	pods       int
+	// ahead is how far the time of the copier is ahead.
+	ahead atomic.Int64
 }
 
 const operatorUser = "system:serviceaccount:causalstore-system:causalstore-operator"
@@ -97,6 +100,9 @@ func (k *cluster) grantOperatorRights() {
 	}
 }
 
+// now is the time of the copier.
+func (k *cluster) now() time.Time { return time.Now().Add(time.Duration(k.ahead.Load())) }
+
 // runOperator runs the webhook and the copier until stop is called or the test ends.
 func (k *cluster) runOperator(config *rest.Config) {
 	k.Helper()
@@ -129,8 +135,8 @@ func (k *cluster) runOperator(config *rest.Config) {
 		k.Fatal(err)
 	}
 	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
-		Region: "local", Now: time.Now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
-			Region: "local", TrustDomain: "local.test", Now: time.Now}}).SetupWithManager(m); err != nil {
+		Region: "local", Now: k.now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
+			Region: "local", TrustDomain: "local.test", Now: k.now}}).SetupWithManager(m); err != nil {
 		k.Fatal(err)
 	}
 	k.census = &inject.Census{Client: m.GetClient(), Uncached: m.GetAPIReader(), Interval: 100 * time.Millisecond}

@@ -51,6 +51,9 @@ const podCheckInterval = time.Minute
 // renewInterval is how often Copier checks whether certificates are due. They are renewed when they are a day old.
 const renewInterval = time.Hour
 
+// pendingInterval is how often it does while an issuer has been asked for them.
+const pendingInterval = 2 * time.Second
+
 // Reconcile creates, updates and deletes the copies in one namespace.
 func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if !serves(c.Namespaces, request.Name) {
@@ -62,7 +65,8 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	use, err := c.copyAll(ctx, ns)
-	if err != nil {
+	pending := trust.IsPending(err)
+	if err != nil && !pending {
 		return ctrl.Result{}, err
 	}
 	again, err := c.copyUsers(ctx, ns.Name, use)
@@ -76,10 +80,14 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	case use != StoreRef{} && again == 0:
 		again = renewInterval
 	}
+	if pending && (again == 0 || again > pendingInterval) {
+		again = pendingInterval
+	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef.
+// copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef. While certificates
+// cannot be renewed, the rest is copied all the same: others may have to be trusted first. The error is then that of the certificates.
 func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (StoreRef, error) {
 	use, ok := ParseStoreRef(ns.Name, ns.Labels)
 	if !ok || use.Namespace == ns.Name || !serves(c.Namespaces, use.Namespace) {
@@ -98,6 +106,7 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 	}
 	var all []client.Object      // ConfigMaps come after all certificates: pods get a sidecar as soon as they exist
 	files := map[string]string{} // of trust, by data centre
+	var notRenewed error
 	for _, dc := range here {
 		name := plan.DataCenterName(use.Name, dc.Name)
 		config := &corev1.ConfigMap{} // a new store lacks it at first; its creation triggers another Reconcile
@@ -105,8 +114,12 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 			return use, client.IgnoreNotFound(err)
 		}
 		if files[dc.Name] = config.Data[plan.TrustFile]; files[dc.Name] != "" {
-			if err := c.issue(ctx, use, ns.Name, dc.Name, files[dc.Name]); err != nil {
+			missing, err := c.issue(ctx, use, ns.Name, dc.Name, files[dc.Name])
+			if missing {
 				return use, err
+			}
+			if err != nil && (notRenewed == nil || trust.IsPending(notRenewed)) {
+				notRenewed = err
 			}
 		}
 		all = append(all, &corev1.ConfigMap{ObjectMeta: copyMetadata(use, ns.Name, name), Data: config.Data})
@@ -121,23 +134,23 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 			return use, err
 		}
 	}
-	return use, nil
+	return use, notRenewed
 }
 
-// issue writes the certificate of the sidecars in a namespace.
-func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFile string) error {
+// issue writes the certificate of the sidecars in a namespace. If it fails, missing says that there is none from before.
+func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFile string) (missing bool, err error) {
 	known, err := contract.ParseTrust([]byte(trustFile))
 	if err != nil {
-		return fmt.Errorf("read %s of %s: %w", plan.TrustFile, plan.DataCenterName(use.Name, dc), err)
+		return true, fmt.Errorf("read %s of %s: %w", plan.TrustFile, plan.DataCenterName(use.Name, dc), err)
 	}
 	s, err := c.Trust.Current(ctx)
 	if err != nil {
-		return err
+		return true, err
 	}
 	secret := &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.SidecarCertificatesName(use.Name, dc)), Type: corev1.SecretTypeOpaque}
 	live := &corev1.Secret{}
 	if err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(secret), live); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read Secret %s in namespace %s: %w", secret.Name, namespace, err)
+		return true, fmt.Errorf("read Secret %s in namespace %s: %w", secret.Name, namespace, err)
 	}
 	wanted := map[string]contract.Identity{plan.SidecarCertificate: plan.SidecarIdentity(known.DataCenters[dc], known.StoreID, dc, namespace)}
 	owner := trust.Owner{Namespace: namespace, Secret: secret.Name, StoreNamespace: use.Namespace, Store: use.Name, DataCenter: dc}
@@ -145,22 +158,20 @@ func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFi
 	if !isCopy(live, use) {
 		before = nil // apply reports it, if it is somebody else's
 	}
-	files, changed, failed := trust.Renew(before, wanted, s.Issuing, c.Now())
-	if failed != nil && s.Problem != "" {
-		failed = errors.New(s.Problem)
-	}
+	files, changed, failed := s.Renew(ctx, before, wanted, c.Now())
 	if changed {
 		secret.Data = files
 		if err := c.apply(ctx, use, secret); err != nil {
 			c.Expiries.Set(owner, trust.Expires(before, wanted))
-			return err
+			return true, err
 		}
 	}
-	c.Expiries.Set(owner, trust.Expires(files, wanted))
+	expires := trust.Expires(files, wanted)
+	c.Expiries.Set(owner, expires)
 	if failed != nil {
-		return fmt.Errorf("renew the certificate in Secret %s of namespace %s: %w", secret.Name, namespace, failed)
+		return expires.IsZero(), fmt.Errorf("renew the certificate in Secret %s of namespace %s: %w", secret.Name, namespace, failed)
 	}
-	return nil
+	return false, nil
 }
 
 func copyMetadata(use StoreRef, namespace, name string) metav1.ObjectMeta {

@@ -2,9 +2,11 @@ package inject_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -196,4 +198,46 @@ func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"theirs": "yes"}, secret()); d != "" {
 		t.Errorf("a foreign Secret was changed or deleted:\n%s", d)
 	}
+}
+
+// TestCopiesFollowWhileCertificatesCannotBeRenewed: among them is whom sidecars trust, which others may wait for.
+func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
+	k := newCluster(t)
+	k.create(namespace("lender", nil), namespace("borrower", map[string]string{inject.LabelInject: "orders.lender", "team": "a"}))
+	store := k.store("lender", "orders")
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lender", Name: "orders-here", Labels: plan.Labels("orders")},
+		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
+	k.create(config)
+	update(k, store, func(s *v1alpha1.CausalStore) {
+		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	})
+	copied := func() string { return k.read("borrower", &corev1.ConfigMap{}, "orders-here.lender")[plan.TrustFile] }
+	certificate := func() string {
+		return k.read("borrower", &corev1.Secret{}, "orders-here-sidecar-tls.lender")["tls.crt"]
+	}
+	k.waitFor("the copies", func() bool { return copied() != "" && certificate() != "" })
+	before := certificate()
+
+	authority := &corev1.Secret{}
+	if err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "authority"}, authority); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.client.Delete(t.Context(), authority); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ { // certificates are renewed until the keeper notices
+		before = certificate()
+		k.ahead.Add(int64(25 * time.Hour))
+		trusts := fmt.Sprintf("{storeID: 7d1e, dataCenters: {here: local.test, there: other-%d.test}}", n)
+		update(k, config, func(m *corev1.ConfigMap) { m.Data[plan.TrustFile] = trusts })
+		k.waitFor("the copy to follow", func() bool { return copied() == trusts })
+		if certificate() == before {
+			break
+		}
+	}
+	k.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "authority", Labels: authority.Labels}, Data: authority.Data})
+	k.waitFor("renewal", func() bool {
+		update(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] += "x" })
+		return certificate() != before
+	})
 }

@@ -23,25 +23,29 @@ func (c *cluster) rotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-ca REGION",
 		Short: "Replace the authority of a region, step by step, without a moment in which parts are refused",
-		Long: `Replaces the authority of REGION. Give a context for every cluster of its stores. Run it until it says that nothing is left to do; each run
-takes the next step that is safe:
+		Long: `Replaces the authority of REGION, of which it needs the context. What is done:
 
-  1. The operator of REGION makes a new authority and puts it beside the old one into its bundle, which is written to the other regions.
-  2. Ten minutes after the last region has accepted it, the new authority issues, and all certificates are renewed.
-  3. Eight days later the operator drops the old authority. Then kubectl causal trust brings the shorter bundle to the other regions.
+  1. The operator of REGION makes a new authority and puts it beside the old one into its bundle.
+  2. The bundle is written to the other regions whose contexts are given. In others, somebody has to: with kubectl causal trust, or by GitOps.
+  3. When the parts in all data centres of all stores of REGION say that they accept the new authority, it issues, and all certificates are
+     renewed. The operator sees to that by itself. Run the command again to see what it waits for.
+  4. Eight days later the operator drops the old authority. Then kubectl causal trust brings the shorter bundle to the other regions.
 
---force takes step 2 at once, and without the regions that do not answer: for an old authority whose key was stolen. Parts that have not
-read the new bundle then refuse those of REGION until they have. Step 3 stays: to end the trust in a stolen key, use untrust.`,
+A region that is away is waited for. --force lets the new authority issue at once: for an old authority whose key was stolen, or a region
+that does not come back. Parts that have not read the new bundle then refuse those of REGION until they have. Step 4 stays: to end the
+trust in a stolen key, use untrust.
+
+If certificates are issued by cert-manager, replace the CA of the issuer there: the operator notices within an hour, and goes on with step 2.`,
 		Example: `  kubectl causal rotate-ca us --context us --context eu`,
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.rotate(cmd, &f, args[0], force, time.Now()) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.rotate(cmd, &f, args[0], force) },
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "let the new authority issue before all regions trust it")
+	cmd.Flags().BoolVar(&force, "force", false, "let the new authority issue before all data centres accept it")
 	return cmd
 }
 
-func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force bool, now time.Time) error {
+func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force bool) error {
 	ctx := cmd.Context()
 	regions, err := c.connectRegions(ctx, f)
 	if err != nil {
@@ -53,7 +57,7 @@ func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force 
 	}
 	of := regions[i]
 	others := slices.Delete(slices.Clone(regions), i, i+1)
-	step, err := of.nextStep(ctx, others, force, now)
+	step, err := of.nextStep(ctx, others, force)
 	if err != nil {
 		return err
 	}
@@ -64,70 +68,92 @@ func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force 
 	if err := f.confirm(cmd); err != nil {
 		return err
 	}
+	if step.request != "" {
+		if err := of.request(ctx, step.request); err != nil {
+			return err
+		}
+	}
 	for _, r := range step.tell {
 		if err := r.writePeer(ctx, of.entry); err != nil {
 			return err
 		}
 	}
-	if step.request != "" {
-		return of.request(cmd, step.request)
+	fmt.Fprintln(cmd.OutOrStdout(), "done")
+	if waits := of.waits(); waits != "" {
+		fmt.Fprintln(cmd.OutOrStdout(), waits)
 	}
 	return nil
 }
 
-// rotationStep is what a run of rotate-ca does. Without a request, and without regions to tell, it only says why.
+// rotationStep is what a run of rotate-ca does. Without a request, and without regions to tell, it only says what is waited for.
 type rotationStep struct {
 	text    string
 	request string
-	// tell are the regions that do not have the present bundle.
+	// tell are the regions that do not have the bundle.
 	tell []*region
 }
 
 // nextStep decides the next step of a rotation.
-func (r *region) nextStep(ctx context.Context, others []*region, force bool, now time.Time) (rotationStep, error) {
-	issuing, next := r.own.Data[trust.FieldIssuing], r.own.Data[trust.FieldNext]
-	switch {
-	case r.own.Data[trust.FieldRetired] != "":
-		return rotationStep{text: fmt.Sprintf("%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until then", r, r.own.Data[trust.FieldRetiredUntil])}, nil
-	case next == "":
-		return rotationStep{request: trust.RotationRequest(trust.RotateBegin, issuing),
-			text: fmt.Sprintf("%s: a new authority will be made beside %s. Run the command again to bring it to the other regions", r, short(issuing))}, nil
-	}
-	settled, err := time.Parse(time.RFC3339, r.own.Data[trust.FieldNextSince])
-	if err != nil {
-		return rotationStep{}, fmt.Errorf("ConfigMap %s: %s: %w", r.own.Name, trust.FieldNextSince, err)
-	}
-	var behind []*region
-	var names []string
-	for _, o := range others {
-		record, _, err := o.record(ctx)
-		if err != nil {
-			return rotationStep{}, err
-		}
-		e := record[r.entry.TrustDomain]
+func (r *region) nextStep(ctx context.Context, others []*region, force bool) (rotationStep, error) {
+	issuing, next, issuer := r.own.Data[trust.FieldIssuing], r.own.Data[trust.FieldNext], r.own.Data[trust.FieldIssuer]
+	if next == "" {
 		switch {
-		case e.Revoked:
-			return rotationStep{}, fmt.Errorf("%s has revoked the trust domain of %s; trust it again, or leave out its --context", o, r)
-		case e.Bundle != r.entry.Bundle:
-			behind, names = append(behind, o), append(names, o.entry.Region)
-		case e.Since.After(settled):
-			settled = e.Since
+		case r.own.Data[trust.FieldRetired] != "":
+			return rotationStep{text: fmt.Sprintf("%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until then", r, r.own.Data[trust.FieldRetiredUntil])}, nil
+		case issuer != "":
+			return rotationStep{text: fmt.Sprintf("%s: certificates are issued by %s of cert-manager. Replace its CA there; the operator notices within an hour", r, issuer)}, nil
 		}
+		behind, names, err := r.behind(ctx, others, false)
+		return rotationStep{request: trust.RotationRequest(trust.RotateBegin, issuing), tell: behind,
+			text: fmt.Sprintf("%s: a new authority will be made beside %s, and written to %s. It issues as soon as it is accepted everywhere", r, short(issuing), names)}, err
 	}
-	settled = settled.Add(trust.SettleTime)
+	behind, names, err := r.behind(ctx, others, true)
 	switch {
+	case err != nil:
+		return rotationStep{}, err
 	case force:
 		return rotationStep{request: trust.RotationRequest(trust.RotateForce, next), tell: behind,
 			text: fmt.Sprintf("%s: the new authority %s will issue at once; parts that have not read the new bundle refuse this region's until they have", r, short(next))}, nil
 	case len(behind) > 0:
-		return rotationStep{tell: behind, text: fmt.Sprintf("%s: the bundle with the new authority %s will be written to %s. Run the command again %s later", r, short(next),
-			strings.Join(names, ", "), trust.SettleTime)}, nil
-	case now.Before(settled):
-		return rotationStep{text: fmt.Sprintf("%s: the new authority %s may issue at %s, when all parts have read the bundle. Run the command again then", r, short(next),
-			settled.UTC().Format(time.RFC3339))}, nil
+		return rotationStep{tell: behind, text: fmt.Sprintf("%s: the bundle with the new authority %s will be written to %s", r, short(next), names)}, nil
 	}
-	return rotationStep{request: trust.RotationRequest(trust.RotateActivate, next),
-		text: fmt.Sprintf("%s: the new authority %s will issue; %d other regions were asked and trust it", r, short(next), len(others))}, nil
+	return rotationStep{text: r.waits()}, nil
+}
+
+// behind returns the regions that do not have the bundle, or, if it is about to change, all, and their names.
+func (r *region) behind(ctx context.Context, others []*region, made bool) (all []*region, names string, err error) {
+	var texts []string
+	for _, o := range others {
+		record, _, err := o.record(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		e := record[r.entry.TrustDomain]
+		if e.Revoked {
+			return nil, "", fmt.Errorf("%s has revoked the trust domain of %s; trust it again, or leave out its --context", o, r)
+		}
+		if !made || e.Bundle != r.entry.Bundle {
+			all, texts = append(all, o), append(texts, o.entry.Region)
+		}
+	}
+	if len(texts) == 0 {
+		return nil, "no other region", nil
+	}
+	return all, strings.Join(texts, ", "), nil
+}
+
+// waits says what the new authority waits for.
+func (r *region) waits() string {
+	next := r.own.Data[trust.FieldNext]
+	if next == "" {
+		return ""
+	}
+	text := fmt.Sprintf("%s: the new authority %s issues when it is accepted everywhere. ", r, short(next))
+	if r.own.Data[trust.FieldWaiting] == "" {
+		return text + "The operator has not said yet what is missing; run the command again"
+	}
+	return text + "What is missing:\n  " + strings.ReplaceAll(r.own.Data[trust.FieldWaiting], "\n", "\n  ") +
+		"\nIn a region that does not accept it, run kubectl causal trust, with its context and that of " + r.entry.Region
 }
 
 func short(fingerprint string) string { return fingerprint[:min(16, len(fingerprint))] }
@@ -135,9 +161,9 @@ func short(fingerprint string) string { return fingerprint[:min(16, len(fingerpr
 // operatorTimeout bounds the wait for an operator to carry out a request.
 const operatorTimeout = time.Minute
 
-// request asks the operator of a region for a step, and waits until it has taken it.
-func (r *region) request(cmd *cobra.Command, value string) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), operatorTimeout)
+// request asks the operator of a region for a step, and waits until it has taken it. Then the region is as it is afterwards.
+func (r *region) request(ctx context.Context, value string) error {
+	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{trust.AnnotationRotate: value}}})
 	if err != nil {
@@ -151,7 +177,10 @@ func (r *region) request(cmd *cobra.Command, value string) error {
 		m := &corev1.ConfigMap{}
 		err := r.k.Get(ctx, client.ObjectKeyFromObject(r.own), m)
 		if err == nil && m.Data[trust.FieldIssuing]+m.Data[trust.FieldNext] != before {
-			fmt.Fprintln(cmd.OutOrStdout(), "done")
+			if r.entry, err = trust.ReadEntry(m); err != nil {
+				return err
+			}
+			r.own = m
 			return nil
 		}
 		select {

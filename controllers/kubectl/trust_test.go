@@ -2,6 +2,8 @@ package kubectl
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
@@ -27,8 +31,28 @@ func (h *testCluster) addOperator(t *testing.T, region string) *testOperator {
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator-" + region}})
 	o.keeper = &trust.Keeper{Client: h.k, Uncached: h.k, Namespace: "operator-" + region, Name: "authority", Region: region,
 		Now: func() time.Time { return time.Now().Add(o.ahead) }}
+	o.keeper.Lead()
 	o.look()
 	return o
+}
+
+// share creates a store that two regions have in common.
+func (h *testCluster) share(t *testing.T, regions ...string) *v1alpha1.CausalStore {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "two-regions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &v1alpha1.CausalStore{}
+	if err := yaml.UnmarshalStrict(b, s); err != nil {
+		t.Fatal(err)
+	}
+	s.Namespace, s.Name = "shop", "shared"
+	for i := range s.Spec.DataCenters {
+		s.Spec.DataCenters[i].Region = regions[min(i, 1)]
+	}
+	h.create(s)
+	return s
 }
 
 // look makes the operator read and write what is due, and returns what it knows.
@@ -131,22 +155,53 @@ func (h *testCluster) testTrust(t *testing.T) {
 		t.Errorf("after --readmit: %s", is)
 	}
 
+	shared := h.share(t, "us", "eu")
+	name := client.ObjectKeyFromObject(shared)
 	stop := us.lookOften()
-	h.expectOutput("a new authority will be made", "rotate-ca", "us", "--yes")
+	out, err = h.answer("", "rotate-ca", "us", "--yes", "--operator-namespace", "operator-us")
+	for _, want := range []string{"a new authority will be made", "and written to no other region", "issues when it is accepted everywhere", "store shop/shared: its parts have not been asked yet"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("want %q, got %v\n%s", want, err, out)
+		}
+	}
+	const waits = "data centre paris of region eu does not accept it yet"
+	us.keeper.Report(name, us.look().Next, []string{waits})
+	us.look()
+	h.expectOutput(waits, "rotate-ca", "us", "--yes", "--operator-namespace", "operator-us")
 	h.expectOutput("will be written to eu", "rotate-ca", "us", "--yes")
 	eu.look()
-	h.expectOutput("may issue at", "rotate-ca", "us", "--yes")
+	h.expectOutput(waits, "rotate-ca", "us", "--yes")
 	if got := trust.Fingerprint(us.look().Issuing.Certificate()); got != fingerprint {
-		t.Errorf("%s issues before all parts can know it", got)
+		t.Errorf("%s issues before all parts accept it", got)
 	}
-	h.expectOutput("will issue at once", "rotate-ca", "us", "--yes", "--force")
+	var stores v1alpha1.CausalStoreList // other tests have some in that region
+	if err := h.k.List(t.Context(), &stores); err != nil {
+		t.Fatal(err)
+	}
+	next := us.look().Next
+	for i := range stores.Items {
+		us.keeper.Report(client.ObjectKeyFromObject(&stores.Items[i]), next, nil)
+	}
+	us.look()
 	stop()
 	if got := trust.Fingerprint(us.look().Issuing.Certificate()); got == fingerprint {
 		t.Error("the old authority still issues")
 	}
 	h.expectOutput("Nothing is left to do until then", "rotate-ca", "us", "--yes")
 	us.ahead = 9 * 24 * time.Hour
+	second := us.look().Issuing
+	stop = us.lookOften()
+	h.expectOutput("is accepted everywhere", "rotate-ca", "us", "--yes")
+	h.expectOutput("will issue at once", "rotate-ca", "us", "--yes", "--force")
+	stop()
+	if us.look().Issuing.Is(second) {
+		t.Error("a forced rotation waits")
+	}
+	us.ahead = 18 * 24 * time.Hour
 	us.look()
+	if err := h.k.Delete(t.Context(), shared); err != nil {
+		t.Fatal(err)
+	}
 	h.expectOutput("eu will trust us", "trust", "--yes")
 	eu.look()
 	if _, bundle, err := eu.look().Of("us"); err != nil || strings.Count(bundle, "BEGIN") != 1 {

@@ -17,21 +17,17 @@ import (
 	"github.com/causalstore/causalstore/authority"
 )
 
-const (
-	// SettleTime is how long a new authority is in the bundle until it may issue: by then every part has read the bundle. The
-	// kubelet brings a changed ConfigMap to a pod within two minutes.
-	SettleTime = 10 * time.Minute
-	// retireTime is how long an authority that no longer issues stays in the bundle: longer than a certificate that it has issued
-	// can be valid.
-	retireTime = LeafLife + 24*time.Hour
-)
+// retireTime is how long an authority that no longer issues stays in the bundle: longer than a certificate that it has issued can be
+// valid.
+const retireTime = LeafLife + 24*time.Hour
 
-// The keys of the Secret with the authorities of a region.
+// The keys of the Secret with the authorities of a region. Several certificates are in one PEM, several times in lines.
 const (
 	keyTrustDomain  = "trust-domain"
 	keySequence     = "sequence"
 	keyIssuingCert  = "issuing.crt"
 	keyIssuingKey   = "issuing.key"
+	keyIssuingSince = "issuing-since"
 	keyNextCert     = "next.crt"
 	keyNextKey      = "next.key"
 	keyNextSince    = "next-since"
@@ -39,18 +35,89 @@ const (
 	keyRetiredUntil = "retired-until"
 )
 
-// Authorities are the authorities of a region: one that issues, and during a rotation the next one or the one before.
+// Root is an authority of a region: one that this operator has the key of, or that of an issuer of cert-manager.
+type Root struct {
+	cert *x509.Certificate
+	own  *authority.Authority // nil: that of an issuer
+}
+
+// OwnRoot returns the root of an authority that this operator has the key of.
+func OwnRoot(a *authority.Authority) *Root { return &Root{a.Certificate(), a} }
+
+// Certificate returns the certificate of the authority.
+func (r *Root) Certificate() *x509.Certificate { return r.cert }
+
+// CertificatePEM returns the certificate of the authority, as it goes into bundles.
+func (r *Root) CertificatePEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.cert.Raw})
+}
+
+// Is reports whether two roots have the same certificate. Neither may be there.
+func (r *Root) Is(other *Root) bool {
+	if r == nil || other == nil {
+		return r == other
+	}
+	return r.cert.Equal(other.cert)
+}
+
+// authorityWarning is how long before its end an authority must be replaced, since other regions have to be told; one that is valid for
+// less than three times that, as those of issuers may be, when a third of its validity is left.
+const authorityWarning = 180 * 24 * time.Hour
+
+// ExpiresSoon reports whether an authority must be replaced. It may be nil.
+func (r *Root) ExpiresSoon(now time.Time) bool {
+	return r != nil && r.cert.NotAfter.Sub(now) < min(authorityWarning, r.cert.NotAfter.Sub(r.cert.NotBefore)/3)
+}
+
+// files writes a root to the Secret.
+func (r *Root) files(to map[string][]byte, cert, key string) error {
+	to[cert] = r.CertificatePEM()
+	if r.own == nil {
+		return nil
+	}
+	var err error
+	to[key], err = r.own.KeyPEM()
+	return err
+}
+
+// readRoot reads what files has written.
+func readRoot(cert, key []byte, trustDomain string) (*Root, error) {
+	if len(key) > 0 {
+		a, err := authority.Load(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		if a.TrustDomain() != trustDomain {
+			return nil, fmt.Errorf("it is of trust domain %s, and %s is %s", a.TrustDomain(), keyTrustDomain, trustDomain)
+		}
+		return OwnRoot(a), nil
+	}
+	all, err := ParseBundle(string(cert), trustDomain)
+	if err != nil {
+		return nil, err
+	}
+	return &Root{cert: all[0]}, nil
+}
+
+// Retired is an authority that does not issue any more. Its certificates are accepted until a time.
+type Retired struct {
+	Root  *Root
+	Until time.Time
+}
+
+// Authorities are the authorities of a region: one that issues, during a rotation the next one, and those before.
 type Authorities struct {
 	TrustDomain string
 	// Sequence grows with every change of the bundle.
 	Sequence int64
-	Issuing  *authority.Authority
+	// Issuing issues since IssuingSince, which is zero for the first one.
+	Issuing      *Root
+	IssuingSince time.Time
 	// Next is in the bundle since NextSince, and does not issue yet.
-	Next      *authority.Authority
+	Next      *Root
 	NextSince time.Time
-	// Retired is the certificate of the one before, in PEM. Its certificates are accepted until RetiredUntil.
-	Retired      []byte
-	RetiredUntil time.Time
+	// Retired are without keys, the latest first.
+	Retired []Retired
 }
 
 // Create returns the authority of a new region.
@@ -59,7 +126,7 @@ func Create(trustDomain string, now time.Time) (Authorities, error) {
 	if err != nil {
 		return Authorities{}, err
 	}
-	return Authorities{TrustDomain: trustDomain, Sequence: now.Unix(), Issuing: a}, nil
+	return Authorities{TrustDomain: trustDomain, Sequence: now.Unix(), Issuing: OwnRoot(a)}, nil
 }
 
 // Read reads what Files has written.
@@ -69,47 +136,71 @@ func Read(files map[string][]byte) (Authorities, error) {
 	if a.Sequence, err = strconv.ParseInt(string(files[keySequence]), 10, 64); err != nil {
 		return a, fmt.Errorf("%s: %w", keySequence, err)
 	}
-	if a.Issuing, err = authority.Load(files[keyIssuingCert], files[keyIssuingKey]); err != nil {
+	if a.Issuing, err = readRoot(files[keyIssuingCert], files[keyIssuingKey], a.TrustDomain); err != nil {
 		return a, fmt.Errorf("%s: %w", keyIssuingCert, err)
 	}
-	if a.Issuing.TrustDomain() != a.TrustDomain {
-		return a, fmt.Errorf("%s is of trust domain %s, and %s is %s", keyIssuingCert, a.Issuing.TrustDomain(), keyTrustDomain, a.TrustDomain)
+	if since := files[keyIssuingSince]; len(since) > 0 {
+		if a.IssuingSince, err = time.Parse(time.RFC3339, string(since)); err != nil {
+			return a, fmt.Errorf("%s: %w", keyIssuingSince, err)
+		}
 	}
 	if len(files[keyNextCert]) > 0 {
-		if a.Next, err = authority.Load(files[keyNextCert], files[keyNextKey]); err != nil {
+		if a.Next, err = readRoot(files[keyNextCert], files[keyNextKey], a.TrustDomain); err != nil {
 			return a, fmt.Errorf("%s: %w", keyNextCert, err)
 		}
 		if a.NextSince, err = time.Parse(time.RFC3339, string(files[keyNextSince])); err != nil {
 			return a, fmt.Errorf("%s: %w", keyNextSince, err)
 		}
 	}
-	if a.Retired = files[keyRetiredCert]; len(a.Retired) > 0 {
-		if a.RetiredUntil, err = time.Parse(time.RFC3339, string(files[keyRetiredUntil])); err != nil {
-			return a, fmt.Errorf("%s: %w", keyRetiredUntil, err)
-		}
+	a.Retired, err = readRetired(files, a.TrustDomain)
+	return a, err
+}
+
+func readRetired(files map[string][]byte, trustDomain string) (all []Retired, err error) {
+	if len(files[keyRetiredCert]) == 0 {
+		return nil, nil
 	}
-	return a, nil
+	certs, err := ParseBundle(string(files[keyRetiredCert]), trustDomain)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", keyRetiredCert, err)
+	}
+	times := strings.Fields(string(files[keyRetiredUntil]))
+	if len(times) != len(certs) {
+		return nil, fmt.Errorf("%s has %d times, and %s %d certificates", keyRetiredUntil, len(times), keyRetiredCert, len(certs))
+	}
+	for i, text := range times {
+		until, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", keyRetiredUntil, err)
+		}
+		all = append(all, Retired{&Root{cert: certs[i]}, until})
+	}
+	return all, nil
 }
 
 // Files returns the content of the Secret.
 func (a Authorities) Files() (map[string][]byte, error) {
-	key, err := a.Issuing.KeyPEM()
-	if err != nil {
+	files := map[string][]byte{keyTrustDomain: []byte(a.TrustDomain), keySequence: []byte(strconv.FormatInt(a.Sequence, 10))}
+	if err := a.Issuing.files(files, keyIssuingCert, keyIssuingKey); err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{keyTrustDomain: []byte(a.TrustDomain), keySequence: []byte(strconv.FormatInt(a.Sequence, 10)),
-		keyIssuingCert: a.Issuing.CertificatePEM(), keyIssuingKey: key}
+	if !a.IssuingSince.IsZero() {
+		files[keyIssuingSince] = []byte(formatTime(a.IssuingSince))
+	}
 	if a.Next != nil {
-		if files[keyNextKey], err = a.Next.KeyPEM(); err != nil {
+		if err := a.Next.files(files, keyNextCert, keyNextKey); err != nil {
 			return nil, err
 		}
-		files[keyNextCert], files[keyNextSince] = a.Next.CertificatePEM(), []byte(a.NextSince.UTC().Format(time.RFC3339))
+		files[keyNextSince] = []byte(formatTime(a.NextSince))
 	}
-	if len(a.Retired) > 0 {
-		files[keyRetiredCert], files[keyRetiredUntil] = a.Retired, []byte(a.RetiredUntil.UTC().Format(time.RFC3339))
+	for _, r := range a.Retired {
+		files[keyRetiredCert] = append(files[keyRetiredCert], r.Root.CertificatePEM()...)
+		files[keyRetiredUntil] = append(files[keyRetiredUntil], formatTime(r.Until)+"\n"...)
 	}
 	return files, nil
 }
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Bundle returns the certificates that others must trust, the one that issues first, in PEM.
 func (a Authorities) Bundle() string {
@@ -117,48 +208,10 @@ func (a Authorities) Bundle() string {
 	if a.Next != nil {
 		bundle += string(a.Next.CertificatePEM())
 	}
-	return bundle + string(a.Retired)
-}
-
-// The verbs of rotation requests. What follows names the authority that the request is about by its fingerprint, so that a request
-// that stays where it is asks for one thing only once.
-const (
-	// RotateBegin asks for a successor of the authority that issues. RotateActivate asks that the next authority issues, once it has
-	// been in the bundle for SettleTime; RotateForce does not wait.
-	RotateBegin    = "begin"
-	RotateActivate = "activate"
-	RotateForce    = "force"
-)
-
-// RotationRequest returns the value of AnnotationRotate that asks for a step.
-func RotationRequest(verb, fingerprint string) string { return verb + " " + fingerprint }
-
-// Advance returns the authorities as they should be at a time, given the last request, and whether they have changed. It drops what
-// has retired.
-func (a Authorities) Advance(request string, now time.Time) (Authorities, bool, error) {
-	before := a
-	if len(a.Retired) > 0 && !now.Before(a.RetiredUntil) {
-		a.Retired, a.RetiredUntil = nil, time.Time{}
+	for _, r := range a.Retired {
+		bundle += string(r.Root.CertificatePEM())
 	}
-	verb, fingerprint, _ := strings.Cut(request, " ")
-	switch {
-	case verb == RotateBegin && a.Next == nil && len(a.Retired) == 0 && fingerprint == Fingerprint(a.Issuing.Certificate()):
-		next, err := authority.NewAuthority(a.TrustDomain, now)
-		if err != nil {
-			return before, false, err
-		}
-		a.Next, a.NextSince = next, now
-	case a.Next != nil && fingerprint == Fingerprint(a.Next.Certificate()) &&
-		(verb == RotateForce || verb == RotateActivate && !now.Before(a.NextSince.Add(SettleTime))):
-		a.Retired, a.RetiredUntil = a.Issuing.CertificatePEM(), now.Add(retireTime)
-		a.Issuing, a.Next, a.NextSince = a.Next, nil, time.Time{}
-	}
-	if a.Bundle() == before.Bundle() {
-		return a, false, nil
-	}
-	// Seconds since 1970 also grow if the Secret is lost and made again.
-	a.Sequence = max(before.Sequence+1, now.Unix())
-	return a, true, nil
+	return bundle
 }
 
 // Fingerprint returns the SHA-256 of a certificate, as people compare it.

@@ -36,10 +36,13 @@ const (
 	// FieldRevoked of KindPeer, if "true", makes it a tombstone: the trust domain is not trusted any more.
 	FieldRevoked = "revoked"
 	// Fields of KindOwn about a rotation: fingerprints, and times in RFC 3339.
-	FieldIssuing      = "issuing"
-	FieldNext         = "next"
-	FieldNextSince    = "nextSince"
-	FieldRetired      = "retired"
+	FieldIssuing   = "issuing"
+	FieldNext      = "next"
+	FieldNextSince = "nextSince"
+	FieldRetired   = "retired"
+	// FieldWaiting says what keeps the next authority from issuing, in lines; FieldIssuer is the issuer of cert-manager, if there is one.
+	FieldWaiting      = "waiting"
+	FieldIssuer       = "issuer"
 	FieldRetiredUntil = "retiredUntil"
 )
 

@@ -106,6 +106,13 @@ func command() *cobra.Command {
 		}
 		return err
 	})
+	add("build-cert-manager", "Build cert-manager from its Go module, unless it is in the cache", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		built, err := binaries.BuildCertManager(ctx, os.Stdout)
+		if err == nil {
+			fmt.Println("the controller of cert-manager is", built.Controller)
+		}
+		return err
+	})
 	addImageCommands(add)
 	addCutCommands(dir, add)
 	root.AddCommand(wanCommand(dir))

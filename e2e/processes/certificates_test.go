@@ -1,6 +1,7 @@
 package processes_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,11 +17,13 @@ import (
 type certificates struct {
 	t   *testing.T
 	dir string
+	// trustFiles are those of data centers that do not have the common one.
+	trustFiles map[string]string
 }
 
 func newCertificates(t *testing.T) *certificates {
 	t.Helper()
-	return &certificates{t, t.TempDir()}
+	return &certificates{t: t, dir: t.TempDir(), trustFiles: map[string]string{}}
 }
 
 // run runs causalstore identity.
@@ -97,8 +100,21 @@ func (c *certificates) trustAt(file string, change func(*contract.Trust)) {
 	must(c.t, os.Rename(file+".new", file))
 }
 
+// trustIn makes the trust file of one data center: the authorities of each.
+func (c *certificates) trustIn(dc string, authorities map[string][]string) {
+	c.t.Helper()
+	c.trustFiles[dc] = filepath.Join(c.dir, "trust-"+dc+".yaml")
+	args := []string{"trust", "--store-id", "test", "--out", c.trustFiles[dc]}
+	for of, all := range authorities {
+		for _, a := range all {
+			args = append(args, "--data-center", of+"="+a)
+		}
+	}
+	c.run(args...)
+}
+
 // of returns the files of a part.
 func (c *certificates) of(dc, role string) *contract.LinkTLS {
 	base := filepath.Join(c.dir, dc+"-"+role, "tls")
-	return &contract.LinkTLS{Cert: base + ".crt", Key: base + ".key", Trust: c.trustFile()}
+	return &contract.LinkTLS{Cert: base + ".crt", Key: base + ".key", Trust: cmp.Or(c.trustFiles[dc], c.trustFile())}
 }

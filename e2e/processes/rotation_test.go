@@ -47,6 +47,20 @@ func (d *deployment) awaitInLogs(text string, times int) {
 	}
 }
 
+// checkViolations fails for each violation that was counted.
+func (d *deployment) checkViolations() {
+	d.t.Helper()
+	for _, p := range d.procs {
+		_, page, err := p.get("/metrics")
+		must(d.t, err)
+		for line := range bytes.Lines(page) {
+			if bytes.HasPrefix(line, []byte("causalstore_transport_violations_total{")) && !bytes.HasSuffix(line, []byte(" 0\n")) {
+				d.t.Errorf("%s: %s", p.name, line)
+			}
+		}
+	}
+}
+
 func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	certs := newCertificates(t)
 	before, after := certs.authority("before", "eu.example.com"), certs.authority("after", "eu.example.com")
@@ -78,15 +92,7 @@ func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	certs.trust(after)
 	d.awaitInLogs(loaded, 3)
 	progress()
-	for _, p := range d.procs {
-		_, page, err := p.get("/metrics")
-		must(t, err)
-		for line := range bytes.Lines(page) {
-			if bytes.HasPrefix(line, []byte("causalstore_transport_violations_total{")) && !bytes.HasSuffix(line, []byte(" 0\n")) {
-				t.Errorf("%s: %s", p.name, line)
-			}
-		}
-	}
+	d.checkViolations()
 
 	// Somebody with a certificate of the old authority is refused, counted, and logged once.
 	old := certs.issue(before, "stranger", "sidecar", "shop")

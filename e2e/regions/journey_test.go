@@ -203,18 +203,12 @@ func rollEdges(regions []region) {
 	}
 }
 
-// rotateAuthority replaces the authority of the first region, without the ten minutes that it waits for slow kubelets.
+// rotateAuthority replaces the authority of the first region, which issues once the parts in both regions have said that they accept it.
 func rotateAuthority(regions []region) {
-	t := regions[0].T
-	plugin(t, regions, "rotate-ca", regions[0].name, "--yes") // makes the new authority
-	plugin(t, regions, "rotate-ca", regions[0].name, "--yes") // tells the other region
-	for _, r := range regions {
-		r.awaitTrust(regions[0])
-	}
-	r := regions[0]
+	t, r := regions[0].T, regions[0]
 	coordinator := storeName + "-" + r.dataCenter() + "-cc-0"
 	before := r.issuedUntil()
-	plugin(t, regions, "rotate-ca", r.name, "--yes", "--force") // the new authority issues
+	plugin(t, regions, "rotate-ca", r.name, "--yes")
 	r.Await(coordinator+" to use a certificate of the new authority", func() string {
 		issued, used := r.issuedUntil(), r.usedUntil(coordinator)
 		if issued.Equal(before) || !used.Equal(issued) {
@@ -254,18 +248,6 @@ func (r region) issuedUntil() time.Time {
 		r.Fatal(err)
 	}
 	return parsed.NotAfter
-}
-
-// awaitTrust waits until the parts' trust file in this region has two authorities of another region.
-func (r region) awaitTrust(of region) {
-	r.Helper()
-	r.Await("the authorities of "+of.name+" in "+r.name, func() string {
-		text := r.Kubectl("get", "configmap", storeName+"-"+r.dataCenter(), "-o", `jsonpath={.data.trust\.yaml}`)
-		if n := strings.Count(text, "BEGIN CERTIFICATE"); n != len(regionNames)+1 {
-			return fmt.Sprintf("the trust file has %d authorities", n)
-		}
-		return ""
-	})
 }
 
 func revoke(regions []region) {

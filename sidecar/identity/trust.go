@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
@@ -16,6 +17,7 @@ import (
 type Trust struct {
 	file    contract.Trust
 	bundles map[string]*x509.CertPool // by trust domain
+	roots   map[string][]uint64       // digests of what is in the bundles
 }
 
 // ParseTrust reads a trust file. A data center whose trust domain has no bundle is not an error: it is not trusted yet, or no
@@ -25,9 +27,9 @@ func ParseTrust(b []byte) (*Trust, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trust{file: *file, bundles: map[string]*x509.CertPool{}}
+	t := &Trust{file: *file, bundles: map[string]*x509.CertPool{}, roots: map[string][]uint64{}}
 	for domain, text := range file.Bundles {
-		if t.bundles[domain], err = parseBundle([]byte(text)); err != nil {
+		if t.bundles[domain], t.roots[domain], err = parseBundle([]byte(text)); err != nil {
 			return nil, fmt.Errorf("bundle of %s: %w", domain, err)
 		}
 	}
@@ -37,9 +39,18 @@ func ParseTrust(b []byte) (*Trust, error) {
 // StoreID returns the store whose parts are trusted.
 func (t *Trust) StoreID() string { return t.file.StoreID }
 
+// Roots returns the digests (contract.RootDigest) of the authorities of a trust domain, in ascending order without repetition. It is not
+// nil.
+func (t *Trust) Roots(domain string) []uint64 {
+	if all := t.roots[domain]; all != nil {
+		return all
+	}
+	return []uint64{}
+}
+
 // parseBundle refuses what it cannot read: a bundle with half of its authorities would cut links that should live.
-func parseBundle(text []byte) (*x509.CertPool, error) {
-	pool, n := x509.NewCertPool(), 0
+func parseBundle(text []byte) (pool *x509.CertPool, roots []uint64, err error) {
+	pool = x509.NewCertPool()
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
@@ -47,15 +58,16 @@ func parseBundle(text []byte) (*x509.CertPool, error) {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		pool.AddCert(cert)
-		n++
+		roots = append(roots, contract.RootDigest(cert))
 	}
-	if n == 0 {
-		return nil, errors.New("it contains no certificate in PEM")
+	if len(roots) == 0 {
+		return nil, nil, errors.New("it contains no certificate in PEM")
 	}
-	return pool, nil
+	slices.Sort(roots)
+	return pool, slices.Compact(roots), nil
 }
 
 // Peer is who a verified certificate belongs to.

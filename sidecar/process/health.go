@@ -118,6 +118,9 @@ func (h *health) readiness() contract.Readiness {
 	if r.RestartNeeded = pending; problem != nil {
 		r.ConfigProblem = problem.Error()
 	}
+	if p.running() != nil {
+		r.Acceptance = p.acceptance()
+	}
 	switch part := p.running().(type) {
 	case *middlemanPart:
 		stage, _, _ := part.m.Resharding()

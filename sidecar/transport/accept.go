@@ -37,6 +37,7 @@ type acceptor struct {
 	identity   *peerIdentity // nil without TLS
 	heard      atomic.Uint64 // frames that have arrived
 	meter      *meter        // of a sidecar's connection; else nil
+	roots      roots
 
 	stop         chan struct{} // closed when the stream is to end
 	stopOnce     sync.Once
@@ -73,7 +74,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
 	}
 	if err := g.checkManifest(a.peer); err != nil {
-		_ = stream.SendMsg(g.hello(a.peer.Link)) // by which the dialer sees what differs, and does the same
+		_ = stream.SendMsg(g.hello(a.peer.Link, a.identity)) // by which the dialer sees what differs, and does the same
 		return g.refuseViolation(a, ViolationManifest, err)
 	}
 	if err := g.checkHello(a.peer, a.identity); err != nil {
@@ -82,6 +83,8 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
 		return g.refuse(a, err)
 	}
+	hello := g.hello(a.peer.Link, a.identity)
+	a.roots.start(a.peer.Roots, hello.Roots)
 	if err := g.register(a); err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 			return err
 		}
 	}
-	if err := stream.SendMsg(g.hello(a.peer.Link)); err != nil {
+	if err := stream.SendMsg(hello); err != nil {
 		return err
 	}
 	g.opened.Add(1)
@@ -381,7 +384,8 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 			return
 		}
 		a.heard.Add(1)
-		a.out.answerProbe(in.probe)
+		a.out.answerProbe(in.control.Probe)
+		a.roots.hear(in.control.Roots)
 		err := a.g.deliver(in, a.peer, a.who())
 		a.meter.delivered(in.size)
 		if err != nil {
@@ -392,8 +396,10 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 }
 
 func (a *acceptor) stats() LinkStats {
-	return LinkStats{
+	s := LinkStats{
 		Process: a.peer.Process, Address: a.remoteAddr, Up: true, TopologyEpoch: a.peer.TopologyEpoch, Version: a.peer.Version, Nodes: a.peer.Nodes,
 		QueuedBytes: a.out.queuedBytes(),
 	}
+	s.describeTrust(a.identity, &a.roots)
+	return s
 }

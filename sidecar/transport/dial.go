@@ -30,7 +30,8 @@ type dialer struct {
 	up           bool
 	cancelStream context.CancelCauseFunc // ends the current stream
 	via          string                  // the egress of the current stream, if any
-	identity     *peerIdentity           // of the current stream; nil without TLS
+	identity     *peerIdentity           // of the current or last stream; nil without TLS
+	roots        *roots                  // of the same; nil before the first one
 	lastError    string                  // why there is no stream
 	failure      Failure                 // what lastError amounts to
 	renew        chan struct{}           // holds a token if the link is to be renewed
@@ -151,7 +152,7 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 	h := s.in.hello
 	d.g.opened.Add(1)
 	d.mu.Lock()
-	d.peer, d.up, d.cancelStream, d.identity, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity, s.via, "", NoFailure
+	d.peer, d.up, d.cancelStream, d.identity, d.roots, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity, &s.roots, s.via, "", NoFailure
 	d.mu.Unlock()
 	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch, "version", h.Version)
 	if d.g.config.Up != nil && !renews {
@@ -165,6 +166,7 @@ func (d *dialer) stats() LinkStats {
 	s := LinkStats{Address: d.addr, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError, Failure: d.failure}
 	if d.peer != nil {
 		s.Process, s.TopologyEpoch, s.Version, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Version, d.peer.Nodes
+		s.describeTrust(d.identity, d.roots)
 	}
 	return s
 }

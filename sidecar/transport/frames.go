@@ -31,7 +31,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 type receivedFrame struct {
 	hello    *wire.Hello // nil until the first frame, which must be a hello
 	messages *[]causal.Message
-	probe    wire.Probe
+	control  wire.Control
 	size     int
 }
 
@@ -51,7 +51,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	}
 	// All links share the pool of batches: there may be thousands of links, and few are busy at a time.
 	in.messages = batches.Get().(*[]causal.Message)
-	*in.messages, in.probe, err = wire.DecodeFrame(b.ReadOnlyData(), *in.messages)
+	*in.messages, in.control, err = wire.DecodeFrame(b.ReadOnlyData(), *in.messages)
 	return err
 }
 

@@ -258,8 +258,8 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 	return violation
 }
 
-// hello returns the hello of this process for a link.
-func (g *GRPC) hello(link uint64) *wire.Hello {
+// hello returns the hello of this process for a link with a peer, which is nil without TLS.
+func (g *GRPC) hello(link uint64, to *peerIdentity) *wire.Hello {
 	h := &wire.Hello{
 		Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: g.config.Process,
 		Incarnation: g.incarnation, StartedMs: uint64(g.startedAt.UnixMilli()), Link: link, Nodes: g.config.Nodes,
@@ -270,6 +270,9 @@ func (g *GRPC) hello(link uint64) *wire.Hello {
 	}
 	if g.config.Epoch != nil {
 		h.TopologyEpoch = g.config.Epoch()
+	}
+	if to != nil {
+		h.Roots = g.keys.load().rootsFor(to)
 	}
 	return h
 }

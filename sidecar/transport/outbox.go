@@ -102,19 +102,30 @@ func (o *outbox) push(m *causal.Message) DropReason {
 
 // pushProbe queues a probe. It is not a message: it counts for no limit, and does not make an idle link a busy one.
 func (o *outbox) pushProbe(p wire.Probe) {
+	o.pushControl(func(frame []byte) []byte { return wire.AppendProbe(frame, p) })
+}
+
+// pushRoots queues which authorities of the peer this process trusts, as pushProbe does, and reports whether it could.
+func (o *outbox) pushRoots(r wire.Roots) bool {
+	return o.pushControl(func(frame []byte) []byte { return wire.AppendRoots(frame, r) })
+}
+
+// pushControl appends what is no message to the last frame.
+func (o *outbox) pushControl(add func(frame []byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state != outboxOpen {
-		return
+		return false
 	}
 	if len(o.frames) == 0 {
 		o.frames = append(o.frames, newFrame())
 	}
 	f := o.frames[len(o.frames)-1]
 	before := len(f.batch.Buf)
-	f.batch.Buf = wire.AppendProbe(f.batch.Buf, p)
+	f.batch.Buf = add(f.batch.Buf)
 	o.bytes += len(f.batch.Buf) - before
 	o.signal()
+	return true
 }
 
 // answerProbe answers a probe of the peer.

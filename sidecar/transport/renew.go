@@ -101,8 +101,8 @@ func (d *dialer) finish(s *dialedStream, broken <-chan struct{}, why *error) err
 	return errBroken
 }
 
-// watchKeys reads the TLS files from time to time. It ends links whose certificates have expired or are not trusted any more, and
-// renews links when this process has a new certificate.
+// watchKeys reads the TLS files from time to time. It ends links whose certificates have expired or are not trusted any more,
+// renews links when this process has a new certificate, and tells peers which of their authorities it trusts when that has changed.
 func (g *GRPC) watchKeys() {
 	tick := time.NewTicker(g.timing.keysInterval)
 	defer tick.Stop()
@@ -119,7 +119,7 @@ func (g *GRPC) watchKeys() {
 	}
 }
 
-// verifyLinks verifies the peers of all links against a key set.
+// verifyLinks verifies the peers of all links against a key set, and tells them what that says of their authorities.
 func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 	now := time.Now()
 	g.mu.RLock()
@@ -127,6 +127,7 @@ func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 	for _, d := range g.dialed {
 		d.mu.Lock()
 		if d.up && d.identity != nil {
+			d.roots.tell(set.rootsFor(d.identity), d.out)
 			err := g.distrust(d.identity, set, now)
 			if renewAll || !d.identity.distrustedAt.IsZero() || d.via != g.viaOf(d.addr) {
 				d.requestRenewal() // perhaps the peer has a new certificate, or there is another way to it
@@ -142,6 +143,7 @@ func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 		if a.identity == nil {
 			continue
 		}
+		a.roots.tell(set.rootsFor(a.identity), a.out)
 		if err := g.distrust(a.identity, set, now); err != nil {
 			g.violations.note(ViolationCertificate, a.who(), err, g.config.Log)
 			a.end(status.Error(codes.Unauthenticated, err.Error()))

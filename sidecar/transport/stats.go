@@ -107,6 +107,10 @@ type LinkStats struct {
 	QueuedBytes   int
 	LastError     string  // why a dialed link is down
 	Failure       Failure // what that amounts to
+	// TrustDomain is that of the peer. Roots are the authorities of this process' trust domain that the peer trusts, as it has said
+	// last; nil if it does not say, or without TLS.
+	TrustDomain string
+	Roots       wire.Roots
 }
 
 // maxKinds bounds the message kinds that are counted separately. Later versions may send others, which are counted as the

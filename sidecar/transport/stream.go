@@ -29,6 +29,7 @@ type dialedStream struct {
 	identity *peerIdentity  // nil without TLS
 	via      string         // the egress, if any
 	attempt  attempt
+	roots    roots
 }
 
 func (s *dialedStream) close() {
@@ -113,7 +114,7 @@ func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdenti
 	if s.stream, err = s.conn.NewStream(s.ctx, &serviceDesc.Streams[0], wire.Method); err != nil {
 		return false, fmt.Errorf("open a link to %s: %w", d.describe(s.via), err)
 	}
-	hello := d.g.hello(d.link)
+	hello := d.g.hello(d.link, peer.Load())
 	hello.Renews = renews
 	if err := s.stream.SendMsg(hello); err != nil && !errors.Is(err, io.EOF) { // after EOF, RecvMsg returns the reason
 		return true, fmt.Errorf("send hello to %s: %w", d.addr, err)
@@ -122,6 +123,7 @@ func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdenti
 		return true, fmt.Errorf("receive hello from %s: %w", d.addr, err)
 	}
 	s.identity = peer.Load()
+	s.roots.start(s.in.hello.Roots, hello.Roots)
 	if err := s.in.hello.Compatible(); err != nil {
 		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
 	}
@@ -202,7 +204,8 @@ func (d *dialer) receive(s *dialedStream) error {
 		}
 		d.out.touch()
 		d.heard.Add(1)
-		d.out.answerProbe(s.in.probe)
+		d.out.answerProbe(s.in.control.Probe)
+		s.roots.hear(s.in.control.Roots)
 		if err := d.g.deliver(s.in, s.in.hello, d.addr); err != nil {
 			return err
 		}

@@ -20,9 +20,10 @@ import (
 
 // keySet is what was read from the files of contract.LinkTLS: a certificate with its key, and whom to trust. It does not change.
 type keySet struct {
-	cert  *tls.Certificate
-	ends  time.Time // when the certificate expires
-	trust *identity.Trust
+	cert        *tls.Certificate
+	ends        time.Time // when the certificate expires
+	trustDomain string    // of the certificate
+	trust       *identity.Trust
 }
 
 // keyring holds the key set in use. The files are read again for every new connection and every few seconds, so rotating them
@@ -93,35 +94,33 @@ func (k *keyring) useCertificate(set *keySet, certPEM, keyPEM []byte) error {
 	if set.trust == nil {
 		return nil // the error about the trust file says it all
 	}
-	if err := k.verifyOwn(&cert, set.trust); err != nil {
+	own, err := k.verifyOwn(&cert, set.trust)
+	if err != nil {
 		return fmt.Errorf("TLS certificate %s: %w", k.files.Cert, err)
 	}
-	set.cert, set.ends = &cert, cert.Leaf.NotAfter
+	set.cert, set.ends, set.trustDomain = &cert, cert.Leaf.NotAfter, own.TrustDomain
 	return nil
 }
 
-// verifyOwn returns why a certificate is not one for this process. It must chain to the trust file, since peers have the same
+// verifyOwn returns who a certificate belongs to, or why it is not one for this process. It must chain to the trust file, since peers have the same
 // one; whether it has expired is for the peers to judge.
-func (k *keyring) verifyOwn(cert *tls.Certificate, trust *identity.Trust) error {
+func (k *keyring) verifyOwn(cert *tls.Certificate, trust *identity.Trust) (own identity.Peer, err error) {
 	chain := make([]*x509.Certificate, len(cert.Certificate))
 	for i, der := range cert.Certificate {
-		var err error
 		if chain[i], err = x509.ParseCertificate(der); err != nil {
-			return err
+			return own, err
 		}
 	}
 	at := time.Now()
 	if at.Before(cert.Leaf.NotBefore) || at.After(cert.Leaf.NotAfter) {
 		at = cert.Leaf.NotBefore
 	}
-	var own identity.Peer
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		var err error
 		if own, err = trust.Verify(chain, at, usage); err != nil {
-			return err
+			return own, err
 		}
 	}
-	return k.check(own.Identity)
+	return own, k.check(own.Identity)
 }
 
 // load returns the set to use now.

@@ -40,6 +40,8 @@ type Observed struct {
 	Growing []string
 	// Authority is what is known of the authorities of regions, or nil.
 	Authority *trust.State
+	// AuthorityWaits says what keeps the next authority of the region from issuing, as far as this store goes.
+	AuthorityWaits []string
 	// Certificates are those of the parts in this region.
 	Certificates Certificates
 	// WebhookInstalled says whether this operator is to inject sidecars, Webhook whether it does: the API server trusts it.

@@ -17,18 +17,20 @@ type Certificates struct {
 	Known, Missing bool
 	// Expire is when the first one expires.
 	Expire time.Time
-	// Failed is why some could not be renewed.
-	Failed error
+	// Failed is why some could not be renewed, and Pending why some have not been yet.
+	Failed, Pending error
 }
 
-// Add adds the certificates of one Secret: when the first of them expires, which is zero if one is missing, and why they could not be
-// renewed.
+// Add adds the certificates of one Secret: when the first of them expires, which is zero if one is missing, and why they were not renewed.
 func (c *Certificates) Add(expires time.Time, failed error) {
 	c.Known, c.Missing = true, c.Missing || expires.IsZero()
 	if !expires.IsZero() && (c.Expire.IsZero() || expires.Before(c.Expire)) {
 		c.Expire = expires
 	}
-	if c.Failed == nil {
+	switch {
+	case trust.IsPending(failed) && c.Pending == nil:
+		c.Pending = failed
+	case !trust.IsPending(failed) && c.Failed == nil:
 		c.Failed = failed
 	}
 }
@@ -86,9 +88,6 @@ func also(what string, all []string) string {
 	return fmt.Sprintf("; %s: %s", what, strings.Join(all, "; "))
 }
 
-// authorityWarning is how long before its end an authority must be replaced: other regions have to be told.
-const authorityWarning = 180 * 24 * time.Hour
-
 // certificatesCurrent holds if the certificates of this region's parts are renewed in time.
 func certificatesCurrent(v *view) verdict {
 	c := v.Certificates
@@ -101,14 +100,45 @@ func certificatesCurrent(v *view) verdict {
 	case c.Failed != nil:
 		return no(v1alpha1.ReasonCertificatesNotRenewed, "%s%s", c.Failed, c.remaining(v.Now))
 	case c.Known && !c.Missing && left < trust.LateAfter:
-		return no(v1alpha1.ReasonCertificatesLate, "a certificate expires in %s and should have been renewed: see the operator's log", left)
-	case v.Authority != nil && v.Authority.Issuing != nil && v.Authority.Issuing.Certificate().NotAfter.Sub(v.Now) < authorityWarning:
-		return no(v1alpha1.ReasonAuthorityExpiring, "the authority of this region expires at %s; replace it: kubectl causal rotate-ca",
-			v.Authority.Issuing.Certificate().NotAfter.UTC().Format(time.RFC3339))
+		return no(v1alpha1.ReasonCertificatesLate, "a certificate expires in %s and should have been renewed: %s", left, c.pendingOr("see the operator's log"))
+	case v.Authority != nil && v.Authority.Issuing.ExpiresSoon(v.Now):
+		return no(v1alpha1.ReasonAuthorityExpiring, "the authority of this region expires at %s; replace it: kubectl causal rotate-ca%s",
+			v.Authority.Issuing.Certificate().NotAfter.UTC().Format(time.RFC3339), v.rotation())
 	case !c.Known || c.Missing:
-		return unknown(v1alpha1.ReasonCertificatesUnknown, "the certificates have not all been issued; see TopologyValid and Paused")
+		return unknown(v1alpha1.ReasonCertificatesUnknown, "the certificates have not all been issued; %s", c.pendingOr("see TopologyValid and Paused"))
+	case v.Authority != nil && v.Authority.Next != nil:
+		return yes(v1alpha1.ReasonAuthorityRotating, "certificates are valid for 7 days and renewed every day%s", v.rotation())
+	case c.Pending != nil:
+		return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day; %s", c.Pending)
 	}
 	return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day")
+}
+
+// rotation says what a new authority waits for.
+func (v *view) rotation() string {
+	switch {
+	case v.Authority.Next == nil:
+		return ""
+	case len(v.AuthorityWaits) == 0:
+		return "; the new authority of this region issues as soon as all its stores accept it"
+	}
+	waits := v.AuthorityWaits
+	more := ""
+	if len(waits) > maxWaits {
+		waits, more = waits[:maxWaits], fmt.Sprintf("; and %d more", len(waits)-maxWaits)
+	}
+	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centres accept it: %s%s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
+		strings.Join(waits, "; "), more)
+}
+
+// maxWaits bounds what the message names.
+const maxWaits = 8
+
+func (c Certificates) pendingOr(text string) string {
+	if c.Pending != nil {
+		return c.Pending.Error()
+	}
+	return text
 }
 
 func (c Certificates) remaining(now time.Time) string {

@@ -19,18 +19,22 @@ func Decode(b []byte, m *causal.Message) error {
 	return decodeMessage(b, m)
 }
 
-// DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns the probe in it. On an error none is appended.
-func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Probe, error) {
+// DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an error none is appended.
+func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, error) {
 	first := len(dst)
 	c := cursor{what: "frame", b: b}
 	var from, to topology.Node
-	var probe Probe
+	var control Control
 	for c.next() {
-		if c.num == fFrameProbe {
-			probe = Probe(c.uint(math.MaxUint8))
+		switch c.num {
+		case fFrameMessages:
+		case fFrameProbe:
+			control.Probe = Probe(c.uint(math.MaxUint8))
 			continue
-		}
-		if c.num != fFrameMessages {
+		case fFrameRoots:
+			control.Roots = c.roots()
+			continue
+		default:
 			c.skip()
 			continue
 		}
@@ -52,9 +56,9 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Probe, error
 	}
 	if c.err != nil {
 		clear(dst[first:])
-		return dst[:first], ProbeNone, c.err
+		return dst[:first], Control{}, c.err
 	}
-	return dst, probe, nil
+	return dst, control, nil
 }
 
 func decodeMessage(b []byte, m *causal.Message) error {

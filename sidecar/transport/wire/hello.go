@@ -41,6 +41,8 @@ type Hello struct {
 	Manifest Manifest
 	// Version is that of the build, for status. It is empty if it is not known.
 	Version string
+	// Roots are the authorities of the receiver's trust domain that the sender trusts. Later frames may replace them.
+	Roots Roots
 }
 
 // Manifest holds hashes of what all processes of a deployment must have alike: origins follow the order of the data centers, so a
@@ -77,19 +79,6 @@ func (h *Hello) StartedBefore(other *Hello) bool {
 	return h.StartedMs < other.StartedMs || h.StartedMs == other.StartedMs && h.Incarnation < other.Incarnation
 }
 
-// Probe is a question of one end of a link to the other: is anybody there?
-type Probe uint8
-
-// The probes. A reader that does not know them does not answer.
-const (
-	ProbeNone Probe = iota
-	ProbeRequest
-	ProbeAnswer
-)
-
-// AppendProbe appends a probe to a frame.
-func AppendProbe(dst []byte, p Probe) []byte { return appendUint(dst, fFrameProbe, uint64(p)) }
-
 // ErrProtocol is wrapped by the errors of Compatible.
 var ErrProtocol = errors.New("the link protocols have no version in common")
 
@@ -114,6 +103,7 @@ const (
 	fHelloRenews      = 9
 	fHelloManifest    = 10
 	fHelloVersion     = 11
+	fHelloRoots       = 12
 
 	fManifestDCs     = 1
 	fManifestRings   = 2
@@ -152,6 +142,7 @@ func AppendHello(dst []byte, h *Hello) []byte {
 		body = protowire.AppendTag(body, fHelloVersion, protowire.BytesType)
 		body = protowire.AppendString(body, h.Version)
 	}
+	body = appendRoots(body, fHelloRoots, h.Roots)
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
 		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))))
@@ -208,6 +199,8 @@ func (c *cursor) hello(h *Hello) {
 			h.Manifest = in.manifest()
 		case fHelloVersion:
 			h.Version = in.name("version", MaxVersion)
+		case fHelloRoots:
+			h.Roots = in.roots()
 		case fHelloNodes:
 			h.Nodes = grow(&in, h.Nodes, MaxNodes)
 			h.Nodes = append(h.Nodes, in.node())

@@ -13,7 +13,7 @@ import (
 func TestAHelloSurvives(t *testing.T) {
 	want := &Hello{
 		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
-		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3",
+		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3", Roots: Roots{1, 1 << 63},
 		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
 	}
 	got, err := DecodeHello(AppendHello(nil, want))
@@ -22,6 +22,29 @@ func TestAHelloSurvives(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
+	}
+}
+
+func manyRoots(n int) (r Roots) {
+	for i := range n {
+		r = append(r, uint64(i))
+	}
+	return r
+}
+
+func TestRootsSurviveBesideMessagesAndProbes(t *testing.T) {
+	for _, roots := range []Roots{nil, {}, {7}, manyRoots(MaxRoots)} {
+		b := AppendProbe(AppendRoots(appendBatch(nil, []causal.Message{full()}), roots), ProbeRequest)
+		messages, got, err := DecodeFrame(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(Control{Probe: ProbeRequest, Roots: roots}, got); diff != "" || len(messages) != 1 {
+			t.Errorf("%v: %d messages, %s", roots, len(messages), diff)
+		}
+	}
+	if _, _, err := DecodeFrame(AppendRoots(nil, manyRoots(MaxRoots+1)), nil); err == nil {
+		t.Error("too many roots are taken")
 	}
 }
 
@@ -39,6 +62,9 @@ func TestABadHelloIsRefused(t *testing.T) {
 		AppendHello(nil, &Hello{Version: "\xff"}),
 		AppendHello(nil, &Hello{Version: strings.Repeat("x", MaxVersion+1)}),
 		{0x0a, 0x04, 0x52, 0x02, 0x08, 0x01}, // a hash that is no fixed64
+		AppendHello(nil, &Hello{Roots: Roots{2, 1}}),
+		AppendHello(nil, &Hello{Roots: Roots{1, 1}}),
+		AppendHello(nil, &Hello{Roots: manyRoots(MaxRoots + 1)}),
 	} {
 		if _, err := DecodeHello(b); err == nil {
 			t.Errorf("%x was taken", b)

@@ -83,6 +83,7 @@ const (
 	fFrameHello    = 1
 	fFrameMessages = 2
 	fFrameProbe    = 3
+	fFrameRoots    = 4
 )
 
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.

@@ -1,0 +1,144 @@
+package processes_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/controllers/trust"
+)
+
+// rootOf reads the certificate of an authority.
+func rootOf(t *testing.T, authority string) *x509.Certificate {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(authority, "authority.crt"))
+	must(t, err)
+	block, _ := pem.Decode(text)
+	root, err := x509.ParseCertificate(block.Bytes)
+	must(t, err)
+	return root
+}
+
+// waits returns what keeps an authority from issuing in the region of data centers a and b, as their operator finds it.
+func (d *deployment) waits(root *x509.Certificate) ([]string, error) {
+	reports := map[string]contract.Readiness{}
+	for _, dc := range []string{"a", "b"} {
+		for _, part := range []string{"coordinator", "middleman", "cache"} {
+			r, err := d.procs[dc+"-"+part].readiness()
+			if err != nil {
+				return nil, err
+			}
+			reports[dc+"-"+part] = r
+		}
+	}
+	return trust.Waits(root, map[string]string{"a": "eu", "b": "eu", "c": "us"}, reports, nil), nil
+}
+
+func (d *deployment) awaitWaits(root *x509.Certificate, want ...string) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprintf("parts to wait for %q", want), func() error {
+		is, err := d.waits(root)
+		if err == nil && !slices.Equal(is, want) {
+			err = fmt.Errorf("%s", strings.Join(is, "; "))
+		}
+		return err
+	})
+}
+
+// TestANewAuthorityIssuesWhenALateRegionAcceptsIt follows a rotation in which the other region takes the bundle late, under load.
+func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
+	certs := newCertificates(t)
+	before, after, us := certs.authority("before", "eu"), certs.authority("after", "eu"), certs.authority("us", "us")
+	for _, dc := range []string{"a", "b"} {
+		certs.issueDC(before, dc)
+	}
+	certs.issueDC(us, "c")
+	give := func(dc string, eu ...string) {
+		certs.trustIn(dc, map[string][]string{"a": eu, "b": eu, "c": {us}})
+	}
+	for _, dc := range []string{"a", "b", "c"} {
+		give(dc, before)
+	}
+	d := deployWith(t, certs, nil)
+	var done atomic.Uint64
+	for _, dc := range []string{"a", "b"} {
+		defer d.traffic(dc, &done)()
+	}
+	stopC := d.traffic("c", &done)
+	progress := func() {
+		t.Helper()
+		from := done.Load()
+		eventually(t, "operations to go on", func() error {
+			if n := done.Load(); n < from+200 && !t.Failed() {
+				return fmt.Errorf("%d operations since then", n-from)
+			}
+			return nil
+		})
+	}
+	progress()
+	d.awaitWaits(rootOf(t, before))
+	root := rootOf(t, after)
+	const a, b, c = "data centre a of region eu does not accept it yet", "data centre b of region eu does not accept it yet", "data centre c of region us does not accept it yet"
+	d.awaitWaits(root, a, b, c)
+	give("a", before, after)
+	d.awaitWaits(root, b, c)
+	give("b", before, after)
+	d.awaitWaits(root, c)
+	progress()
+
+	// The other region is away: what it has said is not what it may say when it is back. Only its own clients notice.
+	stopC()
+	for _, part := range parts[:3] {
+		d.kill("c-" + part)
+	}
+	give("c", before, after)
+	eventually(t, "the data center that is away to be waited for", func() error {
+		if is, err := d.waits(root); err != nil || len(is) != 1 || !strings.Contains(is[0], "data centre c") {
+			return fmt.Errorf("%q, %v", is, err)
+		}
+		return nil
+	})
+	for _, part := range parts[:3] {
+		d.restart("c-" + part)
+	}
+	defer d.traffic("c", &done)()
+	d.awaitWaits(root)
+	progress()
+
+	for _, dc := range []string{"a", "b"} {
+		certs.issueDC(after, dc)
+	}
+	for name, p := range d.procs {
+		if name[0] == 'c' {
+			continue
+		}
+		eventually(t, name+" to use its new certificate", func() error {
+			b, err := os.ReadFile(p.log)
+			if n := strings.Count(string(b), `"loaded new TLS files"`); err == nil && n < 2 {
+				err = fmt.Errorf("%d times", n)
+			}
+			return err
+		})
+	}
+	progress()
+	for _, dc := range []string{"a", "b", "c"} {
+		give(dc, after)
+	}
+	d.awaitWaits(root)
+	eventually(t, "the old authority to be dropped everywhere", func() error {
+		if is, err := d.waits(rootOf(t, before)); err != nil || len(is) != 3 {
+			return fmt.Errorf("%q, %v", is, err)
+		}
+		return nil
+	})
+	progress()
+	d.checkViolations()
+	t.Logf("%d operations", done.Load())
+}
