@@ -247,3 +247,88 @@ func TestOtherRegionsAreTrustedByTheirBundleAndRevokedByATombstone(t *testing.T)
 		t.Error("an older bundle came back")
 	}
 }
+
+func TestADamagedRecordOfTrustStopsNothingElse(t *testing.T) {
+	k := newCluster(t)
+	k.operator("us-east-1", "causalstore:v1")
+	k.sample("three-regions.yaml", nil)
+	for _, region := range []string{"eu-west-1", "ap-southeast-1"} {
+		a, err := trust.Create(region+".other", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.peer(trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence, Bundle: a.Bundle()})
+	}
+	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
+	record := &corev1.ConfigMap{}
+	k.get(trust.RecordName("authority-us-east-1"), record)
+	was := record.Data["eu-west-1.other"]
+	record.Data["junk"], record.Data["eu-west-1.other"] = "garbage", was[1:]
+	delete(record.Labels, plan.LabelManagedBy)
+	if err := k.client.Update(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	// Only the region whose entry is damaged is not trusted: it may have been revoked.
+	k.await("the damaged entries to be named", func() (bool, string) {
+		c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonRegionsNotTrusted)
+		return strings.Contains(c.Message, "trust domain junk") && strings.Contains(c.Message, "trust domain eu-west-1.other: its entry") && !strings.Contains(c.Message, "ap-southeast-1 ("), c.Message
+	})
+	// The store is still looked after.
+	k.update("orders", func(s *v1alpha1.CausalStore) {
+		s.Spec.Access = v1alpha1.Access{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}
+	})
+	k.await("the change to be applied", func() (bool, string) {
+		s := k.store("orders")
+		return s.Status.ObservedGeneration == s.Generation, fmt.Sprintf("generation %d, observed %d", s.Generation, s.Status.ObservedGeneration)
+	})
+	k.get(record.Name, record)
+	delete(record.Data, "junk")
+	record.Data["eu-west-1.other"] = was
+	if err := k.client.Update(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
+}
+
+func TestARestoredAuthorityIsPublishedAnew(t *testing.T) {
+	k := newCluster(t)
+	k.operator("local", "causalstore:v1")
+	k.sample("one-data-center.yaml", nil)
+	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	secret, own := &corev1.Secret{}, &corev1.ConfigMap{}
+	k.get("authority-local", secret)
+	backup := secret.Data
+	k.get("authority-local", own)
+	published := func() (e trust.Entry) {
+		k.get("authority-local", own)
+		e, err := trust.ReadEntry(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := published()
+	for _, verb := range []string{trust.RotateBegin, trust.RotateForce} {
+		before := published()
+		fingerprint := own.Data[trust.FieldIssuing]
+		if verb == trust.RotateForce {
+			fingerprint = own.Data[trust.FieldNext]
+		}
+		own.Annotations = map[string]string{trust.AnnotationRotate: trust.RotationRequest(verb, fingerprint)}
+		if err := k.client.Update(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
+		k.await("the rotation to "+verb, func() (bool, string) { return published().Sequence > before.Sequence, "it has not" })
+	}
+	rotated := published()
+	k.await("the backup to be restored", func() (bool, string) {
+		k.get("authority-local", secret)
+		secret.Data = backup
+		err := k.client.Update(t.Context(), secret)
+		return err == nil, fmt.Sprint(err)
+	})
+	k.await("the bundle of the backup with a later sequence", func() (bool, string) {
+		e := published()
+		return e.Bundle == first.Bundle && e.Sequence > rotated.Sequence, fmt.Sprintf("sequence %d after %d, same bundle as the backup: %v", e.Sequence, rotated.Sequence, e.Bundle == first.Bundle)
+	})
+}

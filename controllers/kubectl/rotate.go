@@ -33,7 +33,7 @@ func (c *cluster) rotateCommand() *cobra.Command {
 
 A region that is away is waited for. --force lets the new authority issue at once: for an old authority whose key was stolen, or a region
 that does not come back. Parts that have not read the new bundle then refuse those of REGION until they have. Step 4 stays: to end the
-trust in a stolen key, use untrust.
+trust in a stolen key, use untrust. During the eight days of step 4 another rotation begins only with --force.
 
 If certificates are issued by cert-manager, replace the CA of the issuer there: the operator notices within an hour, and goes on with step 2.`,
 		Example: `  kubectl causal rotate-ca us --context us --context eu`,
@@ -98,8 +98,9 @@ func (r *region) nextStep(ctx context.Context, others []*region, force bool) (ro
 	issuing, next, issuer := r.own.Data[trust.FieldIssuing], r.own.Data[trust.FieldNext], r.own.Data[trust.FieldIssuer]
 	if next == "" {
 		switch {
-		case r.own.Data[trust.FieldRetired] != "":
-			return rotationStep{text: fmt.Sprintf("%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until then", r, r.own.Data[trust.FieldRetiredUntil])}, nil
+		case r.own.Data[trust.FieldRetired] != "" && !force:
+			return rotationStep{text: fmt.Sprintf("%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until then. If the key of the new one was stolen, --force begins again",
+				r, r.own.Data[trust.FieldRetiredUntil])}, nil
 		case issuer != "":
 			return rotationStep{text: fmt.Sprintf("%s: certificates are issued by %s of cert-manager. Replace its CA there; the operator notices within an hour", r, issuer)}, nil
 		}

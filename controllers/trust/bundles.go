@@ -110,22 +110,30 @@ func (e Entry) Data() map[string]string {
 	return d
 }
 
-// ReadRecord reads what WriteRecord has written.
-func ReadRecord(data map[string]string) (map[string]Entry, error) {
-	all := map[string]Entry{}
+// ReadRecord reads what WriteRecord has written. Entries that are damaged are returned as they are, by trust domain.
+func ReadRecord(data map[string]string) (all map[string]Entry, damaged map[string]string) {
+	all, damaged = map[string]Entry{}, map[string]string{}
 	for domain, text := range data {
 		var e Entry
-		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			return nil, fmt.Errorf("%s: %w", domain, err)
+		err := json.Unmarshal([]byte(text), &e)
+		if err == nil && !e.Revoked {
+			_, err = ParseBundle(e.Bundle, domain)
 		}
-		all[domain] = e
+		if err != nil || e.TrustDomain != domain {
+			damaged[domain] = text
+		} else {
+			all[domain] = e
+		}
 	}
-	return all, nil
+	return all, damaged
 }
 
-// WriteRecord returns the content of the ConfigMap of KindRecord.
-func WriteRecord(all map[string]Entry) map[string]string {
-	data := map[string]string{}
+// WriteRecord returns the content of the ConfigMap of KindRecord. Damaged entries stay, for people to repair.
+func WriteRecord(all map[string]Entry, damaged map[string]string) map[string]string {
+	data := maps.Clone(damaged)
+	if data == nil {
+		data = map[string]string{}
+	}
 	for domain, e := range all {
 		b, err := json.Marshal(e)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (k *Keeper) readOwned(ctx context.Context, name string) (*corev1.ConfigMap,
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read ConfigMap %s of namespace %s: %w", name, k.Namespace, err)
-	case m.Labels[plan.LabelManagedBy] != plan.ManagedBy:
+	case m.Labels[plan.LabelManagedBy] != plan.ManagedBy && m.Labels[Label] == "": // either label says so
 		return nil, fmt.Errorf("write ConfigMap %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete or rename it", name, k.Namespace,
 			plan.LabelManagedBy, plan.ManagedBy)
 	}
@@ -55,11 +56,11 @@ func (k *Keeper) write(ctx context.Context, live *corev1.ConfigMap, name, kind s
 		live = &corev1.ConfigMap{ObjectMeta: k.metadata(name), Data: data}
 		live.Labels[Label] = kind
 		err = k.Client.Create(ctx, live)
-	case maps.Equal(live.Data, data) && live.Labels[Label] == kind:
+	case maps.Equal(live.Data, data) && live.Labels[Label] == kind && live.Labels[plan.LabelManagedBy] == plan.ManagedBy:
 		return nil
 	default:
 		before := live.DeepCopy()
-		live.Data, live.Labels[Label] = data, kind
+		live.Data, live.Labels[Label], live.Labels[plan.LabelManagedBy] = data, kind, plan.ManagedBy
 		err = k.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
@@ -76,10 +77,13 @@ func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 		return err
 	}
 	var recorded map[string]Entry
+	var damaged map[string]string
 	if live != nil {
-		if recorded, err = ReadRecord(live.Data); err != nil {
-			return fmt.Errorf("read ConfigMap %s of namespace %s: %w; remove what is damaged", k.recordName(), k.Namespace, err)
-		}
+		recorded, damaged = ReadRecord(live.Data)
+	}
+	for _, domain := range slices.Sorted(maps.Keys(damaged)) {
+		s.Refused = append(s.Refused, fmt.Sprintf("trust domain %s: its entry in ConfigMap %s of namespace %s is damaged, so that nothing is known of it, and it is not trusted; remove the entry, and run kubectl causal trust or untrust",
+			domain, k.recordName(), k.Namespace))
 	}
 	var all corev1.ConfigMapList
 	if err := k.Uncached.List(ctx, &all, client.InNamespace(k.Namespace), client.MatchingLabels{Label: KindPeer}); err != nil {
@@ -92,6 +96,9 @@ func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 			s.Refused = append(s.Refused, err.Error())
 			continue
 		}
+		if _, is := damaged[e.TrustDomain]; is {
+			continue // it may have been revoked
+		}
 		proposals = append(proposals, e)
 	}
 	var refused []string
@@ -100,7 +107,7 @@ func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 	if live == nil && len(s.Peers) == 0 {
 		return nil
 	}
-	if err := k.write(ctx, live, k.recordName(), KindRecord, WriteRecord(s.Peers)); err != nil {
+	if err := k.write(ctx, live, k.recordName(), KindRecord, WriteRecord(s.Peers, damaged)); err != nil {
 		return err
 	}
 	for domain, e := range s.Peers {

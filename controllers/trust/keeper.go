@@ -39,6 +39,7 @@ type Keeper struct {
 	reported map[types.NamespacedName]acceptance
 	state    *State
 	read     time.Time
+	failing  time.Time // since when load fails; zero if it does not
 	changed  chan event.GenericEvent
 }
 
@@ -94,7 +95,12 @@ func (k *Keeper) sync(ctx context.Context, maxAge time.Duration) (*State, error)
 	}
 	s, err := k.load(ctx)
 	if err != nil {
-		return nil, err
+		if s = k.continueWithout(err); s == nil {
+			return nil, err
+		}
+		log.FromContext(ctx).Error(err, "cannot read or write what is known of trust; going on with what was known before")
+	} else {
+		k.failing = time.Time{}
 	}
 	if k.state != nil && k.changed != nil && !equal(k.state, s) {
 		select {
@@ -104,6 +110,25 @@ func (k *Keeper) sync(ctx context.Context, maxAge time.Duration) (*State, error)
 	}
 	k.state, k.read = s, time.Now()
 	return s, nil
+}
+
+// failureTime is how long reading and writing may fail until it is a problem for people.
+const failureTime = 30 * time.Second
+
+// continueWithout returns the state to go on with after an error: what was known before. Certificates must be renewed and the status be
+// written also while something is damaged. It returns nil if nothing was known.
+func (k *Keeper) continueWithout(err error) *State {
+	if k.state == nil {
+		return nil
+	}
+	if k.failing.IsZero() {
+		k.failing = time.Now()
+	}
+	s := *k.state
+	if time.Since(k.failing) >= failureTime {
+		s.Problem = err.Error()
+	}
+	return &s
 }
 
 func (k *Keeper) load(ctx context.Context) (*State, error) {

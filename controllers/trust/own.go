@@ -151,10 +151,12 @@ func (k *Keeper) advance(ctx context.Context, secret *corev1.Secret, own *corev1
 	if k.Requests != nil && strings.HasPrefix(request, RotateBegin) {
 		request = "" // the issuer has the authority
 	}
+	all, restored := all.Restore(publishedSequence(own), k.Now())
 	next, changed, err := all.Advance(request, accepted, k.Now())
 	if err != nil {
 		return all, "", err
 	}
+	changed = changed || restored
 	var follows bool
 	if k.Requests == nil {
 		next, follows, err = next.Return(k.Now())
@@ -171,9 +173,25 @@ func (k *Keeper) advance(ctx context.Context, secret *corev1.Secret, own *corev1
 	if err := k.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return all, "", fmt.Errorf("write Secret %s of namespace %s: %w", k.Name, k.Namespace, err)
 	}
-	log.FromContext(ctx).Info("rotated the authority of this region", "request", request, "sequence", next.Sequence,
+	what := "rotated the authority of this region"
+	if restored {
+		what = "an older Secret of the authority was restored: its bundle gets a new sequence, and authorities that are not in it are not trusted any more"
+	}
+	log.FromContext(ctx).Info(what, "request", request, "sequence", next.Sequence,
 		"issuing", Fingerprint(next.Issuing.Certificate()), "next", next.Next != nil, "retired", len(next.Retired))
 	return next, problem, nil
+}
+
+// publishedSequence is that of the bundle that was published last; 0 if there is none.
+func publishedSequence(own *corev1.ConfigMap) int64 {
+	if own == nil {
+		return 0
+	}
+	e, err := ReadEntry(own)
+	if err != nil {
+		return 0 // it is written again
+	}
+	return e.Sequence
 }
 
 // follow makes the authority that the issuer uses now the next one. That the issuer does not answer is a problem only while nothing else

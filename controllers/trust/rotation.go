@@ -28,7 +28,7 @@ func (a Authorities) Advance(request string, accepted bool, now time.Time) (Auth
 	a.Retired = slices.DeleteFunc(slices.Clone(a.Retired), func(r Retired) bool { return !now.Before(r.Until) })
 	verb, fingerprint, _ := strings.Cut(request, " ")
 	switch {
-	case verb == RotateBegin && a.Issuing.own != nil && a.Next == nil && len(a.Retired) == 0 && fingerprint == Fingerprint(a.Issuing.Certificate()):
+	case verb == RotateBegin && a.Issuing.own != nil && a.Next == nil && len(a.Retired)+2 <= maxAuthorities && fingerprint == Fingerprint(a.Issuing.Certificate()):
 		var err error
 		if a, err = a.begin(now); err != nil {
 			return before, false, err
@@ -38,6 +38,16 @@ func (a Authorities) Advance(request string, accepted bool, now time.Time) (Auth
 		a.Issuing, a.IssuingSince, a.Next, a.NextSince = a.Next, now, nil, time.Time{}
 	}
 	return a.changedFrom(before, now)
+}
+
+// Restore continues after a backup of the authorities was restored: others know a later sequence, and would refuse this bundle. It
+// reports whether it has changed them. What was made after the backup is lost, as its keys are.
+func (a Authorities) Restore(published int64, now time.Time) (Authorities, bool) {
+	if published <= a.Sequence {
+		return a, false
+	}
+	a.Sequence = max(published+1, now.Unix())
+	return a, true
 }
 
 // begin adds a new authority that this operator has the key of.

@@ -46,8 +46,8 @@ func TestARotationReplacesTheAuthorityWithoutAMomentInWhichACertificateIsNotTrus
 			}
 		}
 	}
-	if _, changed := advance(t, active, RotationRequest(RotateBegin, next), true, at.Add(7*day)); changed {
-		t.Error("the old authority is dropped while its certificates are valid, or a second rotation begins")
+	if _, changed := advance(t, active, RotationRequest(RotateBegin, first), true, at.Add(7*day)); changed {
+		t.Error("the old authority is dropped while its certificates are valid, or a request is carried out twice")
 	}
 	last, changed := advance(t, active, "", true, at.Add(9*day))
 	if !changed || last.Bundle() != string(active.Issuing.CertificatePEM()) || last.Sequence <= both.Sequence {
@@ -180,5 +180,49 @@ func TestAnAuthorityWaitsForEveryDataCentre(t *testing.T) {
 		if diff := cmp.Diff(c.want, Waits(root, regions, c.reports, c.unasked)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+func TestAnAuthorityCanBeReplacedWhileTheOneBeforeIsStillTrusted(t *testing.T) {
+	a, err := Create("eu.1", today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxAuthorities - 1 { // after that the bundle is full, until the first one is dropped
+		begun := step(t, a, RotationRequest(RotateBegin, Fingerprint(a.Issuing.Certificate())))
+		if begun.Next == nil {
+			t.Fatalf("no rotation begins with %d retired", len(a.Retired))
+		}
+		next := step(t, begun, RotationRequest(RotateForce, Fingerprint(begun.Next.Certificate())))
+		if next.Next != nil || next.Issuing.Is(a.Issuing) || next.Sequence <= begun.Sequence {
+			t.Fatal("the new authority does not issue")
+		}
+		a = next
+	}
+	if full := step(t, a, RotationRequest(RotateBegin, Fingerprint(a.Issuing.Certificate()))); full.Next != nil {
+		t.Error("the bundle has more authorities than others accept")
+	}
+}
+
+func step(t *testing.T, a Authorities, request string) Authorities {
+	t.Helper()
+	next, _, err := a.Advance(request, false, today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestARestoredBackupGetsALaterSequence(t *testing.T) {
+	a, err := Create("eu.1", today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, changed := a.Restore(a.Sequence, today); changed {
+		t.Error("what was published last is taken for a later one")
+	}
+	back, changed := a.Restore(a.Sequence+5, today)
+	if !changed || back.Sequence <= a.Sequence+5 || back.Bundle() != a.Bundle() {
+		t.Errorf("sequence %d after %d", back.Sequence, a.Sequence+5)
 	}
 }

@@ -204,11 +204,25 @@ func TestBundlesDoNotGoBackAndTombstonesStay(t *testing.T) {
 
 func readBack(t *testing.T, record map[string]Entry) map[string]Entry {
 	t.Helper()
-	back, err := ReadRecord(WriteRecord(record))
-	if err != nil {
-		t.Fatal(err)
+	back, damaged := ReadRecord(WriteRecord(record, nil))
+	if len(damaged) > 0 {
+		t.Fatalf("damaged: %v", damaged)
 	}
 	return back
+}
+
+func TestDamagedEntriesOfTheRecordStayAndHideNoOthers(t *testing.T) {
+	record, _ := Accept("eu", "eu.1", nil, []Entry{entry(t, "us", "us.1", 5), revoked("asia.1")}, today)
+	data := WriteRecord(record, nil)
+	data["junk"], data["af.1"] = "garbage", `{"region":"af","trustDomain":"af.1","sequence":3,"bundle":"no certificate"}`
+	data["sa.1"] = data["us.1"] // of another domain
+	back, damaged := ReadRecord(data)
+	if d := cmp.Diff(record, back); d != "" || len(damaged) != 3 {
+		t.Errorf("damaged: %v; %s", damaged, d)
+	}
+	if d := cmp.Diff(data, WriteRecord(back, damaged)); d != "" {
+		t.Errorf("writing it again loses something:\n%s", d)
+	}
 }
 
 func TestARegionHasOneTrustDomain(t *testing.T) {
