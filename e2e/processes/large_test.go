@@ -58,7 +58,7 @@ func manyKeys(name string, n int, value ...any) []any {
 
 // A million keys in one command must neither fail the commands of others nor stay in memory.
 func TestCommandsOfManyKeysLeaveOthersAlone(t *testing.T) {
-	const many, most = manyKeysCount, mostKeysCount
+	const many, most = 20_000, 200_000
 	d := deploy(t, func(c *contract.Config) { c.Session.Scope = contract.ScopePod })
 	o := *d.client("a").Options()
 	o.ReadTimeout = 3 * patience
