@@ -216,8 +216,6 @@ func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
 		return k.read("borrower", &corev1.Secret{}, "orders-here-sidecar-tls.lender")["tls.crt"]
 	}
 	k.waitFor("the copies", func() bool { return copied() != "" && certificate() != "" })
-	before := certificate()
-
 	authority := &corev1.Secret{}
 	if err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "authority"}, authority); err != nil {
 		t.Fatal(err)
@@ -225,6 +223,7 @@ func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
 	if err := k.client.Delete(t.Context(), authority); err != nil {
 		t.Fatal(err)
 	}
+	var before string
 	for n := 0; ; n++ { // certificates are renewed until the keeper notices
 		before = certificate()
 		k.ahead.Add(int64(25 * time.Hour))

@@ -64,7 +64,7 @@ func TestEdgesChangeLater(t *testing.T) {
 	files, _ := renewed(t, nil, wanted, before.Issuing, today)
 	both, _ := advance(t, before, RotationRequest(RotateBegin, Fingerprint(before.Issuing.Certificate())), false, today.Add(23*time.Hour+55*time.Minute))
 	active, _ := advance(t, both, "", true, today.Add(23*time.Hour+55*time.Minute))
-	s := ownState(active.Issuing)
+	s := StateOf(active.Issuing)
 	s.IssuingSince, s.Retired = active.IssuingSince, active.Retired
 	for minutes, want := range map[int]bool{0: false, 9: false, 10: true} { // it is a day old after five
 		if _, changed, err := s.Renew(t.Context(), files, wanted, active.IssuingSince.Add(time.Duration(minutes)*time.Minute)); changed != want || err != nil {

@@ -30,6 +30,11 @@ type State struct {
 	signer signer
 }
 
+// StateOf returns the state of a region whose operator has the key of its authority, and knows nothing else.
+func StateOf(issuing *Root) *State {
+	return &State{TrustDomain: issuing.own.TrustDomain(), Bundle: string(issuing.CertificatePEM()), Issuing: issuing, signer: ownSigner{issuing.own}}
+}
+
 func equal(a, b *State) bool {
 	return a.TrustDomain == b.TrustDomain && a.Bundle == b.Bundle && a.Problem == b.Problem && a.Issuing.Is(b.Issuing) && a.Next.Is(b.Next) &&
 		slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Refused, b.Refused) && reflect.DeepEqual(a.Peers, b.Peers)

@@ -54,15 +54,12 @@ func advance(t *testing.T, a Authorities, request string, accepted bool, now tim
 
 func renewed(t *testing.T, files map[string][]byte, wanted map[string]contract.Identity, by *Root, now time.Time) (map[string][]byte, bool) {
 	t.Helper()
-	out, changed, err := ownState(by).Renew(t.Context(), files, wanted, now)
+	out, changed, err := StateOf(by).Renew(t.Context(), files, wanted, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out, changed
 }
-
-// ownState is that of a region whose operator has the key of its authority.
-func ownState(by *Root) *State { return &State{Issuing: by, signer: ownSigner{by.own}} }
 
 // verify checks a certificate as a peer does that has a bundle.
 func verify(t *testing.T, bundle string, files map[string][]byte, name string, now time.Time) error {
@@ -142,7 +139,7 @@ func TestCertificatesStayWhenTheyCannotBeRenewed(t *testing.T) {
 	if _, _, err := lost.Renew(t.Context(), nil, wanted, today); err == nil || !Expires(nil, wanted).IsZero() {
 		t.Errorf("without authority and certificate: %v", err)
 	}
-	if _, _, err := ownState(a.Issuing).Renew(t.Context(), files, wanted, a.Issuing.Certificate().NotAfter.Add(day)); err == nil || !strings.Contains(err.Error(), "make a new one") {
+	if _, _, err := StateOf(a.Issuing).Renew(t.Context(), files, wanted, a.Issuing.Certificate().NotAfter.Add(day)); err == nil || !strings.Contains(err.Error(), "make a new one") {
 		t.Errorf("by an authority that has expired: %v", err)
 	}
 }

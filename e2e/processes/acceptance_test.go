@@ -101,7 +101,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	give("c", before, after)
 	eventually(t, "the data center that is away to be waited for", func() error {
 		if is, err := d.waits(root); err != nil || len(is) != 1 || !strings.Contains(is[0], "data centre c") {
-			return fmt.Errorf("%q, %v", is, err)
+			return fmt.Errorf("%q, %w", is, err)
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	d.awaitWaits(root)
 	eventually(t, "the old authority to be dropped everywhere", func() error {
 		if is, err := d.waits(rootOf(t, before)); err != nil || len(is) != 3 {
-			return fmt.Errorf("%q, %v", is, err)
+			return fmt.Errorf("%q, %w", is, err)
 		}
 		return nil
 	})

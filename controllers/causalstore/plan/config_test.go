@@ -62,7 +62,7 @@ func newPod(t *testing.T, in plan.Observed, by *authority.Authority, config, sec
 	if i < 0 {
 		t.Fatalf("no Secret %s is planned", secret)
 	}
-	files, _, err := trust.Renew(nil, secrets[i].Identities, by, time.Now())
+	files, _, err := trust.StateOf(trust.OwnRoot(by)).Renew(t.Context(), nil, secrets[i].Identities, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 				if v.Secret == nil || v.Secret.SecretName != c.Secret.Name {
 					continue
 				}
-				files, _, err := trust.Renew(nil, c.Identities, by, time.Now())
+				files, _, err := trust.StateOf(trust.OwnRoot(by)).Renew(t.Context(), nil, c.Identities, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}
