@@ -15,9 +15,9 @@ import (
 
 // edgesView is what was observed of the edges of this region, by the names of their data centers.
 type edgesView struct {
-	all, withoutImage, withoutAddress []string
-	short                             []string // those of whose pods some do not serve, with the numbers
-	rolling                           []string // those whose pods are being replaced
+	all, withoutImage, withoutService, withoutAddress []string
+	short                                             []string // those of whose pods some do not serve, with the numbers
+	rolling                                           []string // those whose pods are being replaced
 }
 
 // addEdge returns the state of the edge of a data center, or nil if it needs none.
@@ -44,10 +44,12 @@ func (v *view) addEdge(dc *v1alpha1.DataCenter) *v1alpha1.EdgeStatus {
 		v.edges.short = append(v.edges.short, fmt.Sprintf("%s has %d of %d", dc.Name, s.Pods.Ready, s.Pods.Desired))
 	}
 	ingress := plan.IngressName(v.Store.Name, dc.Name)
-	if i := slices.IndexFunc(v.Services, func(s corev1.Service) bool { return s.Name == ingress }); i >= 0 {
-		s.Address = plan.EdgeAddress(&v.Services[i])
+	i := slices.IndexFunc(v.Services, func(s corev1.Service) bool { return s.Name == ingress })
+	if i < 0 {
+		v.edges.withoutService = append(v.edges.withoutService, ingress)
+		return s
 	}
-	if s.Address == "" {
+	if s.Address = plan.EdgeAddress(&v.Services[i]); s.Address == "" {
 		v.edges.withoutAddress = append(v.edges.withoutAddress, fmt.Sprintf("%s (type %s)", ingress, dc.Edge.Service.Type))
 	}
 	return s
@@ -63,14 +65,16 @@ func edgesReady(v *view) verdict {
 		return no(v1alpha1.ReasonEdgeImageMissing,
 			"the operator has no image for the edges of these data centres, so that other regions are not reached: %s; set edge.image.repository and edge.image.tag of the chart (the operator's flag --edge-image)",
 			strings.Join(v.edges.withoutImage, ", "))
+	case len(v.edges.withoutService) > 0 && v.Failed != nil: // for example because of a node port that is taken
+		return no(v1alpha1.ReasonEdgeWithoutAddress, "Services that could not be made, so that other regions do not reach this one: %s: %v", strings.Join(v.edges.withoutService, ", "), v.Failed)
 	case len(v.edges.short) > 0 && v.edgesServed():
 		return no(v1alpha1.ReasonEdgesMissing, "edge pods that serve: %s; without any, other regions are not reached%s", strings.Join(v.edges.short, "; "), causes(v.edgeProblems))
 	case len(v.edges.short) > 0:
 		return no(v1alpha1.ReasonEdgesStarting, "edge pods that serve: %s%s", strings.Join(v.edges.short, "; "), causes(v.edgeProblems))
-	case len(v.edges.withoutAddress) > 0:
+	case len(v.edges.withoutService)+len(v.edges.withoutAddress) > 0:
 		return no(v1alpha1.ReasonEdgeWithoutAddress,
 			"Services that have been given no address, so that other regions do not reach this one: %s; see their events, or choose another edge.service.type",
-			strings.Join(v.edges.withoutAddress, ", "))
+			strings.Join(slices.Concat(v.edges.withoutService, v.edges.withoutAddress), ", "))
 	case len(untrusted) > 0:
 		return no(v1alpha1.ReasonEdgePeersUntrusted, "the edges neither admit nor connect to those of these data centres, whose regions are not trusted: %s; see PeersTrusted",
 			strings.Join(untrusted, ", "))

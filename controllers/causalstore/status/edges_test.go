@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -78,6 +79,8 @@ func TestTheConditionsOfEdgesReportTheirState(t *testing.T) {
 			v1alpha1.ReasonPartsNotReady, "False", "0 of 1 caches"},
 		{"the Service has no address", with(served, func(in *status.Observed) { in.Services[0].Status = corev1.ServiceStatus{} }), v1alpha1.ConditionEdgesReady,
 			v1alpha1.ReasonEdgeWithoutAddress, "False", "s-here-ingress (type LoadBalancer)"},
+		{"the Service is refused", with(served, func(in *status.Observed) { in.Services, in.Failed = nil, errors.New("node port 31443 is taken") }),
+			v1alpha1.ConditionEdgesReady, v1alpha1.ReasonEdgeWithoutAddress, "False", "could not be made, so that other regions do not reach this one: s-here-ingress: node port 31443 is taken"},
 		{"the Service has no address", with(served, func(in *status.Observed) { in.Services[0].Status = corev1.ServiceStatus{} }), v1alpha1.ConditionDegraded,
 			v1alpha1.ReasonNotDegraded, "False", ""},
 		{"the other region is not trusted", func(in *status.Observed) { delete(in.Trust.Domains, "q") }, v1alpha1.ConditionEdgesReady,

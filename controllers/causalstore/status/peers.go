@@ -21,9 +21,9 @@ func peersConnected(v *view) verdict {
 	case len(v.Store.Spec.Rings) == 1 && len(wrong) == 0:
 		return yes(v1alpha1.ReasonOneRing, "there is only one ring")
 	case len(wrong) > 0:
-		return no(reasonOf(wrong), "%s%s%s", describePeers(wrong), also("rings that do not acknowledge writes", v.behind), v.describeUnasked())
+		return no(reasonOf(wrong), "%s%s%s", describePeers(wrong, v.created()), also("rings that do not acknowledge writes", v.behind), v.describeUnasked())
 	case len(v.behind) > 0:
-		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge writes: %s; check their data centres and the network to them%s",
+		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge writes: %s; check their data centres, the network to them, and that all regions have the same manifest (kubectl causal status with a --context for each)%s",
 			strings.Join(v.behind, ", "), v.describeUnasked())
 	case len(notServing) > 0:
 		return unknown(v1alpha1.ReasonPeersNotServing, "rings that do not serve all of their data now: %s%s", strings.Join(notServing, "; "), v.describeUnasked())
@@ -134,8 +134,13 @@ func reasonOf(wrong []peer) string {
 	}
 }
 
-// describePeers says what is wrong with each peer, and what to do. Regions that are away are one clause each.
-func describePeers(wrong []peer) string {
+// describePeers says what is wrong with each peer, and what to do. Regions that are away are one clause each. served is whether the store
+// has served before.
+func describePeers(wrong []peer, served bool) string {
+	effect := "writes wait for it and nothing else does"
+	if !served {
+		effect = "a new store serves when all its regions have been up once"
+	}
 	var texts []string
 	for i := range wrong {
 		p := &wrong[i]
@@ -153,7 +158,7 @@ func describePeers(wrong []peer) string {
 				if others {
 					continue
 				}
-				text = fmt.Sprintf("region %s is away: %s; writes wait for it and nothing else does; check it and the network to it", p.region, strings.Join(namesIn(p.region, wrong), ", "))
+				text = fmt.Sprintf("region %s is away: %s; %s; check it and the network to it", p.region, strings.Join(namesIn(p.region, wrong), ", "), effect)
 			} else {
 				text = p.name() + ": its shards do not answer; check them and the network to them"
 			}
