@@ -57,8 +57,13 @@ func (w *world) transmit(from *host, m group.Message) {
 		l.lastAt = at
 	}
 	again := w.perMille / 4
-	if f, ok := m.Body.(*group.Frame); ok && f.Reset {
-		again = max(again, w.repeatedResets)
+	switch b := m.Body.(type) {
+	case *group.Frame:
+		if b.Reset {
+			again = max(again, w.repeatedResets)
+		}
+	case *group.Ack:
+		again = max(again, w.repeatedAcks)
 	}
 	if w.happens(again, RepeatMessage) {
 		w.deliver(l, m, time.Duration(at-w.now)+w.upTo(w.upTo(5*time.Second)), false)
