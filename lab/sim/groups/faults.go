@@ -155,7 +155,7 @@ func (w *world) loseVolume(h *host, damage bool) bool {
 			left++
 		}
 	}
-	if damage && !w.register.found || left == 0 && w.rng.IntN(40) > 0 {
+	if damage && !w.register.found || left == 0 && (!w.register.found || w.rng.IntN(40) > 0) {
 		return false
 	}
 	h.crash()

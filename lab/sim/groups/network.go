@@ -63,7 +63,11 @@ func (w *world) transmit(from *host, m group.Message) {
 			again = max(again, w.repeatedResets)
 		}
 	case *group.Ack:
-		again = max(again, w.repeatedAcks)
+		for range w.repeatedAcks {
+			if w.happens(500, RepeatMessage) {
+				w.deliver(l, m, w.upTo(3*time.Second), false)
+			}
+		}
 	}
 	if w.happens(again, RepeatMessage) {
 		w.deliver(l, m, time.Duration(at-w.now)+w.upTo(w.upTo(5*time.Second)), false)

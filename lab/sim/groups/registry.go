@@ -102,7 +102,7 @@ func (r *registry) restore() {
 	i := r.w.rng.IntN(len(r.history))
 	if r.history[i].Epoch == 0 {
 		// Who creates a group asks those that should be members. With an empty register, these must include one that remembers.
-		if r.w.members == 1 {
+		if r.w.members < len(r.w.hosts) {
 			return
 		}
 		r.w.weights[Resize] = 0

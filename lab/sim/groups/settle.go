@@ -104,9 +104,13 @@ func (w *world) isFrozenAndDecided() bool {
 	return w.becomesWhole()
 }
 
-// isLeft reports whether a host has an intact volume of the configuration that came last, and knows of a configuration.
+// isLeft reports whether a host has an intact volume of the configuration that came last, and knows that it is a member.
 func (w *world) isLeft(h *host) bool {
-	return h.g != nil && !h.disk.damaged && w.register.latest.Has(h.id()) && h.g.Status().Config.Epoch > 0
+	if h.g == nil || h.disk.damaged || !w.register.latest.Has(h.id()) {
+		return false
+	}
+	known := h.g.Status().Config
+	return known.Has(h.id())
 }
 
 // checkLoss checks a group that is not whole: all volumes of its configuration must be lost, and it must say so.

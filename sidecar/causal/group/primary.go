@@ -223,6 +223,7 @@ func (g *Group) tickPrimary(now causal.Now) {
 		g.lead.wasStuck = false
 		g.forgive(now)
 	}
+	g.advance(now) // fewer members may be necessary, or a grant has come
 	g.serveWhenAligned(now)
 	for i := len(g.lead.peers) - 1; i >= 0; i-- {
 		p := g.lead.peers[i]
