@@ -58,9 +58,10 @@ type Image struct {
 	State State
 	log   log
 	index uint64 // of the last entry
-	// stateIndex and baseIndex are those of the last entry of their kind, and base is the position that the latter names.
+	// stateIndex and baseIndex are those of the last entry of their kind, and base and anchor are what the latter names.
 	stateIndex, baseIndex uint64
 	base                  uint64
+	anchor                Stamp
 }
 
 var errGap = errors.New("the entries on the disk do not follow each other: the disk holds less than it should; treat the volume as damaged")
@@ -80,17 +81,17 @@ func (i *Image) Apply(e *Entry) error {
 			return fmt.Errorf("record %d comes after record %d: %w", e.Position, i.log.last(), errGap)
 		}
 		if e.Position > i.log.last()+1 {
-			i.log.reset(e.Position, Stamp{})
+			i.reset(e.Position)
 		}
 		i.log.append(e.Record, e.Index)
 	case EntryTruncate:
 		if e.Position >= i.log.first() {
 			i.log.truncate(e.Position)
 		} else {
-			i.log.reset(e.Position, Stamp{})
+			i.reset(e.Position)
 		}
 	case EntryBase, EntryReset:
-		i.baseIndex, i.base = e.Index, e.Position
+		i.baseIndex, i.base, i.anchor = e.Index, e.Position, e.Anchor
 		switch {
 		case e.Kind == EntryReset || e.Position > i.log.last()+1:
 			i.log.reset(e.Position, e.Anchor)
@@ -102,6 +103,15 @@ func (i *Image) Apply(e *Entry) error {
 		return fmt.Errorf("entry %d has the unknown kind %d: it was written by another version; run that one", e.Index, e.Kind)
 	}
 	return nil
+}
+
+// reset starts the log at a position, since what was before it is no longer on the disk.
+func (i *Image) reset(pos uint64) {
+	anchor := Stamp{}
+	if pos == i.base {
+		anchor = i.anchor
+	}
+	i.log.reset(pos, anchor)
 }
 
 // Check returns an error if entries are missing that the disk should have.
