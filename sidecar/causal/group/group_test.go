@@ -274,6 +274,7 @@ func joining(t *testing.T) (*bench, Config) {
 func TestAJoiningMemberIsNecessaryUntilTheSwapIsSettled(t *testing.T) {
 	b, _ := joining(t)
 	p := b.members["p"]
+	b.pass(1500*time.Millisecond, "p") // J is silent, so P does not propose it again
 	b.answer("p", RegisterResult{Outcome: Unknown})
 	before := p.g.Status().Commit
 	pos := b.append("p", "y")
@@ -283,7 +284,7 @@ func TestAJoiningMemberIsNecessaryUntilTheSwapIsSettled(t *testing.T) {
 	}
 	// The old value settles nothing.
 	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: p.g.Status().Config})
-	b.pass(500*time.Millisecond, "p")
+	b.pass(2*time.Second, "p") // J is silent
 	if got := p.g.Status().Commit; got != before {
 		t.Errorf("P has committed %d after it has read the old value", got)
 	}
