@@ -48,6 +48,9 @@ func (p *plan) draw(rng *rand.Rand) {
 		}
 	case 3: // the register is restored from backups
 		p.weights[RestoreRegister], p.weights[Resize], p.weights[WipeVolume] = 2, 4, 3
+		if rng.IntN(2) == 0 { // to before the group was created, too
+			p.hosts, p.members, p.weights[Resize] = 3, 3, 0
+		}
 	case 4:
 		p.weights[SwapVolumes] = 3
 	case 5: // the primary is cut off and its session is ended by others, again and again

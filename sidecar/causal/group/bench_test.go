@@ -158,4 +158,3 @@ func pq(t *testing.T) *bench {
 	}
 	return b
 }
-
