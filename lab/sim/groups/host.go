@@ -60,8 +60,14 @@ func (h *host) start() {
 		return
 	}
 	var image group.Image
+	var buf []byte
 	for i := range h.disk.entries {
-		if err := image.Apply(&h.disk.entries[i]); err != nil {
+		buf = h.disk.entries[i].AppendTo(buf[:0])
+		e, err := group.ParseEntry(h.disk.entries[i].Index, buf)
+		if err == nil {
+			err = image.Apply(&e)
+		}
+		if err != nil {
 			h.w.violate("%s: %v", h.id(), err)
 			return
 		}
