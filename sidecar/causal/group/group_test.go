@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -297,12 +298,12 @@ func TestAppendRefusesBeyondItsLimits(t *testing.T) {
 		t.Error("a record beyond the limit was taken")
 	}
 	b.append("p", string(make([]byte, 80)))
-	if _, err := g.Append(b.now, make([]byte, 80)); err != ErrBusy {
+	if _, err := g.Append(b.now, make([]byte, 80)); !errors.Is(err, ErrBusy) {
 		t.Errorf("beyond what may wait: %v", err)
 	}
 	b.deliver("p", "q")
 	for range 200 {
-		if _, err := g.Append(b.now, make([]byte, 80)); err == ErrFull {
+		if _, err := g.Append(b.now, make([]byte, 80)); errors.Is(err, ErrFull) {
 			g.Collect(b.now, g.Status().Commit)
 			b.append("p", "room again")
 			return
