@@ -39,6 +39,8 @@ type Nonce struct{ Volume, Life, Number uint64 }
 // Invariants: a successful swap raises the epoch; the primary is a member; the primary and all other members of a configuration, but
 // those that join with it, were members of the one before.
 type Config struct {
+	// Group is the volume of the member that created the group. It never changes, and keeps groups apart.
+	Group   uint64
 	Epoch   uint64
 	Members []ID // never changed in place
 	Primary ID

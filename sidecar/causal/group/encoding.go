@@ -32,7 +32,7 @@ func (e *Entry) AppendTo(dst []byte) []byte {
 
 func (s *State) appendTo(dst []byte) []byte {
 	dst = appendString(binary.AppendUvarint(dst, s.Life), s.Cluster)
-	dst = binary.AppendUvarint(dst, s.Config.Epoch)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, s.Config.Group), s.Config.Epoch)
 	dst = appendIDs(dst, s.Config.Members)
 	dst = appendID(dst, s.Config.Primary)
 	for _, n := range [...]uint64{s.Config.Nonce.Volume, s.Config.Nonce.Life, s.Config.Nonce.Number} {
@@ -141,7 +141,7 @@ func (d *entryReader) ids() (ids []ID) {
 
 func (d *entryReader) state() State {
 	s := State{Life: d.uvarint(), Cluster: string(d.take(d.uvarint()))}
-	s.Config = Config{Epoch: d.uvarint(), Members: d.ids(), Primary: d.id()}
+	s.Config = Config{Group: d.uvarint(), Epoch: d.uvarint(), Members: d.ids(), Primary: d.id()}
 	s.Config.Nonce = Nonce{Volume: d.uvarint(), Life: d.uvarint(), Number: d.uvarint()}
 	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.uvarint()
 	return s

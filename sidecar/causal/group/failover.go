@@ -82,7 +82,7 @@ func (g *Group) takeOver(now causal.Now) {
 		return
 	}
 	c := &g.state.Config
-	next := Config{Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce()}
+	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce()}
 	for _, id := range c.Members {
 		a := g.answerOf(id)
 		if id == c.Primary && a != nil && !a.Damaged && !g.accept {
@@ -135,7 +135,7 @@ func (g *Group) create(now causal.Now) {
 	if len(names) == 0 || names[0] != g.self.Name {
 		return
 	}
-	first := Config{Epoch: 1, Members: []ID{g.self}, Primary: g.self}
+	first := Config{Group: g.self.Volume, Epoch: 1, Members: []ID{g.self}, Primary: g.self}
 	if !g.opts.Register {
 		if len(names) == 1 {
 			first.Nonce = g.newNonce()
@@ -165,7 +165,7 @@ func (g *Group) probe(targets []ID, join bool) {
 	g.answers = g.answers[:0]
 	for _, id := range targets {
 		if id.Name != g.self.Name {
-			g.send(ID{Name: id.Name}, &Probe{Number: g.probed, Join: join})
+			g.send(ID{Name: id.Name}, &Probe{Number: g.probed, Group: g.state.Config.Group, Join: join})
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (g *Group) stepProbe(now causal.Now, from ID, p *Probe) {
 	}
 	g.answer(from, p.Number)
 	l := g.lead
-	if l == nil {
+	if l == nil || p.Group != 0 && p.Group != g.state.Config.Group {
 		return
 	}
 	for _, other := range l.peers {
@@ -204,6 +204,10 @@ func (g *Group) answer(to ID, number uint64) {
 
 // stepAnswer takes in who another member is and what it knows.
 func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
+	if g.isForeign(&a.Config) {
+		g.diverged = g.diverged || a.Serving
+		return
+	}
 	g.learn(now, a.Cluster, &a.Config)
 	if a.Number == g.probed && !slices.ContainsFunc(g.answers, func(b answer) bool { return b.id == from }) {
 		g.answers = append(g.answers, answer{from, a})

@@ -6,6 +6,10 @@ import (
 
 // stepFrame takes in records from a primary.
 func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
+	if g.isForeign(&f.Config) {
+		g.diverged = true
+		return
+	}
 	// A session that is over must change nothing: what it has written and is not committed is replaced.
 	if f.Session.Compare(g.state.Session) < 0 && !g.opts.Broken.Has(causal.AcceptDeposed) || g.damaged || from == g.self {
 		g.answer(from, 0)
@@ -19,14 +23,17 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 		g.report(from, f)
 		return
 	}
+	if g.diverges(f) {
+		g.diverged = true
+		g.report(from, f)
+		return
+	}
 	if !g.log.knows(f.Position) || g.log.stamp(f.Position) != f.Stamp && !g.opts.Broken.Has(causal.AppendUnchecked) {
 		g.report(from, f)
 		return
 	}
-	if !g.takeRecords(now, f) {
-		g.report(from, f)
-		return
-	}
+	g.diverged = false
+	g.takeRecords(now, f)
 	g.noteGrant(now, f)
 	end := f.Position + uint64(len(f.Records))
 	g.matched = max(g.matched, end)
@@ -75,23 +82,35 @@ func (g *Group) resetLog(now causal.Now, f *Frame) bool {
 	return true
 }
 
-// takeRecords appends what the log does not have, and replaces what differs. A record that is known to be committed never
-// differs; if one does, this log or the primary's is not what its disk had acknowledged, and takeRecords returns false.
-func (g *Group) takeRecords(now causal.Now, f *Frame) bool {
+// diverges reports whether a frame differs from records that are known here to be committed. That never happens, unless this log or the
+// primary's is not what its disk had acknowledged, or they are those of two groups.
+func (g *Group) diverges(f *Frame) bool {
+	differs := func(pos uint64, s Stamp) bool {
+		return pos <= g.commit && g.log.knows(pos) && g.log.stamp(pos) != s && !g.opts.Broken.Has(causal.KeepConflicting)
+	}
+	if differs(f.Position, f.Stamp) {
+		return !g.opts.Broken.Has(causal.AppendUnchecked)
+	}
+	for i := range f.Records {
+		if differs(f.Position+1+uint64(i), f.Records[i].Stamp) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeRecords appends what the log does not have, and replaces what differs, which is not committed.
+func (g *Group) takeRecords(now causal.Now, f *Frame) {
 	for i := range f.Records {
 		pos, r := f.Position+1+uint64(i), f.Records[i]
 		if pos <= g.log.last() {
 			if g.log.stamp(pos) == r.Stamp || g.opts.Broken.Has(causal.KeepConflicting) {
 				continue
 			}
-			if pos <= g.commit {
-				return false
-			}
 			g.truncate(now, pos)
 		}
 		g.appendRecord(now, r)
 	}
-	return true
 }
 
 // truncate removes the records from pos on.

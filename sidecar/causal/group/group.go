@@ -73,6 +73,7 @@ type Group struct {
 	answers     []answer
 	probed      uint64 // number of the last probe
 	knockAt     int64
+	diverged    bool // records that are committed here differ from the primary's
 	lost        bool // every volume of the configuration is known to be gone
 
 	register register
@@ -235,15 +236,20 @@ func (g *Group) isPrimary() bool {
 	return g.state.Config.Primary == g.self || g.opts.Broken.Has(causal.WipedMemberVotes) && g.state.Config.Primary.Name == g.self.Name
 }
 
+// isForeign reports whether a configuration is that of another group.
+func (g *Group) isForeign(c *Config) bool {
+	return c.Epoch > 0 && g.state.Config.Epoch > 0 && c.Group != g.state.Config.Group
+}
+
 // learn takes in a settled configuration.
 func (g *Group) learn(now causal.Now, cluster string, c *Config) {
-	if c.Epoch <= g.state.Config.Epoch { // they come late, and more than once
+	if c.Epoch <= g.state.Config.Epoch || g.isForeign(c) { // they come late, and more than once
 		return
 	}
 	own := c.Nonce.Volume == g.self.Volume
 	g.state.Config, g.state.Cluster, g.state.Pending = *c, cluster, nil
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
-	g.lost = false
+	g.lost, g.diverged = false, false
 	g.save(now)
 	switch {
 	case g.lead != nil && own && c.Primary == g.self:

@@ -312,3 +312,29 @@ func TestAppendRefusesBeyondItsLimits(t *testing.T) {
 	}
 	t.Error("the log is never full")
 }
+
+func TestAVolumeOfAnotherGroupNeitherJoinsNorDisturbs(t *testing.T) {
+	b := newBench(t, "p", "q", "o")
+	teach := func(name string) {
+		id := b.members[name].id
+		b.teach(Config{Group: id.Volume, Epoch: 1, Members: []ID{id}, Primary: id, Nonce: Nonce{id.Volume, 1, 1}}, name)
+		b.pass(2*time.Second, name)
+		b.append(name, "of "+name)
+		b.pass(time.Second, name)
+	}
+	teach("o")
+	teach("p")
+	for _, m := range b.members {
+		m.g.SetDesired(b.now, Desired{Names: []string{"p", "o"}})
+	}
+	without := b.members["o"].g.Status().Config
+	without.Epoch, without.Members, without.Primary = 5, []ID{{"elsewhere", 9}}, ID{"elsewhere", 9}
+	b.teach(without, "o") // it looks for a primary now
+	b.pass(3*time.Second, "p", "o")
+	if b.role("p") != Serving || len(b.members["p"].g.lead.peers) > 0 || !b.members["o"].g.Status().Diverged {
+		t.Errorf("P is %s; O is %s, diverged: %v", b.role("p"), b.role("o"), b.members["o"].g.Status().Diverged)
+	}
+	if got := string(b.members["o"].g.log.at(2).Data); got != "of o" {
+		t.Errorf("O has lost its record, and has %q", got)
+	}
+}

@@ -56,6 +56,7 @@ type Report struct {
 // Probe asks a member who it is and what it knows. Join: the sender is in no configuration and would like to be.
 type Probe struct {
 	Number uint64
+	Group  uint64 // that of the sender; 0: it knows none
 	Join   bool
 }
 

@@ -132,11 +132,12 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 	p.heardAt = now.Mono
 	match, ok := g.log.match(r.Base, r.Last, r.Runs)
 	switch {
-	case ok && r.Commit > match:
+	case ok && r.Commit > match && g.state.Config.Has(from):
 		// What is committed there is missing or different here: this disk does not hold what it has acknowledged.
 		g.fail()
 		return
-	case ok && match < r.Acked || !ok && p.founding:
+	case ok && (match < r.Acked || r.Commit > match) || !ok && p.founding:
+		// Its disk does not hold what it has acknowledged; or it is the disk of another group, which a person has to empty.
 		p.gone = true
 		g.plan(now)
 		return

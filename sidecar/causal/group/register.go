@@ -1,10 +1,6 @@
 package group
 
-import (
-	"slices"
-
-	"github.com/causalstore/causalstore/sidecar/causal"
-)
+import "github.com/causalstore/causalstore/sidecar/causal"
 
 // RegisterOp is a request to the register. A read is linearizable. A swap replaces the configuration with the nonce Expect, or none
 // if that is zero, by Config, and is sent on a connection on which the id of the cluster is known to be Cluster; otherwise it fails.
@@ -52,7 +48,7 @@ type register struct {
 	// What was known when the read was sent.
 	knownEpoch   uint64
 	knownNonce   Nonce
-	knownMembers []ID
+	knownGroup   uint64
 	knownCluster string
 }
 
@@ -88,7 +84,7 @@ func (g *Group) read(now causal.Now) {
 	}
 	r := &g.register
 	c := &g.state.Config
-	r.knownEpoch, r.knownNonce, r.knownMembers, r.knownCluster = c.Epoch, c.Nonce, c.Members, g.state.Cluster
+	r.knownEpoch, r.knownNonce, r.knownGroup, r.knownCluster = c.Epoch, c.Nonce, c.Group, g.state.Cluster
 	g.request(now, RegisterOp{})
 }
 
@@ -152,11 +148,10 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 		r.fresh = true
 		return
 	case r.knownEpoch == 0:
+	case res.Found && res.Config.Group != r.knownGroup:
+		problem = "the register holds the configuration of another group"
 	case r.knownCluster == "":
-		// This group was in no register yet; a swap of its only member may have applied.
-		if res.Found && !r.knows(res.Config.Nonce.Volume) {
-			problem = "the register holds the configuration of another group"
-		}
+		// This group was in no register yet, but for a swap of its only member that may have applied.
 	case r.cluster != r.knownCluster:
 		problem = "the register is another one: it has another cluster id"
 	case r.epoch < r.knownEpoch || r.epoch == r.knownEpoch && r.expect != r.knownNonce:
@@ -177,11 +172,6 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 		g.learn(now, res.Cluster, &res.Config)
 	}
 	r.fresh = r.epoch == g.state.Config.Epoch && r.expect == g.state.Config.Nonce || !res.Found && g.state.Cluster == ""
-}
-
-// knows reports whether a volume is that of a member that was known when the read was sent.
-func (r *register) knows(volume uint64) bool {
-	return slices.ContainsFunc(r.knownMembers, func(id ID) bool { return id.Volume == volume })
 }
 
 // newNonce returns a nonce that was never used.

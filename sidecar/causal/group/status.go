@@ -30,6 +30,9 @@ type Status struct {
 	Bytes   int
 	// Frozen says why the configuration is not changed until a person decides; "": it can be changed.
 	Frozen string
+	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of one that a person has
+	// divided. It does not join before it is emptied.
+	Diverged bool
 	// Lost: every volume of the configuration is gone or damaged.
 	Lost bool
 }
@@ -37,7 +40,7 @@ type Status struct {
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Lost: g.lost}
+		Frozen: g.frozen, Lost: g.lost, Diverged: g.diverged}
 	switch {
 	case !g.ready():
 	case g.damaged:
