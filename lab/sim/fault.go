@@ -88,7 +88,6 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReplayBeforeAligned:      "groups",
 	causal.SessionNotPersisted:      "groups",
 	causal.AcceptDeposed:            "groups",
-	causal.LateAckCounts:            "groups",
 	causal.AppendUnchecked:          "groups",
 	causal.KeepConflicting:          "groups",
 	causal.TruncateToCommit:         "groups",

@@ -86,7 +86,6 @@ const (
 	ReplayBeforeAligned                   // group: a primary serves before all members have its log
 	SessionNotPersisted                   // group: a restart forgets in which session the member took part
 	AcceptDeposed                         // group: frames of an earlier session are accepted
-	LateAckCounts                         // group: acknowledgements of an earlier session count
 	AppendUnchecked                       // group: records are appended behind a record other than the primary's
 	KeepConflicting                       // group: a record of another session at the same position counts as the same
 	TruncateToCommit                      // group: in a new session, a member removes what it does not know to be committed
@@ -184,7 +183,6 @@ var faultNames = [faultEnd]string{
 	ReplayBeforeAligned:      "replay-before-aligned",
 	SessionNotPersisted:      "session-not-persisted",
 	AcceptDeposed:            "accept-deposed",
-	LateAckCounts:            "late-ack-counts",
 	AppendUnchecked:          "append-unchecked",
 	KeepConflicting:          "keep-conflicting",
 	TruncateToCommit:         "truncate-to-commit",

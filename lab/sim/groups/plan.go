@@ -62,7 +62,7 @@ func (p *plan) draw(rng *rand.Rand) {
 	case 7: // so do they, and their messages arrive seconds late
 		p.weights = [NumFaults]int{CrashMember: 6, SlowDisk: 8, HungDisk: 2}
 		p.faultEvery, p.thinkTime, p.syncTime, p.perMille = ms(100, 1000), ms(2, 100), ms(20, 200), rng.IntN(100)
-		p.lease, p.repeatedAcks = 500*time.Millisecond, 12
+		p.lease, p.repeatedAcks = 500*time.Millisecond, 2
 	case 8: // members come back after what they lack was collected, and messages arrive again
 		p.weights = [NumFaults]int{CutMember: 6, CrashMember: 3, Resize: 3}
 		p.faultEvery, p.perMille, p.collects = ms(200, 800), 50+rng.IntN(400), 3

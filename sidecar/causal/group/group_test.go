@@ -46,6 +46,23 @@ func TestARestartedPrimaryReplacesWhatOnlyAnotherMemberHas(t *testing.T) {
 	}
 }
 
+func TestAnAcknowledgementCountsInItsSessionOnly(t *testing.T) {
+	b := pq(t)
+	p, q := b.members["p"], b.members["q"]
+	pos := b.append("p", "x")
+	ack := Ack{Session: p.g.lead.session, Match: pos}
+	ack.Session.Life--
+	p.g.Step(b.now, &Message{From: q.id, To: p.id, Body: &ack})
+	if got := p.g.Status().Commit; got >= pos {
+		t.Fatal("an acknowledgement of an earlier session counts")
+	}
+	ack.Session = p.g.lead.session
+	p.g.Step(b.now, &Message{From: q.id, To: p.id, Body: &ack})
+	if got := p.g.Status().Commit; got != pos {
+		t.Fatalf("committed up to %d, want %d", got, pos)
+	}
+}
+
 func TestARestartedPrimaryNeedsNoRegister(t *testing.T) {
 	b := pq(t)
 	b.append("p", "x")

@@ -98,7 +98,7 @@ func (g *Group) stepAck(now causal.Now, from ID, a *Ack) {
 	}
 	p := g.findPeer(from)
 	// An earlier session's may be of records that were replaced since.
-	if p == nil || a.Session != g.lead.session && !g.opts.Broken.Has(causal.LateAckCounts) {
+	if p == nil || a.Session != g.lead.session {
 		return
 	}
 	p.heardAt = now.Mono
