@@ -74,6 +74,7 @@ var importRules = []importRule{
 	pureRule("sidecar/causal/coordinator"),
 	pureRule("sidecar/causal/middleman"),
 	pureRule("sidecar/causal/cache"),
+	pureRule("sidecar/causal/group"),
 	pureRule("sidecar/causal/shard", "sidecar/causal/middleman"),
 }
 

@@ -11,37 +11,47 @@ type InjectedFault uint8
 
 // The injected faults.
 const (
-	LinkBreak      InjectedFault = iota // a connection breaks; later messages overtake those that were on it
-	LinkLoss                            // a connection breaks and loses a message
-	LinkStuck                           // a message is delayed on an old connection, by seconds
-	Isolate                             // a data centre is partitioned from all others
-	Cut                                 // two data centres are partitioned from each other
-	Congest                             // all links of a data centre have a higher latency
-	Crash                               // a node crashes; its disk keeps what it acknowledged, and possibly more
-	Slow                                // a node handles everything with a delay
-	SlowDisk                            // the disk of a node handles everything with a delay
-	ClockJump                           // the wall clock of a node jumps
-	CrashDirty                          // a coordinator crashes with accepted puts that its log does not hold
-	CrashLate                           // a coordinator crashes and restarts with its clock behind
-	CrashStaged                         // a middleman crashes with puts that its storage does not hold, and receives them again late
-	WriteCut                            // a coordinator and a middleman are partitioned
-	CacheCut                            // a cache and a middleman are partitioned
-	CacheLag                            // messages from a middleman to a cache are delayed
-	LateGrant                           // a lease grant arrives late, and none after it
-	Duplicate                           // a message is delivered twice
-	StorageFail                         // a storage request fails before or after it took effect
-	CacheOblivious                      // a middleman restarts while a cache cannot learn of it
-	EmptyDisk                           // a middleman or a leader comes back with an empty disk
-	ForgedPut                           // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
-	RingLag                             // messages to a middleman from the others of its ring are delayed
-	CrashUnheard                        // as CrashStaged, while another middleman of the ring could not hear of its puts
-	LeaderCut                           // two leaders are partitioned, and hear of each other through a third one
-	ForgedVectors                       // a leader claims to another one that the writes of a third one's data centre are complete
+	LinkBreak       InjectedFault = iota // a connection breaks; later messages overtake those that were on it
+	LinkLoss                             // a connection breaks and loses a message
+	LinkStuck                            // a message is delayed on an old connection, by seconds
+	Isolate                              // a data centre is partitioned from all others
+	Cut                                  // two data centres are partitioned from each other
+	Congest                              // all links of a data centre have a higher latency
+	Crash                                // a node crashes; its disk keeps what it acknowledged, and possibly more
+	Slow                                 // a node handles everything with a delay
+	SlowDisk                             // the disk of a node handles everything with a delay
+	ClockJump                            // the wall clock of a node jumps
+	CrashDirty                           // a coordinator crashes with accepted puts that its log does not hold
+	CrashLate                            // a coordinator crashes and restarts with its clock behind
+	CrashStaged                          // a middleman crashes with puts that its storage does not hold, and receives them again late
+	WriteCut                             // a coordinator and a middleman are partitioned
+	CacheCut                             // a cache and a middleman are partitioned
+	CacheLag                             // messages from a middleman to a cache are delayed
+	LateGrant                            // a lease grant arrives late, and none after it
+	Duplicate                            // a message is delivered twice
+	StorageFail                          // a storage request fails before or after it took effect
+	CacheOblivious                       // a middleman restarts while a cache cannot learn of it
+	EmptyDisk                            // a middleman or a leader comes back with an empty disk
+	ForgedPut                            // a middleman receives a put that is dated years ahead, as if a coordinator had sent it
+	RingLag                              // messages to a middleman from the others of its ring are delayed
+	CrashUnheard                         // as CrashStaged, while another middleman of the ring could not hear of its puts
+	LeaderCut                            // two leaders are partitioned, and hear of each other through a third one
+	ForgedVectors                        // a leader claims to another one that the writes of a third one's data centre are complete
+	CutRegister                          // members of a group do not reach the register of its configuration
+	HungDisk                             // a disk does not respond for seconds
+	GroupResize                          // the number of members of a group, or its preferred primary, changes
+	BitFlip                              // a member of a group comes back with a damaged volume
+	Pause                                // a process stops and continues
+	VolumeSwap                           // two members of a group come back with each other's volumes
+	RegisterRestore                      // the register comes back as it was earlier
+	UnknownSwap                          // the outcome of a compare-and-swap is not told
+	CutJoiner                            // while such a swap is under way, its author does not reach who joins, and perhaps crashes
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors",
+	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // Profile determines how deployments, load and faults are drawn. Each emphasizes situations that are rare in the others.
@@ -11,6 +13,8 @@ type Profile struct {
 	Name, About string
 	// adjust changes the default plan of a run; nil leaves it as it is.
 	adjust func(p *runPlan, rng *rand.Rand)
+	// run, if not nil, runs a seed in place of a deployment: what is simulated is something else.
+	run func(seed uint64, broken causal.Faults) Outcome
 }
 
 // runPlan holds everything that is drawn before a run starts.
@@ -40,29 +44,30 @@ var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 
 
 // profiles are listed in the order in which a campaign runs them.
 var profiles = []Profile{
-	{"mixed", "all operations with crashes, partitions, congestion and wrong clocks", nil},
-	{"caches", "hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot learn of it", cacheHeavy},
-	{"leases", "caches receive lease grants late and are then partitioned", leases},
-	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy},
-	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions},
-	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late", deletes},
-	{"sessions", "sessions move between data centres by token and have several connections", migrations},
-	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap},
-	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts},
-	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks},
-	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions},
-	{"relays", "leaders of data centres hear of each other through others only, and lie about what others have written", relays},
-	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances},
-	{"silences", "few operations with pauses in which coordinators publish rarely", silences},
-	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma},
-	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding},
-	{"returns", "keys are deleted, their tombstones dropped, and their slots given away and taken back", returns},
-	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling},
-	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling},
-	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks},
-	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps},
-	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans},
-	{"contention", "many sessions use one or two keys; only links fail", contention},
+	{"mixed", "all operations with crashes, partitions, congestion and wrong clocks", nil, nil},
+	{"caches", "hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot learn of it", cacheHeavy, nil},
+	{"leases", "caches receive lease grants late and are then partitioned", leases, nil},
+	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy, nil},
+	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions, nil},
+	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late", deletes, nil},
+	{"sessions", "sessions move between data centres by token and have several connections", migrations, nil},
+	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap, nil},
+	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts, nil},
+	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks, nil},
+	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions, nil},
+	{"relays", "leaders of data centres hear of each other through others only, and lie about what others have written", relays, nil},
+	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances, nil},
+	{"silences", "few operations with pauses in which coordinators publish rarely", silences, nil},
+	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma, nil},
+	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding, nil},
+	{"returns", "keys are deleted, their tombstones dropped, and their slots given away and taken back", returns, nil},
+	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling, nil},
+	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling, nil},
+	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
+	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
+	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
+	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
+	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 
 // Profiles returns all profiles.

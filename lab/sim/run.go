@@ -32,6 +32,9 @@ func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker)
 
 // runWith runs one seed in a world that prepare has changed.
 func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Checker, prepare func(*World)) Outcome {
+	if p.run != nil {
+		return p.run(seed, broken)
+	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pl := p.draw(rng)
 	pl.set.Seed, pl.set.Broken = seed, broken

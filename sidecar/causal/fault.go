@@ -76,6 +76,31 @@ const (
 	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
 	VectorsOfOthers                       // leader: what another leader says of the writes of other data centers is believed
 	UnverifiedVectors                     // leader: signed vectors are believed whoever has signed them
+	AckBeforeAll                          // group: a record counts as committed when one other member has it
+	AckBeforeDurable                      // group: a member acknowledges what its disk does not hold yet
+	SelfBeforeDurable                     // group: a primary counts what its own disk does not hold yet
+	JoinBehind                            // group: a joining member is proposed before it has everything that is committed
+	JoinNotRequired                       // group: records are committed without a joining member while it may be a member already
+	DropBeforeSettled                     // group: records are committed without a dropped member before the change is settled
+	SwapUnknownAsFailed                   // group: a change of unknown outcome counts as failed
+	ProposalNotPersisted                  // group: a restart forgets which members may have joined
+	SameLifeRestart                       // group: a restarted primary writes under its earlier life
+	ReplayBeforeAligned                   // group: a primary serves before all members have its log
+	SessionNotPersisted                   // group: a restart forgets in which session the member took part
+	AcceptDeposed                         // group: frames of an earlier session are accepted
+	AppendUnchecked                       // group: records are appended behind a record other than the primary's
+	KeepConflicting                       // group: a record of another session at the same position counts as the same
+	TruncateToCommit                      // group: in a new session, a member removes what it does not know to be committed
+	ResetAgain                            // group: a late request to start anew empties a log that has gone on since
+	OldRegister                           // group: a register that was restored from a backup is believed
+	WipedMemberVotes                      // group: a member counts by its name, whatever volume it has
+	DamagedMemberVotes                    // group: a damaged log counts as what it still holds
+	OutsiderLeads                         // group: a member that was dropped proposes itself as the primary
+	CreateUnasked                         // group: the group is created without asking all for an earlier one
+	HandoverUndrained                     // group: the primary moves while records are not committed
+	ReadAfterLease                        // group: a primary serves reads without grants
+	GrantFromReceipt                      // group: a grant counts from when it arrived
+	ServeBeforeLeaseEnd                   // group: a new primary serves while the grant of the earlier one may hold
 	faultEnd
 )
 
@@ -150,6 +175,31 @@ var faultNames = [faultEnd]string{
 	ScanWithoutOwn:           "scan-without-own",
 	VectorsOfOthers:          "vectors-of-others",
 	UnverifiedVectors:        "unverified-vectors",
+	AckBeforeAll:             "ack-before-all",
+	AckBeforeDurable:         "ack-before-durable",
+	SelfBeforeDurable:        "self-before-durable",
+	JoinBehind:               "join-behind",
+	JoinNotRequired:          "join-not-required",
+	DropBeforeSettled:        "drop-before-settled",
+	SwapUnknownAsFailed:      "cas-unknown-as-failed",
+	ProposalNotPersisted:     "proposal-not-persisted",
+	SameLifeRestart:          "same-life-restart",
+	ReplayBeforeAligned:      "replay-before-aligned",
+	SessionNotPersisted:      "session-not-persisted",
+	AcceptDeposed:            "accept-deposed",
+	AppendUnchecked:          "append-unchecked",
+	KeepConflicting:          "keep-conflicting",
+	TruncateToCommit:         "truncate-to-commit",
+	ResetAgain:               "reset-again",
+	OldRegister:              "old-etcd",
+	WipedMemberVotes:         "wiped-member-votes",
+	DamagedMemberVotes:       "damaged-member-votes",
+	OutsiderLeads:            "outsider-leads",
+	CreateUnasked:            "create-unasked",
+	HandoverUndrained:        "handover-undrained",
+	ReadAfterLease:           "read-after-lease",
+	GrantFromReceipt:         "grant-from-receipt",
+	ServeBeforeLeaseEnd:      "serve-before-lease-end",
 }
 
 func (f Fault) String() string { return faultNames[f] }

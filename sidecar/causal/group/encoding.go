@@ -1,0 +1,148 @@
+package group
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// entryFormat is the version of the encoding of an Entry. A reader refuses every other one.
+const entryFormat = 1
+
+var errEntry = errors.New("damaged entry of a group's log")
+
+// AppendTo appends the encoding of e to dst: a byte for the format, a byte for the kind, then the fields of that kind. Numbers are
+// varints; strings and lists start with their length. The index is not encoded: the log that holds the entries knows it.
+func (e *Entry) AppendTo(dst []byte) []byte {
+	dst = append(dst, entryFormat, byte(e.Kind))
+	switch e.Kind {
+	case EntryState:
+		return e.State.appendTo(dst)
+	case EntryRecord:
+		dst = appendStamp(binary.AppendUvarint(dst, e.Position), e.Record.Stamp)
+		start := byte(0)
+		if e.Record.Start {
+			start = 1
+		}
+		return append(append(dst, start), e.Record.Data...)
+	default:
+		return appendStamp(binary.AppendUvarint(dst, e.Position), e.Anchor)
+	}
+}
+
+func (s *State) appendTo(dst []byte) []byte {
+	dst = appendString(binary.AppendUvarint(dst, s.Life), s.Cluster)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, s.Config.Group), s.Config.Epoch)
+	dst = appendIDs(dst, s.Config.Members)
+	dst = appendID(dst, s.Config.Primary)
+	for _, n := range [...]uint64{s.Config.Nonce.Volume, s.Config.Nonce.Life, s.Config.Nonce.Number} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return binary.AppendUvarint(appendIDs(appendStamp(dst, s.Session), s.Pending), s.Commit)
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendStamp(dst []byte, s Stamp) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, s.Epoch), s.Life)
+}
+
+func appendID(dst []byte, id ID) []byte {
+	return binary.AppendUvarint(appendString(dst, id.Name), id.Volume)
+}
+
+func appendIDs(dst []byte, ids []ID) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ids)))
+	for _, id := range ids {
+		dst = appendID(dst, id)
+	}
+	return dst
+}
+
+// ParseEntry decodes the entry with an index. The result does not refer to b.
+func ParseEntry(index uint64, b []byte) (Entry, error) {
+	if len(b) < 2 {
+		return Entry{}, errEntry
+	}
+	if b[0] != entryFormat {
+		return Entry{}, fmt.Errorf("entry %d of a group's log has format %d; this version reads format %d only: start the version that wrote it", index, b[0], entryFormat)
+	}
+	d := entryReader{b: b[2:]}
+	e := Entry{Index: index, Kind: EntryKind(b[1])}
+	switch e.Kind {
+	case EntryState:
+		e.State = d.state()
+	case EntryRecord:
+		e.Position, e.Record.Stamp = d.uvarint(), d.stamp()
+		switch start := d.take(1); {
+		case d.failed || start[0] > 1:
+			return Entry{}, errEntry
+		default:
+			e.Record.Start = start[0] == 1
+		}
+		if data := d.take(uint64(len(d.b))); len(data) > 0 {
+			e.Record.Data = append([]byte(nil), data...)
+		}
+	case EntryTruncate, EntryBase, EntryReset:
+		e.Position, e.Anchor = d.uvarint(), d.stamp()
+	default:
+		return Entry{}, fmt.Errorf("entry %d of a group's log has the unknown kind %d", index, b[1])
+	}
+	if d.failed || len(d.b) != 0 || e.Kind != EntryState && e.Position == 0 {
+		return Entry{}, errEntry
+	}
+	return e, nil
+}
+
+// entryReader reads the fields of an entry. After a failure it returns zeros.
+type entryReader struct {
+	b      []byte
+	failed bool
+}
+
+func (d *entryReader) take(n uint64) []byte {
+	if d.failed || n > uint64(len(d.b)) {
+		d.failed = true
+		return nil
+	}
+	taken := d.b[:n]
+	d.b = d.b[n:]
+	return taken
+}
+
+func (d *entryReader) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if d.failed || n <= 0 {
+		d.failed = true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *entryReader) stamp() Stamp { return Stamp{Epoch: d.uvarint(), Life: d.uvarint()} }
+
+func (d *entryReader) id() ID { return ID{Name: string(d.take(d.uvarint())), Volume: d.uvarint()} }
+
+func (d *entryReader) ids() (ids []ID) {
+	const minBytes = 2 // of one ID: it bounds how long the list can be
+	n := d.uvarint()
+	if n > uint64(len(d.b)/minBytes) {
+		d.failed = true
+		return nil
+	}
+	for range n {
+		ids = append(ids, d.id())
+	}
+	return ids
+}
+
+func (d *entryReader) state() State {
+	s := State{Life: d.uvarint(), Cluster: string(d.take(d.uvarint()))}
+	s.Config = Config{Group: d.uvarint(), Epoch: d.uvarint(), Members: d.ids(), Primary: d.id()}
+	s.Config.Nonce = Nonce{Volume: d.uvarint(), Life: d.uvarint(), Number: d.uvarint()}
+	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.uvarint()
+	return s
+}

@@ -1,0 +1,40 @@
+package group
+
+import "github.com/causalstore/causalstore/sidecar/causal"
+
+// Leases say until when no other member serves; they do not protect the log, which needs none. Each acknowledgement grants the
+// primary a lease, counted at the primary from when it sent the frame, and less 2 % for clocks that differ. A member that becomes the
+// primary waits until the grant that it gave last has expired. Since it was a member before, it had to be asked for that grant.
+
+// HoldsLease reports whether no other member serves now: all others that could become the primary have promised to wait.
+func (g *Group) HoldsLease(now causal.Now) bool {
+	return g.lead != nil && g.lead.serving && !g.lead.paused && g.hasGrants(now)
+}
+
+// hasGrants reports whether the grants of all others that could become the primary hold.
+func (g *Group) hasGrants(now causal.Now) bool {
+	for _, id := range g.required() {
+		if p := g.findPeer(id); id != g.self && (p == nil || p.grantedUntil <= now.Mono) {
+			return g.opts.Broken.Has(causal.ReadAfterLease)
+		}
+	}
+	return true
+}
+
+// noteGrant notes that an acknowledgement of a frame grants a lease, or that the primary gives its lease back, so that another member
+// can serve at once. What it gave back before it asked again is late, and a restart has forgotten what came last.
+func (g *Group) noteGrant(now causal.Now, f *Frame) {
+	if !f.Released {
+		g.grantSentAt = max(g.grantSentAt, f.SentAt)
+	} else if g.grantSentAt > 0 && f.SentAt > g.grantSentAt {
+		g.grantUntil = now.Mono
+	}
+}
+
+// grantEnd returns until when a grant holds.
+func (g *Group) grantEnd(now causal.Now, a *Ack) int64 {
+	if g.opts.Broken.Has(causal.GrantFromReceipt) {
+		return now.Mono + int64(g.opts.Lease)
+	}
+	return a.SentAt + int64(g.opts.Lease)/100*98
+}

@@ -1,0 +1,80 @@
+package group
+
+// Role is what a member does.
+type Role uint8
+
+// The roles.
+const (
+	Starting  Role = iota // its start is not durable yet
+	Outside               // it is in no configuration, and asks to join
+	Following             // it follows its primary
+	Electing              // it does not hear of its primary, and tries to take over
+	Aligning              // it is the primary, and brings the logs of the others in step with its own
+	Serving               // it is the primary
+	Broken                // it has lost what it had acknowledged, and waits until others can do without it
+)
+
+var roleNames = [...]string{"starting", "outside", "following", "electing", "aligning", "serving", "broken"}
+
+func (r Role) String() string { return roleNames[r] }
+
+// Status is what a member says about itself.
+type Status struct {
+	Role   Role
+	Config Config
+	// Pending are members that may have joined unnoticed. Nothing is committed without them.
+	Pending []ID
+	Commit  uint64
+	Base    uint64
+	Last    uint64
+	Bytes   int
+	// Frozen says why the configuration is not changed until a person decides; "": it can be changed.
+	Frozen string
+	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of one that a person has
+	// divided. It does not join before it is emptied.
+	Diverged bool
+	// Lost: every volume of the configuration is gone or damaged.
+	Lost bool
+}
+
+// Status returns the status.
+func (g *Group) Status() Status {
+	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
+		Frozen: g.frozen, Lost: g.lost, Diverged: g.diverged}
+	switch {
+	case !g.ready():
+	case g.damaged:
+		s.Role = Broken
+	case g.lead != nil && g.lead.serving:
+		s.Role = Serving
+	case g.lead != nil:
+		s.Role = Aligning
+	case !g.isMember():
+		s.Role = Outside
+	case g.suspicion.started:
+		s.Role = Electing
+	default:
+		s.Role = Following
+	}
+	return s
+}
+
+// isLost reports whether every member of the configuration is known to have lost its volume.
+func (g *Group) isLost() bool {
+	for _, id := range g.state.Config.Members {
+		if id == g.self && !g.damaged {
+			return false
+		}
+		if id.Name == g.self.Name {
+			continue // this volume is another one, or damaged
+		}
+		lost := false
+		for _, a := range g.answers {
+			lost = lost || a.id.Name == id.Name && (a.id != id || a.Damaged)
+		}
+		if !lost {
+			return false
+		}
+	}
+	return g.state.Config.Epoch > 0
+}

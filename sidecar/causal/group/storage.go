@@ -1,0 +1,97 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// Writes appends the entries to be made durable, in this order, to dst. Appended says when they are.
+func (g *Group) Writes(dst []Entry) []Entry {
+	dst = append(dst, g.writes...)
+	g.writes = causal.Recycle(g.writes)
+	return dst
+}
+
+// write adds an entry to those to be written and returns its index.
+func (g *Group) write(now causal.Now, e Entry) uint64 {
+	if g.durable+1 == g.next {
+		g.stalledSince = now.Mono
+	}
+	e.Index = g.next
+	g.next++
+	g.writes = append(g.writes, e)
+	return e.Index
+}
+
+// save writes the state and returns the index of the entry.
+func (g *Group) save(now causal.Now) uint64 {
+	s := g.state
+	s.Pending = slices.Clone(s.Pending)
+	if g.opts.Broken.Has(causal.ProposalNotPersisted) {
+		s.Pending = nil
+	}
+	if p := g.persisted; p != nil { // the fault: of sessions and configurations the disk knows the first one
+		if p.Config.Epoch == 0 {
+			*p = s
+		}
+		s.Config, s.Cluster, s.Session = p.Config, p.Cluster, p.Session
+	}
+	s.Commit = g.commit
+	g.stateIndex = g.write(now, Entry{Kind: EntryState, State: s})
+	return g.stateIndex
+}
+
+// appendRecord appends a record to the log and returns its position.
+func (g *Group) appendRecord(now causal.Now, r Record) uint64 {
+	pos := g.log.last() + 1
+	g.log.append(r, g.write(now, Entry{Kind: EntryRecord, Position: pos, Record: r}))
+	return pos
+}
+
+// collect removes the records before pos, which are committed.
+func (g *Group) collect(now causal.Now, pos uint64) {
+	if pos <= g.log.first() {
+		return
+	}
+	g.log.collect(pos)
+	g.baseIndex = g.write(now, Entry{Kind: EntryBase, Position: pos, Anchor: g.log.stamp(pos - 1)})
+	g.save(now) // so that everything before it may go
+}
+
+// Appended says that the entries up to an index are durable.
+func (g *Group) Appended(now causal.Now, index uint64) {
+	wasReady := g.ready()
+	g.durable, g.stalledSince = max(g.durable, index), now.Mono
+	if !g.ready() {
+		return
+	}
+	if !wasReady && g.isPrimary() && !g.damaged && g.lead == nil && g.state.Config.Epoch > 0 {
+		g.begin(now)
+	}
+	for len(g.waits) > 0 && g.waits[0].index <= g.durable {
+		g.acknowledge(now, g.waits[0].to, g.waits[0].ack)
+		g.waits = slices.Delete(g.waits, 0, 1)
+	}
+	if g.lead != nil {
+		g.advance(now)
+		g.plan(now)
+	}
+}
+
+// TruncateBefore returns the index of the first entry that the disk has to keep.
+func (g *Group) TruncateBefore() uint64 {
+	if g.baseIndex == 0 || max(g.baseIndex, g.stateIndex) > g.durable {
+		return g.needed // what would replace the earlier entries may be lost yet
+	}
+	g.needed = min(g.stateIndex, g.baseIndex)
+	if len(g.log.records) > 0 {
+		g.needed = min(g.needed, g.log.records[0].index)
+	}
+	return g.needed
+}
+
+// isStuck reports whether the disk does not respond.
+func (g *Group) isStuck(now causal.Now) bool {
+	return g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
+}
