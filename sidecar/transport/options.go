@@ -58,8 +58,8 @@ func newServer(g *GRPC) *grpc.Server {
 			MaxConnectionIdle: g.timing.unused}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: g.timing.keepalive / 2, PermitWithoutStream: true}),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
-		// An idle connection has no buffer for writing. TLS returns 16 KiB at a time at most.
-		grpc.ReadBufferSize(tlsRecord), grpc.WriteBufferSize(ioBuffer), grpc.SharedWriteBuffer(true),
+		// TLS returns 16 KiB at a time at most. Idle connections have no buffer for writing.
+		grpc.ReadBufferSize(tlsRecord), grpc.WriteBufferSize(ioBuffer),
 		grpc.ConnectionTimeout(g.timing.hello),
 		grpc.MaxConcurrentStreams(1), // a dialer makes a connection for each
 	}
