@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ const (
 	connectionBytes = 64 << 10
 	// handshakeBytes is that of a handshake.
 	handshakeBytes = 32 << 10
-	// maxHandshakes bounds the handshakes at a time, of which a quarter may come from one IP address.
-	maxHandshakes = 512
+	// maxHandshakes bounds the handshakes at a time.
+	maxHandshakes = 4096
 	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it dials, and another one
 	// while it renews that.
 	partConnections = 64
@@ -73,31 +74,47 @@ type admission struct {
 
 	mu             sync.Mutex
 	handshakes     int
-	handshakesFrom map[string]int // by IP address
+	handshakesFrom map[string]*list.List // of *admitted, the oldest first, by IP address
 	sidecars       int
 	identities     map[string]int
 }
 
 func newAdmission(l limits, note func(who string, err error)) *admission {
-	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), note: note, handshakesFrom: map[string]int{}, identities: map[string]int{}}
+	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), note: note, handshakesFrom: map[string]*list.List{}, identities: map[string]int{}}
 }
 
-var errHandshakes = errors.New("too many handshakes at a time")
+var errHandshakes = errors.New("too many handshakes at a time, most of them from this address")
 
-// accept counts a connection that was just accepted, or returns why it is refused.
-func (a *admission) accept(c net.Conn) (*admitted, error) {
+// accept counts a connection that was just accepted. If there are too many handshakes, the oldest one from the address with most of them
+// makes place, and is returned: whoever begins many and ends none is in its own way first.
+func (a *admission) accept(c net.Conn) (accepted, displaced *admitted) {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
 		host = c.RemoteAddr().String()
 	}
+	accepted = &admitted{Conn: c, a: a, host: host}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.handshakes >= a.limits.handshakes || a.handshakesFrom[host] >= max(1, a.limits.handshakes/4) {
-		return nil, errHandshakes
+	if a.handshakes >= a.limits.handshakes {
+		displaced = a.busiest().Front().Value.(*admitted)
+		displaced.endHandshake()
+	}
+	if a.handshakesFrom[host] == nil {
+		a.handshakesFrom[host] = list.New()
 	}
 	a.handshakes++
-	a.handshakesFrom[host]++
-	return &admitted{Conn: c, a: a, host: host, handshaking: true}, nil
+	accepted.handshake = a.handshakesFrom[host].PushBack(accepted)
+	return accepted, displaced
+}
+
+// busiest returns the handshakes of the address with most of them. It needs a.mu.
+func (a *admission) busiest() (most *list.List) {
+	for _, l := range a.handshakesFrom {
+		if most == nil || l.Len() > most.Len() {
+			most = l
+		}
+	}
+	return most
 }
 
 // admitted is a connection that counts.
@@ -107,9 +124,10 @@ type admitted struct {
 	host string
 
 	// guarded by a.mu
-	closed, handshaking bool
-	identity            string // empty until the handshake has succeeded
-	sidecar             bool
+	closed    bool
+	handshake *list.Element // nil after the handshake
+	identity  string        // empty until the handshake has succeeded
+	sidecar   bool
 }
 
 // identify counts the connection for the identity of its peer, or returns why it is refused.
@@ -117,7 +135,7 @@ func (c *admitted) identify(id contract.Identity) error {
 	a, who := c.a, id.String()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.closed {
+	if c.closed || c.handshake == nil { // displaced
 		return net.ErrClosed
 	}
 	c.endHandshake()
@@ -143,12 +161,16 @@ func (c *admitted) identify(id contract.Identity) error {
 
 // endHandshake needs a.mu.
 func (c *admitted) endHandshake() {
-	if !c.handshaking {
+	if c.handshake == nil {
 		return
 	}
-	c.handshaking = false
+	all := c.a.handshakesFrom[c.host]
+	all.Remove(c.handshake)
+	if all.Len() == 0 {
+		delete(c.a.handshakesFrom, c.host)
+	}
+	c.handshake = nil
 	c.a.handshakes--
-	decrement(c.a.handshakesFrom, c.host)
 }
 
 func (c *admitted) Close() error {
@@ -173,25 +195,23 @@ func decrement(counts map[string]int, key string) {
 	}
 }
 
-// admissionListener closes connections that are not admitted.
+// admissionListener counts connections.
 type admissionListener struct {
 	net.Listener
 	a *admission
 }
 
 func (l admissionListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		admitted, err := l.a.accept(c)
-		if err == nil {
-			return admitted, nil
-		}
-		_ = c.Close() // nothing was sent
-		l.a.note(c.RemoteAddr().String(), err)
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	accepted, displaced := l.a.accept(c)
+	if displaced != nil {
+		_ = displaced.Conn.Close() // its handshake fails
+		l.a.note(displaced.RemoteAddr().String(), errHandshakes)
+	}
+	return accepted, nil
 }
 
 // admittingCredentials are the server's credentials. They count each connection for its peer, and let sidecars hold only as much memory
@@ -217,7 +237,7 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 	tlsInfo := info.(credentials.TLSInfo)
 	id, err := c.identityOf(tlsInfo)
 	if err == nil {
-		if err = raw.(*admitted).identify(id); err != nil {
+		if err = raw.(*admitted).identify(id); err != nil && !errors.Is(err, net.ErrClosed) {
 			c.a.note(id.String(), err)
 		}
 	}

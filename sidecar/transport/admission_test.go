@@ -203,16 +203,20 @@ func TestRepliesThatSidecarsDoNotReadTakeABoundedAmountOfMemory(t *testing.T) {
 	}
 }
 
-func TestHandshakesAreBounded(t *testing.T) {
+func TestHandshakesAreBoundedAndWhoBeginsMostLosesTheOldest(t *testing.T) {
 	limitMemory(t, 64<<20)
 	ca := newAuthority(t, "eu")
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
-	if _, err := newAttacker(t, ca, idOf(sidecarA)).link(c.addr, sidecarA); err != nil {
+	const more = 20
+	most := c.admission.limits.handshakes
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	other, err := from.Dial("tcp", c.addr) // of another address, and older than all
+	if err != nil {
 		t.Fatal(err)
 	}
-	most := c.admission.limits.handshakes / 4
+	defer other.Close()
 	var all []net.Conn
-	for range 3 * most {
+	for range most + more {
 		conn, err := net.Dial("tcp", c.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -220,16 +224,24 @@ func TestHandshakesAreBounded(t *testing.T) {
 		defer conn.Close()
 		all = append(all, conn)
 	}
-	waitFor(t, "those beyond the limit to be refused", func() bool { return violationCount(c, ViolationLimit) == uint64(2*most) })
-	for _, conn := range all {
-		conn.Close()
+	waitFor(t, "the oldest ones to be closed", func() bool { return violationCount(c, ViolationLimit) == more+1 })
+	for _, conn := range all[:more+1] {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a connection that had to make place is open")
+		}
 	}
-	waitFor(t, "another handshake", func() bool {
-		_, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB)
-		return err == nil
-	})
-	if n := len(c.Stats().Links); n != 2 {
-		t.Errorf("%d links", n)
+	// While all of them wait, somebody who ends a handshake gets its link: it displaces, and is younger than all.
+	if _, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB); err != nil {
+		t.Errorf("a handshake beside them: %v", err)
+	}
+	if err := other.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection of an address with one handshake: %v", err)
 	}
 }
 
@@ -258,8 +270,8 @@ func TestConnectionsWithoutAStreamAreBoundedAndEnd(t *testing.T) {
 
 func TestLimitsFollowTheMemory(t *testing.T) {
 	for memory, want := range map[int64]limits{
-		math.MaxInt64: {1 << 14, 1 << 12, 512, 256 << 20, 256 << 20},
-		512 << 20:     {2048, 512, 512, 64 << 20, 64 << 20},
+		math.MaxInt64: {1 << 14, 1 << 12, 4096, 256 << 20, 256 << 20},
+		512 << 20:     {2048, 512, 1024, 64 << 20, 64 << 20},
 		64 << 20:      {256, 64, 128, 8 << 20, 8 << 20},
 	} {
 		if got := limitsFor(0, 0, memory); got != want {
