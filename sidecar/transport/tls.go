@@ -98,7 +98,10 @@ func (k *keyring) useCertificate(set *keySet, certPEM, keyPEM []byte) error {
 	if err != nil {
 		return fmt.Errorf("TLS certificate %s: %w", k.files.Cert, err)
 	}
-	set.cert, set.ends, set.trustDomain = &cert, cert.Leaf.NotAfter, own.TrustDomain
+	if set.cert == nil || !cert.Leaf.Equal(set.cert.Leaf) { // a new one makes dialers renew their links
+		set.cert = &cert
+	}
+	set.ends, set.trustDomain = cert.Leaf.NotAfter, own.TrustDomain
 	return nil
 }
 
