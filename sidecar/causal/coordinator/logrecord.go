@@ -121,7 +121,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
 			"version with an empty dataDir", b[0], logFormat)
 	}
-	d := recordReader{b: b[2:]}
+	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
 	switch b[1] {
 	case recordWrite:
@@ -131,93 +131,54 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	default:
 		return LogRecord{}, fmt.Errorf("log record of unknown kind %d", b[1])
 	}
-	if d.failed || len(d.b) != 0 {
+	if d.Failed() || d.Left() != 0 {
 		return LogRecord{}, errLogRecord
 	}
 	return r, nil
 }
 
-// recordReader reads the fields of a record. After a failure it returns zeros.
-type recordReader struct {
-	b      []byte
-	failed bool
-}
-
-func (d *recordReader) take(n uint64) []byte {
-	if d.failed || n > uint64(len(d.b)) {
-		d.failed = true
-		return nil
-	}
-	taken := d.b[:n]
-	d.b = d.b[n:]
-	return taken
-}
-
-func (d *recordReader) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.failed = true
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *recordReader) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.failed = true
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
+// recordReader reads the fields of a record.
+type recordReader struct{ causal.FieldReader }
 
 func (d *recordReader) byte() byte {
-	if b := d.take(1); b != nil {
+	if b := d.Take(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
 func (d *recordReader) hlc() causal.HLC {
-	if b := d.take(8); b != nil {
+	if b := d.Take(8); b != nil {
 		return causal.HLC(binary.BigEndian.Uint64(b))
 	}
 	return 0
 }
 
 func (d *recordReader) version() causal.Version {
-	return causal.Version{HLC: d.hlc(), Origin: topology.Origin(d.uvarint())}
+	return causal.Version{HLC: d.hlc(), Origin: topology.Origin(d.Uvarint())}
 }
 
 // depMinBytes is the size of the smallest dependency: it bounds how long a list can be.
 const depMinBytes = 10
 
-func (d *recordReader) deps() []causal.Dep {
-	n := d.uvarint()
-	if d.failed || n > uint64(len(d.b)/depMinBytes) {
-		d.failed = d.failed || n > 0
-		return nil
-	}
-	var deps []causal.Dep
-	for range n {
-		deps = append(deps, causal.Dep{Version: d.version(), Slot: topology.Slot(d.uvarint())})
+func (d *recordReader) deps() (deps []causal.Dep) {
+	for range d.Count(depMinBytes) {
+		deps = append(deps, causal.Dep{Version: d.version(), Slot: topology.Slot(d.Uvarint())})
 	}
 	return deps
 }
 
 func (d *recordReader) write() (w LoggedWrite) {
-	w.Key = string(d.take(d.uvarint()))
+	w.Key = string(d.Take(d.Uvarint()))
 	w.Record.Version = d.version()
 	w.Record.Value.Tombstone = d.byte() != 0
-	w.Record.Value.ExpireAtMs = d.varint()
-	if data := d.take(d.uvarint()); len(data) > 0 {
+	w.Record.Value.ExpireAtMs = d.Varint()
+	if data := d.Take(d.Uvarint()); len(data) > 0 {
 		w.Record.Value.Data = append([]byte(nil), data...)
 	}
 	w.Sidecar.Part = topology.Part(d.byte())
-	w.Sidecar.DC = topology.DC(d.uvarint())
-	w.Sidecar.Index, w.Session, w.Seq = d.uvarint(), d.uvarint(), d.uvarint()
+	w.Sidecar.DC = topology.DC(d.Uvarint())
+	w.Sidecar.Index, w.Session, w.Seq = d.Uvarint(), d.Uvarint(), d.Uvarint()
 	w.Deps, w.OwnDeps = d.deps(), d.deps()
 	return w
 }
@@ -225,16 +186,16 @@ func (d *recordReader) write() (w LoggedWrite) {
 func (d *recordReader) checkpoint() *Checkpoint {
 	c := &Checkpoint{Complete: d.hlc()}
 	c.Ceiling = d.hlc()
-	c.Term = MembershipTerm(d.uvarint())
-	n := d.uvarint()
-	for i := uint64(0); i < n && !d.failed; i++ {
-		t := MembershipTerm(d.uvarint())
+	c.Term = MembershipTerm(d.Uvarint())
+	n := d.Uvarint()
+	for i := uint64(0); i < n && !d.Failed(); i++ {
+		t := MembershipTerm(d.Uvarint())
 		if i < uint64(len(c.Terms)) {
 			c.Terms[i] = t
 		}
 	}
-	for n = d.uvarint(); n > 0 && !d.failed; n-- {
-		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.uvarint()), Index: d.uvarint(), Incarnation: d.uvarint(), HasData: d.uvarint() != 0})
+	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
+		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0})
 	}
 	return c
 }

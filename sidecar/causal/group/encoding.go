@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // entryFormat is the version of the encoding of an Entry. A reader refuses every other one.
@@ -69,80 +71,52 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	if b[0] != entryFormat {
 		return Entry{}, fmt.Errorf("entry %d of a group's log has format %d; this version reads format %d only: start the version that wrote it", index, b[0], entryFormat)
 	}
-	d := entryReader{b: b[2:]}
+	d := entryReader{causal.NewFieldReader(b[2:])}
 	e := Entry{Index: index, Kind: EntryKind(b[1])}
 	switch e.Kind {
 	case EntryState:
 		e.State = d.state()
 	case EntryRecord:
-		e.Position, e.Record.Stamp = d.uvarint(), d.stamp()
-		switch start := d.take(1); {
-		case d.failed || start[0] > 1:
+		e.Position, e.Record.Stamp = d.Uvarint(), d.stamp()
+		switch start := d.Take(1); {
+		case d.Failed() || start[0] > 1:
 			return Entry{}, errEntry
 		default:
 			e.Record.Start = start[0] == 1
 		}
-		if data := d.take(uint64(len(d.b))); len(data) > 0 {
+		if data := d.Take(uint64(d.Left())); len(data) > 0 {
 			e.Record.Data = append([]byte(nil), data...)
 		}
 	case EntryTruncate, EntryBase, EntryReset:
-		e.Position, e.Anchor = d.uvarint(), d.stamp()
+		e.Position, e.Anchor = d.Uvarint(), d.stamp()
 	default:
 		return Entry{}, fmt.Errorf("entry %d of a group's log has the unknown kind %d", index, b[1])
 	}
-	if d.failed || len(d.b) != 0 || e.Kind != EntryState && e.Position == 0 {
+	if d.Failed() || d.Left() != 0 || e.Kind != EntryState && e.Position == 0 {
 		return Entry{}, errEntry
 	}
 	return e, nil
 }
 
-// entryReader reads the fields of an entry. After a failure it returns zeros.
-type entryReader struct {
-	b      []byte
-	failed bool
-}
+// entryReader reads the fields of an entry.
+type entryReader struct{ causal.FieldReader }
 
-func (d *entryReader) take(n uint64) []byte {
-	if d.failed || n > uint64(len(d.b)) {
-		d.failed = true
-		return nil
-	}
-	taken := d.b[:n]
-	d.b = d.b[n:]
-	return taken
-}
+func (d *entryReader) stamp() Stamp { return Stamp{Epoch: d.Uvarint(), Life: d.Uvarint()} }
 
-func (d *entryReader) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if d.failed || n <= 0 {
-		d.failed = true
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *entryReader) stamp() Stamp { return Stamp{Epoch: d.uvarint(), Life: d.uvarint()} }
-
-func (d *entryReader) id() ID { return ID{Name: string(d.take(d.uvarint())), Volume: d.uvarint()} }
+func (d *entryReader) id() ID { return ID{Name: string(d.Take(d.Uvarint())), Volume: d.Uvarint()} }
 
 func (d *entryReader) ids() (ids []ID) {
-	const minBytes = 2 // of one ID: it bounds how long the list can be
-	n := d.uvarint()
-	if n > uint64(len(d.b)/minBytes) {
-		d.failed = true
-		return nil
-	}
-	for range n {
+	const minBytes = 2 // of one ID
+	for range d.Count(minBytes) {
 		ids = append(ids, d.id())
 	}
 	return ids
 }
 
 func (d *entryReader) state() State {
-	s := State{Life: d.uvarint(), Cluster: string(d.take(d.uvarint()))}
-	s.Config = Config{Group: d.uvarint(), Epoch: d.uvarint(), Members: d.ids(), Primary: d.id()}
-	s.Config.Nonce = Nonce{Volume: d.uvarint(), Life: d.uvarint(), Number: d.uvarint()}
-	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.uvarint()
+	s := State{Life: d.Uvarint(), Cluster: string(d.Take(d.Uvarint()))}
+	s.Config = Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id()}
+	s.Config.Nonce = Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}
+	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.Uvarint()
 	return s
 }
