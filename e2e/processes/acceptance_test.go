@@ -72,16 +72,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 		defer d.traffic(dc, &done)()
 	}
 	stopC := d.traffic("c", &done)
-	progress := func() {
-		t.Helper()
-		from := done.Load()
-		eventually(t, "operations to go on", func() error {
-			if n := done.Load(); n < from+200 && !t.Failed() {
-				return fmt.Errorf("%d operations since then", n-from)
-			}
-			return nil
-		})
-	}
+	progress := func() { d.awaitProgress(&done) }
 	progress()
 	d.awaitWaits(rootOf(t, before))
 	root := rootOf(t, after)

@@ -61,6 +61,18 @@ func (d *deployment) checkViolations() {
 	}
 }
 
+// awaitProgress waits until 200 more operations are done.
+func (d *deployment) awaitProgress(done *atomic.Uint64) {
+	d.t.Helper()
+	from := done.Load()
+	eventually(d.t, "operations to go on", func() error {
+		if n := done.Load(); n < from+200 && !d.t.Failed() {
+			return fmt.Errorf("%d operations since then", n-from)
+		}
+		return nil
+	})
+}
+
 func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	certs := newCertificates(t)
 	before, after := certs.authority("before", "eu.example.com"), certs.authority("after", "eu.example.com")
@@ -71,16 +83,7 @@ func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	for _, dc := range []string{"a", "c"} {
 		defer d.traffic(dc, &done)()
 	}
-	progress := func() {
-		t.Helper()
-		from := done.Load()
-		eventually(t, "operations to go on", func() error {
-			if n := done.Load(); n < from+200 && !t.Failed() {
-				return fmt.Errorf("%d operations since then", n-from)
-			}
-			return nil
-		})
-	}
+	progress := func() { d.awaitProgress(&done) }
 	progress()
 	loaded := `"loaded new TLS files"`
 	certs.trust(before, after)

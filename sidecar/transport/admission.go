@@ -219,8 +219,6 @@ func (l admissionListener) Accept() (net.Conn, error) {
 type admittingCredentials struct {
 	credentials.TransportCredentials
 	a *admission
-	// identityOf returns whom a handshake has authenticated.
-	identityOf func(credentials.TLSInfo) (contract.Identity, error)
 }
 
 // meteredInfo is the authentication of a connection, with its meter; nil for parts that are no sidecars.
@@ -235,7 +233,7 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 		return nil, nil, err
 	}
 	tlsInfo := info.(credentials.TLSInfo)
-	id, err := c.identityOf(tlsInfo)
+	id, err := contract.ParseIdentity(tlsInfo.State.PeerCertificates[0].URIs[0]) // the handshake has verified that it has one
 	if err == nil {
 		if err = raw.(*admitted).identify(id); err != nil && !errors.Is(err, net.ErrClosed) {
 			c.a.note(id.String(), err)
@@ -254,5 +252,5 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 }
 
 func (c admittingCredentials) Clone() credentials.TransportCredentials {
-	return admittingCredentials{c.TransportCredentials.Clone(), c.a, c.identityOf}
+	return admittingCredentials{c.TransportCredentials.Clone(), c.a}
 }

@@ -1,14 +1,10 @@
 package transport
 
 import (
-	"crypto/x509"
-
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
@@ -64,13 +60,7 @@ func newServer(g *GRPC) *grpc.Server {
 		grpc.MaxConcurrentStreams(1), // a dialer makes a connection for each
 	}
 	if g.keys != nil {
-		options = append(options, grpc.Creds(admittingCredentials{g.serverCredentials(), g.admission, func(info credentials.TLSInfo) (contract.Identity, error) {
-			p, err := newPeerIdentity(info.State, g.keys.load(), x509.ExtKeyUsageClientAuth)
-			if err != nil {
-				return contract.Identity{}, err
-			}
-			return p.Identity, nil
-		}}))
+		options = append(options, grpc.Creds(admittingCredentials{g.serverCredentials(), g.admission}))
 	}
 	s := grpc.NewServer(options...)
 	s.RegisterService(&serviceDesc, g)
