@@ -60,15 +60,38 @@ func (p Part) String() string {
 	return fmt.Sprintf("part(%d)", uint8(p))
 }
 
+// MaxMembers bounds the members of a group.
+const MaxMembers = 3
+
 // Node identifies one node of the data plane. For a middleman, Index is its shard within the DC. For a sidecar, it is a
 // random number that is drawn at each start.
 type Node struct {
 	Index uint64
 	DC    DC
 	Part  Part
+	// Member is 0 for the node itself, whichever process serves it, and counts from 1 for the members of its group (PROTOCOL,
+	// Groups). The machines of the protocol know the former only.
+	Member uint8
 }
 
-func (n Node) String() string { return fmt.Sprintf("%s-%d@dc%d", n.Part, n.Index, n.DC) }
+// Group returns the node that n is a member of; n itself if it is no member.
+func (n Node) Group() Node {
+	n.Member = 0
+	return n
+}
+
+// WithMember returns a member of the group of n.
+func (n Node) WithMember(m uint8) Node {
+	n.Member = m
+	return n
+}
+
+func (n Node) String() string {
+	if n.Member != 0 {
+		return fmt.Sprintf("%s-%d.%d@dc%d", n.Part, n.Index, n.Member, n.DC)
+	}
+	return fmt.Sprintf("%s-%d@dc%d", n.Part, n.Index, n.DC)
+}
 
 // RingSet is a set of rings.
 type RingSet uint64
@@ -101,6 +124,8 @@ type DataCenter struct {
 	Coordinators int
 	// CoordinatorsBefore is the number of coordinators before the scale-down in progress; 0 if there is none.
 	CoordinatorsBefore int
+	// CoordinatorMembers is the number of members that hold the log of each coordinator; 0 is 1.
+	CoordinatorMembers int
 	Caches             int
 	Shards             int
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
@@ -109,6 +134,14 @@ type DataCenter struct {
 
 // RunningMiddlemen returns how many middlemen run in the DC: during resharding, those of the old and of the new shards.
 func (d *DataCenter) RunningMiddlemen() int { return max(d.Shards, d.ShardsBefore) }
+
+// Members returns how many members the group of a part has.
+func (d *DataCenter) Members(p Part) int {
+	if p == Coordinator {
+		return max(d.CoordinatorMembers, 1)
+	}
+	return 1
+}
 
 // RunningCoordinators returns how many coordinators run in the DC, including those that drain during a scale-down.
 func (d *DataCenter) RunningCoordinators() int { return max(d.Coordinators, d.CoordinatorsBefore) }
@@ -175,6 +208,8 @@ func (t *Topology) validate() error {
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
 			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
+		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers:
+			return fmt.Errorf("data centre %q: %d members for each coordinator; declare 1 to %d", dc.Name, dc.CoordinatorMembers, MaxMembers)
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data centre %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}
@@ -296,6 +331,22 @@ func (t *Topology) Nodes(f func(Node)) {
 			}
 		}
 	}
+}
+
+// MembersOf returns the members of the group of a node, the preferred primary first; the node itself if it has no others.
+func (t *Topology) MembersOf(n Node) []Node {
+	count := 1
+	if int(n.DC) < len(t.DCs) {
+		count = t.DCs[n.DC].Members(n.Part)
+	}
+	if count == 1 {
+		return []Node{n.Group()}
+	}
+	members := make([]Node, count)
+	for i := range members {
+		members[i] = n.WithMember(uint8(i + 1))
+	}
+	return members
 }
 
 // Hash returns the hash of a key that selects its cache.

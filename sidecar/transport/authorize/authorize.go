@@ -49,9 +49,12 @@ func Check(m *causal.Message, t *topology.Topology) Reason {
 	case from.Part >= numParts || to.Part >= numParts || int(from.DC) >= len(t.DCs) || int(to.DC) >= len(t.DCs):
 		return Forbidden
 	}
-	result := Forbidden
+	result, members := Forbidden, from.Member != 0 && to.Member != 0
+	if !members && from.Member+to.Member != 0 {
+		return Forbidden
+	}
 	for set, i := rules[from.Part][to.Part][m.Kind], 0; set != 0; set, i = set>>1, i+1 {
-		if r := &Table[i]; set&1 == 0 || !r.Place.holds(from, to, t) {
+		if r := &Table[i]; set&1 == 0 || members != (r.Place == SameGroup) || !r.Place.holds(from, to, t) {
 			continue
 		} else if r.Content.holds(m, t) {
 			return Permitted
@@ -75,6 +78,8 @@ func (p Place) holds(from, to topology.Node, t *topology.Topology) bool {
 		return from == t.Leader(to.DC)
 	case LeaderToLeader:
 		return from == t.Leader(from.DC) && to == t.Leader(to.DC)
+	case SameGroup:
+		return from.Group() == to.Group()
 	}
 	return false
 }

@@ -61,6 +61,9 @@ var places = []struct {
 	{"another ring", topology.Node{Index: 1}, topology.Node{DC: 2, Index: 1}},
 	{"both lead, in different data centers", topology.Node{}, topology.Node{DC: 2}},
 	{"the sender leads another data center", topology.Node{DC: 2}, topology.Node{Index: 1}},
+	{"members of one group", topology.Node{Index: 1, Member: 1}, topology.Node{Index: 1, Member: 2}},
+	{"a member and its node", topology.Node{Index: 1, Member: 1}, topology.Node{Index: 1}},
+	{"members of two groups", topology.Node{Member: 1}, topology.Node{Index: 1, Member: 2}},
 }
 
 // expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in places.
@@ -70,7 +73,7 @@ var expected = map[string]string{
 	"sidecar>cache":       "get=012 cut=012 ping=012",
 
 	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
-	"coordinator>coordinator": "vectors=125 term=2 term-reply=1 signed-vectors=5",
+	"coordinator>coordinator": "vectors=125 term=2 term-reply=1 signed-vectors=5 group=7",
 	"coordinator>middleman":   "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 past-reply=0123456 vectors=1",
 	"coordinator>cache":       "latencies=1 vectors=1",
 

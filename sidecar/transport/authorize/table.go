@@ -16,9 +16,10 @@ const (
 	ToOwnLeader          // the receiver leads the sender's data center
 	LeaderToOwnDC        // the sender leads the receiver's data center
 	LeaderToLeader       // both are leaders
+	SameGroup            // both are members of one group
 )
 
-var placeNames = [...]string{"any data centre", "own data centre", "own ring", "own leader", "leader, in its data centre", "leader to leader"}
+var placeNames = [...]string{"any data centre", "own data centre", "own ring", "own leader", "leader, in its data centre", "leader to leader", "own group"}
 
 // String returns the place as the documentation has it.
 func (p Place) String() string { return placeNames[p] }
@@ -73,6 +74,7 @@ var Table = []Rule{
 	{coordinator, coordinator, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindTermReply}, Free},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, OriginsSender},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindSignedVectors}, OriginsNamed},
+	{coordinator, coordinator, SameGroup, []causal.Kind{causal.KindGroup}, Free},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply}, Free},
 	{coordinator, middleman, LeaderToOwnDC, []causal.Kind{causal.KindVectors}, Free},

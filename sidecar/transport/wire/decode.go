@@ -141,7 +141,7 @@ func (c *cursor) bool() bool { return c.uint(math.MaxUint64) != 0 }
 
 func (c *cursor) route() topology.Node {
 	b := c.bytes()
-	var v [3]uint64 // further ones would be of a later version
+	var v [4]uint64 // further ones would be of a later version
 	for i := 0; len(b) > 0; i++ {
 		x, n := protowire.ConsumeVarint(b)
 		if n < 0 {
@@ -153,11 +153,11 @@ func (c *cursor) route() topology.Node {
 		}
 		b = b[n:]
 	}
-	if v[0] > math.MaxUint8 || v[1] > math.MaxUint16 {
-		c.fail(fmt.Errorf("node with part %d, dc %d", v[0], v[1]))
+	if v[0] > math.MaxUint8 || v[1] > math.MaxUint16 || v[3] > math.MaxUint8 {
+		c.fail(fmt.Errorf("node with part %d, dc %d, member %d", v[0], v[1], v[3]))
 		return topology.Node{}
 	}
-	return topology.Node{Part: topology.Part(v[0]), DC: topology.DC(v[1]), Index: v[2]}
+	return topology.Node{Part: topology.Part(v[0]), DC: topology.DC(v[1]), Index: v[2], Member: uint8(v[3])}
 }
 
 func (c *cursor) record(r *causal.Record) {

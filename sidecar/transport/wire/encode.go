@@ -122,10 +122,18 @@ func appendMoved(dst []byte, m *causal.Moved) []byte {
 func appendRoute(dst []byte, num protowire.Number, n topology.Node) []byte {
 	part, dc := uint64(n.Part), uint64(n.DC)
 	dst = protowire.AppendTag(dst, num, protowire.BytesType)
-	dst = protowire.AppendVarint(dst, uint64(protowire.SizeVarint(part)+protowire.SizeVarint(dc)+protowire.SizeVarint(n.Index)))
+	size := protowire.SizeVarint(part) + protowire.SizeVarint(dc) + protowire.SizeVarint(n.Index)
+	if n.Member != 0 {
+		size += protowire.SizeVarint(uint64(n.Member))
+	}
+	dst = protowire.AppendVarint(dst, uint64(size))
 	dst = protowire.AppendVarint(dst, part)
 	dst = protowire.AppendVarint(dst, dc)
-	return protowire.AppendVarint(dst, n.Index)
+	dst = protowire.AppendVarint(dst, n.Index)
+	if n.Member != 0 {
+		dst = protowire.AppendVarint(dst, uint64(n.Member))
+	}
+	return dst
 }
 
 func appendVersion(dst []byte, v causal.Version) []byte {

@@ -99,9 +99,10 @@ func version() *rapid.Generator[causal.Version] {
 func node() *rapid.Generator[topology.Node] {
 	return rapid.Custom(func(t *rapid.T) topology.Node {
 		return topology.Node{
-			Part:  topology.Part(rapid.Uint8Max(5).Draw(t, "part")),
-			DC:    topology.DC(rapid.Uint16().Draw(t, "dc")),
-			Index: rapid.OneOf(rapid.Uint64Max(3), rapid.Uint64()).Draw(t, "index"),
+			Part:   topology.Part(rapid.Uint8Max(5).Draw(t, "part")),
+			DC:     topology.DC(rapid.Uint16().Draw(t, "dc")),
+			Index:  rapid.OneOf(rapid.Uint64Max(3), rapid.Uint64()).Draw(t, "index"),
+			Member: rapid.Uint8Max(3).Draw(t, "member"),
 		}
 	})
 }

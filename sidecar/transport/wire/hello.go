@@ -109,9 +109,10 @@ const (
 	fManifestRings   = 2
 	fManifestBinding = 3
 
-	fNodeIndex = 1
-	fNodeDC    = 2
-	fNodePart  = 3
+	fNodeIndex  = 1
+	fNodeDC     = 2
+	fNodePart   = 3
+	fNodeMember = 4
 )
 
 // AppendHello appends a frame that holds h to dst and returns the extended buffer.
@@ -145,10 +146,11 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	body = appendRoots(body, fHelloRoots, h.Roots)
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
-		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))))
+		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))+sizeUint(uint64(n.Member))))
 		body = appendUint(body, fNodeIndex, n.Index)
 		body = appendUint(body, fNodeDC, uint64(n.DC))
 		body = appendUint(body, fNodePart, uint64(n.Part))
+		body = appendUint(body, fNodeMember, uint64(n.Member))
 	}
 	dst = protowire.AppendTag(dst, fFrameHello, protowire.BytesType)
 	return protowire.AppendBytes(dst, body)
@@ -249,6 +251,8 @@ func (c *cursor) node() (n topology.Node) {
 			n.DC = topology.DC(in.uint(math.MaxUint16))
 		case fNodePart:
 			n.Part = topology.Part(in.uint(math.MaxUint8))
+		case fNodeMember:
+			n.Member = uint8(in.uint(math.MaxUint8))
 		default:
 			in.skip()
 		}

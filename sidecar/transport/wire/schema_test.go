@@ -97,7 +97,7 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	if got := get(m, "hlc").Uint(); got != uint64(want.Fields().HLC) {
 		t.Errorf("hlc %d", got)
 	}
-	if got := get(m, "to").List(); got.Len() != 3 || got.Get(0).Uint() != uint64(want.To.Part) || got.Get(1).Uint() != uint64(want.To.DC) || got.Get(2).Uint() != want.To.Index {
+	if got := get(m, "to").List(); got.Len() != 4 || got.Get(0).Uint() != uint64(want.To.Part) || got.Get(1).Uint() != uint64(want.To.DC) || got.Get(2).Uint() != want.To.Index || got.Get(3).Uint() != uint64(want.To.Member) {
 		t.Errorf("to %v", got)
 	}
 	if got := get(get(m, "record").Message(), "expire_at_ms").Int(); got != want.Fields().Record.Value.ExpireAtMs {
@@ -119,7 +119,7 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 
 func TestAnOrdinaryProtobufReaderUnderstandsHellosByTheSchemaFile(t *testing.T) {
 	frame := dynamicpb.NewMessage(schema(t).Messages().ByName("Frame"))
-	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11}, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3}}}
+	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11}, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3, Member: 2}}}
 	if err := proto.Unmarshal(AppendHello(nil, h), frame); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,33 @@
+package causal
+
+import (
+	"cmp"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Leadership identifies the time in which one process serves a node, from its start or from a failover on: of the group's epoch, and
+// of the life of the member that serves. The zero Leadership is none. (PROTOCOL, Groups.)
+type Leadership struct{ Epoch, Life uint64 }
+
+// IsZero reports whether nobody serves.
+func (l Leadership) IsZero() bool { return l == Leadership{} }
+
+// Compare orders the leaderships of one node by time.
+func (l Leadership) Compare(o Leadership) int {
+	if c := cmp.Compare(l.Epoch, o.Epoch); c != 0 {
+		return c
+	}
+	return cmp.Compare(l.Life, o.Life)
+}
+
+// GroupMessage carries a message between two members of a group, as package group encodes it.
+type GroupMessage struct{ Body []byte }
+
+// Message returns g as a message.
+func (g GroupMessage) Message(from, to topology.Node) Message {
+	return Message{Kind: KindGroup, From: from, To: to, fields: Fields{Record: Record{Value: Value{Data: g.Body}}}}
+}
+
+// GroupMessage returns the content of a message of KindGroup.
+func (m *Message) GroupMessage() GroupMessage { return GroupMessage{m.fields.Record.Value.Data} }
