@@ -333,16 +333,13 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
-// MembersOf returns the members of the group of a node, the preferred primary first; the node itself if it has no others.
+// MembersOf returns the members of the group of a node, the preferred primary first. Coordinators have a group, even if it has one
+// member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {
-	count := 1
-	if int(n.DC) < len(t.DCs) {
-		count = t.DCs[n.DC].Members(n.Part)
+	if n.Part != Coordinator || int(n.DC) >= len(t.DCs) {
+		return []Node{n}
 	}
-	if count == 1 {
-		return []Node{n.Group()}
-	}
-	members := make([]Node, count)
+	members := make([]Node, t.DCs[n.DC].Members(n.Part))
 	for i := range members {
 		members[i] = n.WithMember(uint8(i + 1))
 	}
