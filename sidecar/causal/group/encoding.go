@@ -34,13 +34,17 @@ func (e *Entry) AppendTo(dst []byte) []byte {
 
 func (s *State) appendTo(dst []byte) []byte {
 	dst = appendString(binary.AppendUvarint(dst, s.Life), s.Cluster)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, s.Config.Group), s.Config.Epoch)
-	dst = appendIDs(dst, s.Config.Members)
-	dst = appendID(dst, s.Config.Primary)
-	for _, n := range [...]uint64{s.Config.Nonce.Volume, s.Config.Nonce.Life, s.Config.Nonce.Number} {
+	dst = s.Config.appendTo(dst)
+	return binary.AppendUvarint(appendIDs(appendStamp(dst, s.Session), s.Pending), s.Commit)
+}
+
+func (c *Config) appendTo(dst []byte) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.Group), c.Epoch)
+	dst = appendID(appendIDs(dst, c.Members), c.Primary)
+	for _, n := range [...]uint64{c.Nonce.Volume, c.Nonce.Life, c.Nonce.Number} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	return binary.AppendUvarint(appendIDs(appendStamp(dst, s.Session), s.Pending), s.Commit)
+	return dst
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -115,8 +119,13 @@ func (d *entryReader) ids() (ids []ID) {
 
 func (d *entryReader) state() State {
 	s := State{Life: d.Uvarint(), Cluster: string(d.Take(d.Uvarint()))}
-	s.Config = Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id()}
-	s.Config.Nonce = Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}
+	s.Config = d.config()
 	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.Uvarint()
 	return s
+}
+
+func (d *entryReader) config() Config {
+	c := Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id()}
+	c.Nonce = Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}
+	return c
 }
