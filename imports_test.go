@@ -38,6 +38,7 @@ var importRules = []importRule{
 		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
+			"e2e/binaries":    "the register is tested against a real etcd",
 		},
 		reason: "the data plane runs without the operator and without the tools that measure and check it",
 	},

@@ -59,6 +59,7 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 	switch part {
 	case topology.Coordinator:
 		s.checkCoordinator(&p)
+		s.checkRegister(&p)
 	case topology.Middleman:
 		s.checkStorage(&p)
 	}
