@@ -21,16 +21,21 @@ const (
 	bodyAnswer
 )
 
-// The bits of flags.
+// The bits of the flags, by what they are of.
 const (
-	flagStart    byte = 1 << iota // of a record
-	flagReset                     // of a frame
-	flagReleased                  // of a frame
-	flagGranted                   // of an ack
-	flagJoin                      // of a probe
-	flagFresh                     // of an answer
-	flagDamaged                   // of an answer
-	flagServing                   // of an answer
+	flagStart byte = 1 << 0 // of a record
+
+	flagReset    byte = 1 << 0 // of a frame
+	flagReleased byte = 1 << 1
+
+	flagGranted   byte = 1 << 0 // of an ack
+	flagResigning byte = 1 << 1
+
+	flagJoin byte = 1 << 0 // of a probe
+
+	flagFresh   byte = 1 << 0 // of an answer
+	flagDamaged byte = 1 << 1
+	flagServing byte = 1 << 2
 )
 
 // AppendTo appends the encoding of m to dst: a byte for the format, a byte for the kind, the volumes of sender and receiver, then the
@@ -48,7 +53,7 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	case *Ack:
 		dst[at] = bodyAck
 		dst = binary.AppendUvarint(appendStamp(dst, b.Session), b.Match)
-		dst = append(binary.AppendVarint(dst, b.SentAt), flags(b.Granted, flagGranted))
+		dst = append(binary.AppendVarint(dst, b.SentAt), flags(b.Granted, flagGranted)|flags(b.Resigning, flagResigning))
 	case *Report:
 		dst[at] = bodyReport
 		dst = appendStamp(dst, b.Session)
@@ -120,7 +125,7 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		m.Body = d.frame()
 	case bodyAck:
 		a := &Ack{Session: d.stamp(), Match: d.Uvarint(), SentAt: d.Varint()}
-		d.flags(flagBit{flagGranted, &a.Granted})
+		d.flags(flagBit{flagGranted, &a.Granted}, flagBit{flagResigning, &a.Resigning})
 		m.Body = a
 	case bodyReport:
 		m.Body = d.report()
