@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -203,7 +203,7 @@ func (c *faultInjector) crashUnheard(duration int64) {
 func (c *faultInjector) anyWriter() *node {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	for range 3 {
-		if m, ok := n.m.(*coordinator.Coordinator); ok {
+		if m := n.coordinator(); m != nil {
 			if writes, _ := m.Pending(); writes > 0 {
 				break
 			}
@@ -304,11 +304,11 @@ func (c *faultInjector) emptyDisk(duration int64) {
 		n = c.w.nodes[c.w.topo.Leader(c.anyOf(c.byPart[topology.Coordinator]).id.DC)]
 	}
 	switch m := n.m.(type) {
-	case *coordinator.Coordinator:
+	case *member.Coordinator:
 		if !c.w.hasTrace(n.id) {
 			return
 		}
-		c.logLost, c.w.lostWrites = true, !m.IsDrained()
+		c.logLost, c.w.lostWrites = true, !m.Serving().IsDrained()
 	case *shard.Shard:
 		if c.w.topo.RingOf(n.id.DC) != 0 {
 			return
@@ -375,7 +375,7 @@ func (c *faultInjector) heal() {
 // isQuiescent reports whether every accepted write is complete.
 func (w *World) isQuiescent() bool {
 	for _, n := range w.order {
-		if c, ok := n.m.(*coordinator.Coordinator); ok && !c.IsDrained() {
+		if c := n.coordinator(); c != nil && !c.IsDrained() {
 			return false
 		}
 	}

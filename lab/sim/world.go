@@ -12,7 +12,8 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
@@ -85,6 +86,8 @@ type World struct {
 	net      network
 	batch    []causal.Message
 	ops      []middleman.StorageOp
+	entries  []group.Entry
+	volumes  uint64 // the last id that was given to the volume of a coordinator
 	faults   FaultCounts
 	steps    int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
@@ -125,24 +128,11 @@ func (w *World) add(id topology.Node) *node {
 func (w *World) start(n *node) {
 	n.life++
 	n.instance++
-	now := w.clock(n)
 	switch n.id.Part {
 	case topology.Middleman:
 		w.startShard(n)
 	case topology.Coordinator:
-		cfg := coordinator.DefaultConfig(n.topo, n.id)
-		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
-		cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
-		if w.settings.QuietAfter > 0 {
-			cfg.QuietAfter = w.settings.QuietAfter
-		}
-		if w.settings.MaxDeps > 0 {
-			cfg.MaxDeps = w.settings.MaxDeps
-		}
-		if w.settings.MaxBufferBytes > 0 {
-			cfg.MaxBytes = w.settings.MaxBufferBytes
-		}
-		n.m = coordinator.New(cfg, now, n.disk.log, n.disk.firstIndex+uint64(len(n.disk.log)))
+		w.startMember(n)
 	case topology.Cache:
 		cfg := cache.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Incarnation = w.settings.Broken, n.life
@@ -254,7 +244,7 @@ func (w *World) flush(n *node) {
 			}
 		}
 		w.reconcile(n)
-	case *coordinator.Coordinator:
+	case *member.Coordinator:
 		w.appendLog(n, m)
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {

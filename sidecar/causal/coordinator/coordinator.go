@@ -102,8 +102,8 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats { return c.stats }
 
 // New returns a coordinator that continues from what its log holds: replay are the log's records in order, and nextIndex is
-// the index that the log will give to the next record.
-func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coordinator {
+// the index that the log will give to the next record that Appends returns. Those after it follow without gaps.
+func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordinator {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
 	t := cfg.Topology

@@ -28,7 +28,7 @@ type loggedCheckpoint struct {
 
 // restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
 // the newest checkpoint knew to be complete.
-func (c *Coordinator) restore(replay []LogRecord) {
+func (c *Coordinator) restore(replay []Logged) {
 	var complete causal.HLC
 	for i := range replay {
 		if cp := replay[i].Checkpoint; cp != nil {
@@ -38,9 +38,8 @@ func (c *Coordinator) restore(replay []LogRecord) {
 	for _, l := range c.laneOrder {
 		l.base = complete // what the log no longer holds, or holds as complete, was acknowledged by all rings
 	}
-	first := c.log.nextIndex - uint64(len(replay))
 	for i := range replay {
-		index := first + uint64(i)
+		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
 			c.log.durable, c.log.checkpointIndex = cp.State, index
 			continue

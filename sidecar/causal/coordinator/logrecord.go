@@ -15,6 +15,12 @@ type LogRecord struct {
 	Checkpoint *Checkpoint
 }
 
+// Logged is a record that the log holds. Indices ascend, with gaps where the log holds something of its own.
+type Logged struct {
+	Index uint64
+	LogRecord
+}
+
 // LoggedWrite is an accepted put.
 type LoggedWrite struct {
 	Key    string
@@ -86,6 +92,16 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+}
+
+// SizeHint returns a size that the encoding mostly does not exceed, in bytes.
+func (r *LogRecord) SizeHint() int {
+	const fixed, perDep, perShard = 96, 16, 24
+	n := fixed
+	if r.Checkpoint != nil {
+		return n + perShard*len(r.Checkpoint.Shards)
+	}
+	return n + len(r.Write.Key) + len(r.Write.Record.Value.Data) + perDep*(len(r.Write.Deps)+len(r.Write.OwnDeps))
 }
 
 func boolBit(b bool) uint64 {

@@ -8,8 +8,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// entryFormat is the version of the encoding of an Entry. A reader refuses every other one.
-const entryFormat = 1
+// entryFormat is the version of the encoding of an Entry. A reader refuses every other one. Formats 1 and 2 are those of the records of a
+// coordinator, from when its log had one disk and no group.
+const entryFormat = 3
 
 var errEntry = errors.New("damaged entry of a group's log")
 
@@ -73,9 +74,11 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 		return Entry{}, errEntry
 	}
 	if b[0] != entryFormat {
-		return Entry{}, fmt.Errorf("entry %d of a group's log has format %d; this version reads format %d only: start the version that wrote it", index, b[0], entryFormat)
+		return Entry{}, fmt.Errorf("entry %d of the log has format %d; this version reads format %d only: start the version that wrote the log, and take the "+
+			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
+			"version with an empty dataDir", index, b[0], entryFormat)
 	}
-	d := entryReader{causal.NewFieldReader(b[2:])}
+	d := newEntryReader(b[2:])
 	e := Entry{Index: index, Kind: EntryKind(b[1])}
 	switch e.Kind {
 	case EntryState:
@@ -102,8 +105,13 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	return e, nil
 }
 
-// entryReader reads the fields of an entry.
-type entryReader struct{ causal.FieldReader }
+// entryReader reads the fields of an entry, or of a message.
+type entryReader struct {
+	causal.FieldReader
+	malformed bool // of a message: a field has a value that it cannot have
+}
+
+func newEntryReader(b []byte) entryReader { return entryReader{FieldReader: causal.NewFieldReader(b)} }
 
 func (d *entryReader) stamp() Stamp { return Stamp{Epoch: d.Uvarint(), Life: d.Uvarint()} }
 
@@ -115,6 +123,11 @@ func (d *entryReader) ids() (ids []ID) {
 		ids = append(ids, d.id())
 	}
 	return ids
+}
+
+func (d *entryReader) config() Config {
+	return Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id(),
+		Nonce: Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}}
 }
 
 func (d *entryReader) state() State {

@@ -37,6 +37,9 @@ type Status struct {
 	Lost bool
 }
 
+// LogBytes returns the size of the log, in bytes.
+func (g *Group) LogBytes() int { return g.log.bytes }
+
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
