@@ -85,9 +85,9 @@ func must(t *testing.T, err error) {
 
 // envoy is an Envoy process with the configuration of an edge, moved to folders and ports of its own.
 type envoy struct {
-	config, certificate           mount
-	egress, ingress, http, socket string
-	log                           lockedBuffer
+	config, certificate                        mount
+	egress, egressParts, ingress, http, socket string
+	log                                        lockedBuffer
 	// stop ends the process and waits until it has written its log.
 	stop func()
 }
@@ -114,7 +114,7 @@ func newEnvoy(t *testing.T) *envoy {
 	t.Helper()
 	dir := t.TempDir()
 	e := &envoy{config: mount{dir: filepath.Join(dir, "config")}, certificate: mount{dir: filepath.Join(dir, "certificate")},
-		egress: freeAddress(t), ingress: freeAddress(t), http: freeAddress(t)}
+		egress: freeAddress(t), egressParts: freeAddress(t), ingress: freeAddress(t), http: freeAddress(t)}
 	_, port, err := net.SplitHostPort(e.http)
 	must(t, err)
 	e.socket = "@causalstore-edge-test-" + port
@@ -132,7 +132,7 @@ func freeAddress(t *testing.T) string {
 // moved returns what is configured for a pod, with the folders and ports of this process.
 func (e *envoy) moved(t *testing.T, text string) string {
 	t.Helper()
-	for from, to := range map[int]string{edge.PortEgress: e.egress, edge.PortIngress: e.ingress, edge.PortHTTP: e.http} {
+	for from, to := range map[int]string{edge.PortEgress: e.egress, edge.PortEgressParts: e.egressParts, edge.PortIngress: e.ingress, edge.PortHTTP: e.http} {
 		_, port, err := net.SplitHostPort(to)
 		must(t, err)
 		listening := regexp.MustCompile(`address: 0\.0\.0\.0(\s+port_value: )` + strconv.Itoa(from))

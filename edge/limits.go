@@ -57,14 +57,14 @@ const (
 	headersKiB       = 8
 	maxHeaders       = 32
 	// Connections to each listener. An edge of a peer opens one for each of its workers and 256 tunnels. Sidecars open as many links as a
-	// part accepts by default.
+	// part accepts by default; the egress of parts has the same bound.
 	maxIngressConnections = 4096
 	maxEgressConnections  = 16384
 	maxHTTPConnections    = 256
-	// maxTunnels bounds the tunnels to each peer, and to each part. It is the number of links that a part accepts by default. Envoy's
-	// own default would be 1024.
+	// maxTunnels bounds the tunnels to each peer, and to each part, of either kind of dialers. It is the number of links that a part
+	// accepts by default. Envoy's own default would be 1024.
 	maxTunnels = 16384
-	// maxPeerConnections bounds the connections to each peer.
+	// maxPeerConnections bounds the connections to each peer, of either kind of dialers.
 	maxPeerConnections = 1024
 )
 

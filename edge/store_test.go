@@ -146,9 +146,14 @@ func (r *region) verifier() func(tls.ConnectionState) error {
 	}
 }
 
-// dial connects to a part of another region through the egress of this one, as a part of this one.
+// dial connects to a part of another region through the egress for parts of this one.
 func (r *region) dial(client pair, to *region, name string) (*tls.Conn, error) {
-	raw, err := net.DialTimeout("tcp", r.edge.egress, patience)
+	return r.dialThrough(r.edge.egressParts, client, to, name)
+}
+
+// dialThrough connects to a part of another region through an egress.
+func (r *region) dialThrough(egress string, client pair, to *region, name string) (*tls.Conn, error) {
+	raw, err := net.DialTimeout("tcp", egress, patience)
 	if err != nil {
 		return nil, err
 	}

@@ -160,14 +160,21 @@ func served(t *testing.T, from, to *region) (der []byte) {
 	return der
 }
 
-// fill opens a tunnel to a part that does not read, and writes until nothing more is taken.
-func fill(t *testing.T, from *region, name string) {
+// begin opens a tunnel through an egress to a part, and says no more than its name.
+func begin(t *testing.T, egress, name string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", from.edge.egress)
+	conn, err := net.Dial("tcp", egress)
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_, err = conn.Write(clientHello(t, name))
 	must(t, err)
+	return conn
+}
+
+// fill opens a tunnel to a part that does not read, and writes until nothing more is taken.
+func fill(t *testing.T, from *region, name string) {
+	t.Helper()
+	conn := begin(t, from.edge.egressParts, name)
 	go func() { _, _ = io.Copy(conn, endless{}) }()
 }
 

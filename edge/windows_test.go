@@ -23,7 +23,7 @@ func TestConnectionsToAPeerAreTriedAgainWithinTheirTimeout(t *testing.T) {
 	}
 	in := Input{StoreID: "s", DataCenter: "a"}
 	for address, want := range map[string]int{"192.0.2.1:7501": connectTries, "eu.example.com:7501": 1} {
-		c := in.peerCluster(Peer{DataCenter: "b", Address: address})
+		c := in.peerCluster(Peer{DataCenter: "b", Address: address}, parts)
 		if got := 1 + len(c.LoadAssignment.Endpoints[0].LbEndpoints[0].GetEndpoint().AdditionalAddresses); got != want {
 			t.Errorf("%s is tried %d times, want %d: DNS says which addresses a name has", address, got, want)
 		}

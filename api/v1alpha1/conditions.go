@@ -88,6 +88,7 @@ const (
 	ReasonOneRegion         = "OneRegion"
 	ReasonRegionsNotTrusted = "RegionsNotTrusted"
 	ReasonRegionsRevoked    = "RegionsRevoked"
+	ReasonAuthorityRefused  = "AuthorityRefused"
 
 	ReasonCertificatesRenewed    = "RenewedDaily"
 	ReasonCertificatesNotRenewed = "RenewalFailed"

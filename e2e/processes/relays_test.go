@@ -30,7 +30,7 @@ func threeRegions(t *testing.T) *deployment {
 	}
 	certs.run(args...)
 	d := planDeployment(t, certs, waitLong)
-	d.seenFrom = func(dc string, c *contract.Config) {
+	d.seenFrom = func(dc, _ string, c *contract.Config) {
 		c.TLS.Trust = d.trustOf(dc)
 	}
 	for _, dc := range []string{"a", "b", "c"} {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
 )
 
@@ -24,8 +25,8 @@ const ProgramVariable = "CAUSALSTORE_ENVOY"
 // Edge is where an edge keeps its files and listens.
 type Edge struct {
 	Dir string
-	// Egress, Ingress and HTTP are host:port, with IP addresses.
-	Egress, Ingress, HTTP string
+	// Egress, EgressParts, Ingress and HTTP are host:port, with IP addresses.
+	Egress, EgressParts, Ingress, HTTP string
 }
 
 // Write writes the files of a configuration, and the certificate and key of the edge in PEM. A running Envoy applies them.
@@ -68,7 +69,7 @@ func (e *Edge) Arguments() ([]string, error) {
 
 // move replaces the folders and addresses of a pod by those of the edge.
 func (e *Edge) move(text string) (string, error) {
-	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
+	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortEgressParts: e.EgressParts, edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
 		host, port, err := net.SplitHostPort(to)
 		if err != nil {
 			return "", err
@@ -79,7 +80,15 @@ func (e *Edge) move(text string) (string, error) {
 	return strings.NewReplacer(edge.ConfigDir, e.Dir, edge.CertificateDir, e.Dir, "@causalstore-edge-admin", "@causalstore-"+e.HTTP).Replace(text), nil
 }
 
-// Ready returns an error until Envoy is ready and its egress accepts connections.
+// Via returns the address of the egress that processes of a role dial.
+func (e *Edge) Via(role contract.Role) string {
+	if role == contract.RoleSidecar {
+		return e.Egress
+	}
+	return e.EgressParts
+}
+
+// Ready returns an error until Envoy is ready and accepts connections from sidecars and from parts.
 func (e *Edge) Ready(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.HTTP+"/ready", nil)
 	if err != nil {
@@ -95,9 +104,14 @@ func (e *Edge) Ready(ctx context.Context) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET /ready of an edge: %s", resp.Status)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", e.Egress)
-	if err != nil {
-		return err
+	for _, egress := range []string{e.Egress, e.EgressParts} {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", egress)
+		if err != nil {
+			return err
+		}
+		if err := conn.Close(); err != nil {
+			return err
+		}
 	}
-	return conn.Close()
+	return nil
 }
