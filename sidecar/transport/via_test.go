@@ -111,8 +111,7 @@ func TestLinksComeBackWhenTheWayIsFreeAgain(t *testing.T) {
 		"connections break":                      (*egress).cut,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Without a limit of its own for the answer, the link would wait for the hello.
-			r := startRegions(t, func(_ *Config, tm *timings) { tm.tunnel = 300 * time.Millisecond })
+			r := startRegions(t, func(_ *Config, tm *timings) { tm.hello = 300 * time.Millisecond })
 			r.exchange(t)
 			failed := r.a.Stats().Failed
 			fail(r.ofA)
@@ -138,7 +137,7 @@ func TestATunnelThatHasFallenSilentIsReplaced(t *testing.T) {
 }
 
 func TestALinkAcrossALongWayComesUp(t *testing.T) {
-	r := startRegions(t, func(_ *Config, tm *timings) { tm.tunnel, tm.hello = defaultTimings.tunnel, defaultTimings.hello })
+	r := startRegions(t, func(_ *Config, tm *timings) { tm.hello = defaultTimings.hello })
 	r.ofA.set(forward, 125*time.Millisecond)
 	r.ofB.set(forward, 125*time.Millisecond)
 	r.exchange(t)
