@@ -136,9 +136,3 @@ func (d *entryReader) state() State {
 	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.Uvarint()
 	return s
 }
-
-func (d *entryReader) config() Config {
-	c := Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id()}
-	c.Nonce = Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}
-	return c
-}

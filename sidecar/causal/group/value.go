@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // valueFormat is the version of the encoding of a configuration in the register. A reader refuses every other one.
@@ -27,7 +25,7 @@ func ParseValue(b []byte) (Config, error) {
 	case b[0] != valueFormat:
 		return Config{}, fmt.Errorf("the value has format %d; this version reads format %d only: start the version that wrote it", b[0], valueFormat)
 	}
-	d := entryReader{causal.NewFieldReader(b[1:])}
+	d := newEntryReader(b[1:])
 	c := d.config()
 	if d.Failed() || d.Left() != 0 {
 		return Config{}, errors.New("the value is damaged, or was written by something else")
