@@ -3,6 +3,7 @@ package register
 import (
 	"context"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,22 +158,69 @@ func (h *host) commit(t *testing.T, text string) {
 	})
 }
 
+// successorOf waits until B or C serves without A: usually B, which acts first, unless both have to wait for the register.
+func successorOf(t *testing.T, all map[string]*host) (next *host) {
+	t.Helper()
+	wait(t, "another member serves without A", func() bool {
+		for _, name := range []string{"b", "c"} {
+			if h := all[name]; h.serves() && h.members() == 2 {
+				next = h
+			}
+		}
+		return next != nil
+	})
+	return next
+}
+
 func TestAnotherMemberTakesOverWhenThePrimaryIsStopped(t *testing.T) {
 	registers(t, func(t *testing.T, open func() Register) {
 		all := startGroup(t, []string{"a", "b", "c"}, open)
-		a, b := all["a"], all["b"]
+		a := all["a"]
 		wait(t, "A serves with three members", func() bool { return a.serves() && a.members() == 3 })
 		a.commit(t, "one")
 		a.kill()
-		wait(t, "B serves without A", func() bool { return b.serves() && b.members() == 2 })
-		b.mu.Lock()
-		if len(b.led) != 1 || b.led[0] != "one" {
-			t.Errorf("B has begun with %q", b.led)
+		next := successorOf(t, all)
+		next.mu.Lock()
+		if len(next.led) != 1 || next.led[0] != "one" {
+			t.Errorf("%s has begun with %q", next.id, next.led)
 		}
-		b.mu.Unlock()
-		b.commit(t, "two")
-		if res := newUser(t, open(), "coordinator-0").read(); res.Config.Primary != b.id || len(res.Config.Members) != 2 {
+		next.mu.Unlock()
+		next.commit(t, "two")
+		if res := newUser(t, open(), "coordinator-0").read(); res.Config.Primary != next.id || len(res.Config.Members) != 2 {
 			t.Errorf("the register holds %v", &res.Config)
 		}
 	})
+}
+
+// TestAGroupOutlivesItsPrimaryAndAServerOfEtcd loses what is in one zone: a member, and the leader of etcd or another server.
+func TestAGroupOutlivesItsPrimaryAndAServerOfEtcd(t *testing.T) {
+	servers := newEtcd(t, 3)
+	o := Options{DataCenter: "eu", Metrics: &counts{}}
+	o.Log, _ = newLogger(t)
+	for _, s := range servers {
+		s.start()
+		o.Etcd.Endpoints = append(o.Etcd.Endpoints, s.endpoint)
+	}
+	all := startGroup(t, []string{"a", "b", "c"}, func() Register {
+		r, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	})
+	a := all["a"]
+	wait(t, "A serves with three members", func() bool { return a.serves() && a.members() == 3 })
+	a.commit(t, "one")
+	leader := servers[0]
+	for _, s := range servers {
+		if status, err := adminOf(t, s).Status(t.Context(), s.endpoint); err == nil && status.Leader == status.Header.MemberId {
+			leader = s
+		}
+	}
+	lost := time.Now()
+	leader.signal(syscall.SIGSTOP) // connections to it stay, as when a zone vanishes
+	a.kill()
+	successorOf(t, all).commit(t, "two")
+	t.Logf("the group has committed a record %v after the loss", time.Since(lost))
 }
