@@ -41,7 +41,7 @@ const (
 	peerConnectTimeout = 5 * time.Second
 	// connectTries is how often a connection to a peer with one IP address is tried within peerConnectTimeout: Envoy goes on to the next
 	// address of a peer 300 ms after the one before, and at once when PeerTimeout ends one of them, while TCP itself repeats a lost first
-	// packet after a second only. So a path that is used again after a cut is noticed soon. That is 17 to 31 tries; with what TCP repeats,
+	// packet after a second only. So a path that is used again after a cut is noticed soon. That is 17 to 32 tries; with what TCP repeats,
 	// a thread sends at most 14 first packets a second to each peer.
 	connectTries = 33
 	// idleTimeout closes connections without tunnels, at the dialing edge first. Tunnels themselves are never idle for too long: that

@@ -71,7 +71,8 @@ func openPath(t *testing.T, addrs []string, delay time.Duration) (p path) {
 		_, port, err := net.SplitHostPort(a)
 		must(t, err)
 		for number, side := range []string{"--dport", "--sport"} {
-			rule := []string{"-A", "OUTPUT", "--protocol", "tcp", side, port, "--jump", "NFQUEUE", "--queue-num", strconv.Itoa(number)}
+			// Packets wait where they arrive. Before they leave they would count as not sent, and TCP lets few of those wait.
+			rule := []string{"-A", "INPUT", "--protocol", "tcp", side, port, "--jump", "NFQUEUE", "--queue-num", strconv.Itoa(number)}
 			if out, err := exec.Command("iptables", rule...).CombinedOutput(); err != nil {
 				t.Fatalf("iptables: %v: %s", err, out)
 			}
