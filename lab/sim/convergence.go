@@ -78,6 +78,9 @@ func (wl *workload) unfinishedWork() string {
 		switch m := n.m.(type) {
 		case *member.Coordinator:
 			c := m.Serving()
+			if c == nil && wl.world.serving(n.id.Group()) != nil {
+				continue
+			}
 			if c == nil {
 				text += fmt.Sprintf(", %s is %+v", n.id, m.Status())
 				continue

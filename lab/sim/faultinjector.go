@@ -80,6 +80,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	ForgedPut: (*faultInjector).forgePut,
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
+	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -365,7 +366,7 @@ func (c *faultInjector) heal() {
 	c.w.net.heal()
 	for _, n := range c.w.order {
 		c.w.restart(n)
-		n.slowUntil = 0
+		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
 			n.disk.slowUntil = 0
 		}
@@ -374,6 +375,9 @@ func (c *faultInjector) heal() {
 
 // isQuiescent reports whether every accepted write is complete.
 func (w *World) isQuiescent() bool {
+	if !w.hasServers() {
+		return false
+	}
 	for _, n := range w.order {
 		if c := n.coordinator(); c != nil && !c.IsDrained() {
 			return false

@@ -46,12 +46,14 @@ const (
 	RegisterRestore                      // the register comes back as it was earlier
 	UnknownSwap                          // the outcome of a compare-and-swap is not told
 	CutJoiner                            // while such a swap is under way, its author does not reach who joins, and perhaps crashes
+	MemberCut                            // a member of a coordinator is cut off from the others; some nodes then reach it only
+	MemberWipe                           // a member of a coordinator comes back with an empty volume
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
 	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors",
-	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner"}
+	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -36,7 +36,13 @@ func (w *World) startMember(n *node) {
 	if err := image.Check(); err != nil {
 		panic(err)
 	}
-	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: 1, Volume: d.volume}, &image, w.clock(n))
+	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume, Register: n.id.Member != 0},
+		&image, w.clock(n))
+	n.m = m
+	if n.id.Member != 0 {
+		w.flush(n)
+		return
+	}
 	err := m.StartAlone(w.clock(n), func(entries []group.Entry) error {
 		d.log = appendEncoded(d.log, entries)
 		return nil
@@ -44,11 +50,10 @@ func (w *World) startMember(n *node) {
 	if err != nil {
 		panic(err)
 	}
-	n.m = m
 }
 
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
-	cfg := coordinator.DefaultConfig(n.topo, n.id)
+	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
 	cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
 	if w.settings.QuietAfter > 0 {

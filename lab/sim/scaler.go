@@ -94,6 +94,9 @@ func (r *scaler) hasConverged() bool {
 			continue
 		}
 		c := n.coordinator()
+		if c == nil && n.id.Member != 0 && r.w.serving(n.id.Group()) != nil {
+			continue
+		}
 		if c == nil {
 			return false
 		}
@@ -110,7 +113,7 @@ func (r *scaler) hasConverged() bool {
 
 // hasLostLog reports whether a coordinator has lost its log.
 func (w *World) hasLostLog(id topology.Node) bool {
-	c := w.nodes[id].coordinator()
+	c := w.process(id).coordinator()
 	return c != nil && c.Membership() == coordinator.LogLost
 }
 

@@ -58,14 +58,6 @@ func (v *volume) read(o *opened) (err error) {
 	if o.id, err = v.readID(); err != nil {
 		return err
 	}
-	if o.id == 0 {
-		if o.log.LastIndex() > 0 {
-			return &wal.CorruptError{File: v.path(volumeFile), Problem: "it is gone. It names the volume, and is written before anything else"}
-		}
-		if o.id, err = v.writeID(); err != nil {
-			return err
-		}
-	}
 	err = o.log.Replay(func(index uint64, payload []byte) error {
 		e, err := group.ParseEntry(index, payload)
 		if err == nil {
@@ -80,9 +72,15 @@ func (v *volume) read(o *opened) (err error) {
 		return &wal.CorruptError{File: v.dir, Problem: err.Error()}
 	}
 	if err != nil {
-		return fmt.Errorf("replay write buffer log in %s: %w", v.dir, err)
+		return fmt.Errorf("replay write buffer log in %s: %w", v.dir, err) // another version has written it
 	}
-	return nil
+	switch {
+	case o.id == 0 && o.log.LastIndex() > 0:
+		return &wal.CorruptError{File: v.path(volumeFile), Problem: "it is gone. It names the volume, and is written before anything else"}
+	case o.id == 0:
+		o.id, err = v.writeID()
+	}
+	return err
 }
 
 // damaged returns a volume that holds less than it should, under its id if that is known.

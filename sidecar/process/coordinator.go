@@ -12,6 +12,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/signature"
@@ -83,6 +84,13 @@ var memberships = map[coordinator.Membership]contract.Membership{
 func (c *coordinatorPart) ready() error {
 	if _, err := c.c.LogState(); err != nil {
 		return inState(contract.StateLogFull, fmt.Errorf("accepts no writes: %w", err))
+	}
+	switch role := c.c.Role(); role {
+	case group.Serving:
+	case group.Following:
+		return nil // it can take over at any time
+	default:
+		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role, c.c.Describe())
 	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:

@@ -25,7 +25,7 @@ type recordQueue struct {
 	// recycle: the memory of records is used again when they are committed, since the group does not keep them.
 	recycle bool
 	used    []chunk // oldest first; the last one is being filled
-	spare   []byte
+	spare   [][]byte
 }
 
 // chunk holds encoded records.
@@ -39,6 +39,8 @@ const (
 	collectBytes = 1 << 20
 	// chunkBytes is the size of a chunk whose memory is used again, if no record is larger.
 	chunkBytes = 256 << 10
+	// maxSpare bounds the chunks that are kept for use.
+	maxSpare = 16
 )
 
 // push encodes records and adds them to the queue.
@@ -62,9 +64,10 @@ func (q *recordQueue) chunk(size int, records []coordinator.LogRecord) *chunk {
 		return &q.used[n-1]
 	}
 	switch {
-	case q.recycle && cap(q.spare) >= size:
-		q.used = append(q.used, chunk{buf: q.spare[:0]})
-		q.spare = nil
+	case q.recycle && size <= chunkBytes && len(q.spare) > 0:
+		last := len(q.spare) - 1
+		q.used = append(q.used, chunk{buf: q.spare[last][:0]})
+		q.spare = q.spare[:last]
 	case q.recycle:
 		q.used = append(q.used, chunk{buf: make([]byte, 0, max(size, chunkBytes))})
 	default: // the group keeps the records, and lets them go one by one
@@ -82,8 +85,8 @@ func (q *recordQueue) chunk(size int, records []coordinator.LogRecord) *chunk {
 // release uses the memory of the records up to pos again. They are committed, so they are durable, and nobody reads them.
 func (q *recordQueue) release(pos uint64) {
 	for q.recycle && len(q.used) > 0 && q.used[0].last <= pos {
-		if c := q.used[0]; cap(c.buf) == chunkBytes {
-			q.spare = c.buf
+		if c := q.used[0]; cap(c.buf) == chunkBytes && len(q.spare) < maxSpare {
+			q.spare = append(q.spare, c.buf)
 		}
 		q.used = slices.Delete(q.used, 0, 1)
 	}
