@@ -14,7 +14,7 @@ type event struct {
 // delivery is a message in flight.
 type delivery struct {
 	msg  causal.Message
-	life uint64 // of the receiver when the message was sent: its connections end with it
+	life uint64 // of the receiver when the message was sent: its connections end with it; 0: any
 }
 
 // queue is a binary heap of events.

@@ -83,6 +83,7 @@ type World struct {
 	nodes    map[topology.Node]*node
 	order    []*node
 	net      network
+	links    coordinatorLinks
 	batch    []causal.Message
 	ops      []middleman.StorageOp
 	faults   FaultCounts
@@ -102,6 +103,7 @@ const startMs = 1_700_000_000_000
 func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{}}
 	w.net.init(w)
+	w.links.init(w)
 	t.Nodes(func(id topology.Node) { w.start(w.add(id)) })
 	return w
 }
@@ -132,6 +134,7 @@ func (w *World) start(n *node) {
 	case topology.Coordinator:
 		cfg := coordinator.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
+		cfg.Leadership = n.leadership()
 		cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
 		if w.settings.QuietAfter > 0 {
 			cfg.QuietAfter = w.settings.QuietAfter
@@ -151,6 +154,7 @@ func (w *World) start(n *node) {
 		}
 		n.m = cache.New(cfg)
 	}
+	w.links.coordinatorStarted(n)
 	w.scheduleTicks(n)
 }
 
@@ -180,6 +184,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.life++
 	n.instance++
 	inst := n.instance
+	w.links.addSidecar(n)
 	w.schedule(0, func() { w.tick(n, inst) })
 	return id
 }
@@ -226,7 +231,7 @@ func (w *World) Run(d time.Duration, stop func() bool) bool {
 
 func (w *World) deliver(d *delivery) {
 	n := w.nodes[d.msg.To]
-	if n == nil || n.life != d.life {
+	if n == nil || n.life != d.life && d.life != 0 {
 		return
 	}
 	if n.m != nil {
@@ -281,6 +286,7 @@ func (w *World) crash(n *node) {
 	}
 	n.m = nil
 	n.life++
+	w.links.coordinatorCrashed(n)
 	n.instance++
 	n.serving++
 	if n.disk != nil {
