@@ -26,13 +26,13 @@ type Put struct {
 // Message returns p as a message.
 func (p Put) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPut, From: from, To: to, fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
-		Duration: int64(p.Seq - min(p.Unanswered, p.Seq)), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
+		Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
 }
 
 // Put returns the content of a message of KindPut.
 func (m *Message) Put() Put {
 	f := &m.fields
-	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq, Unanswered: f.Seq - min(uint64(f.Duration), f.Seq),
+	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq, Unanswered: uint64(f.Duration),
 		Resent: f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps}
 }
 

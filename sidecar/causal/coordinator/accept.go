@@ -110,7 +110,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	tail := c.session(now, sessionKey{from, p.Session})
-	tail.confirm(p.Unanswered)
+	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := p.Resent && c.cfg.Broken.Has(causal.ResendAsNew)
 	if hlc, found := tail.find(p.Seq); found && !asNew {
 		c.answerAgain(from, &p, hlc)

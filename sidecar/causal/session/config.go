@@ -26,7 +26,7 @@ type Config struct {
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration
 	// PutRecovery is how long the puts in flight to a coordinator wait when it has stopped, until it or another member of its group
-	// serves; then their outcome is unknown. It is that anyway when they are past their timeout.
+	// serves; then their outcome is unknown. It is that anyway when they are past their timeout. 0: four fifths of PutTimeout.
 	PutRecovery time.Duration
 	// MaxOwnBytes bounds the own writes that a session keeps in memory. The values of older ones are read from the
 	// coordinator's log.
@@ -58,7 +58,7 @@ const DefaultMGetBytes = 256 << 20
 // DefaultConfig returns the defaults for a sidecar of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second, PutRecovery: 4 * time.Second,
+		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 500 * time.Millisecond, SnapshotLead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
 	}

@@ -43,6 +43,9 @@ type Sidecar struct {
 func New(cfg Config) *Sidecar {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
+	if cfg.PutRecovery == 0 {
+		cfg.PutRecovery = cfg.PutTimeout * 4 / 5
+	}
 	s := &Sidecar{
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
