@@ -93,6 +93,7 @@ type part struct {
 	store       storage.Store
 	server      stopper // of the store, if it is a process
 	hang        hang
+	starts      uint64 // of a coordinator
 }
 
 type stopper interface{ Stop(context.Context) error }
@@ -232,6 +233,11 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 		return nil, err
 	}
 	d.ticker.Add(f.sidecar)
+	for _, p := range d.parts {
+		if p.coordinator != nil {
+			f.sidecar.LinkUp(p.id, p.leadership())
+		}
+	}
 	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/causalstore/causalstore/lab/redisserver"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
@@ -78,8 +79,13 @@ func (d *Deployment) leave(h node.Host) {
 	d.ticker.Remove(h)
 }
 
+// leadership is under which a coordinator serves: no other start has the same one.
+func (p *part) leadership() causal.Leadership { return causal.Leadership{Epoch: 1, Life: p.starts} }
+
 func (d *Deployment) startCoordinator(p *part) error {
+	p.starts++
 	cfg := coordinator.DefaultConfig(d.topo, p.id)
+	cfg.Leadership = p.leadership()
 	if d.o.Tune.Coordinator != nil {
 		d.o.Tune.Coordinator(&cfg)
 	}
@@ -88,7 +94,13 @@ func (d *Deployment) startCoordinator(p *part) error {
 		return err
 	}
 	p.coordinator = c
-	return d.join(c)
+	if err := d.join(c); err != nil {
+		return err
+	}
+	for _, f := range d.fronts {
+		f.sidecar.LinkUp(p.id, p.leadership())
+	}
+	return nil
 }
 
 func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {

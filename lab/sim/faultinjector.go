@@ -81,6 +81,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
+	CrashUnanswered: (*faultInjector).crashUnanswered,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -167,6 +168,20 @@ func (c *faultInjector) crashLate(int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	n.skewMs -= 200 + c.w.rng.Int64N(1500)
 	c.crashNode(n, CrashLate, int64(20*time.Millisecond))
+}
+
+// crashUnanswered restarts a coordinator whose answers to the sidecars of its data centre were lost for a while: some of the puts are
+// complete by then.
+func (c *faultInjector) crashUnanswered(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	for _, s := range c.w.order {
+		if s.id.Part == topology.Sidecar && s.id.DC == n.id.DC {
+			answers := pair{n.id, s.id}
+			c.w.net.pairCuts[answers]++
+			c.later(duration+int64(10*time.Millisecond), func() { c.w.net.pairCuts[answers]-- })
+		}
+	}
+	c.later(duration, func() { c.crashNode(n, CrashUnanswered, int64(20*time.Millisecond)) })
 }
 
 // crashStaged restarts a middleman whose storage is slow, and partitions it from a coordinator.

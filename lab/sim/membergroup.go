@@ -21,6 +21,7 @@ type claim struct {
 func (w *World) noteClaim(n *node, l causal.Leadership) {
 	if last := len(n.claims) - 1; last < 0 && !l.IsZero() || last >= 0 && n.claims[last].l != l {
 		n.claims = append(n.claims, claim{w.now, l})
+		w.links.leadershipChanged(n, l)
 	}
 }
 

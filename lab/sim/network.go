@@ -92,10 +92,12 @@ func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64)
 	w := n.w
 	switch r := w.rng.IntN(1_000_000 / w.settings.FaultsPerMillion); {
 	case r < 1:
+		w.links.met(&m)
 		l.lastAt = w.now // this message and later ones use a new connection and overtake those on the old one
 		w.countFault(LinkBreak)
 	case r < 4:
 		n.lost++
+		w.links.met(&m)
 		w.countFault(LinkLoss)
 		return false
 	case r < 6:
@@ -103,12 +105,16 @@ func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64)
 		w.countFault(Duplicate)
 	case r < 8:
 		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
+		w.links.met(&m)
 		w.countFault(LinkStuck)
 		return false
 	}
 	if m.Kind == causal.KindTerm && w.rng.IntN(4) > 0 { // terms are rare, and old ones are dangerous
 		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
 		w.countFault(Duplicate)
+	}
+	if m.Kind == causal.KindPut {
+		w.links.delayCopy(at, m)
 	}
 	return true
 }

@@ -88,6 +88,7 @@ type World struct {
 	nodes     map[topology.Node]*node
 	order     []*node
 	net       network
+	links     coordinatorLinks
 	batch     []causal.Message
 	ops       []middleman.StorageOp
 	entries   []group.Entry
@@ -111,6 +112,7 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
 		registers: map[topology.Node]*groups.Store{}}
 	w.net.init(w)
+	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
 		members := t.MembersOf(id)
 		if len(members) == 1 { // it is served by one process, which goes by its name
@@ -184,6 +186,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.life++
 	n.instance++
 	inst := n.instance
+	w.links.addSidecar(n)
 	w.schedule(0, func() { w.tick(n, inst) })
 	return id
 }
@@ -230,7 +233,12 @@ func (w *World) Run(d time.Duration, stop func() bool) bool {
 
 func (w *World) deliver(d *delivery) {
 	n := d.to
-	if n.life != d.life {
+	switch {
+	case n == nil:
+		if n = w.process(d.msg.To); n == nil {
+			return
+		}
+	case n.life != d.life:
 		return
 	}
 	if n.m != nil {

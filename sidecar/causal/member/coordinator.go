@@ -270,7 +270,7 @@ func (c *Coordinator) lead(now causal.Now, e *group.Event) {
 		r.Data = nil // the record has a copy
 	}
 	cfg := c.cfg.Coordinator
-	cfg.Topology, cfg.Incarnation = c.topo, c.incarnation(now)
+	cfg.Topology, cfg.Incarnation, cfg.Leadership = c.topo, c.incarnation(now), c.group.Leadership(now)
 	c.machine, c.machineTopo = coordinator.New(cfg, now, replay, c.records.next), c.topo
 	c.committed, c.completed = e.Position, e.Position
 	if c.refusesPuts {
