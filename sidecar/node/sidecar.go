@@ -125,8 +125,8 @@ func (s *Sidecar) LinkEnded(n topology.Node) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkEnded(now, n) })
 }
 
-// LinkUp tells the machine that a node is reachable.
-func (s *Sidecar) LinkUp(n topology.Node) {
+// LinkUp tells the machine that a node is reachable; a coordinator, in which leadership.
+func (s *Sidecar) LinkUp(n topology.Node, _ causal.Leadership) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n) })
 }
 

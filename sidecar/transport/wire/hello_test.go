@@ -16,7 +16,7 @@ func TestAHelloSurvives(t *testing.T) {
 		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
 		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3", Roots: Roots{1, 1 << 63},
 		Announcement: Announcement{causal.Leadership{Epoch: 1 << 63, Life: 1}, 1 << 62},
-		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
+		Nodes:        []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
 	}
 	got, err := DecodeHello(AppendHello(nil, want))
 	if err != nil {
