@@ -20,6 +20,9 @@ type Config struct {
 	// DataCenter and Index identify this process in the topology. Sidecars have no index.
 	DataCenter string `json:"dataCenter,omitempty"`
 	Index      int    `json:"index,omitempty"`
+	// Member says which member of its group a coordinator is, from 1. Default 1; the topology says how many there are
+	// (coordinatorMembers).
+	Member int `json:"member,omitempty"`
 	// Topology describes the deployment. TopologyFile is the path of a file that does, to be given instead.
 	Topology     *topology.File `json:"topology,omitempty"`
 	TopologyFile string         `json:"topologyFile,omitempty"`
@@ -64,6 +67,8 @@ func ParseConfig(b []byte) (*Config, error) {
 
 // Addresses are the addresses (host:port) of the parts of one data center, in the order of their indices.
 type Addresses struct {
+	// Coordinators are those of all members of the coordinators: of coordinator 0 in the order of the members, then of coordinator 1,
+	// and so on. Without coordinatorMembers in the topology, each has one.
 	Coordinators []string `json:"coordinators,omitempty"`
 	Middlemen    []string `json:"middlemen,omitempty"`
 	Caches       []string `json:"caches,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -82,6 +83,7 @@ type Deployment struct {
 	mu     sync.Mutex // guards starts and stops of parts
 	parts  map[topology.Node]*part
 	fronts []*front
+	lives  atomic.Uint64 // starts of coordinators
 }
 
 // part is a coordinator, middleman or cache; its running half is nil after a crash.
@@ -93,7 +95,7 @@ type part struct {
 	store       storage.Store
 	server      stopper // of the store, if it is a process
 	hang        hang
-	starts      uint64 // of a coordinator
+	unwatch     func() // what it watches in the network while it is up
 }
 
 type stopper interface{ Stop(context.Context) error }
@@ -232,12 +234,8 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}
+	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown})
 	d.ticker.Add(f.sidecar)
-	for _, p := range d.parts {
-		if p.coordinator != nil {
-			f.sidecar.LinkUp(p.id, p.leadership())
-		}
-	}
 	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands})
 	if err != nil {
 		return nil, err

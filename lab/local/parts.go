@@ -59,23 +59,40 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// join connects a started host to the network.
-func (d *Deployment) join(h node.Host) error {
+// join connects a started host to the network. reachable, if not nil, is told of nodes that can be reached.
+func (d *Deployment) join(h node.Host, reachable func(topology.Node)) error {
 	handle := transport.Handler(h.Handle)
 	if h.ID().Part == topology.Coordinator {
 		handle = d.observer.coordinator(handle)
 	}
-	hang := &d.parts[h.ID()].hang
+	p := d.parts[h.ID()]
+	hang := &p.hang
 	hang.set(false)
-	if err := d.net.Register(h.ID(), hang.wrap(handle)); err != nil {
+	if err := d.net.Register(process(h.ID()), hang.wrap(handle)); err != nil {
 		return err
+	}
+	p.unwatch = func() {}
+	if reachable != nil {
+		p.unwatch = d.net.Watch(transport.Watcher{Up: func(n topology.Node, _ causal.Leadership) { reachable(n) }})
+	}
+	if h.ID().HasGroup() { // of one member: each start is another leadership
+		d.net.SetLeadership(process(h.ID()), causal.Leadership{Epoch: 1, Life: d.lives.Add(1)})
 	}
 	d.ticker.Add(h)
 	return nil
 }
 
+// process returns the address of a node in the network: that of the only member of its group, if it has one.
+func process(n topology.Node) topology.Node {
+	if n.HasGroup() {
+		return n.WithMember(1)
+	}
+	return n
+}
+
 func (d *Deployment) leave(h node.Host) {
-	d.net.Deregister(h.ID())
+	d.parts[h.ID()].unwatch()
+	d.net.Deregister(process(h.ID()))
 	d.ticker.Remove(h)
 }
 
@@ -94,13 +111,7 @@ func (d *Deployment) startCoordinator(p *part) error {
 		return err
 	}
 	p.coordinator = c
-	if err := d.join(c); err != nil {
-		return err
-	}
-	for _, f := range d.fronts {
-		f.sidecar.LinkUp(p.id, p.leadership())
-	}
-	return nil
+	return d.join(c, c.LinkUp)
 }
 
 func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
@@ -117,7 +128,7 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 		return err
 	}
 	p.middleman = m
-	return d.join(m)
+	return d.join(m, nil)
 }
 
 // openStore opens the storage of a shard, unless a crashed middleman has left it open.
@@ -155,7 +166,7 @@ func (d *Deployment) startCache(p *part) error {
 		d.o.Tune.Cache(&cfg)
 	}
 	p.cache = node.NewCache(cfg, d.clock, d.net)
-	return d.join(p.cache)
+	return d.join(p.cache, p.cache.LinkUp)
 }
 
 // stopPart ends the running half of a part: by a crash, or after everything accepted is durable.
@@ -209,9 +220,6 @@ func (d *Deployment) Crash(dc, kind string) error {
 	for _, p := range parts {
 		if p.up() {
 			err = errors.Join(err, d.stopPart(context.Background(), p, true))
-			for _, f := range d.fronts {
-				f.sidecar.LinkDown(p.id)
-			}
 		}
 	}
 	return err

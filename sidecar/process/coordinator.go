@@ -21,6 +21,7 @@ import (
 
 type coordinatorPart struct {
 	c    *node.Coordinator
+	self topology.Node // a member of its group
 	dir  string
 	log  *slog.Logger
 	topo func() *topology.Topology
@@ -38,7 +39,7 @@ func (p *process) startCoordinator() (part, error) {
 	if err := checkLogDir(c.DataDir); err != nil {
 		return nil, err
 	}
-	config := coordinator.DefaultConfig(p.topo(), p.self)
+	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
@@ -59,18 +60,26 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{n, c.DataDir, p.log, p.topo}
+	part := &coordinatorPart{n, p.self, c.DataDir, p.log, p.topo}
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
+}
+
+// soleLeadership returns the leadership of a coordinator whose group has one member: it serves from its start on, and each start is
+// another leadership.
+func soleLeadership() causal.Leadership {
+	return causal.Leadership{Epoch: 1, Life: uint64(time.Now().UnixNano())}
 }
 
 func (c *coordinatorPart) host() node.Host               { return c.c }
 func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinatorPart) linkDown(topology.Node)        {}
 func (c *coordinatorPart) linkEnded(topology.Node)       {}
-func (c *coordinatorPart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
-func (c *coordinatorPart) unsent(causal.Message)         {}
-func (c *coordinatorPart) close() error                  { return nil }
+func (c *coordinatorPart) linkUp(n topology.Node, _ causal.Leadership) {
+	c.c.LinkUp(n)
+}
+func (c *coordinatorPart) unsent(causal.Message) {}
+func (c *coordinatorPart) close() error          { return nil }
 
 // memberships are the stages of a coordinator, as the readiness report names them.
 var memberships = map[coordinator.Membership]contract.Membership{
@@ -111,7 +120,7 @@ func (c *coordinatorPart) ready() error {
 // setTopology also records the epoch beside the log, so that no later start uses an older one.
 func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return identityOf(t, c.c.ID()).writeDir(c.dir)
+	return identityOf(t, c.self).writeDir(c.dir)
 }
 
 // drainPollInterval is how often a drain checks whether it has finished.

@@ -17,24 +17,32 @@ type Config struct {
 	// Process is the name of this process in the logs and status of its peers, such as the name of its pod.
 	Process string
 	// Nodes are the nodes that this process runs. Messages between them stay in the process. Messages that arrive for any
-	// other node are dropped.
+	// other node are dropped. A member of a group also speaks for its node, and gets messages for it while it serves
+	// (GRPC.SetLeadership).
 	Nodes []topology.Node
+	// Members returns the members of a node's group, as topology.MembersOf does. It is asked for nodes that have one
+	// (topology.Node.HasGroup), and only when links are opened. If it is nil, no node has a group.
+	Members func(topology.Node) []topology.Node
 	// Handler receives the messages for Nodes. Send calls it directly for a message between two of Nodes, as Local does.
 	Handler Handler
-	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed.
-	// Every Send calls it, and its results may change.
+	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed. Nodes with
+	// a group have none, their members do. Every Send calls it, and its results may change.
 	Resolve func(topology.Node) (addr string, ok bool)
 	// Via returns the egress (host:port) through which an address is dialed, or "" to dial it directly. It needs TLS: the egress finds
 	// the process by the TLS server name, which is the host of the address. Its results may change. It may be nil.
 	Via func(addr string) string
-	// Down is called with the address of a dialed process when the stream to it breaks, and after every failed attempt to
-	// connect: requests that were sent there will not be answered. It may be nil.
-	Down func(addr string)
+	// Up is called when a node can be reached: the stream to its process, which this one has dialed, opens. For a node with a group,
+	// it is called when the link to the member that serves is there and it has said so, with its leadership, and again for each later
+	// leadership, also if no Down came before. Else the leadership is zero. It may be nil.
+	Up func(topology.Node, causal.Leadership)
+	// Down is called when that stream breaks, or the member announces that it no longer serves: requests that were sent there will
+	// not be answered. It is also called after every failed attempt to connect, unless another member serves. It may be nil.
+	Down func(topology.Node)
 	// Ended is called instead of Down when the peer has stopped in order (GRPC.Answered): requests that it has not answered had
 	// no effect. It may be nil.
-	Ended func(addr string)
-	// Up is called with the address of a dialed process when a stream to it opens. It may be nil.
-	Up func(addr string)
+	Ended func(topology.Node)
+	// MemberUp is called when the stream to a member of a group opens, whether or not it serves. It may be nil.
+	MemberUp func(member topology.Node)
 	// Unsent is called with each put that is dropped before anything of it was sent, because there is no link or its queue is
 	// full: the put has surely not been accepted. If the link breaks, it is called before Down. It may be nil.
 	Unsent func(put causal.Message)

@@ -203,6 +203,7 @@ func (d *dialer) receive(s *dialedStream) error {
 		d.heard.Add(1)
 		d.out.answerProbe(s.in.control.Probe)
 		s.roots.hear(s.in.control.Roots)
+		d.g.hearAnnouncement(s.in.hello, s.in.control.Announcement)
 		if err := d.g.deliver(s.in, s.in.hello, d.addr); err != nil {
 			return err
 		}

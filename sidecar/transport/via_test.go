@@ -42,7 +42,7 @@ func (r *regions) start(t *testing.T, n topology.Node, via func() string, change
 		}
 	}
 	p := startWith(t, r.d, n, newKeys(t, idOf(n), r.ca), append([]change{through}, changes...)...)
-	r.d.set(addressOf(n), n)
+	r.d.set(addressOf(n), n, n.WithMember(1))
 	for _, e := range []*egress{r.ofA, r.ofB} {
 		e.lead(nameOf(n), p.addr)
 	}
@@ -152,6 +152,7 @@ func TestLinksMoveToAnotherEgressWithoutALostMessage(t *testing.T) {
 	other.lead(nameOf(middlemanB), r.b.addr)
 	r.a.Send(numbered(coordinatorA, middlemanB, 1))
 	r.b.wait(t, 1)
+	awaitServing(t, r.b, coordinatorA)
 	r.b.Send(answer(middlemanB, coordinatorA, 1))
 	r.a.wait(t, 1)
 	exchange(t, r.a, r.b, coordinatorA, middlemanB, numbered, answer, func() {
@@ -197,6 +198,7 @@ func TestAProxyIsNotTakenForTheProcessBehindIt(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	}
+	awaitServing(t, r.b, coordinatorA)
 	r.b.Send(answer(middlemanB, coordinatorA, 1))
 	r.a.wait(t, 1)
 	r.exchange(t)
