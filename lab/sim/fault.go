@@ -107,6 +107,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReadAfterLease:           "groups",
 	causal.GrantFromReceipt:         "groups",
 	causal.ServeBeforeLeaseEnd:      "groups",
+	causal.KeepMachine:              "members",
+	causal.CompleteUncommitted:      "members",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

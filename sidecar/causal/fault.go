@@ -105,6 +105,8 @@ const (
 	ReadAfterLease                        // group: a primary serves reads without grants
 	GrantFromReceipt                      // group: a grant counts from when it arrived
 	ServeBeforeLeaseEnd                   // group: a new primary serves while the grant of the earlier one may hold
+	KeepMachine                           // member: a primary that serves again goes on with what it had in memory
+	CompleteUncommitted                   // member: a coordinator acknowledges what is not committed
 	faultEnd
 )
 
@@ -208,6 +210,8 @@ var faultNames = [faultEnd]string{
 	ReadAfterLease:           "read-after-lease",
 	GrantFromReceipt:         "grant-from-receipt",
 	ServeBeforeLeaseEnd:      "serve-before-lease-end",
+	KeepMachine:              "keep-machine",
+	CompleteUncommitted:      "complete-uncommitted",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -56,8 +56,9 @@ type Coordinator struct {
 
 	machine     *coordinator.Coordinator
 	machineTopo *topology.Topology
-	committed   uint64 // the group has committed the log up to here
-	completed   uint64 // the machine was told so
+	deposed     *coordinator.Coordinator // used with the fault KeepMachine only
+	committed   uint64                   // the group has committed the log up to here
+	completed   uint64                   // the machine was told so
 	records     recordQueue
 	refusesPuts bool
 	diskFull    bool
@@ -173,6 +174,9 @@ func (c *Coordinator) LinkUp(now causal.Now, n topology.Node) {
 func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.now = now
 	c.group.Appended(now, index)
+	if c.cfg.Coordinator.Broken.Has(causal.CompleteUncommitted) && c.machine != nil {
+		c.committed = c.records.next - 1 - uint64(len(c.records.waiting))
+	}
 	c.settle(now)
 }
 
@@ -248,6 +252,9 @@ func (c *Coordinator) handle(now causal.Now, e *group.Event) {
 		c.committed = e.Position
 		c.records.release(e.Position)
 	case group.Stop:
+		if c.cfg.Coordinator.Broken.Has(causal.KeepMachine) {
+			c.deposed = c.machine
+		}
 		c.machine, c.records = nil, recordQueue{}
 	case group.Reset:
 		c.reset = true
@@ -272,6 +279,9 @@ func (c *Coordinator) lead(now causal.Now, e *group.Event) {
 	cfg := c.cfg.Coordinator
 	cfg.Topology, cfg.Incarnation, cfg.Leadership = c.topo, c.incarnation(now), c.group.Leadership(now)
 	c.machine, c.machineTopo = coordinator.New(cfg, now, replay, c.records.next), c.topo
+	if c.deposed != nil {
+		c.machine = c.deposed
+	}
 	c.committed, c.completed = e.Position, e.Position
 	if c.refusesPuts {
 		c.machine.RefusePuts()
