@@ -38,6 +38,7 @@ var importRules = []importRule{
 		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
+			"lab/credentials": "tokens and signatures are verified with real certificates and trust files",
 		},
 		reason: "the data plane runs without the operator and without the tools that measure and check it",
 	},
