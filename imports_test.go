@@ -39,6 +39,7 @@ var importRules = []importRule{
 		inTests: map[string]string{
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
 			"e2e/binaries":    "the register is tested against a real etcd",
+			"lab/credentials": "tokens and signatures are verified with real certificates and trust files",
 		},
 		reason: "the data plane runs without the operator and without the tools that measure and check it",
 	},

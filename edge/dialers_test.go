@@ -26,11 +26,11 @@ func TestSidecarsCannotTakeTheWayOfParts(t *testing.T) {
 			startChanged(t, us, c.here...)
 			startChanged(t, eu, c.there...)
 			for range 3 {
-				begin(t, us.edge.egress, eu.part(0))
+				begin(t, us.edge.at.Egress, eu.part(0))
 			}
 			client := us.issue(t, contract.RoleCoordinator, "0")
 			eventually(t, "sidecars are refused", func() bool {
-				conn, err := us.dialThrough(us.edge.egress, client, eu, eu.part(0))
+				conn, err := us.dialThrough(us.edge.at.Egress, client, eu, eu.part(0))
 				if err == nil {
 					conn.Close()
 				}
@@ -50,7 +50,7 @@ func TestSidecarsCannotTakeTheMemoryThatPartsConnectWith(t *testing.T) {
 	eventually(t, "it has no memory", func() bool {
 		return us.edge.metric(t, "envoy_overload_envoy_overload_actions_stop_accepting_connections_scale_percent") == 100
 	})
-	begin(t, us.edge.egress, eu.part(0))
+	begin(t, us.edge.at.Egress, eu.part(0))
 	joinAsPart(t, us, eu)
 	if n := us.edge.metric(t, "envoy_listener_downstream_cx_total", `envoy_listener_address="egress"`); n > 0 {
 		t.Errorf("it has accepted %v connections of sidecars", n)

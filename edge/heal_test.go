@@ -14,7 +14,7 @@ func TestAPeerIsTriedUntilTheConnectionIsGivenUp(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
 	path := relay.NewPath(time.Millisecond, 1<<20, 0)
 	t.Cleanup(func() { must(t, path.Close()) })
-	across, err := path.Listen(relay.Forth, eu.edge.ingress)
+	across, err := path.Listen(relay.Forth, eu.edge.at.Ingress)
 	must(t, err)
 	peer := eu.peer()
 	peer.Address = across // an IP address

@@ -40,12 +40,12 @@ func TestConnectionsBeyondTheLimitOfAListenerAreRefused(t *testing.T) {
 	us.input.Peers = []edge.Peer{eu.peer()}
 	startChanged(t, us, limited("listener.egress.connection_limit: 16384", "listener.egress.connection_limit: 3"))
 	for range 3 {
-		conn, err := net.Dial("tcp", us.edge.egress)
+		conn, err := net.Dial("tcp", us.edge.at.Egress)
 		must(t, err)
 		defer conn.Close()
 	}
 	eventually(t, "further connections are refused", func() bool {
-		conn, err := net.Dial("tcp", us.edge.egress)
+		conn, err := net.Dial("tcp", us.edge.at.Egress)
 		must(t, err)
 		defer conn.Close()
 		return us.edge.metric(t, "envoy_listener_downstream_cx_overflow", `envoy_listener_address="egress"`) > 0
@@ -81,7 +81,7 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 	us.edge.start(t)
 	const failures = 300
 	for range failures {
-		conn, err := tls.Dial("tcp", us.edge.egress, &tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", us.edge.at.Egress, &tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
 		if err == nil {
 			conn.Close()
 			t.Fatal("it accepted a name that nobody has")

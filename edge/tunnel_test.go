@@ -146,7 +146,7 @@ func TestTheHTTPPortServesReadinessAndMetricsOnly(t *testing.T) {
 		{"POST", "/quitquitquit"}, {"GET", "/quitquitquit"}, {"POST", "/ready/../quitquitquit"}, {"POST", "/ready%2f..%2fquitquitquit"}, {"POST", "/ready"},
 		{"GET", "/config_dump"}, {"GET", "/stats"}, {"GET", "/"}, {"GET", "/ready/"}, {"GET", "/certs"}, {"POST", "/stats/prometheus"}, {"POST", "/drain_listeners"},
 	} {
-		if status, body := ask(c.method, "http://"+e.http+c.path); status != http.StatusNotFound {
+		if status, body := ask(c.method, "http://"+e.at.HTTP+c.path); status != http.StatusNotFound {
 			t.Errorf("%s %s: %d %s", c.method, c.path, status, body)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/wal"
@@ -32,6 +33,7 @@ type Coordinator struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	requests sync.WaitGroup
+	key      register.Key // nil without a register
 
 	// The rest is guarded by host.mu.
 	wake       sync.Cond // there is work for appendLoop
@@ -62,23 +64,14 @@ type CoordinatorOptions struct {
 	// MaxLogBytes bounds the log on disk; 0: wal.DefaultMaxBytes. At nine tenths of it, puts are refused. With a register, the log is also in memory, and
 	// bounded by member.MaxLogBytesInMemory.
 	MaxLogBytes int64
-	// Register holds the configuration of the group under Key; nil: the group has one member for ever.
-	Register Register
-	Key      string
+	// Register holds the configuration of the group; nil: the group has one member for ever.
+	Register register.Register
 	Logger   *slog.Logger
 	// OnFailure is called once if the log fails. The coordinator then acknowledges nothing more.
 	OnFailure func(error)
 	// OnLeadership, if not nil, is called when this member begins to serve, and with no leadership when it ends. Calls are in order, and a call comes before
 	// what is sent in the leadership.
 	OnLeadership func(causal.Leadership)
-}
-
-// Register is what holds the configurations of groups.
-type Register interface {
-	// Do carries out a request on the configuration under a key. It returns by the end of ctx.
-	Do(ctx context.Context, key string, op group.RegisterOp) group.RegisterResult
-	// Watch calls changed when the configuration under a key may have changed, until ctx ends.
-	Watch(ctx context.Context, key string, changed func())
 }
 
 // NewCoordinator opens the log. A member without a register resumes the writes in it, and serves from then on. The caller registers Handle with
@@ -97,10 +90,8 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	c.collectRequests = c.collect
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.Register != nil {
-		c.requests.Go(func() {
-			o.Register.Watch(c.ctx, o.Key, func() {
-				c.step(func(now causal.Now, m *member.Coordinator) { m.RegisterChanged(now) })
-			})
+		c.key = o.Register.Key(register.KeyOf(o.Config.Self), func() {
+			c.step(func(now causal.Now, m *member.Coordinator) { m.RegisterChanged(now) })
 		})
 	}
 	go c.appendLoop()
@@ -184,9 +175,6 @@ func (c *Coordinator) collect() {
 	}
 }
 
-// requestTimeout bounds a request to the register. The machine takes it for undecided earlier.
-const requestTimeout = 10 * time.Second
-
 // request carries out a request to the register. Called with the lock held.
 func (c *Coordinator) request(op group.RegisterOp) {
 	life := c.life
@@ -194,9 +182,7 @@ func (c *Coordinator) request(op group.RegisterOp) {
 		return
 	}
 	c.requests.Go(func() {
-		ctx, cancel := context.WithTimeout(c.ctx, requestTimeout)
-		defer cancel()
-		res := c.o.Register.Do(ctx, c.o.Key, op)
+		res := c.key.Do(c.ctx, op)
 		c.step(func(now causal.Now, m *member.Coordinator) {
 			if c.life == life {
 				m.RegisterDone(now, res)
@@ -246,8 +232,7 @@ func (c *Coordinator) Close() (answered bool, err error) {
 	c.mu.Unlock()
 	<-c.appenderDone
 	c.stop()
-	c.cancel()
-	c.requests.Wait()
+	c.leaveRegister()
 	c.awaitSent()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,16 +242,24 @@ func (c *Coordinator) Close() (answered bool, err error) {
 // Crash stops the coordinator immediately, as kill -9 does. Writes that are not durable are lost.
 func (c *Coordinator) Crash() error {
 	c.stop()
-	c.cancel()
 	c.mu.Lock()
 	c.closing, c.abandoned = true, true
 	c.wake.Signal()
 	c.mu.Unlock()
 	<-c.appenderDone
-	c.requests.Wait()
+	c.leaveRegister()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closeLog()
+}
+
+// leaveRegister ends the requests to the register.
+func (c *Coordinator) leaveRegister() {
+	c.cancel()
+	c.requests.Wait()
+	if c.key != nil {
+		c.key.Close()
+	}
 }
 
 func (c *Coordinator) closeLog() error {

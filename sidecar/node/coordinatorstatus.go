@@ -20,16 +20,10 @@ func (c *Coordinator) Role() group.Role { return c.Status().Role }
 // Describe says for people what the configuration of the group is, and what is wrong with it.
 func (c *Coordinator) Describe() string {
 	s := c.Status()
-	text := s.Config.String()
-	switch {
-	case s.Frozen != "":
-		text += "; it is not changed until somebody decides: " + s.Frozen
-	case s.Lost:
-		text += "; the volumes of all its members are gone or damaged"
-	case s.Diverged:
-		text += "; this volume belongs to another group: empty it, or put back the right one"
+	if problem := s.Problem(); problem != "" {
+		return s.Config.String() + "; " + problem
 	}
-	return text
+	return s.Config.String()
 }
 
 // Leadership returns the leadership in which this member serves; none if it does not.

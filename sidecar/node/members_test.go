@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,36 +15,17 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
-
-// memoryRegister is a register for one group.
-type memoryRegister struct {
-	mu     sync.Mutex
-	config group.Config
-}
-
-func (r *memoryRegister) Do(_ context.Context, _ string, op group.RegisterOp) group.RegisterResult {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if op.Swap {
-		if op.Expect != r.config.Nonce {
-			return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
-		}
-		r.config = op.Config
-	}
-	return group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.config.Epoch > 0, Config: r.config}
-}
-
-func (r *memoryRegister) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
 
 // members runs the members of one coordinator. It is their network, too: it delivers what they send each other, answers what a coordinator
 // with an empty log asks, and records the rest.
 type members struct {
 	t        *testing.T
 	topo     *topology.Topology
-	register memoryRegister
+	register *register.Memory
 	ticker   *Ticker
 	recorder
 
@@ -62,7 +42,7 @@ func startMembers(t *testing.T) *members {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &members{t: t, topo: topo, ticker: NewTicker(), recorder: recorder{news: make(chan struct{}, 1)}}
+	m := &members{t: t, topo: topo, ticker: NewTicker(), register: register.NewMemory(), recorder: recorder{news: make(chan struct{}, 1)}}
 	t.Cleanup(func() {
 		m.ticker.Stop()
 		for i := range m.running {
@@ -83,7 +63,7 @@ func startMembers(t *testing.T) *members {
 func (m *members) start(i int) *Coordinator {
 	m.t.Helper()
 	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(m.topo, topology.Node{Part: topology.Coordinator}), Member: uint8(i + 1),
-		Clock: NewClock(), Net: m, Dir: "/log", FS: m.disks[i], Logger: discard, Register: &m.register, Key: "k",
+		Clock: NewClock(), Net: m, Dir: "/log", FS: m.disks[i], Logger: discard, Register: m.register,
 		OnFailure: func(err error) { m.t.Errorf("member %d failed: %v", i+1, err) },
 		OnLeadership: func(l causal.Leadership) {
 			m.lock.Lock()

@@ -15,16 +15,18 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/signature"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 type coordinatorPart struct {
-	c    *node.Coordinator
-	self topology.Node // a member of its group
-	dir  string
-	log  *slog.Logger
-	topo func() *topology.Topology
+	c        *node.Coordinator
+	register register.Register // nil: there is none
+	self     topology.Node     // a member of its group
+	dir      string
+	log      *slog.Logger
+	topo     func() *topology.Topology
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -48,8 +50,12 @@ func (p *process) startCoordinator() (part, error) {
 		signer := signature.NewVectors(p.net.Credentials, p.topo, time.Now, p.log)
 		config.Signer, refused = signer, signer.Refused
 	}
+	reg, err := p.openRegister()
+	if err != nil {
+		return nil, err
+	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
-		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
+		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.net.SetLeadership, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
@@ -60,15 +66,25 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{n, p.self, c.DataDir, p.log, p.topo}
+	part := &coordinatorPart{n, reg, p.self, c.DataDir, p.log, p.topo}
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
 }
 
-// soleLeadership returns the leadership of a coordinator whose group has one member: it serves from its start on, and each start is
-// another leadership.
-func soleLeadership() causal.Leadership {
-	return causal.Leadership{Epoch: 1, Life: uint64(time.Now().UnixNano())}
+// openRegister opens the register of the coordinators' groups; nil if none is configured.
+func (p *process) openRegister() (register.Register, error) {
+	c := p.o.Settings.Config
+	if c.Register == nil {
+		return nil, nil
+	}
+	o := register.Options{Etcd: *c.Register.Etcd, DataCenter: c.DataCenter, Log: p.log}
+	if c.TLS != nil {
+		o.Credentials = p.net.Credentials
+	}
+	counters := metrics.NewRegister()
+	o.Metrics = counters
+	p.metrics.MustRegister(counters)
+	return register.Open(o)
 }
 
 func (c *coordinatorPart) host() node.Host               { return c.c }
@@ -79,7 +95,13 @@ func (c *coordinatorPart) linkUp(n topology.Node, _ causal.Leadership) {
 	c.c.LinkUp(n)
 }
 func (c *coordinatorPart) unsent(causal.Message) {}
-func (c *coordinatorPart) close() error          { return nil }
+
+func (c *coordinatorPart) close() error {
+	if c.register == nil {
+		return nil
+	}
+	return c.register.Close()
+}
 
 // memberships are the stages of a coordinator, as the readiness report names them.
 var memberships = map[coordinator.Membership]contract.Membership{
@@ -126,18 +148,20 @@ func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 // drainPollInterval is how often a drain checks whether it has finished.
 const drainPollInterval = 10 * time.Millisecond
 
-// drain refuses new puts, waits until accepted writes are in every ring, and closes the log. Writes that are incomplete
-// at the end of ctx are replayed from the log at the next start.
+// handOverTimeout bounds how long a member that is about to stop waits for another one to serve.
+const handOverTimeout = 5 * time.Second
+
+// drain makes another member serve, if there is one. Otherwise it refuses new puts and waits until accepted writes are in every ring.
+// Then it closes the log. Writes that are incomplete at the end of ctx are replayed from the log at the next start.
 func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) {
-	c.c.RefusePuts()
-	poll := time.NewTicker(drainPollInterval)
-	defer poll.Stop()
-	for !c.c.IsDrained() && ctx.Err() == nil {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-		}
+	if len(c.c.Status().Config.Members) > 1 {
+		c.c.HandOver()
+		within, cancel := context.WithTimeout(ctx, handOverTimeout)
+		awaitTrue(within, func() bool { return c.c.Role() != group.Serving })
+		cancel()
 	}
+	c.c.RefusePuts()
+	awaitTrue(ctx, c.c.IsDrained)
 	answered, err = c.c.Close()
 	c.c.Inspect(func(m *coordinator.Coordinator) {
 		if writes, _ := m.Pending(); writes > 0 {
@@ -148,4 +172,16 @@ func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) 
 		return answered, fmt.Errorf("stop coordinator: %w", err)
 	}
 	return answered, nil
+}
+
+// awaitTrue waits until cond is true or ctx is done.
+func awaitTrue(ctx context.Context, cond func() bool) {
+	poll := time.NewTicker(drainPollInterval)
+	defer poll.Stop()
+	for !cond() && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
 }

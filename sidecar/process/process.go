@@ -196,9 +196,6 @@ func (p *process) start(ctx context.Context) error {
 		return fmt.Errorf("start %s %d of %s: %w", p.self.Part, p.o.Settings.Config.Index, p.topo().DCs[p.self.DC].Name, err)
 	}
 	p.part.Store(&r)
-	if p.self.HasGroup() {
-		p.net.SetLeadership(soleLeadership())
-	}
 	p.ticker = node.NewTicker()
 	p.ticker.Add(r.host())
 	if p.self.Part == topology.Sidecar {
@@ -240,6 +237,11 @@ func (p *process) join() error {
 		Up: func(n topology.Node, l causal.Leadership) {
 			if r := p.running(); r != nil {
 				r.linkUp(n, l)
+			}
+		},
+		MemberUp: func(member topology.Node) {
+			if r, ok := p.running().(*coordinatorPart); ok {
+				r.c.LinkUp(member)
 			}
 		},
 		Unsent: func(put causal.Message) {

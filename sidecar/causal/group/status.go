@@ -62,6 +62,19 @@ func (g *Group) Status() Status {
 	return s
 }
 
+// Problem says for people what keeps the group from changing, or this member out of it; empty: nothing.
+func (s *Status) Problem() string {
+	switch {
+	case s.Frozen != "":
+		return "it is not changed until somebody decides: " + s.Frozen
+	case s.Lost:
+		return "the volumes of all its members are gone or damaged"
+	case s.Diverged:
+		return "this volume belongs to another group: empty it, or put back the right one"
+	}
+	return ""
+}
+
 // isLost reports whether every member of the configuration is known to have lost its volume.
 func (g *Group) isLost() bool {
 	for _, id := range g.state.Config.Members {
