@@ -26,14 +26,21 @@ type reachability struct {
 	node       topology.Node
 	up         bool
 	leadership causal.Leadership
+	only       *Watcher // who is told; nil: all
 }
 
-// Watch makes w hear of changes from now on, until the returned function is called. The goroutine that makes a change tells all watchers
+// Watch makes w hear of the nodes that can be reached, and of changes, until the returned function is called. The goroutine that makes a change tells all watchers
 // before its call returns, unless another one is telling them: that one does so then. So w may send messages, and set leaderships.
 func (l *Local) Watch(w Watcher) (unwatch func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(slices.Clip(l.all), &w)
+	for n, ep := range *l.endpoints.Load() {
+		if n.Member == 0 {
+			l.changes = append(l.changes, reachability{node: n, up: true, leadership: ep.leadership, only: &w})
+		}
+	}
+	l.tell(&l.mu)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -42,7 +49,7 @@ func (l *Local) Watch(w Watcher) (unwatch func()) {
 }
 
 func (s *watchers) noteUp(n topology.Node, l causal.Leadership) {
-	s.changes = append(s.changes, reachability{n, true, l})
+	s.changes = append(s.changes, reachability{node: n, up: true, leadership: l})
 }
 
 func (s *watchers) noteDown(n topology.Node) {
@@ -61,7 +68,9 @@ func (s *watchers) tell(mu *sync.Mutex) {
 		mu.Unlock()
 		for _, c := range changes {
 			for _, w := range all {
-				w.tell(c)
+				if c.only == nil || c.only == w {
+					w.tell(c)
+				}
 			}
 		}
 		mu.Lock()
