@@ -55,7 +55,7 @@ func BenchmarkPut(b *testing.B) {
 					c.Handle([]causal.Message{causal.PastReply{ID: m.PastQuery().ID}.Message(m.To, m.From)})
 				}
 			}
-			value := make([]byte, size)
+			value, leadership := make([]byte, size), c.Leadership()
 			app := topology.Node{Part: topology.Sidecar, Index: 7}
 			const batch = 64
 			b.ReportAllocs()
@@ -65,7 +65,7 @@ func BenchmarkPut(b *testing.B) {
 				net.answered.Add(batch)
 				for j := range batch {
 					seq := uint64(i + j + 1)
-					c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Key: "key", Value: causal.Value{Data: value}}.Message(app, c.ID())})
+					c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: leadership, Key: "key", Value: causal.Value{Data: value}}.Message(app, c.ID())})
 				}
 				net.answered.Wait()
 				if i%(batch*64) == 0 {

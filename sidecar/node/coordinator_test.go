@@ -100,7 +100,7 @@ func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 
 func put(c *Coordinator, seq uint64, key string, value []byte) {
 	app := topology.Node{Part: topology.Sidecar, Index: 7}
-	c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Key: key, Value: causal.Value{Data: value}}.Message(app, c.ID())})
+	c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: c.Leadership(), Key: key, Value: causal.Value{Data: value}}.Message(app, c.ID())})
 }
 
 func TestCoordinatorPropagatesAcknowledgedPutsAfterACrash(t *testing.T) {

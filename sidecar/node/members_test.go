@@ -327,7 +327,9 @@ func TestALogFromBeforeGroupsIsRefusedWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := coordinator.LogRecord{Write: coordinator.LoggedWrite{Key: "k"}}
-	if _, err := log.Append([][]byte{old.AppendTo(nil)}); err != nil {
+	record := old.AppendTo(nil)
+	record[0] = 2 // the format of records in the log then
+	if _, err := log.Append([][]byte{record}); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Close(); err != nil {

@@ -61,7 +61,9 @@ func TestAnEgressThatCannotWorkIsRefused(t *testing.T) {
 
 // threeMembers is good, with coordinators in us that have three members each.
 var threeMembers = strings.NewReplacer("{name: us}", "{name: us, coordinators: 2, coordinatorMembers: 3}", `coordinators: ["10.1.0.1:7400"]`,
-	`coordinators: ["10.1.1.1:1", "10.1.1.2:1", "10.1.1.3:1", "10.1.2.1:1", "10.1.2.2:1", "10.1.2.3:1"]`).Replace(good)
+	`coordinators: ["10.1.1.1:1", "10.1.1.2:1", "10.1.1.3:1", "10.1.2.1:1", "10.1.2.2:1", "10.1.2.3:1"]`,
+	"dataDir: /data", `dataDir: /data
+register: {etcd: {endpoints: ["127.0.0.1:2379"]}}`).Replace(good)
 
 func TestEachMemberOfACoordinatorHasAnAddress(t *testing.T) {
 	s := mustLoad(t, strings.Replace(threeMembers, "dataCenter: eu\n", "dataCenter: us\nindex: 1\nmember: 3\n", 1), topology.Coordinator)

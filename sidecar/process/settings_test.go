@@ -175,7 +175,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 }
 
 func TestACoordinatorWithSeveralMembersStartsWithARegister(t *testing.T) {
-	several := strings.Replace(good, "caches: 0}", "caches: 0, coordinatorMembers: 3}", 1)
+	several := strings.NewReplacer("caches: 0}", "caches: 0, coordinatorMembers: 3}", `"10.2.0.1:7401"`, `"10.2.0.1:7401", "10.2.0.4:7401", "10.2.0.5:7401"`).Replace(good)
 	for what, register := range map[string]string{
 		"of this machine, without TLS":   `register: {etcd: {endpoints: ["127.0.0.1:2379"]}}`,
 		"with the certificates of parts": "tls: {cert: a, key: b, trust: c}\nregister: {etcd: {endpoints: [\"etcd-0:2379\", \"etcd-1:2379\"]}}",

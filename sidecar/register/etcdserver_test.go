@@ -118,12 +118,22 @@ func (s *etcdServer) kill() {
 	}
 }
 
-// signal stops or continues the server.
+// signal stops or continues the server. It returns when that has happened to all of its threads.
 func (s *etcdServer) signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.t.Fatal(err)
 	}
+	wait(s.t, "all threads of the server have received the signal", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+		for _, file := range threads {
+			b, _ := os.ReadFile(file) // a thread may have ended
+			if _, rest, ok := strings.Cut(string(b), ") "); ok && strings.HasPrefix(rest, "T") != (sig == syscall.SIGSTOP) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // empty removes the data of the server, which does not run.

@@ -229,7 +229,7 @@ func (r *rig) await(what string, is func() bool) time.Duration {
 // put sends a put to a member.
 func (r *rig) put(p *process, seq uint64, key string, value []byte) {
 	r.t.Helper()
-	m := causal.Put{ID: seq, Session: 1, Seq: seq, Key: key, Value: causal.Value{Data: value}}.Message(app, self)
+	m := causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: p.c.Leadership(), Key: key, Value: causal.Value{Data: value}}.Message(app, self)
 	p.c.Step(r.now, &m)
 	r.flush()
 }
