@@ -98,7 +98,7 @@ func (b *builder) etcd(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{etcd.ClusterFile: string(text)}},
 		b.etcdService(dc, meta), b.etcdPolicy(dc, meta),
 	}
-	image, bundle := b.etcdImage(dc), b.in.EtcdBundles[dc.Name]
+	image, bundle := b.etcdImage(dc), b.etcdBundle(dc)
 	if image == "" || bundle == "" {
 		return objects, nil
 	}
@@ -118,6 +118,17 @@ func (b *builder) etcdImage(dc *v1alpha1.DataCenter) string {
 	}
 	if s := findStatefulSet(b.in.StatefulSets, EtcdName(b.store.Name, dc.Name)); s != nil {
 		return s.Spec.Template.Spec.Containers[0].Image
+	}
+	return ""
+}
+
+// etcdBundle returns the digest of the authorities that members are to accept. While they are not known, an etcd that runs goes on as it is.
+func (b *builder) etcdBundle(dc *v1alpha1.DataCenter) string {
+	if digest := b.in.EtcdBundles[dc.Name]; digest != "" {
+		return digest
+	}
+	if s := findStatefulSet(b.in.StatefulSets, EtcdName(b.store.Name, dc.Name)); s != nil {
+		return s.Spec.Template.Annotations[annotationEtcdBundle]
 	}
 	return ""
 }

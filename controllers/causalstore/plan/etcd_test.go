@@ -84,10 +84,11 @@ func TestAnEtcdHasNoPodsWithoutAnImageOrAnAuthority(t *testing.T) {
 		}
 	}
 	in := withEtcd(t)
-	in.EtcdImage = ""
-	in.StatefulSets = []appsv1.StatefulSet{*named[*appsv1.StatefulSet](t, planned(t, withEtcd(t)), "try-here-etcd")}
-	if s := named[*appsv1.StatefulSet](t, planned(t, in), "try-here-etcd"); s.Spec.Template.Spec.Containers[0].Image != "etcd:operator" {
-		t.Error("an operator without an image changes an etcd that runs")
+	in.EtcdImage, in.EtcdBundles = "", nil
+	runs := named[*appsv1.StatefulSet](t, planned(t, withEtcd(t)), "try-here-etcd")
+	in.StatefulSets = []appsv1.StatefulSet{*runs}
+	if d := cmp.Diff(runs, named[*appsv1.StatefulSet](t, planned(t, in), "try-here-etcd")); d != "" {
+		t.Errorf("an operator without an image and the authority changes an etcd that runs (-runs +planned):\n%s", d)
 	}
 }
 
