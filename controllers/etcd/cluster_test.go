@@ -39,7 +39,6 @@ type cluster struct {
 type member struct {
 	etcd.Member
 	http    string // health and metrics
-	config  etcd.Config
 	process *exec.Cmd
 	log     *lockedBuffer
 	ended   chan struct{}
@@ -335,7 +334,7 @@ func TestProbesTellAMemberWithoutAQuorumFromOneThatHangs(t *testing.T) {
 		t.Helper()
 		c.await(fmt.Sprintf("success %v of %s", want, path), func(context.Context) error {
 			if err := probe(path); (err == nil) != want {
-				return fmt.Errorf("the answer is %v", err)
+				return errors.Join(errors.New("the answer is another one"), err)
 			}
 			return nil
 		})
