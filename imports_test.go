@@ -38,6 +38,8 @@ var importRules = []importRule{
 		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
+			"e2e/binaries":    "the register is tested against a real etcd",
+			"lab/credentials": "tokens and signatures are verified with real certificates and trust files",
 		},
 		reason: "the data plane runs without the operator and without the tools that measure and check it",
 	},
@@ -77,10 +79,12 @@ var importRules = []importRule{
 	pureRule("sidecar/causal/cache"),
 	pureRule("sidecar/causal/group"),
 	pureRule("sidecar/causal/shard", "sidecar/causal/middleman"),
+	pureRule("sidecar/causal/member", "sidecar/causal/coordinator", "sidecar/causal/group"),
 }
 
 // pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that does
-// I/O. The machines do not import each other; only shard imports one, the middleman, which it combines with its mover.
+// I/O. The machines do not import each other, but for those that combine two: shard, a middleman and its mover, and member, a coordinator and
+// its group.
 func pureRule(folder string, machines ...string) importRule {
 	return importRule{
 		folder:     folder,

@@ -140,14 +140,16 @@ func allMetrics(t *testing.T) exported {
 	part := []string{"data_center", "ring"}
 	topo := topology.Default()
 	for l := range metrics.PartLabels(topo, topology.Node{Part: topology.Coordinator}) {
-		if !slices.Contains(part, l) && l != "index" {
+		if !slices.Contains(part, l) && l != "index" && l != "member" {
 			t.Errorf("parts have another label: %s", l)
 		}
 	}
 	indexed := append(part, "index")
+	ofMembers := append(slices.Clone(indexed), "member")
 	all.describe(t, metrics.Sidecar(func() *node.Sidecar { return nil }), part...)
 	all.describe(t, metrics.NewCommands(), part...)
-	all.describe(t, metrics.Coordinator(topo, func() *node.Coordinator { return nil }), indexed...)
+	all.describe(t, metrics.Coordinator(topo, func() *node.Coordinator { return nil }), ofMembers...)
+	all.describe(t, metrics.SignedVectors(topo, nil, nil), ofMembers...)
 	all.describe(t, metrics.Middleman(func() *node.Middleman { return nil }), indexed...)
 	all.describe(t, metrics.Cache(func() *node.Cache { return nil }), indexed...)
 	all.describe(t, metrics.Network(func() transport.Stats { return transport.Stats{} }, func() uint64 { return 1 }), indexed...)
@@ -161,8 +163,14 @@ func allMetrics(t *testing.T) exported {
 			all[name] = labels
 		}
 	}
+	for _, name := range edgeMetrics {
+		all[name] = []string{"data_center"} // which the PodMonitor adds
+	}
 	return all
 }
+
+// edgeMetrics are those of Envoy that alerts may use. A test of package edge looks whether Envoy has them.
+var edgeMetrics = []string{"envoy_cluster_manager_cds_update_rejected", "envoy_listener_manager_lds_update_rejected"}
 
 // processMetrics returns what a cache in its own process exports: only a process exports its health and configuration.
 func processMetrics(t *testing.T) exported {

@@ -20,6 +20,9 @@ type Config struct {
 	// DataCenter and Index identify this process in the topology. Sidecars have no index.
 	DataCenter string `json:"dataCenter,omitempty"`
 	Index      int    `json:"index,omitempty"`
+	// Member says which member of its group a coordinator is, from 1. Default 1; the topology says how many there are
+	// (coordinatorMembers).
+	Member int `json:"member,omitempty"`
 	// Topology describes the deployment. TopologyFile is the path of a file that does, to be given instead.
 	Topology     *topology.File `json:"topology,omitempty"`
 	TopologyFile string         `json:"topologyFile,omitempty"`
@@ -29,9 +32,11 @@ type Config struct {
 	// Storage holds the data of a middleman.
 	Storage Storage `json:"storage,omitzero"`
 	// DataDir is the folder of a coordinator's write buffer log.
-	DataDir string  `json:"dataDir,omitempty"`
-	Limits  Limits  `json:"limits,omitzero"`
-	Session Session `json:"session,omitzero"`
+	DataDir string `json:"dataDir,omitempty"`
+	// Register holds the configurations of the groups that keep the logs of coordinators. Groups of one member need none.
+	Register *Register `json:"register,omitempty"`
+	Limits   Limits    `json:"limits,omitzero"`
+	Session  Session   `json:"session,omitzero"`
 	// Binding decides whether a session may read from several rings.
 	Binding Binding `json:"binding,omitempty"`
 	// Cache says whether sidecars use the caches of their data center. Default true.
@@ -62,6 +67,8 @@ func ParseConfig(b []byte) (*Config, error) {
 
 // Addresses are the addresses (host:port) of the parts of one data center, in the order of their indices.
 type Addresses struct {
+	// Coordinators are those of all members of the coordinators: of coordinator 0 in the order of the members, then of coordinator 1,
+	// and so on. Without coordinatorMembers in the topology, each has one.
 	Coordinators []string `json:"coordinators,omitempty"`
 	Middlemen    []string `json:"middlemen,omitempty"`
 	Caches       []string `json:"caches,omitempty"`
@@ -115,6 +122,24 @@ type RedisStorage struct {
 	// AllowUnsafe accepts a server whose settings may lose acknowledged writes. A crash of such a server breaks causal
 	// consistency.
 	AllowUnsafe bool `json:"allowUnsafe,omitempty"`
+}
+
+// Register says where the configurations of groups are.
+type Register struct {
+	Etcd *EtcdRegister `json:"etcd,omitempty"`
+}
+
+// EtcdRegister is a register in etcd. The data center may have an etcd of its own, whose servers have certificates with RoleEtcd: then
+// the part connects with its own certificate (Config.TLS). TLS is for an etcd with other certificates.
+type EtcdRegister struct {
+	// Endpoints are the addresses (host:port) of all servers of one cluster.
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Prefix is that of all keys: PREFIX/STORE/DATA CENTER/..., without the store if there is no Config.TLS. Default causalstore.
+	Prefix string `json:"prefix,omitempty"`
+	TLS    *TLS   `json:"tls,omitempty"`
+	// UsernameFile and PasswordFile name a user of etcd. They are read again for each connection.
+	UsernameFile string `json:"usernameFile,omitempty"`
+	PasswordFile string `json:"passwordFile,omitempty"`
 }
 
 // Limits bound memory and disk.
@@ -187,7 +212,7 @@ type LinkTLS struct {
 	Trust string `json:"trust,omitempty"`
 }
 
-// TLS names PEM files for the connections to a storage server.
+// TLS names PEM files for the connections to a storage server or an etcd.
 type TLS struct {
 	Cert string `json:"cert,omitempty"`
 	Key  string `json:"key,omitempty"`

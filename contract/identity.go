@@ -25,9 +25,11 @@ const (
 	RoleSidecar     Role = "sidecar"
 	RoleEdge        Role = "edge"
 	RoleOperator    Role = "operator"
+	// RoleEtcd is a server of the etcd that holds the register of a data center. It takes no part in links.
+	RoleEtcd Role = "etcd"
 )
 
-var roles = []Role{RoleCoordinator, RoleMiddleman, RoleCache, RoleSidecar, RoleEdge, RoleOperator}
+var roles = []Role{RoleCoordinator, RoleMiddleman, RoleCache, RoleSidecar, RoleEdge, RoleOperator, RoleEtcd}
 
 // Identity is who a certificate speaks for. The certificate carries it as its only URI:
 //
@@ -39,7 +41,7 @@ type Identity struct {
 	StoreID    string
 	DataCenter string
 	Role       Role
-	// Member is the index of a coordinator, middleman, cache or edge; the namespace of the pod with a sidecar; the name of an
+	// Member is the index of a coordinator, middleman, cache, edge or etcd server; the namespace of the pod with a sidecar; the name of an
 	// operator.
 	Member string
 }
@@ -71,7 +73,7 @@ func ParseIdentity(u *url.URL) (Identity, error) {
 }
 
 func (id Identity) isIndexed() bool {
-	return id.Role == RoleCoordinator || id.Role == RoleMiddleman || id.Role == RoleCache
+	return slices.Contains([]Role{RoleCoordinator, RoleMiddleman, RoleCache, RoleEtcd}, id.Role)
 }
 
 // isIndex reports whether s is an index in its only form, without sign or leading zeros.

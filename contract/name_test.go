@@ -9,6 +9,9 @@ func TestNamesOfPartsKeepTheirForm(t *testing.T) {
 		"middleman-0.eu-west-1." + store:           PartName(RoleMiddleman, 0, "eu-west-1", store),
 		"coordinator-12.us-east-1." + store:        PartName(RoleCoordinator, 12, "us-east-1", store),
 		"cache-1.eu-west-1." + store + ":7400":     PartAddress(RoleCache, 1, "eu-west-1", store),
+		"coordinator-12-2.us-east-1." + store:      MemberName(RoleCoordinator, 12, 2, "us-east-1", store),
+		"coordinator-3.eu-west-1." + store:         MemberName(RoleCoordinator, 3, 1, "eu-west-1", store),
+		"coordinator-0-3.a." + store + ":7400":     MemberAddress(RoleCoordinator, 0, 3, "a", store),
 		"middleman-0.us-west-2." + store + ":7400": PartAddress(RoleMiddleman, 0, "us-west-2", store),
 	} {
 		if got != want {

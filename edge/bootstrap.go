@@ -70,9 +70,10 @@ func networkFilter(name string, m proto.Message) *listenerv3.Filter {
 func connectionLimits() *structpb.Struct {
 	limit := func(n float64) *structpb.Value { return structpb.NewNumberValue(n) }
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
-		"envoy.resource_limits.listener.ingress.connection_limit": limit(maxIngressConnections),
-		"envoy.resource_limits.listener.egress.connection_limit":  limit(maxEgressConnections),
-		"envoy.resource_limits.listener.http.connection_limit":    limit(maxHTTPConnections),
+		"envoy.resource_limits.listener.ingress.connection_limit":      limit(maxIngressConnections),
+		"envoy.resource_limits.listener.egress.connection_limit":       limit(maxEgressConnections),
+		"envoy.resource_limits.listener.egress_parts.connection_limit": limit(maxEgressConnections),
+		"envoy.resource_limits.listener.http.connection_limit":         limit(maxHTTPConnections),
 	}}
 }
 
@@ -87,7 +88,7 @@ func overloadManager() *overloadv3.OverloadManager {
 		ResourceMonitors: []*overloadv3.ResourceMonitor{
 			{Name: heap, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: pack(&heapv3.FixedHeapConfig{MaxHeapSizeBytes: HeapBytes})}},
 			{Name: connections, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: pack(&connectionsv3.DownstreamConnectionsConfig{
-				MaxActiveDownstreamConnections: maxIngressConnections + maxEgressConnections})}},
+				MaxActiveDownstreamConnections: maxIngressConnections + 2*maxEgressConnections})}},
 		},
 		Actions: []*overloadv3.OverloadAction{
 			{Name: "envoy.overload_actions.reset_high_memory_stream", Triggers: []*overloadv3.Trigger{{Name: heap,
@@ -107,7 +108,7 @@ func statsTags() []*metricsv3.TagSpecifier {
 		return &metricsv3.TagSpecifier{TagName: name, TagValue: &metricsv3.TagSpecifier_Regex{Regex: regex}}
 	}
 	return []*metricsv3.TagSpecifier{
-		tag("peer", `^(?:cluster|http|tcp)\.(edge_(.+?)\.)`),
+		tag("peer", `^(?:cluster|http|tcp)\.(edge_([^_]+?)(?:_parts)?\.)`),
 		tag("part", `^cluster\.(part_(.+?)\.)`),
 	}
 }

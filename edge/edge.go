@@ -1,10 +1,12 @@
 // Package edge translates the data centers of a store to the configuration of an Envoy edge. It is pure: it reads and writes nothing.
 //
-// The edge of a data center has two listeners. Parts dial the egress instead of a part in another region; it takes the name of that
-// part (contract.PartName) from the TLS server name of the part's own connection, and tunnels the bytes by HTTP/2 CONNECT to the
-// ingress of the other data center, inside mutual TLS between the two edges. An ingress accepts the edges of the given peers only, and
-// connects to the given parts only. The parts' own mutual TLS stays end to end: an edge never sees inside it, speaks for no part, and
-// nothing believes a header that it sends.
+// Parts dial the egress of their data center instead of a part in another region; it takes the name of that part (contract.PartName)
+// from the TLS server name of the part's own connection, and tunnels the bytes by HTTP/2 CONNECT to the ingress of the other data
+// center, inside mutual TLS between the two edges. An ingress accepts the edges of the given peers only, and connects to the given
+// parts only. The parts' own mutual TLS stays end to end: an edge never sees inside it, and speaks for no part.
+//
+// An egress asks for no certificate, so that every pod of an application that reaches it can take all that it has. Therefore there are
+// two: one for sidecars, and one for the store's own parts. They share no bound, up to the part at the other end.
 //
 // Envoy reads all of it from files: the ConfigMap with what Configure returns is mounted at ConfigDir, the Secret with the edge's
 // certificate at CertificateDir. Envoy watches both, so that only a change of BootstrapFile needs a restart.
@@ -27,8 +29,10 @@ const (
 
 // Ports of an edge.
 const (
-	PortEgress  = 7500
-	PortIngress = 7501
+	// PortEgress is for sidecars in the pods of applications, PortEgressParts for the store's own pods.
+	PortEgress      = 7500
+	PortEgressParts = 7503
+	PortIngress     = 7501
 	// PortHTTP serves GET /ready and GET /stats/prometheus, and nothing else.
 	PortHTTP = 7502
 )
@@ -107,13 +111,13 @@ func (in Input) listeners() []proto.Message {
 	if len(in.Peers) == 0 {
 		return nil
 	}
-	return []proto.Message{in.egress(), in.ingress()}
+	return []proto.Message{in.egress(sidecars), in.egress(parts), in.ingress()}
 }
 
 func (in Input) clusters() []proto.Message {
 	var all []proto.Message
 	for _, p := range in.Peers {
-		all = append(all, in.peerCluster(p))
+		all = append(all, in.peerCluster(p, sidecars), in.peerCluster(p, parts))
 	}
 	for _, p := range in.Parts {
 		all = append(all, partCluster(p))

@@ -24,29 +24,59 @@ import (
 // edgeName is the name of a peer in Envoy and, with the tag "peer", in its metrics.
 func (p Peer) edgeName() string { return "edge_" + p.DataCenter }
 
-// egress is the listener for the parts of this cluster. The server name of their TLS says which part they want, and by that which peer.
-func (in Input) egress() *listenerv3.Listener {
-	l := newListener("egress", PortEgress, partTimeout)
+// dialers are those who dial an egress. Each kind has a listener of its own, connections of its own to every peer, and at the other end
+// bounds of its own for every part.
+type dialers struct {
+	egress string // the name of the listener
+	port   uint32
+	// suffix is that of the names of clusters.
+	suffix string
+}
+
+var (
+	sidecars = dialers{egress: "egress", port: PortEgress}
+	parts    = dialers{egress: "egress_parts", port: PortEgressParts, suffix: "_parts"}
+)
+
+// clusterName is the name of the connections of dialers to a peer.
+func (d dialers) clusterName(p Peer) string { return p.edgeName() + d.suffix }
+
+// tunneling makes a tunnel of each connection. The server name says which part it is for. Tunnels of parts have a header: an ingress
+// believes its peers about nothing but that.
+func (d dialers) tunneling() *tcpproxyv3.TcpProxy_TunnelingConfig {
+	c := &tcpproxyv3.TcpProxy_TunnelingConfig{Hostname: net.JoinHostPort("%REQUESTED_SERVER_NAME%", strconv.Itoa(contract.DefaultPartsPort))}
+	if d == parts {
+		c.HeadersToAdd = []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: dialersHeader, Value: dialersParts}}}
+	}
+	return c
+}
+
+// egress is a listener for the parts or the sidecars of this cluster. The server name of their TLS says which part they want, and by
+// that which peer.
+func (in Input) egress(d dialers) *listenerv3.Listener {
+	l := newListener(d.egress, d.port, partTimeout)
+	// Sidecars' connections can take all memory. Those of parts are few.
+	l.BypassOverloadManager = d == parts
 	for _, p := range in.Peers {
 		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
 			Name:             p.DataCenter,
 			FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: []string{"*." + p.DataCenter + "." + in.StoreID}},
 			Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.tcp_proxy", &tcpproxyv3.TcpProxy{
-				StatPrefix:       p.edgeName(),
-				ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: p.edgeName()},
+				StatPrefix:       d.clusterName(p),
+				ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: d.clusterName(p)},
 				IdleTimeout:      durationpb.New(0), // none
-				TunnelingConfig:  &tcpproxyv3.TcpProxy_TunnelingConfig{Hostname: net.JoinHostPort("%REQUESTED_SERVER_NAME%", strconv.Itoa(contract.DefaultPartsPort))},
-				AccessLog:        logFailures(rarely(tunnelFailed), "egress"),
+				TunnelingConfig:  d.tunneling(),
+				AccessLog:        logFailures(rarely(tunnelFailed), d.egress),
 			})},
 		})
 	}
 	return l
 }
 
-// peerCluster is the edge of a peer. Envoy pools the connections to it: a worker opens one, and a further one for every maxStreams
+// peerCluster is the edge of a peer, as dialers reach it. Envoy pools the connections to it: a worker opens one, and a further one for every maxStreams
 // tunnels. There are no retries, health checks or outlier detection: the parts know what they need, and dial again.
-func (in Input) peerCluster(p Peer) *clusterv3.Cluster {
-	c := newCluster(p.edgeName(), p.Address, peerNames, peerConnectTimeout, PeerTimeout)
+func (in Input) peerCluster(p Peer, d dialers) *clusterv3.Cluster {
+	c := newCluster(d.clusterName(p), p.Address, peerNames, peerConnectTimeout, PeerTimeout)
 	if c.GetClusterType() == nil { // its host is an IP address
 		again := c.LoadAssignment.Endpoints[0].LbEndpoints[0].GetEndpoint()
 		for range connectTries - 1 {
@@ -60,7 +90,7 @@ func (in Input) peerCluster(p Peer) *clusterv3.Cluster {
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: http2}}},
 	})}
-	c.CircuitBreakers = limits(maxPeerConnections)
+	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits(corev3.RoutingPriority_DEFAULT, maxPeerConnections)}}
 	return c
 }
 
@@ -74,11 +104,11 @@ func http2Options() *corev3.Http2ProtocolOptions {
 	}
 }
 
-// limits returns the bounds of connections and tunnels to a cluster, which Envoy calls circuit breakers.
-func limits(connections uint32) *clusterv3.CircuitBreakers {
-	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+// limits returns the bounds of connections and tunnels to a cluster, which Envoy calls circuit breakers. There is a set for each priority.
+func limits(priority corev3.RoutingPriority, connections uint32) *clusterv3.CircuitBreakers_Thresholds {
+	return &clusterv3.CircuitBreakers_Thresholds{Priority: priority,
 		MaxConnections: wrapperspb.UInt32(connections), MaxPendingRequests: wrapperspb.UInt32(maxTunnels), MaxRequests: wrapperspb.UInt32(maxTunnels),
-		MaxRetries: wrapperspb.UInt32(0)}}}
+		MaxRetries: wrapperspb.UInt32(0)}
 }
 
 // newCluster returns a cluster of one address. If its host is a name, Envoy goes on asking DNS for it.

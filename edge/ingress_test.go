@@ -36,7 +36,7 @@ func outerConfig(from, to *region, client *pair) *tls.Config {
 func tunnel(t *testing.T, to *region, config *tls.Config, method, authority string) (int, error) {
 	t.Helper()
 	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", to.edge.ingress)
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", to.edge.at.Ingress)
 	}}
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -23,24 +23,27 @@ const (
 	// another tunnel has to send: 50 ms at 10 MB/s in all. The kernel keeps what is under way apart from these.
 	bufferBytes = 256 << 10
 	unsentBytes = 128 << 10
-	// PeerTimeout gives up a connection between edges whose data TCP does not get acknowledged. After a cut of the path, a new connection
-	// is up sooner than TCP sends again on an old one, and parts give up as soon. On a slow path acknowledgements go on coming.
-	PeerTimeout = 4 * time.Second
-	// pingInterval sees to it that there is something to acknowledge. pingTimeout is for an edge that hangs; it is long, because on a slow
-	// path a ping waits behind bufferBytes and unsentBytes.
-	pingInterval = time.Second
+	// PeerTimeout gives up a connection between edges whose data TCP does not get acknowledged, from when it is sent again for the first time.
+	// TCP waits twice as long before each further time, so after a cut of that length a new connection is up sooner. On a slow path
+	// acknowledgements go on coming, unless a round trip takes longer than this.
+	PeerTimeout = 2 * time.Second
+	// pingInterval sees to it that there is something to acknowledge, so that an idle connection is given up as soon. pingTimeout is for an
+	// edge that hangs; it is long, because on a slow path a ping waits behind bufferBytes and unsentBytes.
+	pingInterval = 500 * time.Millisecond
 	pingTimeout  = 10 * time.Second
 	// partTimeout is PeerTimeout for connections within the cluster. It is longer than the heartbeat of parts, 13 s, so that an edge keeps
 	// what its parts would keep.
 	partTimeout = 15 * time.Second
 	// connectTimeout bounds TCP and TLS handshake of a new connection within the cluster, and peerConnectTimeout between edges: two
-	// round trips, of 1.5 s at most. Parts dial again, so an edge does not.
+	// round trips, of 2 s at most, since PeerTimeout bounds the first. Parts dial again, so an edge does not. It is long, because its end
+	// may break off a connection that is about to be up.
 	connectTimeout     = time.Second
-	peerConnectTimeout = 3 * time.Second
+	peerConnectTimeout = 5 * time.Second
 	// connectTries is how often a connection to a peer with one IP address is tried within peerConnectTimeout: Envoy goes on to the next
-	// address of a peer 300 ms after the one before, and TCP itself repeats a lost first packet after a second only. So a path that is
-	// used again after a cut is noticed soon.
-	connectTries = 9
+	// address of a peer 300 ms after the one before, and at once when PeerTimeout ends one of them, while TCP itself repeats a lost first
+	// packet after a second only. So a path that is used again after a cut is noticed soon. That is 17 to 32 tries; with what TCP repeats,
+	// a thread sends at most 14 first packets a second to each peer.
+	connectTries = 33
 	// idleTimeout closes connections without tunnels, at the dialing edge first. Tunnels themselves are never idle for too long: that
 	// is for the parts to say.
 	idleTimeoutEgress  = 5 * time.Minute
@@ -57,14 +60,14 @@ const (
 	headersKiB       = 8
 	maxHeaders       = 32
 	// Connections to each listener. An edge of a peer opens one for each of its workers and 256 tunnels. Sidecars open as many links as a
-	// part accepts by default.
+	// part accepts by default; the egress of parts has the same bound.
 	maxIngressConnections = 4096
 	maxEgressConnections  = 16384
 	maxHTTPConnections    = 256
-	// maxTunnels bounds the tunnels to each peer, and to each part. It is the number of links that a part accepts by default. Envoy's
-	// own default would be 1024.
+	// maxTunnels bounds the tunnels to each peer, and to each part, of either kind of dialers. It is the number of links that a part
+	// accepts by default. Envoy's own default would be 1024.
 	maxTunnels = 16384
-	// maxPeerConnections bounds the connections to each peer.
+	// maxPeerConnections bounds the connections to each peer, of either kind of dialers.
 	maxPeerConnections = 1024
 )
 

@@ -11,14 +11,20 @@ import (
 	"github.com/causalstore/causalstore/edge"
 )
 
-// startLimited starts the edge of a region with a limit of its bootstrap lowered, which is too high to reach in a test.
-func startLimited(t *testing.T, r *region, limit, lowered string) {
+// change is a change of a file that an edge is configured with: of the first text of that kind after another one.
+type change struct{ file, after, old, now string }
+
+// startChanged starts the edge of a region with some of its files changed: its limits are too high to reach in a test.
+func startChanged(t *testing.T, r *region, changes ...change) {
 	t.Helper()
 	files := configured(t, r.input)
-	if !strings.Contains(files[edge.BootstrapFile], limit) {
-		t.Fatalf("no %s in\n%s", limit, files[edge.BootstrapFile])
+	for _, c := range changes {
+		before, after, found := strings.Cut(files[c.file], c.after)
+		if !found || !strings.Contains(after, c.old) {
+			t.Fatalf("no %s after %q in\n%s", c.old, c.after, files[c.file])
+		}
+		files[c.file] = before + c.after + strings.Replace(after, c.old, c.now, 1)
 	}
-	files[edge.BootstrapFile] = strings.Replace(files[edge.BootstrapFile], limit, lowered, 1)
 	for name, text := range files {
 		files[name] = r.edge.moved(t, text)
 	}
@@ -26,17 +32,20 @@ func startLimited(t *testing.T, r *region, limit, lowered string) {
 	r.edge.start(t)
 }
 
+// limited returns a change of a limit in the bootstrap.
+func limited(limit, lowered string) change { return change{edge.BootstrapFile, "", limit, lowered} }
+
 func TestConnectionsBeyondTheLimitOfAListenerAreRefused(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
 	us.input.Peers = []edge.Peer{eu.peer()}
-	startLimited(t, us, "listener.egress.connection_limit: 16384", "listener.egress.connection_limit: 3")
+	startChanged(t, us, limited("listener.egress.connection_limit: 16384", "listener.egress.connection_limit: 3"))
 	for range 3 {
-		conn, err := net.Dial("tcp", us.edge.egress)
+		conn, err := net.Dial("tcp", us.edge.at.Egress)
 		must(t, err)
 		defer conn.Close()
 	}
 	eventually(t, "further connections are refused", func() bool {
-		conn, err := net.Dial("tcp", us.edge.egress)
+		conn, err := net.Dial("tcp", us.edge.at.Egress)
 		must(t, err)
 		defer conn.Close()
 		return us.edge.metric(t, "envoy_listener_downstream_cx_overflow", `envoy_listener_address="egress"`) > 0
@@ -47,10 +56,13 @@ func TestConnectionsBeyondTheLimitOfAListenerAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnEdgeWithoutMemoryAcceptsProbesOnly(t *testing.T) {
+// noMemory leaves an edge less memory than it needs to start.
+var noMemory = limited(`max_heap_size_bytes: "805306368"`, `max_heap_size_bytes: "1000000"`)
+
+func TestAnEdgeWithoutMemoryAnswersProbes(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
 	us.input.Peers = []edge.Peer{eu.peer()}
-	startLimited(t, us, `max_heap_size_bytes: "805306368"`, `max_heap_size_bytes: "1000000"`)
+	startChanged(t, us, noMemory)
 	for _, action := range []string{"stop_accepting_connections", "stop_accepting_requests", "shrink_heap", "reset_high_memory_stream"} {
 		eventually(t, action+" is active", func() bool {
 			return us.edge.metric(t, "envoy_overload_envoy_overload_actions_"+action+"_scale_percent") == 100
@@ -69,7 +81,7 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 	us.edge.start(t)
 	const failures = 300
 	for range failures {
-		conn, err := tls.Dial("tcp", us.edge.egress, &tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", us.edge.at.Egress, &tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
 		if err == nil {
 			conn.Close()
 			t.Fatal("it accepted a name that nobody has")

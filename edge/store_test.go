@@ -81,7 +81,7 @@ func (r *region) issue(t *testing.T, role contract.Role, member string) pair {
 
 // peer returns the region as others know it.
 func (r *region) peer() edge.Peer {
-	return edge.Peer{DataCenter: r.dc, Address: byName(r.edge.ingress), TrustDomain: r.name, Bundle: r.input.Bundle}
+	return edge.Peer{DataCenter: r.dc, Address: byName(r.edge.at.Ingress), TrustDomain: r.name, Bundle: r.input.Bundle}
 }
 
 // byName returns a loopback address with the name that DNS has for it, which is also that of ::1, where nothing listens.
@@ -146,9 +146,14 @@ func (r *region) verifier() func(tls.ConnectionState) error {
 	}
 }
 
-// dial connects to a part of another region through the egress of this one, as a part of this one.
+// dial connects to a part of another region through the egress for parts of this one.
 func (r *region) dial(client pair, to *region, name string) (*tls.Conn, error) {
-	raw, err := net.DialTimeout("tcp", r.edge.egress, patience)
+	return r.dialThrough(r.edge.at.EgressParts, client, to, name)
+}
+
+// dialThrough connects to a part of another region through an egress.
+func (r *region) dialThrough(egress string, client pair, to *region, name string) (*tls.Conn, error) {
+	raw, err := net.DialTimeout("tcp", egress, patience)
 	if err != nil {
 		return nil, err
 	}

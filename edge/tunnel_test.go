@@ -30,10 +30,10 @@ func TestEnvoyAcceptsTheGoldenConfigurations(t *testing.T) {
 			}
 			listeners := 1.0
 			if len(in.Peers) > 0 {
-				listeners = 3
+				listeners = 4
 			}
 			eventually(t, "all listeners are active", func() bool { return e.metric(t, "envoy_listener_manager_total_listeners_active") == listeners })
-			if got, want := e.metric(t, "envoy_cluster_manager_active_clusters"), float64(1+len(in.Peers)+len(in.Parts)); got != want {
+			if got, want := e.metric(t, "envoy_cluster_manager_active_clusters"), float64(1+2*len(in.Peers)+len(in.Parts)); got != want {
 				t.Errorf("%v clusters, want %v", got, want)
 			}
 			if strings.Contains(e.log.String(), "deprecated") {
@@ -146,7 +146,7 @@ func TestTheHTTPPortServesReadinessAndMetricsOnly(t *testing.T) {
 		{"POST", "/quitquitquit"}, {"GET", "/quitquitquit"}, {"POST", "/ready/../quitquitquit"}, {"POST", "/ready%2f..%2fquitquitquit"}, {"POST", "/ready"},
 		{"GET", "/config_dump"}, {"GET", "/stats"}, {"GET", "/"}, {"GET", "/ready/"}, {"GET", "/certs"}, {"POST", "/stats/prometheus"}, {"POST", "/drain_listeners"},
 	} {
-		if status, body := ask(c.method, "http://"+e.http+c.path); status != http.StatusNotFound {
+		if status, body := ask(c.method, "http://"+e.at.HTTP+c.path); status != http.StatusNotFound {
 			t.Errorf("%s %s: %d %s", c.method, c.path, status, body)
 		}
 	}

@@ -100,7 +100,7 @@ func TestChangesApplyWithoutARestartAndCutOnlyWhatIsRemoved(t *testing.T) {
 	us.input.Peers = nil
 	us.edge.configure(t, us.input)
 	eventually(t, "nothing listens without peers", func() bool {
-		conn, err := net.Dial("tcp", us.edge.ingress)
+		conn, err := net.Dial("tcp", us.edge.at.Ingress)
 		if err == nil {
 			conn.Close()
 		}
@@ -154,20 +154,27 @@ func served(t *testing.T, from, to *region) (der []byte) {
 	client := from.issue(t, contract.RoleEdge, "0")
 	config := outerConfig(from, to, &client)
 	config.VerifyConnection = func(s tls.ConnectionState) error { der = s.PeerCertificates[0].Raw; return nil }
-	conn, err := tls.Dial("tcp", to.edge.ingress, config)
+	conn, err := tls.Dial("tcp", to.edge.at.Ingress, config)
 	must(t, err)
 	conn.Close()
 	return der
 }
 
-// fill opens a tunnel to a part that does not read, and writes until nothing more is taken.
-func fill(t *testing.T, from *region, name string) {
+// begin opens a tunnel through an egress to a part, and says no more than its name.
+func begin(t *testing.T, egress, name string) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", from.edge.egress)
+	conn, err := net.Dial("tcp", egress)
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_, err = conn.Write(clientHello(t, name))
 	must(t, err)
+	return conn
+}
+
+// fill opens a tunnel to a part that does not read, and writes until nothing more is taken.
+func fill(t *testing.T, from *region, name string) {
+	t.Helper()
+	conn := begin(t, from.edge.at.EgressParts, name)
 	go func() { _, _ = io.Copy(conn, endless{}) }()
 }
 

@@ -90,6 +90,7 @@ const (
 	ReasonOneRegion         = "OneRegion"
 	ReasonRegionsNotTrusted = "RegionsNotTrusted"
 	ReasonRegionsRevoked    = "RegionsRevoked"
+	ReasonAuthorityRefused  = "AuthorityRefused"
 
 	ReasonCertificatesRenewed    = "RenewedDaily"
 	ReasonCertificatesNotRenewed = "RenewalFailed"

@@ -6,21 +6,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
-// checkAcceptance asks all parts which data centers accept the next authority of the region, if there is one, and tells the keeper what
-// the store waits for.
+// checkAcceptance looks which data centers of other regions do not accept the authority that issues, and asks all parts which accept the
+// next one, if there is one. It tells the keeper.
 func (r *Reconciler) checkAcceptance(ctx context.Context, seen *status.Observed) {
-	next := seen.Authority.Next
-	if next == nil {
+	a := seen.Authority
+	if a.Issuing == nil {
 		return
 	}
-	seen.AuthorityWaits = r.acceptanceWaits(ctx, seen, next)
-	r.Trust.Report(client.ObjectKeyFromObject(seen.Store), next, seen.AuthorityWaits)
+	report := trust.Report{Issuing: a.Issuing, RefusedBy: r.refusedBy(seen, a.Issuing), Next: a.Next}
+	if a.Next != nil {
+		report.Waits = r.acceptanceWaits(ctx, seen, a.Next)
+	}
+	seen.AuthorityRefusedBy, seen.AuthorityWaits = report.RefusedBy, report.Waits
+	r.Trust.Report(client.ObjectKeyFromObject(seen.Store), report)
+}
+
+// refusedBy judges by the parts that are asked anyway: the first coordinators have links with every data center, whose parts all read
+// one trust file.
+func (r *Reconciler) refusedBy(seen *status.Observed, issuing *trust.Root) []string {
+	reports := map[string]contract.Readiness{}
+	for pod, report := range seen.Reports {
+		if report.Err == nil && report.Phase == contract.PhaseRunning {
+			reports[pod] = report.Readiness
+		}
+	}
+	return trust.RefusedBy(issuing.Certificate(), r.Region, regionsOf(&seen.Store.Spec), reports)
+}
+
+func regionsOf(spec *v1alpha1.CausalStoreSpec) map[string]string {
+	regions := map[string]string{}
+	for _, dc := range spec.DataCenters {
+		regions[dc.Name] = dc.Region
+	}
+	return regions
 }
 
 func (r *Reconciler) acceptanceWaits(ctx context.Context, seen *status.Observed, next *trust.Root) []string {
@@ -46,9 +71,5 @@ func (r *Reconciler) acceptanceWaits(ctx context.Context, seen *status.Observed,
 			unasked[p.Name] = "it does not answer"
 		}
 	}
-	regions := map[string]string{}
-	for _, dc := range spec.DataCenters {
-		regions[dc.Name] = dc.Region
-	}
-	return trust.Waits(next.Certificate(), regions, reports, unasked)
+	return trust.Waits(next.Certificate(), regionsOf(spec), reports, unasked)
 }

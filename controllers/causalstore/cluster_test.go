@@ -250,17 +250,20 @@ func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionSta
 // awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs a cluster and compiles, a minute was seen.
 const awaitTimeout = 3 * time.Minute
 
-// await waits until done returns true.
+// await waits until done returns true. The longer it has waited, the less often it looks: each look costs the API server as much as a
+// small step of the operator.
 func (k *cluster) await(what string, done func() (bool, string)) {
 	k.t.Helper()
-	for deadline := time.Now().Add(awaitTimeout); ; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); ; {
 		ok, is := done()
 		if ok {
 			return
 		}
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > awaitTimeout {
 			k.t.Fatalf("timed out waiting for %s; now: %s", what, is)
 		}
+		time.Sleep(min(max(waited/8, 10*time.Millisecond), 250*time.Millisecond))
 	}
 }
 

@@ -123,9 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if other != "" {
 		r.reportOtherOperator(ctx, store, other)
-		if next := seen.Authority.Next; next != nil {
-			r.Trust.Report(request.NamespacedName, next, nil) // its parts have another authority
-		}
+		r.Trust.Report(request.NamespacedName, trust.Report{Issuing: seen.Authority.Issuing, Next: seen.Authority.Next}) // its parts have another authority
 		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)

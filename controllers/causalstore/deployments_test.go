@@ -114,4 +114,4 @@ func (w *workloads) balancers(ctx context.Context) error {
 }
 
 // balance gives an address to Services of type LoadBalancer from now on.
-func (w *workloads) balance(ip string) { w.mu.Lock(); w.balancer = ip; w.mu.Unlock() }
+func (w *workloads) balance(ip string) { w.change(func() { w.balancer = ip }) }

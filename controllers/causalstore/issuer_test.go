@@ -90,6 +90,10 @@ func (k *cluster) newAuthority() *authority.Authority {
 // startIssuer starts a fake issuer, which is honest.
 func (k *cluster) startIssuer() *fakeIssuer {
 	f := &fakeIssuer{cluster: k, by: k.newAuthority(), change: func(*answer) {}}
+	request := &unstructured.Unstructured{}
+	request.SetAPIVersion("cert-manager.io/v1")
+	request.SetKind("CertificateRequest")
+	changed := k.watch(request)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -99,7 +103,7 @@ func (k *cluster) startIssuer() *fakeIssuer {
 				return
 			case <-k.t.Context().Done():
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-changed:
 			}
 			for _, u := range k.requests() {
 				if _, found, _ := unstructured.NestedSlice(u.Object, "status", "conditions"); !found {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
@@ -160,4 +161,66 @@ func TestANewAuthorityWaitsForTheRegionsOfEveryStore(t *testing.T) {
 	r.ask(trust.RotateForce, trust.FieldNext)
 	r.await(trust.FieldIssuing, next)
 	r.await(trust.FieldWaiting, "")
+}
+
+// TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt: the links of before go on, since their certificates are still valid.
+func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
+	k := newCluster(t)
+	k.prober = k.parts
+	k.operator("us-east-1", "causalstore:v1")
+	k.sample("three-regions.yaml", nil)
+	for _, region := range []string{"eu-west-1", "ap-southeast-1"} {
+		a, err := trust.Create(region+".other", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.peer(trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence, Bundle: a.Bundle()})
+	}
+	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
+	r := &rotation{cluster: k, name: "authority-us-east-1"}
+	first := r.field(trust.FieldIssuing)
+	k.parts.accept(first, "us-east-1", "eu-west-1", "ap-southeast-1")
+	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
+
+	for _, lost := range []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}} {
+		lost.SetNamespace(k.namespace)
+		lost.SetName(r.name)
+		if err := k.client.Delete(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var second string
+	k.await("another authority", func() (bool, string) {
+		own := &corev1.ConfigMap{}
+		if !k.exists(r.name, own) {
+			return false, "there is none"
+		}
+		second = own.Data[trust.FieldIssuing]
+		return second != first, second
+	})
+	k.touch("orders")
+	c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonAuthorityRefused)
+	for _, want := range []string{second[:16], "data centre ap-southeast-1 of region ap-southeast-1; data centre eu-west-1 of region eu-west-1;", "run: kubectl causal trust --context"} {
+		if !strings.Contains(c.Message, want) {
+			t.Errorf("the message lacks %q: %s", want, c.Message)
+		}
+	}
+	if strings.Contains(c.Message, "data centre us-east-1") {
+		t.Errorf("it names the own region: %s", c.Message)
+	}
+	r.await(trust.FieldRefusedBy, "store "+k.namespace+"/orders: data centre ap-southeast-1 of region ap-southeast-1; data centre eu-west-1")
+
+	k.parts.forget()
+	k.parts.accept(second, "us-east-1", "eu-west-1")
+	k.parts.accept(first, "ap-southeast-1")
+	k.touch("orders")
+	k.await("the region that trusts it not to be named any more", func() (bool, string) {
+		is := r.field(trust.FieldRefusedBy)
+		return strings.HasSuffix(is, "orders: data centre ap-southeast-1 of region ap-southeast-1"), is
+	})
+	k.parts.forget()
+	k.parts.accept(second, "us-east-1", "eu-west-1", "ap-southeast-1")
+	k.touch("orders")
+	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
+	r.await(trust.FieldRefusedBy, "")
 }

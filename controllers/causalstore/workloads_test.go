@@ -23,7 +23,7 @@ import (
 // ready at once, unless they are broken.
 type workloads struct {
 	*cluster
-	stop chan struct{}
+	changed chan struct{} // ready after a change
 
 	mu       sync.Mutex
 	podIP    string                                  // of all pods
@@ -37,38 +37,50 @@ type workloads struct {
 
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
-	w := &workloads{cluster: k, stop: make(chan struct{}), podIP: "10.1.2.3", broken: map[string]bool{},
-		waiting: map[string]corev1.ContainerStateWaiting{}}
-	ended := make(chan struct{})
+	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}}
+	w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
+	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			select {
-			case <-w.stop:
+			case <-stop:
 				return
-			case <-time.After(10 * time.Millisecond):
-				if err := w.step(context.Background()); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-					k.t.Errorf("simulate workloads: %v", err)
-					return
-				}
+			case <-w.changed:
 			}
+			switch err := w.step(context.Background()); {
+			case apierrors.IsConflict(err), apierrors.IsNotFound(err): // something changed meanwhile
+				notify(w.changed)
+			case err != nil:
+				k.t.Errorf("simulate workloads: %v", err)
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // many changes are one step
 		}
 	}()
-	k.t.Cleanup(func() { close(w.stop); <-ended })
+	k.t.Cleanup(func() { close(stop); <-ended })
 	return w
 }
 
 // fail makes a pod, or all pods with an image, not ready; repair ends that.
-func (w *workloads) fail(what string) { w.mu.Lock(); w.broken[what] = true; w.mu.Unlock() }
+func (w *workloads) fail(what string) { w.change(func() { w.broken[what] = true }) }
 
 // failWaiting does the same, and says why the first container waits.
 func (w *workloads) failWaiting(what, reason, message string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken[what], w.waiting[what] = true, corev1.ContainerStateWaiting{Reason: reason, Message: message}
+	w.change(func() {
+		w.broken[what], w.waiting[what] = true, corev1.ContainerStateWaiting{Reason: reason, Message: message}
+	})
 }
 
-func (w *workloads) repair(what string) { w.mu.Lock(); delete(w.broken, what); w.mu.Unlock() }
+func (w *workloads) repair(what string) { w.change(func() { delete(w.broken, what) }) }
+
+// change changes what is simulated.
+func (w *workloads) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+	notify(w.changed)
+}
 
 // history returns the pods that have restarted so far, and the greatest number that was away at once.
 func (w *workloads) history() (restarts []string, most int) {

@@ -160,6 +160,17 @@ func writeFingerprints(w io.Writer, regions []*region) error {
 	return nil
 }
 
+// refusals says which data centers do not accept the authority that issues certificates in a region, or "".
+func (r *region) refusals() string {
+	refusedBy := r.own.Data[trust.FieldRefusedBy]
+	if refusedBy == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: the authority that issues, %s, is not trusted by these, as its parts hear from them:\n  %s\n"+
+		"Run kubectl causal trust with --context for their region and for %s. Those that have just been told follow within a minute\n",
+		r, short(r.own.Data[trust.FieldIssuing]), strings.ReplaceAll(refusedBy, "\n", "\n  "), r.entry.Region)
+}
+
 // errNotConfirmed is returned if the user does not agree.
 var errNotConfirmed = errors.New("nothing was changed")
 

@@ -56,6 +56,7 @@ func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force 
 		return fmt.Errorf("no operator of region %s was found; give the --context of its cluster", name)
 	}
 	of := regions[i]
+	fmt.Fprint(cmd.OutOrStdout(), of.refusals())
 	others := slices.Delete(slices.Clone(regions), i, i+1)
 	step, err := of.nextStep(ctx, others, force)
 	if err != nil {

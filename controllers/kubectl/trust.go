@@ -24,7 +24,8 @@ func (c *cluster) trustCommand() *cobra.Command {
 		Short: "Make the operators of several regions trust each other's authority",
 		Long: `Shows the fingerprints of the authorities of all regions in the clusters of the contexts, asks, and writes each region's bundle into the
 namespaces of the other operators. Parts of a region that is not trusted are refused. Run it again after the authority of a region has
-changed. It writes public certificates only.
+changed, or was lost and made anew: what the parts of a region hear from others that do not trust its present authority is shown first. It
+writes public certificates only.
 
 What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust.`,
 		Example: `  kubectl causal trust --context us --context eu`,
@@ -48,6 +49,9 @@ func (c *cluster) trust(cmd *cobra.Command, f *regionFlags, readmit bool) error 
 	if err != nil {
 		return err
 	}
+	for _, r := range regions {
+		fmt.Fprint(cmd.OutOrStdout(), r.refusals())
+	}
 	if len(regions) < 2 {
 		return fmt.Errorf("only %s was found; give a --context for each cluster", regions[0])
 	}
@@ -56,7 +60,7 @@ func (c *cluster) trust(cmd *cobra.Command, f *regionFlags, readmit bool) error 
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "nothing to do: all %d regions trust each other's present authority\n", len(regions))
+		fmt.Fprintf(cmd.OutOrStdout(), "nothing to do: the operators of all %d regions trust each other's present authority\n", len(regions))
 		return nil
 	}
 	if err := writeFingerprints(cmd.OutOrStdout(), regions); err != nil {

@@ -129,7 +129,7 @@ func (h *testCluster) testTrust(t *testing.T) {
 	if us.state("eu") != "trusted" || eu.state("us") != "trusted" {
 		t.Errorf("us: %s, eu: %s", us.state("eu"), eu.state("us"))
 	}
-	h.expectOutput("nothing to do: all 2 regions trust each other", "trust")
+	h.expectOutput("nothing to do: the operators of all 2 regions trust each other", "trust")
 	if strings.Contains(out, "PRIVATE") {
 		t.Error("a private key is printed")
 	}
@@ -165,7 +165,7 @@ func (h *testCluster) testTrust(t *testing.T) {
 		}
 	}
 	const waits = "data centre paris of region eu does not accept it yet"
-	us.keeper.Report(name, us.look().Next, []string{waits})
+	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, Next: us.look().Next, Waits: []string{waits}})
 	us.look()
 	h.expectOutput(waits, "rotate-ca", "us", "--yes", "--operator-namespace", "operator-us")
 	h.expectOutput("will be written to eu", "rotate-ca", "us", "--yes")
@@ -180,7 +180,7 @@ func (h *testCluster) testTrust(t *testing.T) {
 	}
 	next := us.look().Next
 	for i := range stores.Items {
-		us.keeper.Report(client.ObjectKeyFromObject(&stores.Items[i]), next, nil)
+		us.keeper.Report(client.ObjectKeyFromObject(&stores.Items[i]), trust.Report{Next: next})
 	}
 	us.look()
 	stop()
@@ -188,6 +188,11 @@ func (h *testCluster) testTrust(t *testing.T) {
 		t.Error("the old authority still issues")
 	}
 	h.expectOutput("Nothing is left to do until then", "rotate-ca", "us", "--yes")
+	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, RefusedBy: []string{"data centre paris of region eu"}})
+	us.look()
+	h.expectOutput("is not trusted by these, as its parts hear from them:\n  store shop/shared: data centre paris of region eu\n", "trust", "--yes")
+	h.expectOutput("store shop/shared: data centre paris of region eu\n", "rotate-ca", "us", "--yes")
+	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing})
 	us.ahead = 9 * 24 * time.Hour
 	second := us.look().Issuing
 	stop = us.lookOften()

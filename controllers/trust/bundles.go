@@ -41,7 +41,9 @@ const (
 	FieldNextSince = "nextSince"
 	FieldRetired   = "retired"
 	// FieldWaiting says what keeps the next authority from issuing, in lines; FieldIssuer is the issuer of cert-manager, if there is one.
-	FieldWaiting      = "waiting"
+	FieldWaiting = "waiting"
+	// FieldRefusedBy says which data centers do not accept the authority that issues, in lines.
+	FieldRefusedBy    = "refusedBy"
 	FieldIssuer       = "issuer"
 	FieldRetiredUntil = "retiredUntil"
 )

@@ -17,11 +17,14 @@ import (
 )
 
 // publish writes the bundle of this region for others to copy.
-func (k *Keeper) publish(ctx context.Context, own *corev1.ConfigMap, all Authorities, waiting []string) error {
+func (k *Keeper) publish(ctx context.Context, own *corev1.ConfigMap, all Authorities, waiting, refusedBy []string) error {
 	data := Entry{Region: k.Region, TrustDomain: all.TrustDomain, Sequence: all.Sequence, Bundle: all.Bundle()}.Data()
 	data[FieldIssuing] = Fingerprint(all.Issuing.Certificate())
 	if all.Next != nil {
 		data[FieldNext], data[FieldNextSince], data[FieldWaiting] = Fingerprint(all.Next.Certificate()), formatTime(all.NextSince), strings.Join(waiting, "\n")
+	}
+	if len(refusedBy) > 0 {
+		data[FieldRefusedBy] = strings.Join(refusedBy, "\n")
 	}
 	if len(all.Retired) > 0 {
 		data[FieldRetired], data[FieldRetiredUntil] = Fingerprint(all.Retired[0].Root.Certificate()), formatTime(all.Retired[0].Until)

@@ -36,7 +36,7 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	leads    bool // whether this replica is the leader
-	reported map[types.NamespacedName]acceptance
+	reported map[types.NamespacedName]Report
 	state    *State
 	read     time.Time
 	failing  time.Time // since when load fails; zero if it does not

@@ -35,6 +35,7 @@ func (k *Keeper) loadAuthority(ctx context.Context, own *corev1.ConfigMap) (*Sta
 			return nil, err
 		}
 	}
+	k.forgetReports()
 	waiting, err := k.waitingFor(ctx, own, all.Next)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (k *Keeper) loadAuthority(ctx context.Context, own *corev1.ConfigMap) (*Sta
 	s.TrustDomain, s.Bundle, s.Problem, s.Waiting = all.TrustDomain, all.Bundle(), problem, waiting
 	s.Issuing, s.IssuingSince, s.Next, s.Retired = all.Issuing, all.IssuingSince, all.Next, all.Retired
 	s.signer = k.signerOf(all)
-	return s, k.publish(ctx, own, all, waiting)
+	return s, k.publish(ctx, own, all, waiting, k.refusalsOf(own, all.Issuing))
 }
 
 // signerOf returns who issues certificates now. An authority of the operator's own goes on until that of the issuer takes over.
@@ -222,4 +223,15 @@ func (k *Keeper) waitingFor(ctx context.Context, own *corev1.ConfigMap, next *Ro
 		return []string{"the leader of the operator has not asked the parts yet"}, nil
 	}
 	return strings.Split(own.Data[FieldWaiting], "\n"), nil
+}
+
+// refusalsOf returns who does not accept the authority that issues. Only the leader knows; the others leave it as it was published.
+func (k *Keeper) refusalsOf(own *corev1.ConfigMap, issuing *Root) []string {
+	switch {
+	case k.leads:
+		return k.refusals(issuing)
+	case own == nil || own.Data[FieldRefusedBy] == "":
+		return nil
+	}
+	return strings.Split(own.Data[FieldRefusedBy], "\n")
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,33 @@ func TestAnAuthorityWaitsForEveryDataCentre(t *testing.T) {
 			"data centre virginia of region us has no link with the parts here"}},
 	} {
 		if diff := cmp.Diff(c.want, Waits(root, regions, c.reports, c.unasked)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAnAuthorityIsRefusedByDataCentersOfOtherRegionsThatDoNotAcceptIt(t *testing.T) {
+	root := create(t, part.TrustDomain).Issuing.Certificate()
+	digest := contract.FormatRoot(contract.RootDigest(root))
+	regions := map[string]string{"paris": "eu", "rome": "eu", "virginia": "us", "oregon": "us"}
+	for name, c := range map[string]struct {
+		virginia []contract.Acceptance // as parts hear from it
+		want     []string
+	}{
+		"it accepts it":                    {[]contract.Acceptance{{Links: 1, Roots: []string{"other", digest}}}, nil},
+		"it accepts another one":           {[]contract.Acceptance{{Links: 1, Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
+		"one of its parts does not":        {[]contract.Acceptance{{Links: 1, Roots: []string{digest}}, {Links: 1, Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
+		"it did not when it went away":     {[]contract.Acceptance{{Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
+		"it did when it went away":         {[]contract.Acceptance{{Roots: []string{digest}}}, nil},
+		"nothing was heard from it so far": {[]contract.Acceptance{{}}, nil},
+	} {
+		reports := map[string]contract.Readiness{}
+		for i, a := range c.virginia {
+			a.DataCenter = "virginia"
+			own := contract.Acceptance{DataCenter: "rome", Links: 1, Roots: []string{"other"}} // it will read the new one
+			reports[fmt.Sprint(i)] = contract.Readiness{DataCenter: "paris", Acceptance: []contract.Acceptance{a, own}}
+		}
+		if diff := cmp.Diff(c.want, RefusedBy(root, "eu", regions, reports)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
+// dataCenterRegions are the regions of these tests.
+var dataCenterRegions = map[string]string{"a": "eu", "b": "eu", "c": "us"}
+
 // rootOf reads the certificate of an authority.
 func rootOf(t *testing.T, authority string) *x509.Certificate {
 	t.Helper()
@@ -38,7 +41,7 @@ func (d *deployment) waits(root *x509.Certificate) ([]string, error) {
 			reports[dc+"-"+part] = r
 		}
 	}
-	return trust.Waits(root, map[string]string{"a": "eu", "b": "eu", "c": "us"}, reports, nil), nil
+	return trust.Waits(root, dataCenterRegions, reports, nil), nil
 }
 
 func (d *deployment) awaitWaits(root *x509.Certificate, want ...string) {
@@ -132,4 +135,55 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	progress()
 	d.checkViolations()
 	t.Logf("%d operations", done.Load())
+}
+
+// TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew: their links go on with the certificates of before, and are all that is
+// left. It shows as soon as the authority issues, and no more once the other region has its bundle.
+func TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew(t *testing.T) {
+	certs := newCertificates(t)
+	lost, anew, us := certs.authority("lost", "eu"), certs.authority("anew", "eu"), certs.authority("us", "us")
+	own := []string{"a", "b"}
+	for _, dc := range own {
+		certs.issueDC(lost, dc)
+	}
+	certs.issueDC(us, "c")
+	give := func(dc, eu string) {
+		certs.trustIn(dc, map[string][]string{"a": {eu}, "b": {eu}, "c": {us}})
+	}
+	for _, dc := range []string{"a", "b", "c"} {
+		give(dc, lost)
+	}
+	d := deployWith(t, certs, nil)
+	d.awaitRefusals(rootOf(t, lost))
+	for _, dc := range own {
+		give(dc, anew)
+		certs.issueDC(anew, dc)
+	}
+	d.awaitRefusals(rootOf(t, anew), "data centre c of region us")
+	d.awaitPeer("a", "c", contract.PeerConnected) // nothing else shows it
+	d.awaitRefusals(rootOf(t, anew), "data centre c of region us")
+	give("c", anew)
+	d.awaitRefusals(rootOf(t, anew))
+	for _, dc := range own {
+		d.awaitPeer(dc, "c", contract.PeerConnected)
+	}
+}
+
+// awaitRefusals waits until the first coordinators of data centers a and b have heard who refuses the authority that issues in their region.
+func (d *deployment) awaitRefusals(root *x509.Certificate, want ...string) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprintf("an authority to be refused by %q", want), func() error {
+		reports := map[string]contract.Readiness{}
+		for _, pod := range []string{"a-coordinator", "b-coordinator"} {
+			r, err := d.procs[pod].readiness()
+			if err != nil {
+				return err
+			}
+			reports[pod] = r
+		}
+		if is := trust.RefusedBy(root, "eu", dataCenterRegions, reports); !slices.Equal(is, want) {
+			return fmt.Errorf("%q", is)
+		}
+		return nil
+	})
 }

@@ -88,8 +88,8 @@ type deployment struct {
 	file   string // name of the configuration file
 	config contract.Config
 	certs  *certificates // nil: without TLS
-	// seenFrom changes what the parts of a data center are told; nil for nothing. It needs certs.
-	seenFrom func(dc string, c *contract.Config)
+	// seenFrom changes what a part of a data center is told; nil for nothing. It needs certs.
+	seenFrom func(dc, part string, c *contract.Config)
 	ports    ports
 	procs    map[string]*proc
 }
@@ -214,7 +214,7 @@ func (d *deployment) writeConfig() {
 			c.TLS = d.certs.of(dc, part)
 			if d.seenFrom != nil {
 				c.Addresses = maps.Clone(c.Addresses)
-				d.seenFrom(dc, &c)
+				d.seenFrom(dc, part, &c)
 			}
 			d.writeConfigFile(d.configOf(dc, part), c)
 		}

@@ -60,7 +60,8 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	d.t.Helper()
 	edges := map[string]*envoy{}
 	for _, dc := range []string{"a", "b", "c"} {
-		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: d.ports.take(d.t), Ingress: d.ports.take(d.t), HTTP: d.ports.take(d.t)}}
+		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: d.ports.take(d.t), EgressParts: d.ports.take(d.t),
+			Ingress: d.ports.take(d.t), HTTP: d.ports.take(d.t)}}
 		edges[dc] = e
 		d.t.Cleanup(func() {
 			e.kill()
@@ -92,11 +93,12 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 		e.write(in, d.certs.issue(authorities[dc], dc, "edge", "0"))
 		e.start()
 	}
-	d.seenFrom = func(dc string, c *contract.Config) {
+	d.seenFrom = func(dc, part string, c *contract.Config) {
 		for other := range edges {
 			if authorities[other] != authorities[dc] {
 				at := func(role contract.Role) []string { return []string{contract.PartAddress(role, 0, other, "test")} }
-				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache), Via: edges[dc].Egress}
+				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache),
+					Via: edges[dc].Via(contract.Role(part))}
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func threeRegions(t *testing.T) *deployment {
 	}
 	certs.run(args...)
 	d := planDeployment(t, certs, waitLong)
-	d.seenFrom = func(dc string, c *contract.Config) {
+	d.seenFrom = func(dc, _ string, c *contract.Config) {
 		c.TLS.Trust = d.trustOf(dc)
 	}
 	for _, dc := range []string{"a", "b", "c"} {
@@ -140,10 +140,10 @@ func (d *deployment) attackAs(dc string) (send func(causal.Message), own topolog
 	files := d.certs.of(dc, "coordinator")
 	files.Trust = d.trustOf(dc)
 	net, err := transport.NewGRPC(transport.Config{
-		Process: "attacker", Nodes: []topology.Node{own}, Handler: func([]causal.Message) {}, TLS: files, Log: slog.New(slog.DiscardHandler),
-		Topology: func() *topology.Topology { return top }, Binding: contract.BindingDynamic,
+		Process: "attacker", Nodes: []topology.Node{own.WithMember(1)}, Handler: func([]causal.Message) {}, TLS: files, Log: slog.New(slog.DiscardHandler),
+		Topology: func() *topology.Topology { return top }, Members: top.MembersOf, Binding: contract.BindingDynamic,
 		Resolve: func(n topology.Node) (string, bool) {
-			if n.Part != topology.Coordinator || n.DC == own.DC {
+			if n.Part != topology.Coordinator || n.Member != 1 || n.DC == own.DC {
 				return "", false
 			}
 			return d.config.Addresses[top.DCs[n.DC].Name].Coordinators[0], true

@@ -6,7 +6,6 @@ package regions_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,21 +29,7 @@ type joinedBed struct {
 	kubeconfigs map[string]string
 }
 
-func TestMain(m *testing.M) { os.Exit(withClusters(m)) }
-
-func withClusters(m *testing.M) int {
-	ctx := context.Background()
-	code := 1
-	err := bed.prepare(ctx)
-	if err == nil {
-		code = m.Run()
-	}
-	if err = errors.Join(err, bed.close(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		return 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { kube.Main(m, bed.prepare, bed.close) }
 
 func (b *joinedBed) prepare(ctx context.Context) (err error) {
 	if b.Bed, err = kube.NewBed(ctx); err != nil {

@@ -6,7 +6,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -14,22 +13,10 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
-func TestMain(m *testing.M) { os.Exit(withCluster(m)) }
-
-// withCluster runs the tests, on a test bed of their own if KUBECONFIG names no cluster.
-func withCluster(m *testing.M) int {
-	ctx := context.Background()
+// TestMain runs the tests on a test bed of their own if KUBECONFIG names no cluster.
+func TestMain(m *testing.M) {
 	bed := &testBed{}
-	code := 1
-	err := bed.prepare(ctx)
-	if err == nil {
-		code = m.Run()
-	}
-	if err = errors.Join(err, bed.close(ctx)); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		return 1
-	}
-	return code
+	kube.Main(m, bed.prepare, bed.close)
 }
 
 // testBed is the part of the test bed that this process created.

@@ -40,8 +40,8 @@ type processSpec struct {
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
 	tls bool
-	// addressesFor, if not nil, returns the addresses of all parts as those of a data center dial them.
-	addressesFor func(dc string) map[string]contract.Addresses
+	// addressesFor, if not nil, returns the addresses of all parts as a part of a data center dials them.
+	addressesFor func(dc, part string) map[string]contract.Addresses
 }
 
 // member is a process of a deployment.
@@ -127,7 +127,7 @@ func (p *processes) add(ctx context.Context, part, kind, dc string, index int) e
 	config := p.config
 	config.Addresses = maps.Clone(p.config.Addresses)
 	if p.addressesFor != nil {
-		config.Addresses = p.addressesFor(dc)
+		config.Addresses = p.addressesFor(dc, part)
 	}
 	args := []string{part, "--config", filepath.Join(dir, "causalstore.yaml"), "--data-center", dc, "--listen-http", addrs[0], "--pprof"}
 	switch part {

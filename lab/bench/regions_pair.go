@@ -80,7 +80,17 @@ func (p *pair) start(ctx context.Context, dir string) (err error) {
 			return err
 		}
 	}
-	p.parts.addressesFor = func(dc string) map[string]contract.Addresses { return seen[dc] }
+	p.parts.addressesFor = func(dc, part string) map[string]contract.Addresses {
+		e := p.edges[dc]
+		if e == nil {
+			return seen[dc]
+		}
+		all := maps.Clone(seen[dc])
+		across := all[otherDC(dc)]
+		across.Via = e.Via(contract.Role(part))
+		all[otherDC(dc)] = across
+		return all
+	}
 	if err := p.parts.start(ctx); err != nil {
 		return err
 	}
@@ -126,12 +136,12 @@ func directionFrom(dc string) relay.Direction {
 	return relay.Back
 }
 
-// addressesAcross returns the addresses of the other data center as one dials them: over the path, or through its edge.
+// addressesAcross returns the addresses of the other data center as one dials them: over the path, or through an egress of its edge.
 func (p *pair) addressesAcross(dc string) (seen contract.Addresses, err error) {
 	other := otherDC(dc)
-	if e := p.edges[dc]; e != nil {
+	if p.edges[dc] != nil {
 		at := func(role contract.Role) []string { return []string{contract.PartAddress(role, 0, other, benchStore)} }
-		return contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache), Via: e.Egress}, nil
+		return contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache)}, nil
 	}
 	own := p.parts.config.Addresses[other]
 	across := func(addrs []string) (far []string) {
@@ -147,11 +157,11 @@ func (p *pair) addressesAcross(dc string) (seen contract.Addresses, err error) {
 // startEdges starts the edges of both data centers, which reach each other over the path.
 func (p *pair) startEdges(ctx context.Context, dir string) error {
 	for _, dc := range pairDCs {
-		addrs, err := freePorts(3)
+		addrs, err := freePorts(4)
 		if err != nil {
 			return err
 		}
-		p.edges[dc] = &runningEdge{Edge: envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0], Ingress: addrs[1], HTTP: addrs[2]}}
+		p.edges[dc] = &runningEdge{Edge: envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0], EgressParts: addrs[1], Ingress: addrs[2], HTTP: addrs[3]}}
 	}
 	for dc, e := range p.edges {
 		if err := p.startEdge(ctx, dc, e); err != nil {

@@ -17,11 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/command"
+	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/process"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -35,6 +39,8 @@ type localFlags struct {
 	reads         string
 	binding       string
 	cache, wan    bool
+	members       int
+	etcd          []string
 	host          string
 	port          int
 	adminPort     int
@@ -58,11 +64,13 @@ While it runs, its admin address accepts faults and shows the state:
   curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
   curl --json '{"kind":"congest","dc":"eu-west-1","addMs":600}' http://127.0.0.1:7000/fault
   curl --json '{"kind":"crash","dc":"eu-west-1","part":"coordinator"}' http://127.0.0.1:7000/fault
+  curl --json '{"kind":"crash","dc":"eu-west-1","part":"coordinator","index":0,"member":1}' http://127.0.0.1:7000/fault
   curl --json '{"kind":"heal"}' http://127.0.0.1:7000/fault
   curl http://127.0.0.1:7000/state
   curl http://127.0.0.1:7000/metrics      # for Prometheus, labeled by data center`,
 		Example: `  causalstore local
   causalstore local --storage redis --data-dir ./data
+  causalstore local --members 2                         # each coordinator's log on two disks
   causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -76,6 +84,8 @@ While it runs, its admin address accepts faults and shows the state:
 	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
+	fs.IntVar(&f.members, "members", 0, "members that hold the log of each coordinator, 1 to 3, each with a folder of its own (default as the topology says, or 1)")
+	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default in the memory of this process)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
 	fs.IntVar(&f.port, "port", 7001, "Redis port of the first data center; the others use the next ports; 0 chooses free ports")
@@ -112,8 +122,31 @@ func (f *localFlags) options() (local.Options, error) {
 	if o.Tune, err = tuneWithout(f.without); err != nil {
 		return o, err
 	}
-	o.Logger, err = f.log.Logger(os.Stderr)
-	return o, err
+	if o.Logger, err = f.log.Logger(os.Stderr); err != nil {
+		return o, err
+	}
+	return o, f.setGroups(&o)
+}
+
+// setGroups sets what concerns the groups of coordinators.
+func (f *localFlags) setGroups(o *local.Options) (err error) {
+	if f.members < 0 || f.members > topology.MaxMembers {
+		return fmt.Errorf("--members %d: use 1 to %d", f.members, topology.MaxMembers)
+	}
+	if o.Members = f.members; len(f.etcd) == 0 {
+		return nil
+	}
+	for _, addr := range f.etcd {
+		if !process.IsLoopback(addr) {
+			return fmt.Errorf("--etcd %s: give addresses of this machine, such as 127.0.0.1:2379; there is no TLS", addr)
+		}
+	}
+	if o.DataDir == "" {
+		return errors.New("--etcd: give --data-dir too; an etcd that outlives the data knows members that are gone")
+	}
+	o.Register, err = register.Open(register.Options{Etcd: contract.EtcdRegister{Endpoints: f.etcd, Prefix: "causalstore-local"}, DataCenter: "local",
+		Metrics: metrics.NewRegister(), Log: o.Logger})
+	return err
 }
 
 // tuneWithout disables improvements over Karma by name.

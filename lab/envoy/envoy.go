@@ -3,6 +3,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
 )
 
@@ -23,9 +25,10 @@ const ProgramVariable = "CAUSALSTORE_ENVOY"
 
 // Edge is where an edge keeps its files and listens.
 type Edge struct {
-	Dir string
-	// Egress, Ingress and HTTP are host:port, with IP addresses.
-	Egress, Ingress, HTTP string
+	// Dir is the folder of the configuration and, unless CertificateDir names another one, of the certificate.
+	Dir, CertificateDir string
+	// Egress, EgressParts, Ingress and HTTP are host:port, with IP addresses.
+	Egress, EgressParts, Ingress, HTTP string
 }
 
 // Write writes the files of a configuration, and the certificate and key of the edge in PEM. A running Envoy applies them.
@@ -37,27 +40,30 @@ func (e *Edge) Write(in edge.Input, certificate, key []byte) error {
 	if err := os.Symlink(".", filepath.Join(e.Dir, "..data")); err != nil && !errors.Is(err, fs.ErrExist) { // a mounted ConfigMap has it
 		return fmt.Errorf("write the files of an edge: %w", err)
 	}
-	content := map[string][]byte{"0.crt": certificate, "0.key": key}
+	content := map[string][]byte{filepath.Join(e.certificates(), "0.crt"): certificate, filepath.Join(e.certificates(), "0.key"): key}
 	for name, text := range files {
-		moved, err := e.move(text)
+		moved, err := e.Move(text)
 		if err != nil {
 			return fmt.Errorf("configure the edge of %s: %w", in.DataCenter, err)
 		}
-		content[name] = []byte(moved)
+		content[filepath.Join(e.Dir, name)] = []byte(moved)
 	}
-	for name, text := range content {
-		if err := os.WriteFile(filepath.Join(e.Dir, name), text, 0o600); err != nil {
+	for path, text := range content {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
 			return fmt.Errorf("write the files of an edge: %w", err)
 		}
 	}
 	return nil
 }
 
+// certificates is the folder of the certificate.
+func (e *Edge) certificates() string { return cmp.Or(e.CertificateDir, e.Dir) }
+
 // Arguments returns the arguments to start Envoy with.
 func (e *Edge) Arguments() ([]string, error) {
 	var args []string
 	for _, a := range edge.Arguments() {
-		moved, err := e.move(a)
+		moved, err := e.Move(a)
 		if err != nil {
 			return nil, err
 		}
@@ -66,9 +72,9 @@ func (e *Edge) Arguments() ([]string, error) {
 	return args, nil
 }
 
-// move replaces the folders and addresses of a pod by those of the edge.
-func (e *Edge) move(text string) (string, error) {
-	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
+// Move replaces the folders and addresses of a pod by those of the edge, in a file or an argument.
+func (e *Edge) Move(text string) (string, error) {
+	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortEgressParts: e.EgressParts, edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
 		host, port, err := net.SplitHostPort(to)
 		if err != nil {
 			return "", err
@@ -76,10 +82,18 @@ func (e *Edge) move(text string) (string, error) {
 		listen := regexp.MustCompile(`address: 0\.0\.0\.0(\s+port_value: )` + strconv.Itoa(from))
 		text = listen.ReplaceAllString(text, "address: "+host+"${1}"+port)
 	}
-	return strings.NewReplacer(edge.ConfigDir, e.Dir, edge.CertificateDir, e.Dir, "@causalstore-edge-admin", "@causalstore-"+e.HTTP).Replace(text), nil
+	return strings.NewReplacer(edge.ConfigDir, e.Dir, edge.CertificateDir, e.certificates(), "@causalstore-edge-admin", "@causalstore-"+e.HTTP).Replace(text), nil
 }
 
-// Ready returns an error until Envoy is ready and its egress accepts connections.
+// Via returns the address of the egress that processes of a role dial.
+func (e *Edge) Via(role contract.Role) string {
+	if role == contract.RoleSidecar {
+		return e.Egress
+	}
+	return e.EgressParts
+}
+
+// Ready returns an error until Envoy is ready and accepts connections from sidecars and from parts.
 func (e *Edge) Ready(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.HTTP+"/ready", nil)
 	if err != nil {
@@ -95,9 +109,14 @@ func (e *Edge) Ready(ctx context.Context) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET /ready of an edge: %s", resp.Status)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", e.Egress)
-	if err != nil {
-		return err
+	for _, egress := range []string{e.Egress, e.EgressParts} {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", egress)
+		if err != nil {
+			return err
+		}
+		if err := conn.Close(); err != nil {
+			return err
+		}
 	}
-	return conn.Close()
+	return nil
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 )
@@ -53,6 +56,10 @@ type Fault struct {
 	AddMs int `json:"addMs,omitempty"`
 	// Part is coordinator, middleman, cache or all.
 	Part string `json:"part,omitempty"`
+	// Index is that of the part in its data center; without it, all are meant.
+	Index *uint64 `json:"index,omitempty"`
+	// Member is that of a coordinator, from 1; without it, all are meant.
+	Member uint8 `json:"member,omitempty"`
 }
 
 // Inject injects the fault f, or ends it.
@@ -61,17 +68,17 @@ func (d *Deployment) Inject(ctx context.Context, f Fault) error {
 	case "cut", "congest":
 		return d.hurtNetwork(f)
 	case "crash":
-		return d.Crash(f.DC, f.Part)
+		return d.crash(f)
 	case "restart":
-		return d.Restart(ctx, f.DC, f.Part)
+		return d.restart(ctx, f)
 	case "wipe":
-		return d.Wipe(ctx, f.DC, f.Part)
+		return d.wipe(ctx, f)
 	case "pause":
-		return d.Pause(f.DC, f.Part)
+		return d.pause(f)
 	case "resume":
-		return d.Resume(f.DC, f.Part)
+		return d.resumeParts(f)
 	case "heal":
-		return d.Heal(ctx)
+		return d.heal(ctx)
 	}
 	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart, wipe, pause, resume or heal", f.Kind)
 }
@@ -131,6 +138,27 @@ type OriginState struct {
 	RV         map[string]causal.HLC `json:"rv"`
 	Incomplete int                   `json:"incompleteWrites"`
 	Bytes      int                   `json:"incompleteBytes"`
+	Group      GroupState            `json:"group"`
+}
+
+// GroupState is the group that holds the log of a coordinator, as the member says that serves, or one that is up.
+type GroupState struct {
+	Epoch   uint64        `json:"epoch"`
+	Primary string        `json:"primary"` // the member
+	Members []MemberState `json:"members"`
+}
+
+// MemberState is one member of a group.
+type MemberState struct {
+	Member uint8  `json:"member"`
+	Up     bool   `json:"up"`
+	Role   string `json:"role,omitempty"`
+	// InGroup: every acknowledged write is on its disk.
+	InGroup bool `json:"inGroup"`
+	// Behind is how many records of the log of the member that serves it lacks.
+	Behind uint64 `json:"behind"`
+	// Problem says what keeps the group from changing, or this member out of it.
+	Problem string `json:"problem,omitempty"`
 }
 
 // DCState is the parts and sessions of one data center.
@@ -190,7 +218,8 @@ func (d *Deployment) State() State {
 		}
 		o := d.topo.OriginOf(n)
 		os := OriginState{Origin: o, DC: d.topo.DCs[n.DC].Name, RV: map[string]causal.HLC{}}
-		if c := d.parts[n].coordinator; c != nil {
+		os.Group = d.groupState(n)
+		if c := d.serving(n); c != nil {
 			os.Up = true
 			c.Inspect(func(m *coordinator.Coordinator) {
 				e := m.Known().Entry(o)
@@ -207,6 +236,41 @@ func (d *Deployment) State() State {
 		st.DataCenters = append(st.DataCenters, d.dcState(f, now))
 	}
 	return st
+}
+
+// serving returns the member that serves a coordinator, or nil.
+func (d *Deployment) serving(n topology.Node) (best *node.Coordinator) {
+	for _, m := range d.topo.MembersOf(n) {
+		c := d.parts[m].coordinator
+		if c != nil && !c.Leadership().IsZero() && (best == nil || c.Leadership().Compare(best.Leadership()) > 0) {
+			best = c
+		}
+	}
+	return best
+}
+
+func (d *Deployment) groupState(n topology.Node) (g GroupState) {
+	var last uint64
+	var config group.Config
+	for _, m := range d.topo.MembersOf(n) {
+		ms := MemberState{Member: m.Member}
+		if c := d.parts[m].coordinator; c != nil {
+			s := c.Status()
+			ms.Up, ms.Role, ms.Problem, ms.Behind = true, s.Role.String(), s.Problem(), s.Last
+			last = max(last, s.Last)
+			if s.Config.Epoch > config.Epoch {
+				config = s.Config
+			}
+		}
+		g.Members = append(g.Members, ms)
+	}
+	g.Epoch, g.Primary = config.Epoch, config.Primary.Name
+	for i := range g.Members {
+		m := &g.Members[i]
+		m.Behind = last - m.Behind
+		m.InGroup = slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Name == fmt.Sprint(m.Member) })
+	}
+	return g
 }
 
 func (d *Deployment) dcState(f *front, now int64) DCState {

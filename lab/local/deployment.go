@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,10 +21,12 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
@@ -54,6 +57,10 @@ type Options struct {
 	// TokenKey authenticates session tokens; if it is empty, a key is generated.
 	TokenKey []byte
 	Logger   *slog.Logger
+	// Members is the number of members of each coordinator, instead of the topology's; 0: as the topology says.
+	Members int
+	// Register holds the configurations of the coordinators' groups if they have several members; nil: one in memory.
+	Register register.Register
 	// Tune may change the configurations of the machines before they start.
 	Tune Tune
 }
@@ -84,7 +91,7 @@ type Deployment struct {
 	fronts []*front
 }
 
-// part is a coordinator, middleman or cache; its running half is nil after a crash.
+// part is a member of a coordinator, a middleman or a cache; its running half is nil after a crash.
 type part struct {
 	id          topology.Node
 	coordinator *node.Coordinator
@@ -93,6 +100,7 @@ type part struct {
 	store       storage.Store
 	server      stopper // of the store, if it is a process
 	hang        hang
+	unwatch     func() // what it watches in the network while it is up
 }
 
 type stopper interface{ Stop(context.Context) error }
@@ -117,12 +125,34 @@ func Start(ctx context.Context, o Options) (*Deployment, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if err := o.setMembers(); err != nil {
+		return nil, err
+	}
 	d := &Deployment{o: o, topo: o.Topology, clock: node.NewClock(), metrics: metrics.NewRegistry(), parts: map[topology.Node]*part{}}
 	if err := d.start(ctx); err != nil {
 		_ = d.Close() // err says what went wrong first
 		return nil, err
 	}
 	return d, nil
+}
+
+// setMembers gives the coordinators of the topology the number of members that is asked for, and those with several a register.
+func (o *Options) setMembers() error {
+	if o.Members > 0 {
+		dcs := slices.Clone(o.Topology.DCs)
+		for i := range dcs {
+			dcs[i].CoordinatorMembers = o.Members
+		}
+		t, err := topology.New(o.Topology.Epoch, dcs, o.Topology.Rings, o.Topology.RTT)
+		if err != nil {
+			return err
+		}
+		o.Topology = t
+	}
+	if o.Register == nil {
+		o.Register = register.NewMemory()
+	}
+	return nil
 }
 
 func (d *Deployment) start(ctx context.Context) error {
@@ -148,7 +178,7 @@ func (d *Deployment) start(ctx context.Context) error {
 	d.ticker = node.NewTicker()
 	d.blocks = pebble.NewCache(64 << 20)
 	var nodes []topology.Node
-	d.topo.Nodes(func(n topology.Node) { nodes = append(nodes, n) })
+	d.topo.Nodes(func(n topology.Node) { nodes = append(nodes, d.topo.MembersOf(n)...) })
 	for _, n := range nodes {
 		d.parts[n] = &part{id: n}
 	}
@@ -176,7 +206,7 @@ const establishTimeout = 30 * time.Second
 func (d *Deployment) awaitEstablished(ctx context.Context) error {
 	limit := time.After(establishTimeout)
 	for _, p := range d.parts {
-		for !p.isEstablished() {
+		for !d.isEstablished(p) {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -190,12 +220,17 @@ func (d *Deployment) awaitEstablished(ctx context.Context) error {
 	return nil
 }
 
-// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet.
-func (p *part) isEstablished() bool {
+// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet. Of a coordinator with
+// several members, one serves and the others follow.
+func (d *Deployment) isEstablished(p *part) bool {
 	switch {
 	case p.coordinator != nil:
+		s := p.coordinator.Status()
+		if s.Role == group.Following {
+			return true
+		}
 		is := p.coordinator.Membership()
-		return is == coordinator.Serving || is == coordinator.LogLost
+		return (is == coordinator.Serving || is == coordinator.LogLost) && len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Coordinator)
 	case p.middleman != nil:
 		return p.middleman.Serves()
 	}
@@ -215,7 +250,11 @@ func (d *Deployment) each(nodes []topology.Node, f func(topology.Node) error) er
 
 // dir returns the directory of one part.
 func (d *Deployment) dir(n topology.Node) string {
-	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, fmt.Sprintf("%s-%d", n.Part, n.Index))
+	name := fmt.Sprintf("%s-%d", n.Part, n.Index)
+	if n.Member > 1 {
+		name += fmt.Sprintf("-%d", n.Member)
+	}
+	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
 }
 
 // startFront starts the sidecar of a data center and its listener.
@@ -231,6 +270,7 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}
+	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown})
 	d.ticker.Add(f.sidecar)
 	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands})
 	if err != nil {
@@ -275,6 +315,7 @@ func (d *Deployment) Close() error {
 			errs = append(errs, p.server.Stop(ctx))
 		}
 	}
+	errs = append(errs, d.o.Register.Close())
 	if d.blocks != nil {
 		d.blocks.Unref()
 	}

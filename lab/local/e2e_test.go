@@ -119,9 +119,15 @@ func loadWithFaults(t *testing.T, length time.Duration, o local.Options) {
 	}
 }
 
-// underLoad loads a deployment over its Redis ports, injects faults meanwhile, heals it, reads everything everywhere and
+// underLoad loads a deployment over its Redis ports, injects random faults meanwhile, heals it, reads everything everywhere and
 // checks the history.
 func underLoad(t *testing.T, length time.Duration, o local.Options) (load.Result, history.History, history.Report) {
+	t.Helper()
+	return underLoadWith(t, length, o, harm)
+}
+
+// underLoadWith does so with the faults of harm, which ends after a while.
+func underLoadWith(t *testing.T, length time.Duration, o local.Options, harm func(*local.Deployment, *rand.Rand, time.Duration) <-chan harmed) (load.Result, history.History, history.Report) {
 	t.Helper()
 	d := start(t, o)
 	seed := rand.Uint64()

@@ -64,11 +64,11 @@ func (p *part) host() node.Host {
 	return nil
 }
 
-// Pause makes parts of a data center hang.
-func (d *Deployment) Pause(dc, kind string) error {
+// pause makes parts hang.
+func (d *Deployment) pause(f Fault) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts, err := d.selected(dc, kind)
+	parts, err := d.selected(f)
 	for _, p := range parts {
 		if h := p.host(); h != nil {
 			p.hang.set(true)
@@ -78,11 +78,11 @@ func (d *Deployment) Pause(dc, kind string) error {
 	return err
 }
 
-// Resume ends the hang of parts of a data center.
-func (d *Deployment) Resume(dc, kind string) error {
+// resumeParts ends the hang of parts.
+func (d *Deployment) resumeParts(f Fault) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts, err := d.selected(dc, kind)
+	parts, err := d.selected(f)
 	for _, p := range parts {
 		d.resume(p)
 	}
@@ -100,14 +100,14 @@ func (d *Deployment) resume(p *part) {
 	}
 }
 
-// Wipe empties the folders of parts of a data center, which must be down. Caches have none.
-func (d *Deployment) Wipe(ctx context.Context, dc, kind string) error {
+// wipe empties the folders of parts, which must be down. Caches have none.
+func (d *Deployment) wipe(ctx context.Context, f Fault) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts, err := d.selected(dc, kind)
+	parts, err := d.selected(f)
 	for _, p := range parts {
 		if p.up() {
-			return fmt.Errorf("%s %d of %s is up; crash it before its folder is emptied", p.id.Part, p.id.Index, dc)
+			return fmt.Errorf("%s %d of %s is up; crash it before its folder is emptied", p.id.Part, p.id.Index, f.DC)
 		}
 	}
 	for _, p := range parts {

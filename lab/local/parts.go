@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/causalstore/causalstore/lab/redisserver"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -58,37 +61,72 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// join connects a started host to the network.
-func (d *Deployment) join(h node.Host) error {
-	handle := transport.Handler(h.Handle)
-	if h.ID().Part == topology.Coordinator {
-		handle = d.observer.coordinator(handle)
-	}
-	hang := &d.parts[h.ID()].hang
-	hang.set(false)
-	if err := d.net.Register(h.ID(), hang.wrap(handle)); err != nil {
+// join connects a started host to the network. reachable, if not nil, is told of nodes that can be reached.
+func (d *Deployment) join(p *part, h node.Host, reachable func(topology.Node)) error {
+	p.hang.set(false)
+	if err := d.net.Register(p.id, p.hang.wrap(h.Handle)); err != nil {
 		return err
 	}
-	d.ticker.Add(h)
+	d.watch(p, h, reachable)
 	return nil
 }
 
-func (d *Deployment) leave(h node.Host) {
-	d.net.Deregister(h.ID())
+// watch makes a host that the network knows hear of others, and of the time.
+func (d *Deployment) watch(p *part, h node.Host, reachable func(topology.Node)) {
+	p.unwatch = func() {}
+	if reachable != nil {
+		p.unwatch = d.net.Watch(transport.Watcher{Up: func(n topology.Node, _ causal.Leadership) { reachable(n) }})
+	}
+	d.ticker.Add(h)
+}
+
+func (d *Deployment) leave(p *part, h node.Host) {
+	p.unwatch()
+	d.net.Deregister(p.id)
 	d.ticker.Remove(h)
 }
 
+// startCoordinator starts a member of a coordinator. The network knows it before it starts, since it may serve at once.
 func (d *Deployment) startCoordinator(p *part) error {
-	cfg := coordinator.DefaultConfig(d.topo, p.id)
+	cfg := coordinator.DefaultConfig(d.topo, p.id.Group())
 	if d.o.Tune.Coordinator != nil {
 		d.o.Tune.Coordinator(&cfg)
 	}
-	c, err := node.NewCoordinator(node.CoordinatorOptions{Config: cfg, Clock: d.clock, Net: d.net, Dir: d.dir(p.id), Logger: d.o.Logger})
-	if err != nil {
+	p.hang.set(false)
+	var started atomic.Pointer[node.Coordinator]
+	handle := d.observer.coordinator(func(batch []causal.Message) {
+		if c := started.Load(); c != nil {
+			c.Handle(batch)
+		}
+	})
+	if err := d.net.Register(p.id, p.hang.wrap(handle)); err != nil {
 		return err
 	}
+	o := node.CoordinatorOptions{Config: cfg, Member: p.id.Member, Clock: d.clock, Net: d.net, Dir: d.dir(p.id), Logger: d.o.Logger,
+		OnLeadership: func(l causal.Leadership) { d.net.SetLeadership(p.id, l) }}
+	if d.topo.DCs[p.id.DC].Members(topology.Coordinator) > 1 {
+		o.Register = keysOf{d.o.Register, d.topo.DCs[p.id.DC].Name}
+	}
+	c, err := node.NewCoordinator(o)
+	if err != nil {
+		d.net.Deregister(p.id)
+		return err
+	}
+	started.Store(c)
 	p.coordinator = c
-	return d.join(c)
+	d.watch(p, c, c.LinkUp)
+	return nil
+}
+
+// keysOf is the part of a register that a data center uses.
+type keysOf struct {
+	register.Register
+	dataCenter string
+}
+
+// Key implements register.Register.
+func (k keysOf) Key(name string, changed func()) register.Key {
+	return k.Register.Key(k.dataCenter+"/"+name, changed)
 }
 
 func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
@@ -105,7 +143,7 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 		return err
 	}
 	p.middleman = m
-	return d.join(m)
+	return d.join(p, m, nil)
 }
 
 // openStore opens the storage of a shard, unless a crashed middleman has left it open.
@@ -143,7 +181,7 @@ func (d *Deployment) startCache(p *part) error {
 		d.o.Tune.Cache(&cfg)
 	}
 	p.cache = node.NewCache(cfg, d.clock, d.net)
-	return d.join(p.cache)
+	return d.join(p, p.cache, p.cache.LinkUp)
 }
 
 // stopPart ends the running half of a part: by a crash, or after everything accepted is durable.
@@ -151,7 +189,7 @@ func (d *Deployment) stopPart(_ context.Context, p *part, crash bool) error {
 	var err error
 	switch {
 	case p.coordinator != nil:
-		d.leave(p.coordinator)
+		d.leave(p, p.coordinator)
 		if crash {
 			err = p.coordinator.Crash()
 		} else {
@@ -159,11 +197,11 @@ func (d *Deployment) stopPart(_ context.Context, p *part, crash bool) error {
 		}
 		p.coordinator = nil
 	case p.middleman != nil:
-		d.leave(p.middleman)
+		d.leave(p, p.middleman)
 		p.middleman.Close()
 		p.middleman = nil
 	case p.cache != nil:
-		d.leave(p.cache)
+		d.leave(p, p.cache)
 		p.cache.Close()
 		p.cache = nil
 	}
@@ -171,45 +209,50 @@ func (d *Deployment) stopPart(_ context.Context, p *part, crash bool) error {
 }
 
 // selected returns the parts of a data center that a fault names.
-func (d *Deployment) selected(dcName, kind string) ([]*part, error) {
-	dc, ok := d.topo.ByName(dcName)
+func (d *Deployment) selected(f Fault) ([]*part, error) {
+	dc, ok := d.topo.ByName(f.DC)
 	if !ok {
-		return nil, fmt.Errorf("unknown data center %q", dcName)
+		return nil, fmt.Errorf("unknown data center %q", f.DC)
 	}
-	want := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman, "cache": topology.Cache}[kind]
-	if want == topology.PartNone && kind != "all" {
-		return nil, fmt.Errorf("unknown part %q; use coordinator, middleman, cache or all", kind)
+	want := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman, "cache": topology.Cache}[f.Part]
+	switch {
+	case want == topology.PartNone && f.Part != "all":
+		return nil, fmt.Errorf("unknown part %q; use coordinator, middleman, cache or all", f.Part)
+	case f.Member != 0 && want != topology.Coordinator:
+		return nil, errors.New("only coordinators have members; leave member out, or set part to coordinator")
 	}
 	var parts []*part
 	d.topo.Nodes(func(n topology.Node) {
-		if n.DC == dc && (kind == "all" || n.Part == want) {
-			parts = append(parts, d.parts[n])
+		for _, m := range d.topo.MembersOf(n) {
+			if n.DC == dc && (f.Part == "all" || n.Part == want) && (f.Index == nil || n.Index == *f.Index) && (f.Member == 0 || m.Member == f.Member) {
+				parts = append(parts, d.parts[m])
+			}
 		}
 	})
+	if len(parts) == 0 && want != topology.PartNone {
+		return nil, fmt.Errorf("%s has no such %s; /state lists what there is", f.DC, want)
+	}
 	return parts, nil
 }
 
-// Crash stops parts of a data center immediately. Data that was not durable is lost.
-func (d *Deployment) Crash(dc, kind string) error {
+// crash stops parts immediately. Data that was not durable is lost.
+func (d *Deployment) crash(f Fault) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts, err := d.selected(dc, kind)
+	parts, err := d.selected(f)
 	for _, p := range parts {
 		if p.up() {
 			err = errors.Join(err, d.stopPart(context.Background(), p, true))
-			for _, f := range d.fronts {
-				f.sidecar.LinkDown(p.id)
-			}
 		}
 	}
 	return err
 }
 
-// Restart starts the crashed parts of a data center.
-func (d *Deployment) Restart(ctx context.Context, dc, kind string) error {
+// restart starts crashed parts.
+func (d *Deployment) restart(ctx context.Context, f Fault) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts, err := d.selected(dc, kind)
+	parts, err := d.selected(f)
 	for _, p := range parts {
 		if !p.up() {
 			err = errors.Join(err, d.startPart(ctx, p))
@@ -218,14 +261,15 @@ func (d *Deployment) Restart(ctx context.Context, dc, kind string) error {
 	return err
 }
 
-// Heal ends cuts and congestion, and restarts and resumes parts.
-func (d *Deployment) Heal(ctx context.Context) error {
+// heal ends cuts and congestion, and restarts and resumes parts.
+func (d *Deployment) heal(ctx context.Context) error {
 	if d.wan != nil {
 		d.wan.HealAll()
 	}
 	var err error
 	for _, dc := range d.topo.DCs {
-		err = errors.Join(err, d.Resume(dc.Name, "all"), d.Restart(ctx, dc.Name, "all"))
+		all := Fault{DC: dc.Name, Part: "all"}
+		err = errors.Join(err, d.resumeParts(all), d.restart(ctx, all))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -75,12 +76,20 @@ func (wl *workload) unfinishedWork() string {
 	text := fmt.Sprintf(": %d operations", len(wl.pending))
 	for _, n := range wl.world.order {
 		switch m := n.m.(type) {
-		case *coordinator.Coordinator:
-			if writes, _ := m.Pending(); writes > 0 {
+		case *member.Coordinator:
+			c := m.Serving()
+			if c == nil && wl.world.serving(n.id.Group()) != nil {
+				continue
+			}
+			if c == nil {
+				text += fmt.Sprintf(", %s is %+v", n.id, m.Status())
+				continue
+			}
+			if writes, _ := c.Pending(); writes > 0 {
 				text += fmt.Sprintf(", %s has %d incomplete writes", n.id, writes)
 			}
-			if is := m.Membership(); is != coordinator.Serving {
-				text += fmt.Sprintf(", %s is %s and waits for %v", n.id, is, m.Unanswered())
+			if is := c.Membership(); is != coordinator.Serving {
+				text += fmt.Sprintf(", %s is %s and waits for %v", n.id, is, c.Unanswered())
 			}
 		case *shard.Shard:
 			if mm := m.Serving(); mm != nil {

@@ -11,6 +11,7 @@ import (
 type deploymentShape struct {
 	rings, perRing       intRange // rings, and data centres in each
 	shards, coordinators intRange // in each data centre
+	members              intRange // of each coordinator; none: 1
 	caches               intRange
 	rttMs                intRange // between two data centres
 	// nearbyAcrossRings puts the data centres with the same position in their rings close together, so that the nearest
@@ -40,6 +41,11 @@ func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
 				Caches: s.drawMostlyMin(rng, s.caches), Shards: s.shards.draw(rng)})
 		}
 		rings = append(rings, ring)
+	}
+	for i := range dcs {
+		if s.members.to > 0 {
+			dcs[i].CoordinatorMembers = s.members.draw(rng)
+		}
 	}
 	rtt := make([][]float64, len(dcs))
 	for i := range rtt {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -15,10 +14,11 @@ import (
 
 // disk is the durable state of a coordinator or middleman.
 type disk struct {
-	// Of a coordinator: the log from firstIndex on, and the records that are not synced.
-	log        []coordinator.LogRecord
+	// Of a coordinator: the encoded entries of the log from firstIndex on, and those that are not synced.
+	volume     uint64 // 0 until it is used
+	log        [][]byte
 	firstIndex uint64
-	unsynced   []coordinator.LogRecord
+	unsynced   [][]byte
 	syncing    bool
 	// Of a middleman.
 	records  map[string]causal.Record
@@ -247,34 +247,4 @@ func (w *World) storageFails() bool {
 	}
 	w.countFault(StorageFail)
 	return true
-}
-
-// appendLog truncates a coordinator's log and appends to it, one group at a time.
-func (w *World) appendLog(n *node, c *coordinator.Coordinator) {
-	n.disk.unsynced = c.Appends(n.disk.unsynced)
-	if t := c.TruncateBefore(); t > n.disk.firstIndex {
-		drop := min(int(t-n.disk.firstIndex), len(n.disk.log))
-		n.disk.log = append([]coordinator.LogRecord(nil), n.disk.log[drop:]...)
-		n.disk.firstIndex += uint64(drop)
-	}
-	w.syncLog(n)
-}
-
-func (w *World) syncLog(n *node) {
-	d := n.disk
-	if d.syncing || len(d.unsynced) == 0 {
-		return
-	}
-	d.syncing = true
-	group, inst := len(d.unsynced), n.instance
-	w.schedule(w.diskDelay(n, 3*time.Millisecond), func() {
-		if n.instance != inst || n.m == nil {
-			return
-		}
-		d.log = append(d.log, d.unsynced[:group]...)
-		d.unsynced = append([]coordinator.LogRecord(nil), d.unsynced[group:]...)
-		d.syncing = false
-		n.m.(*coordinator.Coordinator).Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
-		w.flush(n)
-	})
 }

@@ -14,6 +14,7 @@ type event struct {
 // delivery is a message in flight.
 type delivery struct {
 	msg  causal.Message
+	to   *node  // nil: whoever serves the node that it is for, when it arrives
 	life uint64 // of the receiver when the message was sent: its connections end with it
 }
 

@@ -20,6 +20,10 @@ var detectedBy = map[causal.Fault]string{
 	causal.SVEarly:                  "mixed",
 	causal.QuietAhead:               "silences",
 	causal.ReuseHLC:                 "clocks",
+	causal.ResendAsNew:              "failovers",
+	causal.DedupeTruncated:          "failovers",
+	causal.AnyLeadership:            "failovers",
+	causal.ResendElsewhere:          "failovers",
 	causal.FloorWithoutOwn:          "mixed",
 	causal.StatusPerKey:             "caches",
 	causal.LoserSkipsDeps:           "sessions",
@@ -103,6 +107,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReadAfterLease:           "groups",
 	causal.GrantFromReceipt:         "groups",
 	causal.ServeBeforeLeaseEnd:      "groups",
+	causal.KeepMachine:              "members",
+	causal.CompleteUncommitted:      "members",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -80,6 +80,8 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	ForgedPut: (*faultInjector).forgePut,
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
+	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
+	CrashUnanswered: (*faultInjector).crashUnanswered,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -168,6 +170,20 @@ func (c *faultInjector) crashLate(int64) {
 	c.crashNode(n, CrashLate, int64(20*time.Millisecond))
 }
 
+// crashUnanswered restarts a coordinator whose answers to the sidecars of its data centre were lost for a while: some of the puts are
+// complete by then.
+func (c *faultInjector) crashUnanswered(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	for _, s := range c.w.order {
+		if s.id.Part == topology.Sidecar && s.id.DC == n.id.DC {
+			answers := pair{n.id, s.id}
+			c.w.net.pairCuts[answers]++
+			c.later(duration+int64(10*time.Millisecond), func() { c.w.net.pairCuts[answers]-- })
+		}
+	}
+	c.later(duration, func() { c.crashNode(n, CrashUnanswered, int64(20*time.Millisecond)) })
+}
+
 // crashStaged restarts a middleman whose storage is slow, and partitions it from a coordinator.
 func (c *faultInjector) crashStaged(duration int64) {
 	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyWriter()
@@ -203,7 +219,7 @@ func (c *faultInjector) crashUnheard(duration int64) {
 func (c *faultInjector) anyWriter() *node {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	for range 3 {
-		if m, ok := n.m.(*coordinator.Coordinator); ok {
+		if m := n.coordinator(); m != nil {
 			if writes, _ := m.Pending(); writes > 0 {
 				break
 			}
@@ -304,11 +320,11 @@ func (c *faultInjector) emptyDisk(duration int64) {
 		n = c.w.nodes[c.w.topo.Leader(c.anyOf(c.byPart[topology.Coordinator]).id.DC)]
 	}
 	switch m := n.m.(type) {
-	case *coordinator.Coordinator:
+	case *member.Coordinator:
 		if !c.w.hasTrace(n.id) {
 			return
 		}
-		c.logLost, c.w.lostWrites = true, !m.IsDrained()
+		c.logLost, c.w.lostWrites = true, !m.Serving().IsDrained()
 	case *shard.Shard:
 		if c.w.topo.RingOf(n.id.DC) != 0 {
 			return
@@ -365,7 +381,7 @@ func (c *faultInjector) heal() {
 	c.w.net.heal()
 	for _, n := range c.w.order {
 		c.w.restart(n)
-		n.slowUntil = 0
+		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
 			n.disk.slowUntil = 0
 		}
@@ -374,8 +390,11 @@ func (c *faultInjector) heal() {
 
 // isQuiescent reports whether every accepted write is complete.
 func (w *World) isQuiescent() bool {
+	if !w.hasServers() {
+		return false
+	}
 	for _, n := range w.order {
-		if c, ok := n.m.(*coordinator.Coordinator); ok && !c.IsDrained() {
+		if c := n.coordinator(); c != nil && !c.IsDrained() {
 			return false
 		}
 	}

@@ -37,6 +37,7 @@ const (
 	CrashUnheard                         // as CrashStaged, while another middleman of the ring could not hear of its puts
 	LeaderCut                            // two leaders are partitioned, and hear of each other through a third one
 	ForgedVectors                        // a leader claims to another one that the writes of a third one's data centre are complete
+	CrashUnanswered                      // a coordinator crashes and restarts, after its answers were lost for a while
 	CutRegister                          // members of a group do not reach the register of its configuration
 	HungDisk                             // a disk does not respond for seconds
 	GroupResize                          // the number of members of a group, or its preferred primary, changes
@@ -46,12 +47,14 @@ const (
 	RegisterRestore                      // the register comes back as it was earlier
 	UnknownSwap                          // the outcome of a compare-and-swap is not told
 	CutJoiner                            // while such a swap is under way, its author does not reach who joins, and perhaps crashes
+	MemberCut                            // a member of a coordinator is cut off from the others; some nodes then reach it only
+	MemberWipe                           // a member of a coordinator comes back with an empty volume
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
-	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors",
-	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner"}
+	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors", "crash-unanswered",
+	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -56,7 +56,7 @@ func (n *network) send(from *node, m causal.Message) {
 			return
 		}
 	}
-	n.transmit(m)
+	n.transmit(from, m)
 }
 
 // isCut reports whether a direction is cut.
@@ -64,13 +64,14 @@ func (n *network) isCut(direction pair) bool {
 	return n.cuts[[2]topology.DC{direction.from.DC, direction.to.DC}] > 0 || len(n.pairCuts) > 0 && n.pairCuts[direction] > 0
 }
 
-func (n *network) transmit(m causal.Message) {
-	w, direction := n.w, pair{m.From, m.To}
-	to := w.nodes[m.To]
-	if to == nil || !to.isUp() || n.isCut(direction) {
+func (n *network) transmit(from *node, m causal.Message) {
+	w := n.w
+	to := w.route(from, m.To)
+	if to == nil || !to.isUp() || n.isCut(pair{from.id, to.id}) {
 		n.lost++
 		return
 	}
+	direction := pair{from.id, to.id}
 	l := n.links[direction]
 	if l == nil {
 		l = &link{}
@@ -91,10 +92,12 @@ func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64)
 	w := n.w
 	switch r := w.rng.IntN(1_000_000 / w.settings.FaultsPerMillion); {
 	case r < 1:
+		w.links.met(&m)
 		l.lastAt = w.now // this message and later ones use a new connection and overtake those on the old one
 		w.countFault(LinkBreak)
 	case r < 4:
 		n.lost++
+		w.links.met(&m)
 		w.countFault(LinkLoss)
 		return false
 	case r < 6:
@@ -102,6 +105,7 @@ func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64)
 		w.countFault(Duplicate)
 	case r < 8:
 		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
+		w.links.met(&m)
 		w.countFault(LinkStuck)
 		return false
 	}
@@ -109,12 +113,15 @@ func (n *network) injectLinkFault(l *link, m causal.Message, to *node, at int64)
 		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
 		w.countFault(Duplicate)
 	}
+	if m.Kind == causal.KindPut {
+		w.links.delayCopy(at, m)
+	}
 	return true
 }
 
 // deliverAt schedules the arrival of a message.
 func (n *network) deliverAt(at int64, m causal.Message, to *node) {
-	n.w.events.push(event{at: at, msg: &delivery{msg: m, life: to.life}})
+	n.w.events.push(event{at: at, msg: &delivery{msg: m, to: to, life: to.life}})
 }
 
 func (n *network) delay(direction pair, to *node) int64 {

@@ -66,7 +66,9 @@ var profiles = []Profile{
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
 	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
 	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
+	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},
 	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
+	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
 	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 
@@ -345,6 +347,26 @@ func emptyDisks(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
 	p.faultEvery = ms(200, 900, rng)
 	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
+}
+
+func members(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 2}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
+	p.shape.members, p.shape.coordinators, p.shape.shards = intRange{2, 3}, intRange{1, 2}, intRange{1, 2}
+	p.keys, p.thinkTime, p.length = 2+rng.IntN(6), ms(3, 60, rng), ms(5000, 12000, rng)
+	p.mix = operationMix{put: 25 + rng.IntN(40), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(4)}
+	p.faultEvery = ms(300, 2500, rng)
+	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 2, SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
+}
+
+func failovers(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{1, 2}, intRange{1, 2}, intRange{1, 10 + rng.IntN(40)}
+	p.shape.coordinators = intRange{1, 1 + rng.IntN(2)}
+	p.set.FaultsPerMillion = 250 << rng.IntN(5)
+	p.keys, p.hotKeys, p.thinkTime, p.length = 1+rng.IntN(4), 1, ms(5, 60, rng), ms(3000, 7000, rng)
+	p.mix = operationMix{put: 30 + rng.IntN(40), del: rng.IntN(6), mget: rng.IntN(6)}
+	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
+	p.faultEvery = ms(200, 1000, rng)
+	p.faults = faultWeights{CrashUnanswered: 5, CrashDirty: 3, CrashLate: 2, Crash: 1, SlowDisk: 1}
 }
 
 func contention(p *runPlan, rng *rand.Rand) {

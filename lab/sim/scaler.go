@@ -5,6 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -92,8 +93,11 @@ func (r *scaler) hasConverged() bool {
 		if n.id.Part != topology.Coordinator {
 			continue
 		}
-		c, ok := n.m.(*coordinator.Coordinator)
-		if !ok {
+		c := n.coordinator()
+		if c == nil && n.id.Member != 0 && r.w.serving(n.id.Group()) != nil {
+			continue
+		}
+		if c == nil {
 			return false
 		}
 		switch c.Membership() {
@@ -109,8 +113,8 @@ func (r *scaler) hasConverged() bool {
 
 // hasLostLog reports whether a coordinator has lost its log.
 func (w *World) hasLostLog(id topology.Node) bool {
-	c, ok := w.nodes[id].m.(*coordinator.Coordinator)
-	return ok && c.Membership() == coordinator.LogLost
+	c := w.process(id).coordinator()
+	return c != nil && c.Membership() == coordinator.LogLost
 }
 
 // scaleShards starts a change of the numbers of shards of data centres.
@@ -234,7 +238,7 @@ func (r *scaler) deliver(n *node) {
 		m.SetTopology(n.topo)
 	case *cache.Cache:
 		m.SetTopology(n.topo)
-	case *coordinator.Coordinator:
+	case *member.Coordinator:
 		m.SetTopology(r.w.clock(n), n.topo)
 		r.w.flush(n)
 	case *shard.Shard:

@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"strings"
-
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 )
 
 // Coordinators:
@@ -39,7 +37,7 @@ func (s *scenario) coordinators(args []string) (string, error) {
 func (s *scenario) coordinatorStates() string {
 	var all []string
 	for _, n := range s.world.order {
-		if c, ok := n.m.(*coordinator.Coordinator); ok {
+		if c := n.coordinator(); c != nil {
 			all = append(all, fmt.Sprintf("%s/%d %s", s.dcs[n.id.DC].Name, n.id.Index, c.Membership()))
 		}
 	}
@@ -52,7 +50,7 @@ func (s *scenario) showCut(name string) (string, error) {
 		return "", err
 	}
 	n := s.world.nodes[s.world.topo.Leader(dc)]
-	behind := s.world.clock(n).WallMs - n.m.(*coordinator.Coordinator).Known().MinSV().WallMs()
+	behind := s.world.clock(n).WallMs - n.coordinator().Known().MinSV().WallMs()
 	if behind < 1000 {
 		return "less than a second behind", nil
 	}

@@ -124,7 +124,7 @@ func (s *scenario) release(args []string) (string, error) {
 		return "nothing was held", nil
 	}
 	for _, m := range h.held {
-		s.world.net.transmit(m)
+		s.world.net.transmit(s.world.process(m.From), m)
 	}
 	return "", nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -102,7 +101,7 @@ func (s *scenario) showSession(p *process) string {
 func (s *scenario) showPending() string {
 	var parts []string
 	for _, n := range s.world.order {
-		if c, ok := n.m.(*coordinator.Coordinator); ok {
+		if c := n.coordinator(); c != nil {
 			writes, _ := c.Pending()
 			parts = append(parts, fmt.Sprintf("%s %d", s.dcs[n.id.DC].Name, writes))
 		}

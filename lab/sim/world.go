@@ -10,9 +10,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
@@ -45,6 +47,9 @@ type node struct {
 	disk      *disk              // of a coordinator or middleman
 	onResults func([]session.Result)
 	slowUntil int64
+	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the register.
+	claims          []claim
+	registerCutTill int64
 }
 
 // Settings configures a World beyond its topology.
@@ -75,18 +80,22 @@ type Settings struct {
 
 // World is a deployment in virtual time.
 type World struct {
-	settings Settings
-	topo     *topology.Topology
-	rng      *rand.Rand
-	now      int64
-	events   queue
-	nodes    map[topology.Node]*node
-	order    []*node
-	net      network
-	batch    []causal.Message
-	ops      []middleman.StorageOp
-	faults   FaultCounts
-	steps    int
+	settings  Settings
+	topo      *topology.Topology
+	rng       *rand.Rand
+	now       int64
+	events    queue
+	nodes     map[topology.Node]*node
+	order     []*node
+	net       network
+	links     coordinatorLinks
+	batch     []causal.Message
+	ops       []middleman.StorageOp
+	entries   []group.Entry
+	registers map[topology.Node]*groups.Store // by coordinator
+	volumes   uint64                          // the last id that was given to the volume of a coordinator
+	faults    FaultCounts
+	steps     int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
 	lostWrites bool
 	// idleTick, if not nil, is called in place of a tick that a machine has no need of.
@@ -100,9 +109,19 @@ const startMs = 1_700_000_000_000
 
 // NewWorld starts every coordinator, middleman and cache of t.
 func NewWorld(t *topology.Topology, set Settings) *World {
-	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{}}
+	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
+		registers: map[topology.Node]*groups.Store{}}
 	w.net.init(w)
-	t.Nodes(func(id topology.Node) { w.start(w.add(id)) })
+	w.links.init(w)
+	t.Nodes(func(id topology.Node) {
+		members := t.MembersOf(id)
+		if len(members) == 1 { // it is served by one process, which goes by its name
+			members[0] = id
+		}
+		for _, m := range members {
+			w.start(w.add(m))
+		}
+	})
 	return w
 }
 
@@ -125,24 +144,11 @@ func (w *World) add(id topology.Node) *node {
 func (w *World) start(n *node) {
 	n.life++
 	n.instance++
-	now := w.clock(n)
 	switch n.id.Part {
 	case topology.Middleman:
 		w.startShard(n)
 	case topology.Coordinator:
-		cfg := coordinator.DefaultConfig(n.topo, n.id)
-		cfg.Broken, cfg.Comparison.DepsByID, cfg.Incarnation = w.settings.Broken, w.settings.DepsByID, n.life<<32
-		cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
-		if w.settings.QuietAfter > 0 {
-			cfg.QuietAfter = w.settings.QuietAfter
-		}
-		if w.settings.MaxDeps > 0 {
-			cfg.MaxDeps = w.settings.MaxDeps
-		}
-		if w.settings.MaxBufferBytes > 0 {
-			cfg.MaxBytes = w.settings.MaxBufferBytes
-		}
-		n.m = coordinator.New(cfg, now, n.disk.log, n.disk.firstIndex+uint64(len(n.disk.log)))
+		w.startMember(n)
 	case topology.Cache:
 		cfg := cache.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Incarnation = w.settings.Broken, n.life
@@ -180,6 +186,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.life++
 	n.instance++
 	inst := n.instance
+	w.links.addSidecar(n)
 	w.schedule(0, func() { w.tick(n, inst) })
 	return id
 }
@@ -225,8 +232,13 @@ func (w *World) Run(d time.Duration, stop func() bool) bool {
 }
 
 func (w *World) deliver(d *delivery) {
-	n := w.nodes[d.msg.To]
-	if n == nil || n.life != d.life {
+	n := d.to
+	switch {
+	case n == nil:
+		if n = w.process(d.msg.To); n == nil {
+			return
+		}
+	case n.life != d.life:
 		return
 	}
 	if n.m != nil {
@@ -254,8 +266,12 @@ func (w *World) flush(n *node) {
 			}
 		}
 		w.reconcile(n)
-	case *coordinator.Coordinator:
+	case *member.Coordinator:
 		w.appendLog(n, m)
+		for _, op := range m.RegisterOps(nil) {
+			w.request(n, op)
+		}
+		w.noteClaim(n, m.Leadership())
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			n.onResults(rs)
@@ -280,6 +296,9 @@ func (w *World) crash(n *node) {
 		return
 	}
 	n.m = nil
+	if len(n.claims) > 0 {
+		w.noteClaim(n, causal.Leadership{})
+	}
 	n.life++
 	n.instance++
 	n.serving++

@@ -11,6 +11,9 @@ const (
 	SVEarly                               // coordinator: SV covers the oldest incomplete write
 	QuietAhead                            // coordinator: SV of a quiet one is where its clock will be when it publishes next
 	ReuseHLC                              // coordinator: a restart forgets which timestamps were published
+	ResendAsNew                           // coordinator: a put that is sent again is accepted again
+	DedupeTruncated                       // coordinator: a checkpoint drops which puts were accepted, as if they had not been
+	AnyLeadership                         // coordinator: a put for an earlier leadership is accepted
 	FloorWithoutOwn                       // coordinator: a put is not ordered after what its session has seen or written
 	StatusPerKey                          // middleman: completeness is tracked for the key, not for the write
 	LoserSkipsDeps                        // middleman: a put that loses is acknowledged before its dependencies are processed
@@ -46,6 +49,7 @@ const (
 	LateReply                             // session: a late reply answers a later read of the key
 	LiftByEarlierPut                      // session: any complete own put lifts every restriction
 	OwnUnchecked                          // session: the own write is served whatever was seen
+	ResendElsewhere                       // session: puts in flight to a coordinator that has stopped go to another one
 	CutBeyondSV                           // session: the snapshot cut is the greatest SV, not the least
 	CutBelowSeen                          // session: a snapshot cut below what the session has seen is used
 	CutWithoutOwn                         // session: a complete own write does not overlay reads at a cut below it
@@ -101,6 +105,8 @@ const (
 	ReadAfterLease                        // group: a primary serves reads without grants
 	GrantFromReceipt                      // group: a grant counts from when it arrived
 	ServeBeforeLeaseEnd                   // group: a new primary serves while the grant of the earlier one may hold
+	KeepMachine                           // member: a primary that serves again goes on with what it had in memory
+	CompleteUncommitted                   // member: a coordinator acknowledges what is not committed
 	faultEnd
 )
 
@@ -110,6 +116,9 @@ var faultNames = [faultEnd]string{
 	SVEarly:                  "sv-early",
 	QuietAhead:               "quiet-ahead",
 	ReuseHLC:                 "reuse-hlc",
+	ResendAsNew:              "resend-as-new",
+	DedupeTruncated:          "dedupe-truncated",
+	AnyLeadership:            "any-leadership",
 	FloorWithoutOwn:          "floor-without-own",
 	StatusPerKey:             "status-per-key",
 	LoserSkipsDeps:           "loser-skips-deps",
@@ -145,6 +154,7 @@ var faultNames = [faultEnd]string{
 	LateReply:                "late-reply",
 	LiftByEarlierPut:         "lift-by-earlier-put",
 	OwnUnchecked:             "own-unchecked",
+	ResendElsewhere:          "resend-elsewhere",
 	CutBeyondSV:              "cut-beyond-sv",
 	CutBelowSeen:             "cut-below-seen",
 	CutWithoutOwn:            "cut-without-own",
@@ -200,6 +210,8 @@ var faultNames = [faultEnd]string{
 	ReadAfterLease:           "read-after-lease",
 	GrantFromReceipt:         "grant-from-receipt",
 	ServeBeforeLeaseEnd:      "serve-before-lease-end",
+	KeepMachine:              "keep-machine",
+	CompleteUncommitted:      "complete-uncommitted",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -101,7 +101,7 @@ const (
 	ErrStorage             // the storage failed; nothing was served
 	ErrUnavailable         // no node that may answer can be reached; nothing was done
 	ErrUnknown             // the put may or may not have been accepted
-	ErrStale               // a later put of the session has overtaken this one; nothing was done
+	ErrStale               // a later put of the session has overtaken this one; nothing was done, and will not be
 	ErrStarting            // the node is not ready yet
 	ErrMoved               // another middleman owns the slot of the key
 	ErrDataLost            // the storage has lost data that it had acknowledged; other rings have it

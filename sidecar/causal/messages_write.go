@@ -6,10 +6,18 @@ import "github.com/causalstore/causalstore/sidecar/topology"
 type Put struct {
 	ID      uint64
 	Session uint64
-	// Seq numbers the puts of a session; one at or below the greatest that the coordinator has seen is refused.
-	Seq   uint64
-	Key   string
-	Value Value
+	// Leadership of the coordinator that the put is meant for. A coordinator under another one ignores it.
+	Leadership Leadership
+	// Seq numbers the puts of a session in their order. A put that is sent again keeps its number.
+	Seq uint64
+	// Unanswered is the lowest number of a put of the session that may be sent again; those below have their answer.
+	Unanswered uint64
+	// Resent says that the put was sent to this coordinator before. Since is the SV of the coordinator that was known when it was
+	// first sent: if it was accepted, its version is greater.
+	Resent bool
+	Since  HLC
+	Key    string
+	Value  Value
 	// Floor is the greatest HLC that the session has seen or written: the new version is above it.
 	Floor HLC
 	Deps  []Dep
@@ -17,12 +25,15 @@ type Put struct {
 
 // Message returns p as a message.
 func (p Put) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPut, From: from, To: to, fields: Fields{ID: p.ID, Session: p.Session, Seq: p.Seq, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
+	return Message{Kind: KindPut, From: from, To: to, fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
+		Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
 }
 
 // Put returns the content of a message of KindPut.
 func (m *Message) Put() Put {
-	return Put{ID: m.fields.ID, Session: m.fields.Session, Seq: m.fields.Seq, Key: m.fields.Key, Value: m.fields.Record.Value, Floor: m.fields.HLC, Deps: m.fields.Deps}
+	f := &m.fields
+	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq, Unanswered: uint64(f.Duration),
+		Resent: f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps}
 }
 
 // PutReply answers a Put once the log holds it, or refuses it.

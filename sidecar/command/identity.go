@@ -115,7 +115,7 @@ func newIssueCommand() *cobra.Command {
 	fs.StringVar(&dir, "authority", "", "folder of the authority (required)")
 	fs.StringVar(&id.StoreID, "store-id", "", "name of the store, the same for all its parts (required)")
 	fs.StringVar(&id.DataCenter, "dc", "", "data centre of the part (required)")
-	fs.StringVar(&role, "role", "", "coordinator, middleman, cache, sidecar or edge (required)")
+	fs.StringVar(&role, "role", "", "coordinator, middleman, cache, sidecar, edge or etcd (required)")
 	fs.StringVar(&id.Member, "member", "", "index of the part; for a sidecar, a name for the apps that share the certificate (required)")
 	fs.DurationVar(&validity, "validity", 7*24*time.Hour, "how long the certificate is valid from now on; it starts 10 minutes ago")
 	fs.StringVar(&out, "out", "", "path of the files without .crt and .key; they are replaced (required)")

@@ -20,6 +20,7 @@ type processFlags struct {
 	config       string
 	dataCenter   string
 	index        int
+	member       int
 	grpc         string
 	plaintext    bool
 	dropFuture   bool
@@ -50,7 +51,7 @@ identify the part, which ignores the settings of other parts:
     rings:
     - {name: america, dataCenters: [us-east-1]}
     - {name: europe, dataCenters: [eu-west-1]}
-  addresses:                     # of all parts, in the order of their indices; may change at run time
+  addresses:                     # of all parts, in the order of their indices; may change at run time; of coordinators, all members
     us-east-1: {coordinators: ["10.1.0.1:7400"], middlemen: ["10.1.0.2:7400"], caches: ["10.1.0.3:7400"]}
     eu-west-1: {coordinators: ["10.2.0.1:7400"], middlemen: ["10.2.0.2:7400"], caches: ["10.2.0.3:7400"]}
   storage: {engine: redis, redis: {address: "127.0.0.1:6379", passwordFile: /secrets/redis}}
@@ -143,6 +144,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 	}
 	switch part {
 	case topology.Coordinator:
+		fs.IntVar(&f.member, "member", 1, "which member of its group this coordinator is, from 1; overrides member")
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
@@ -157,7 +159,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 }
 
 // override replaces settings of the file by the flags that are set.
-func (f *processFlags) override(c *contract.Config, indexGiven bool) {
+func (f *processFlags) override(c *contract.Config, isGiven func(flag string) bool) {
 	for _, o := range []struct {
 		flag  string
 		field *string
@@ -179,8 +181,11 @@ func (f *processFlags) override(c *contract.Config, indexGiven bool) {
 	if f.usersFile != "" {
 		c.Auth = &contract.Auth{UsersFile: f.usersFile}
 	}
-	if indexGiven {
+	if isGiven("index") {
 		c.Index = f.index
+	}
+	if isGiven("member") {
+		c.Member = f.member
 	}
 	c.AllowPlaintext = c.AllowPlaintext || f.plaintext
 }
@@ -195,7 +200,7 @@ func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, i
 	if f.drainDelay < 0 {
 		return fmt.Errorf("invalid --drain-delay %s: use a duration of at least 0", f.drainDelay)
 	}
-	source := process.Source{Path: f.config, Override: func(c *contract.Config) { f.override(c, isGiven("index")) }}
+	source := process.Source{Path: f.config, Override: func(c *contract.Config) { f.override(c, isGiven) }}
 	set, err := source.Load(part)
 	if err != nil {
 		return err

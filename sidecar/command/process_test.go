@@ -27,22 +27,22 @@ func TestExampleInHelpIsAValidConfiguration(t *testing.T) {
 	}
 	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} { // the other parts need the secrets that the file names
 		f := processFlags{dataCenter: "eu-west-1"}
-		if _, err := (process.Source{Path: path, Override: func(c *contract.Config) { f.override(c, true) }}).Load(part); err != nil {
+		if _, err := (process.Source{Path: path, Override: func(c *contract.Config) { f.override(c, func(flag string) bool { return flag == "index" }) }}).Load(part); err != nil {
 			t.Errorf("%s: %v\n%s", part, err, yaml.String())
 		}
 	}
 }
 
 func TestFlagsOverrideTheFile(t *testing.T) {
-	c := contract.Config{DataCenter: "a", Index: 3, DataDir: "/old", Listen: contract.Listen{HTTP: ":1", GRPC: ":2"}}
-	f := processFlags{dataCenter: "b", http: ":9", index: 0}
-	f.override(&c, false)
-	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.DataDir != "/old" || c.Listen.GRPC != ":2" {
+	c := contract.Config{DataCenter: "a", Index: 3, Member: 2, DataDir: "/old", Listen: contract.Listen{HTTP: ":1", GRPC: ":2"}}
+	f := processFlags{dataCenter: "b", http: ":9", index: 0, member: 3}
+	f.override(&c, func(string) bool { return false })
+	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.Member != 2 || c.DataDir != "/old" || c.Listen.GRPC != ":2" {
 		t.Errorf("got %+v", c)
 	}
-	f.override(&c, true)
-	if c.Index != 0 {
-		t.Errorf("--index 0 left it at %d", c.Index)
+	f.override(&c, func(string) bool { return true })
+	if c.Index != 0 || c.Member != 3 {
+		t.Errorf("--index 0 and --member 3 left them at %d and %d", c.Index, c.Member)
 	}
 }
 

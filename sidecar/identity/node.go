@@ -23,6 +23,10 @@ func CheckNode(n topology.Node, t *topology.Topology) error {
 		return fmt.Errorf("%v is in a data center that the topology does not have", n)
 	case n.Part < topology.Sidecar || n.Part > topology.Cache:
 		return fmt.Errorf("%v is not a part of the data plane", n)
+	case n.HasGroup() && (n.Member < 1 || n.Member > topology.MaxMembers):
+		return fmt.Errorf("%v is no member of its group; members are 1 to %d", n, topology.MaxMembers)
+	case !n.HasGroup() && n.Member != 0:
+		return fmt.Errorf("%v is a member, and %ss have no groups", n, n.Part)
 	case n.Part == topology.Coordinator && n.Index >= topology.MaxCoordinators, n.Part != topology.Sidecar && n.Index >= maxIndex:
 		return fmt.Errorf("%v has an index that is too large", n) // its origin would be that of another one
 	}
@@ -30,7 +34,8 @@ func CheckNode(n topology.Node, t *topology.Topology) error {
 }
 
 // CheckNodes returns why the owner of an identity may not run nodes: it runs exactly one, that of its role, data center and
-// index. Sidecars draw their index at each start, so every index is theirs.
+// index. The members of a group share the identity of their node, since each of them may come to serve it. Sidecars draw their index at
+// each start, so every index is theirs.
 func CheckNodes(id contract.Identity, nodes []topology.Node, t *topology.Topology) error {
 	part, ok := parts[id.Role]
 	if !ok {

@@ -52,12 +52,15 @@ func NewRegistry() *prometheus.Registry {
 }
 
 // PartLabels returns the labels that distinguish the parts of a deployment, for prometheus.WrapRegistererWith. A sidecar
-// has no index label, because its index changes at every start.
+// has no index label, because its index changes at every start. A coordinator has the label of its member.
 func PartLabels(t *topology.Topology, n topology.Node) prometheus.Labels {
 	dc := t.DCs[n.DC]
 	l := prometheus.Labels{"data_center": dc.Name, "ring": t.Rings[dc.Ring].Name}
 	if n.Part != topology.Sidecar {
 		l["index"] = strconv.FormatUint(n.Index, 10)
+	}
+	if n.HasGroup() {
+		l["member"] = strconv.Itoa(max(int(n.Member), 1))
 	}
 	return l
 }

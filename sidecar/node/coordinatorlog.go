@@ -5,53 +5,107 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
-// appendLoop appends records to the log. It implements group commit, and is the only place that does: all records that arrive
-// during one append, which ends with a sync, share the next append.
+// appendLoop appends entries to the log. It implements group commit, and is the only place that does: all entries that arrive
+// during one append, which ends with a sync, share the next append. The step that has brought them has sent them to the other members before, so that
+// all disks are synced at the same time.
 func (c *Coordinator) appendLoop() {
 	defer close(c.appenderDone)
-	var group []coordinator.LogRecord
-	var payloads [][]byte
-	var buf []byte
+	w := logWriter{c: c}
 	for {
 		c.mu.Lock()
-		for len(c.appends) == 0 && !c.closing {
+		for !c.hasWork() && !c.isDone() {
 			c.wake.Wait()
 		}
-		group, c.appends = c.appends, group[:0]
+		reset := c.m.NeedsReset() && !c.stopped
+		done := !c.hasWork() || c.abandoned
+		w.entries, c.entries = c.entries, w.entries[:0]
 		c.mu.Unlock()
-		if len(group) == 0 {
+		if done {
 			return
 		}
-		payloads, buf = encodeRecords(payloads[:0], buf[:0], group)
-		for len(payloads) > 0 {
-			n := groupSize(payloads)
-			if err := c.appendGroup(payloads[:n]); err != nil {
-				c.failLog(err)
-				return
-			}
-			payloads = payloads[n:]
+		if err := w.write(reset); err != nil {
+			c.failed.Do(func() { c.fail(err) })
+			return
 		}
-		clear(group)
+	}
+}
+
+// hasWork reports whether appendLoop has something to do. Called with the lock held.
+func (c *Coordinator) hasWork() bool { return len(c.entries) > 0 || c.m.NeedsReset() && !c.closing }
+
+// isDone reports whether appendLoop may end. Called with the lock held.
+func (c *Coordinator) isDone() bool {
+	return c.closing && (c.abandoned || c.stopped || c.m.IsSettled())
+}
+
+// logWriter writes entries to the log of a coordinator.
+type logWriter struct {
+	c        *Coordinator
+	entries  []group.Entry
+	payloads [][]byte
+	ends     []int
+	buf      []byte
+}
+
+// write makes the entries durable, or empties the volume.
+func (w *logWriter) write(reset bool) error {
+	c := w.c
+	defer func() { clear(w.entries) }()
+	if reset {
+		return c.reset()
+	}
+	last := w.entries[len(w.entries)-1].Index
+	if c.log == nil { // a damaged volume takes nothing, and its member says nothing that has to be remembered
+		c.step(func(now causal.Now, m *member.Coordinator) { m.Appended(now, last) })
+		return nil
+	}
+	w.encode()
+	for payloads := w.payloads; len(payloads) > 0; {
+		n := groupSize(payloads)
+		if err := c.appendGroup(payloads[:n]); err != nil {
+			return err
+		}
+		payloads = payloads[n:]
+	}
+	return nil
+}
+
+func (w *logWriter) encode() {
+	w.buf, w.ends, w.payloads = w.buf[:0], w.ends[:0], w.payloads[:0]
+	if cap(w.buf) > groupBytes {
+		w.buf = nil
+	}
+	for i := range w.entries {
+		w.buf = w.entries[i].AppendTo(w.buf)
+		w.ends = append(w.ends, len(w.buf))
+	}
+	start := 0
+	for _, end := range w.ends {
+		w.payloads = append(w.payloads, w.buf[start:end:end])
+		start = end
 	}
 }
 
 // segmentBytes is the size of a log segment, and therefore bounds an append; the largest value that a client may write fits.
 //
-// groupBytes bounds an append of more than one record.
+// groupBytes bounds an append of more than one entry. logReserve is the room in the log, beside a segment, for what was accepted below its
+// bound, and for the entries that allow the oldest ones to be removed.
 const (
 	segmentBytes = 64 << 20
 	groupBytes   = 8 << 20
+	logReserve   = 32 << 20
 )
 
 // MinLogBytes is the smallest bound of a log. The largest value fits twice.
 const MinLogBytes = 64 << 20
 
-// groupSize returns how many of the first records share an append.
+// groupSize returns how many of the first payloads share an append.
 func groupSize(payloads [][]byte) int {
 	n, size := 0, 0
 	for n < len(payloads) && (n == 0 || size+len(payloads[n]) <= groupBytes) {
@@ -61,7 +115,7 @@ func groupSize(payloads [][]byte) int {
 	return n
 }
 
-// appendGroup makes records durable and informs the machine. If the log is full, it waits until the oldest writes are complete
+// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest writes are complete
 // and can be truncated; puts are refused long before that. If the disk is full, it waits for that or for space from elsewhere,
 // and puts are refused meanwhile.
 func (c *Coordinator) appendGroup(payloads [][]byte) error {
@@ -70,11 +124,14 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 		c.truncate()
 		last, err := c.log.Append(payloads)
 		if err == nil {
+			if _, problem := c.disk.state(); problem != nil {
+				c.volume.reserveSpare()
+			}
 			c.disk.noteWrite(nil)
 			_, logLimit := c.Limits()
 			full := c.log.Bytes() > logLimit
-			c.step(func(now causal.Now, m *coordinator.Coordinator) {
-				m.SetLogFull(full)
+			c.step(func(now causal.Now, m *member.Coordinator) {
+				m.SetDiskFull(full)
 				m.Appended(now, last)
 			})
 			return nil
@@ -89,7 +146,7 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 		default:
 			return err
 		}
-		c.step(func(_ causal.Now, m *coordinator.Coordinator) { m.SetLogFull(true) })
+		c.step(func(_ causal.Now, m *member.Coordinator) { m.SetDiskFull(true) })
 		c.mu.Lock()
 		closing := c.closing
 		c.mu.Unlock()
@@ -100,13 +157,21 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 	}
 }
 
-// LogState returns how often the log met a full disk, and why it cannot be written now; nil if it can.
-func (c *Coordinator) LogState() (failures uint64, problem error) { return c.disk.state() }
+// appendAtStart makes the entries of a start durable. On a full disk it uses the spare space.
+func (c *Coordinator) appendAtStart(log *wal.Log, entries []group.Entry) error {
+	w := logWriter{c: c, entries: entries}
+	w.encode()
+	_, err := log.Append(w.payloads)
+	if errors.Is(err, wal.ErrNoSpace) && c.volume.releaseSpare() {
+		_, err = log.Append(w.payloads)
+	}
+	return err
+}
 
 // logFullRetry is the interval between attempts to append to a full log.
 const logFullRetry = 50 * time.Millisecond
 
-// truncate removes the records that the machine no longer needs.
+// truncate removes the entries that the machine no longer needs.
 func (c *Coordinator) truncate() {
 	c.mu.Lock()
 	before := c.m.TruncateBefore()
@@ -121,29 +186,29 @@ func (c *Coordinator) truncate() {
 	c.truncated = before
 }
 
-func encodeRecords(payloads [][]byte, buf []byte, group []coordinator.LogRecord) ([][]byte, []byte) {
-	ends := make([]int, 0, len(group))
-	for i := range group {
-		buf = group[i].AppendTo(buf)
-		ends = append(ends, len(buf))
+// reset empties the volume, which is damaged and which the other members do without, and starts anew with another volume id.
+func (c *Coordinator) reset() error {
+	c.logger.Warn("emptying the damaged volume; the log comes from the other members", "dir", c.volume.dir)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.closeLog(); err != nil {
+		c.logger.Warn("closing the damaged log failed", "error", err)
 	}
-	start := 0
-	for _, end := range ends {
-		payloads = append(payloads, buf[start:end:end])
-		start = end
+	if err := c.volume.empty(); err != nil {
+		return err
 	}
-	return payloads, buf
+	return c.start()
 }
 
-// failLog stops the coordinator, because writes that the log may have lost must not be acknowledged.
-func (c *Coordinator) failLog(err error) {
+// fail stops the coordinator, because writes that the log may have lost must not be acknowledged.
+func (c *Coordinator) fail(err error) {
 	c.logFailed.Store(true)
 	c.stop()
 	if errors.Is(err, wal.ErrClosed) {
 		return
 	}
 	c.logger.Error("the write buffer log failed; this coordinator stops", "error", err)
-	if c.onFailure != nil {
-		c.onFailure(err)
+	if c.o.OnFailure != nil {
+		c.o.OnFailure(err)
 	}
 }

@@ -77,8 +77,10 @@ type host[M machine] struct {
 	collectRequests func()           // takes the machine's other outputs after a step; called with mu held
 	queue           []causal.Message // to be sent, in order
 	spare           []causal.Message
-	sending         bool
-	stopped         bool
+	// notice, if not nil, is called by the goroutine that sends, without the lock, before it sends what is queued then.
+	notice  func()
+	sending bool
+	stopped bool
 
 	alarm   func(in time.Duration)
 	tickAt  int64 // monotonic: when the next tick is due, as the alarm has said
@@ -180,10 +182,13 @@ func (h *host[M]) sendQueue() {
 		return
 	}
 	h.sending = true
-	for len(h.queue) > 0 {
-		batch := h.queue
-		h.queue = h.spare[:0]
+	for len(h.queue) > 0 || h.notice != nil {
+		batch, notice := h.queue, h.notice
+		h.queue, h.notice = h.spare[:0], nil
 		h.mu.Unlock()
+		if notice != nil {
+			notice()
+		}
 		for i := range batch {
 			h.net.Send(batch[i])
 		}

@@ -37,7 +37,7 @@ func TestRefusePutsFailsNewPutsAndAnswersOtherMessages(t *testing.T) {
 	c.RefusePuts()
 	c.Handle([]causal.Message{
 		{Kind: causal.KindSubscribe, From: sidecar, To: self},
-		causal.Put{ID: 5, Session: 1, Seq: 1, Key: "k"}.Message(sidecar, self),
+		causal.Put{ID: 5, Session: 1, Seq: 1, Leadership: c.Leadership(), Key: "k"}.Message(sidecar, self),
 	})
 	mu.Lock()
 	defer mu.Unlock()

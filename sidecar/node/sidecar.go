@@ -115,7 +115,7 @@ func (s *Sidecar) SetTopology(t *topology.Topology) {
 	s.topo.Store(t)
 }
 
-// LinkDown tells the machine that a node became unreachable, so that operations on it fail without a timeout.
+// LinkDown tells the machine that a node became unreachable: reads go elsewhere, and puts wait for its return.
 func (s *Sidecar) LinkDown(n topology.Node) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkDown(now, n) })
 }
@@ -125,9 +125,9 @@ func (s *Sidecar) LinkEnded(n topology.Node) {
 	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkEnded(now, n) })
 }
 
-// LinkUp tells the machine that a node is reachable.
-func (s *Sidecar) LinkUp(n topology.Node) {
-	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n) })
+// LinkUp tells the machine that a node is reachable, and under which leadership it serves; zero if it has none.
+func (s *Sidecar) LinkUp(n topology.Node, serving causal.Leadership) {
+	s.step(func(now causal.Now, m *session.Sidecar) { m.LinkUp(now, n, serving) })
 }
 
 // Unsent tells the machine that one of its puts was dropped before it was sent.

@@ -39,28 +39,31 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 	for i, dc := range t.DCs {
 		a := all[dc.Name]
 		for _, part := range []struct {
-			name  string
-			part  topology.Part
-			addrs []string
-			want  int
+			name    string
+			part    topology.Part
+			addrs   []string
+			want    int
+			members int
 		}{
-			{"coordinators", topology.Coordinator, a.Coordinators, dc.RunningCoordinators()},
-			{"middlemen", topology.Middleman, a.Middlemen, dc.RunningMiddlemen()},
-			{"caches", topology.Cache, a.Caches, dc.Caches},
+			{"coordinators", topology.Coordinator, a.Coordinators, dc.RunningCoordinators(), dc.Members(topology.Coordinator)},
+			{"middlemen", topology.Middleman, a.Middlemen, dc.RunningMiddlemen(), 1},
+			{"caches", topology.Cache, a.Caches, dc.Caches, 1},
 		} {
 			field := fmt.Sprintf("addresses.%s.%s", dc.Name, part.name)
-			if len(part.addrs) != part.want {
-				p.add(field, "%d given, but the topology has %d; give one address for each, in the order of their indices", len(part.addrs),
-					part.want)
+			if len(part.addrs) != part.want*part.members {
+				addCountProblem(p, field, len(part.addrs), part.want, part.members)
 				continue
 			}
 			for j, addr := range part.addrs {
-				n := topology.Node{DC: topology.DC(i), Part: part.part, Index: uint64(j)}
+				n := topology.Node{DC: topology.DC(i), Part: part.part, Index: uint64(j / part.members)}
+				if n.HasGroup() {
+					n.Member = uint8(j%part.members + 1)
+				}
 				if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 					p.add(fmt.Sprintf("%s[%d]", field, j), "%q is not host:port", addr)
 				} else if other, taken := owner[addr]; taken {
-					p.add(fmt.Sprintf("%s[%d]", field, j), "%s is the address of %s %d of %s as well; each process needs one of its own", addr,
-						other.Part, other.Index, t.DCs[other.DC].Name)
+					p.add(fmt.Sprintf("%s[%d]", field, j), "%s is the address of %s of %s as well; each process needs one of its own", addr,
+						describeNode(other), t.DCs[other.DC].Name)
 				}
 				addrs[n], owner[addr] = addr, n
 				if a.Via != "" {
@@ -70,6 +73,23 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 		}
 	}
 	return addresses{addrs, via}
+}
+
+func addCountProblem(p *problems, field string, given, nodes, members int) {
+	if members == 1 {
+		p.add(field, "%d given, but the topology has %d; give one address for each, in the order of their indices", given, nodes)
+		return
+	}
+	p.add(field, "%d given, but the topology has %d with %d members each, %d in all; give one address for each member: those of the members of index 0 "+
+		"in their order, then those of index 1, and so on", given, nodes, members, nodes*members)
+}
+
+// describeNode names a node, and the member of its group if that is not the first one.
+func describeNode(n topology.Node) string {
+	if n.Member > 1 {
+		return fmt.Sprintf("%s %d, member %d,", n.Part, n.Index, n.Member)
+	}
+	return fmt.Sprintf("%s %d", n.Part, n.Index)
 }
 
 // checkVia checks what an egress needs.
@@ -98,14 +118,9 @@ func (s *Settings) checkVia(p *problems) {
 	}
 }
 
-// addressBook maps nodes to their present addresses, and back. It is asked for every message, and replaced as a whole.
-type addressBook struct{ current atomic.Pointer[addressTable] }
-
-type addressTable struct {
-	addrs map[topology.Node]string
-	nodes map[string]topology.Node
-	via   map[string]string
-}
+// addressBook maps nodes, and the members of those with a group, to their present addresses. It is asked for every message, and
+// replaced as a whole.
+type addressBook struct{ current atomic.Pointer[addresses] }
 
 func newAddressBook(addrs addresses) *addressBook {
 	b := &addressBook{}
@@ -114,34 +129,26 @@ func newAddressBook(addrs addresses) *addressBook {
 }
 
 func (b *addressBook) replace(addrs addresses) {
-	next := &addressTable{addrs: maps.Clone(addrs.of), nodes: make(map[string]topology.Node, len(addrs.of)), via: maps.Clone(addrs.via)}
+	next := addresses{maps.Clone(addrs.of), maps.Clone(addrs.via)}
 	if old := b.current.Load(); old != nil { // links to nodes that are removed may be open for a while
-		for addr, n := range old.nodes {
-			if _, known := addrs.of[n]; !known {
-				next.nodes[addr] = n
-				if via := old.via[addr]; via != "" {
-					next.via[addr] = via
-				}
+		given := map[string]bool{}
+		for _, addr := range next.of {
+			given[addr] = true
+		}
+		for addr, via := range old.via {
+			if !given[addr] {
+				next.via[addr] = via
 			}
 		}
 	}
-	for n, addr := range addrs.of {
-		next.nodes[addr] = n
-	}
-	b.current.Store(next)
+	b.current.Store(&next)
 }
 
 // viaOf returns the egress through which an address is dialed, or "".
 func (b *addressBook) viaOf(addr string) string { return b.current.Load().via[addr] }
 
-// addressOf returns the address of a node.
+// addressOf returns the address of a node without a group, or of a member.
 func (b *addressBook) addressOf(n topology.Node) (string, bool) {
-	addr, ok := b.current.Load().addrs[n]
+	addr, ok := b.current.Load().of[n]
 	return addr, ok
-}
-
-// nodeAt returns the node at an address, or the last that was there and has no other address.
-func (b *addressBook) nodeAt(addr string) (topology.Node, bool) {
-	n, ok := b.current.Load().nodes[addr]
-	return n, ok
 }

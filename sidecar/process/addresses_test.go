@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestPartsOfAnotherRegionAreDialedThroughItsEgress(t *testing.T) {
 func TestAnAddressThatIsRemovedKeepsItsEgressWhileALinkIsOpen(t *testing.T) {
 	book := newAddressBook(mustLoad(t, behindEdges, topology.Coordinator).addresses)
 	book.replace(mustLoad(t, strings.NewReplacer("{name: us}", "{name: us, caches: 0}", `, caches: ["cache-0.us.1:7400"]`, "").Replace(behindEdges), topology.Coordinator).addresses)
-	if _, ok := book.nodeAt("cache-0.us.1:7400"); !ok || book.viaOf("cache-0.us.1:7400") == "" {
+	if book.viaOf("cache-0.us.1:7400") == "" {
 		t.Error("it is forgotten")
 	}
 }
@@ -53,6 +54,48 @@ func TestAnEgressThatCannotWorkIsRefused(t *testing.T) {
 	} {
 		text := strings.Replace(behindEdges, c.old, c.new, 1)
 		if _, err := load(t, text, topology.Coordinator); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want %q in %v", c.new, c.want, err)
+		}
+	}
+}
+
+// threeMembers is good, with coordinators in us that have three members each.
+var threeMembers = strings.NewReplacer("{name: us}", "{name: us, coordinators: 2, coordinatorMembers: 3}", `coordinators: ["10.1.0.1:7400"]`,
+	`coordinators: ["10.1.1.1:1", "10.1.1.2:1", "10.1.1.3:1", "10.1.2.1:1", "10.1.2.2:1", "10.1.2.3:1"]`,
+	"dataDir: /data", `dataDir: /data
+register: {etcd: {endpoints: ["127.0.0.1:2379"]}}`).Replace(good)
+
+func TestEachMemberOfACoordinatorHasAnAddress(t *testing.T) {
+	s := mustLoad(t, strings.Replace(threeMembers, "dataCenter: eu\n", "dataCenter: us\nindex: 1\nmember: 3\n", 1), topology.Coordinator)
+	if want := (topology.Node{Part: topology.Coordinator, Index: 1, Member: 3}); s.Self != want || s.Config.Listen.GRPC != ":1" {
+		t.Errorf("self is %v, want %v; listens at %s", s.Self, want, s.Config.Listen.GRPC)
+	}
+	book := newAddressBook(s.addresses)
+	for index := range uint64(2) {
+		for member := range uint8(4) {
+			addr, ok := book.addressOf(topology.Node{Part: topology.Coordinator, Index: index, Member: member})
+			if want := fmt.Sprintf("10.1.%d.%d:1", index+1, member); ok != (member > 0) || ok && addr != want {
+				t.Errorf("member %d of coordinator %d is at %q, %v", member, index, addr, ok)
+			}
+		}
+	}
+	if first := mustLoad(t, strings.Replace(threeMembers, "dataCenter: eu\n", "dataCenter: us\n", 1), topology.Coordinator).Self; first.Member != 1 {
+		t.Errorf("without member: %v", first)
+	}
+	if other := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nmember: 3\n", 1), topology.Middleman).Self; other.Member != 0 {
+		t.Errorf("a part without a group uses the field: %v", other)
+	}
+}
+
+func TestMembersThatCannotBeAreRefused(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"dataCenter: eu\n", "dataCenter: us\nmember: 4\n", "member: 4 given, but a coordinator of us has 3; give 1 to 3, or change coordinatorMembers"},
+		{"dataCenter: eu\n", "dataCenter: us\nmember: -1\n", "member: -1 given"},
+		{"dataCenter: eu\n", "dataCenter: eu\nmember: 2\n", "member: 2 given, but a coordinator of eu has 1; give 1 to 1"},
+		{`, "10.1.2.3:1"`, "", "addresses.us.coordinators: 5 given, but the topology has 2 with 3 members each, 6 in all"},
+		{"10.1.2.3:1", "10.1.1.2:1", "addresses.us.coordinators[5]: 10.1.1.2:1 is the address of coordinator 0, member 2, of us as well"},
+	} {
+		if _, err := load(t, strings.Replace(threeMembers, c.old, c.new, 1), topology.Coordinator); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want %q in %v", c.new, c.want, err)
 		}
 	}

@@ -29,9 +29,11 @@ func (c *cachePart) host() node.Host               { return c.c }
 func (c *cachePart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *cachePart) linkDown(topology.Node)        {}
 func (c *cachePart) linkEnded(topology.Node)       {}
-func (c *cachePart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
-func (c *cachePart) unsent(causal.Message)         {}
-func (c *cachePart) ready() error                  { return nil }
+func (c *cachePart) linkUp(n topology.Node, _ causal.Leadership) {
+	c.c.LinkUp(n)
+}
+func (c *cachePart) unsent(causal.Message) {}
+func (c *cachePart) ready() error          { return nil }
 
 func (c *cachePart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)

@@ -12,17 +12,21 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/signature"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 type coordinatorPart struct {
-	c    *node.Coordinator
-	dir  string
-	log  *slog.Logger
-	topo func() *topology.Topology
+	c        *node.Coordinator
+	register register.Register // nil: there is none
+	self     topology.Node     // a member of its group
+	dir      string
+	log      *slog.Logger
+	topo     func() *topology.Topology
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -37,7 +41,7 @@ func (p *process) startCoordinator() (part, error) {
 	if err := checkLogDir(c.DataDir); err != nil {
 		return nil, err
 	}
-	config := coordinator.DefaultConfig(p.topo(), p.self)
+	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
@@ -46,8 +50,12 @@ func (p *process) startCoordinator() (part, error) {
 		signer := signature.NewVectors(p.net.Credentials, p.topo, time.Now, p.log)
 		config.Signer, refused = signer, signer.Refused
 	}
+	reg, err := p.openRegister()
+	if err != nil {
+		return nil, err
+	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
-		Config: config, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
+		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.net.SetLeadership, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
@@ -58,18 +66,42 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{n, c.DataDir, p.log, p.topo}
+	part := &coordinatorPart{n, reg, p.self, c.DataDir, p.log, p.topo}
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
+}
+
+// openRegister opens the register of the coordinators' groups; nil if none is configured.
+func (p *process) openRegister() (register.Register, error) {
+	c := p.o.Settings.Config
+	if c.Register == nil {
+		return nil, nil
+	}
+	o := register.Options{Etcd: *c.Register.Etcd, DataCenter: c.DataCenter, Log: p.log}
+	if c.TLS != nil {
+		o.Credentials = p.net.Credentials
+	}
+	counters := metrics.NewRegister()
+	o.Metrics = counters
+	p.metrics.MustRegister(counters)
+	return register.Open(o)
 }
 
 func (c *coordinatorPart) host() node.Host               { return c.c }
 func (c *coordinatorPart) handle(batch []causal.Message) { c.c.Handle(batch) }
 func (c *coordinatorPart) linkDown(topology.Node)        {}
 func (c *coordinatorPart) linkEnded(topology.Node)       {}
-func (c *coordinatorPart) linkUp(n topology.Node)        { c.c.LinkUp(n) }
-func (c *coordinatorPart) unsent(causal.Message)         {}
-func (c *coordinatorPart) close() error                  { return nil }
+func (c *coordinatorPart) linkUp(n topology.Node, _ causal.Leadership) {
+	c.c.LinkUp(n)
+}
+func (c *coordinatorPart) unsent(causal.Message) {}
+
+func (c *coordinatorPart) close() error {
+	if c.register == nil {
+		return nil
+	}
+	return c.register.Close()
+}
 
 // memberships are the stages of a coordinator, as the readiness report names them.
 var memberships = map[coordinator.Membership]contract.Membership{
@@ -83,6 +115,13 @@ var memberships = map[coordinator.Membership]contract.Membership{
 func (c *coordinatorPart) ready() error {
 	if _, err := c.c.LogState(); err != nil {
 		return inState(contract.StateLogFull, fmt.Errorf("accepts no writes: %w", err))
+	}
+	switch role := c.c.Role(); role {
+	case group.Serving:
+	case group.Following:
+		return nil // it can take over at any time
+	default:
+		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role, c.c.Describe())
 	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:
@@ -103,24 +142,26 @@ func (c *coordinatorPart) ready() error {
 // setTopology also records the epoch beside the log, so that no later start uses an older one.
 func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return identityOf(t, c.c.ID()).writeDir(c.dir)
+	return identityOf(t, c.self).writeDir(c.dir)
 }
 
 // drainPollInterval is how often a drain checks whether it has finished.
 const drainPollInterval = 10 * time.Millisecond
 
-// drain refuses new puts, waits until accepted writes are in every ring, and closes the log. Writes that are incomplete
-// at the end of ctx are replayed from the log at the next start.
+// handOverTimeout bounds how long a member that is about to stop waits for another one to serve.
+const handOverTimeout = 5 * time.Second
+
+// drain makes another member serve, if there is one. Otherwise it refuses new puts and waits until accepted writes are in every ring.
+// Then it closes the log. Writes that are incomplete at the end of ctx are replayed from the log at the next start.
 func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) {
-	c.c.RefusePuts()
-	poll := time.NewTicker(drainPollInterval)
-	defer poll.Stop()
-	for !c.c.IsDrained() && ctx.Err() == nil {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-		}
+	if len(c.c.Status().Config.Members) > 1 {
+		c.c.HandOver()
+		within, cancel := context.WithTimeout(ctx, handOverTimeout)
+		awaitTrue(within, func() bool { return c.c.Role() != group.Serving })
+		cancel()
 	}
+	c.c.RefusePuts()
+	awaitTrue(ctx, c.c.IsDrained)
 	answered, err = c.c.Close()
 	c.c.Inspect(func(m *coordinator.Coordinator) {
 		if writes, _ := m.Pending(); writes > 0 {
@@ -131,4 +172,16 @@ func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) 
 		return answered, fmt.Errorf("stop coordinator: %w", err)
 	}
 	return answered, nil
+}
+
+// awaitTrue waits until cond is true or ctx is done.
+func awaitTrue(ctx context.Context, cond func() bool) {
+	poll := time.NewTicker(drainPollInterval)
+	defer poll.Stop()
+	for !cond() && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
 }

@@ -53,13 +53,18 @@ func newPeer(t *testing.T, addr string) *peer {
 		net  **transport.GRPC
 		node topology.Node
 	}{{&p.net, p.self}, {&p.reads, p.reader}} {
-		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{link.node}, Handler: p.handle,
+		n := link.node
+		if n.HasGroup() {
+			n = n.WithMember(1)
+		}
+		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{n}, Handler: p.handle,
 			Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = (*link.net).Close() })
 	}
+	p.net.SetLeadership(causal.Leadership{Epoch: 1, Life: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -22,13 +22,14 @@ type identity struct {
 	Part       string          `json:"part"`
 	DataCenter string          `json:"dataCenter"`
 	Index      uint64          `json:"index"`
+	Member     uint8           `json:"member,omitempty"` // of a group
 	Epoch      uint64          `json:"epoch"`
 	Layout     uint64          `json:"layout"`
 	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
 }
 
 func identityOf(t *topology.Topology, n topology.Node) identity {
-	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Epoch: t.Epoch, Layout: layoutDigest(t)}
+	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Member: n.Member, Epoch: t.Epoch, Layout: layoutDigest(t)}
 	if n.Part == topology.Coordinator {
 		id.Origin = t.OriginOf(n)
 	}
@@ -53,6 +54,9 @@ func (id identity) checkSuccessor(before identity) error {
 	case id.Part != before.Part || id.DataCenter != before.DataCenter || id.Index != before.Index:
 		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index",
 			before.Part, before.Index, before.DataCenter)
+	case id.Member != before.Member:
+		return fmt.Errorf("it belongs to member %d of %s %d of %s, and this is member %d; give this process one of its own, or correct member",
+			before.Member, before.Part, before.Index, before.DataCenter, id.Member)
 	case id.Epoch < before.Epoch:
 		return fmt.Errorf("it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one",
 			before.Epoch, id.Epoch)

@@ -25,7 +25,7 @@ func topologyOf(t *testing.T, text string) *topology.Topology {
 const twoShards = `{epoch: 5, dataCenters: [{name: us}, {name: eu, shards: 2}], rings: [{name: one, dataCenters: [us, eu]}]}`
 
 var (
-	coordinatorEU = topology.Node{DC: 1, Part: topology.Coordinator}
+	coordinatorEU = topology.Node{DC: 1, Part: topology.Coordinator, Member: 1}
 	shardEU       = topology.Node{DC: 1, Part: topology.Middleman}
 )
 
@@ -47,12 +47,13 @@ func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 		text string
 		node topology.Node
 	}{
-		"":                                   {strings.Replace(twoShards, "epoch: 5", "epoch: 6", 1), coordinatorEU},
-		"belongs to coordinator 0 of eu":     {twoShards, topology.Node{Part: topology.Coordinator}},
+		"":                               {strings.Replace(twoShards, "epoch: 5", "epoch: 6", 1), coordinatorEU},
+		"belongs to coordinator 0 of eu": {twoShards, topology.Node{Part: topology.Coordinator}},
+		"belongs to member 1 of coordinator 0 of eu, and this is member 2": {twoShards, coordinatorEU.WithMember(2)},
 		"topology epoch 5":                   {strings.Replace(twoShards, "epoch: 5", "epoch: 4", 1), coordinatorEU},
 		"another topology of the same epoch": {strings.Replace(twoShards, "name: one", "name: uno", 1), coordinatorEU},
 		"origin 17": {`{epoch: 6, dataCenters: [{name: eu, shards: 2}, {name: us}],
-			rings: [{name: one, dataCenters: [eu, us]}]}`, topology.Node{Part: topology.Coordinator}},
+			rings: [{name: one, dataCenters: [eu, us]}]}`, topology.Node{Part: topology.Coordinator, Member: 1}},
 	} {
 		err := identityOf(topologyOf(t, c.text), c.node).checkDir(dir)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {

@@ -214,8 +214,9 @@ func (m *middlemanPart) host() node.Host               { return m.m }
 func (m *middlemanPart) handle(batch []causal.Message) { m.m.Handle(batch) }
 func (m *middlemanPart) linkDown(topology.Node)        {}
 func (m *middlemanPart) linkEnded(topology.Node)       {}
-func (m *middlemanPart) linkUp(topology.Node)          {}
-func (m *middlemanPart) unsent(causal.Message)         {}
+func (m *middlemanPart) linkUp(topology.Node, causal.Leadership) {
+}
+func (m *middlemanPart) unsent(causal.Message) {}
 
 func (m *middlemanPart) ready() error {
 	m.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 // peers reports how the other data centers are found by a first coordinator. It is nil for other coordinators, which do not probe.
 func (p *process) peers(c *coordinatorPart) []contract.Peer {
-	if p.self != p.topo().Leader(p.self.DC) {
+	if p.self.Group() != p.topo().Leader(p.self.DC) {
 		return nil
 	}
 	trips := map[topology.DC]float64{}
@@ -26,8 +26,8 @@ func (p *process) peers(c *coordinatorPart) []contract.Peer {
 func (p *process) linksByDC() map[topology.DC][]transport.LinkStats {
 	all := map[topology.DC][]transport.LinkStats{}
 	for _, l := range p.net.Stats().Links {
-		if n, ok := p.book.nodeAt(l.Address); ok && l.Dialed {
-			all[n.DC] = append(all[n.DC], l)
+		if l.Dialed {
+			all[l.Node.DC] = append(all[l.Node.DC], l)
 		}
 	}
 	return all

@@ -63,12 +63,12 @@ type Options struct {
 type part interface {
 	host() node.Host
 	handle(batch []causal.Message)
-	// linkDown reports that messages in flight to a node will not be answered.
+	// linkDown reports that a node cannot be reached: messages in flight to it will not be answered.
 	linkDown(n topology.Node)
 	// linkEnded reports that a node has stopped, and that messages in flight to it that it has not answered had no effect.
 	linkEnded(n topology.Node)
-	// linkUp reports that a node can be reached.
-	linkUp(n topology.Node)
+	// linkUp reports that a node can be reached; with a group, in a leadership, and again in each later one.
+	linkUp(n topology.Node, l causal.Leadership)
 	// unsent reports a put that was dropped before it was sent.
 	unsent(put causal.Message)
 	// setTopology switches to a topology that applies live (contract.AppliesLive).
@@ -216,7 +216,7 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
-		Process: p.name(), Nodes: []topology.Node{p.self}, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
+		Process: p.name(), Nodes: []topology.Node{p.self}, Members: func(n topology.Node) []topology.Node { return p.topo().MembersOf(n) }, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
 		Epoch: func() uint64 { return p.topo().Epoch }, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.binding(), Version: p.version,
 		MaxLinks: c.Limits.Links, MaxLinksPerIdentity: c.Limits.LinksPerIdentity,
 		Handler: func(batch []causal.Message) {
@@ -224,19 +224,24 @@ func (p *process) join() error {
 				r.handle(batch)
 			}
 		},
-		Down: func(addr string) {
-			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
-				p.running().linkDown(n)
+		Down: func(n topology.Node) {
+			if r := p.running(); r != nil {
+				r.linkDown(n)
 			}
 		},
-		Ended: func(addr string) {
-			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
-				p.running().linkEnded(n)
+		Ended: func(n topology.Node) {
+			if r := p.running(); r != nil {
+				r.linkEnded(n)
 			}
 		},
-		Up: func(addr string) {
-			if n, ok := p.book.nodeAt(addr); ok && p.running() != nil {
-				p.running().linkUp(n)
+		Up: func(n topology.Node, l causal.Leadership) {
+			if r := p.running(); r != nil {
+				r.linkUp(n, l)
+			}
+		},
+		MemberUp: func(member topology.Node) {
+			if r, ok := p.running().(*coordinatorPart); ok {
+				r.c.LinkUp(member)
 			}
 		},
 		Unsent: func(put causal.Message) {
@@ -267,7 +272,11 @@ func (p *process) name() string {
 	if p.self.Part == topology.Sidecar {
 		return fmt.Sprintf("sidecar@%s on %s", p.topo().DCs[p.self.DC].Name, host)
 	}
-	return fmt.Sprintf("%s-%d@%s on %s", p.self.Part, p.self.Index, p.topo().DCs[p.self.DC].Name, host)
+	name := fmt.Sprintf("%s-%d", p.self.Part, p.self.Index)
+	if p.self.Member > 1 {
+		name += fmt.Sprintf("-%d", p.self.Member)
+	}
+	return fmt.Sprintf("%s@%s on %s", name, p.topo().DCs[p.self.DC].Name, host)
 }
 
 func (p *process) startPart(ctx context.Context) (part, error) {

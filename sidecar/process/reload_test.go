@@ -90,15 +90,12 @@ func TestASwappedConfigMapIsReloadedAtOnce(t *testing.T) {
 	r := newReloader(set, source, book, level, func(*topology.Topology) error { return nil }, nil)
 	defer r.watch(slog.New(slog.DiscardHandler))()
 
-	first := topology.Node{Part: topology.Coordinator}
+	first := topology.Node{Part: topology.Coordinator, Member: 1}
 	v.write(strings.Replace(good, "10.1.0.1", "10.1.0.9", 1) + "log: {level: warn}")
 	await(t, "the new address", func() bool {
 		addr, _ := book.addressOf(first)
 		return addr == "10.1.0.9:7400" && level.Level() == slog.LevelWarn
 	})
-	if _, ok := book.nodeAt("10.1.0.1:7400"); ok {
-		t.Error("the old address still resolves to a node")
-	}
 
 	v.write("topology: nonsense")
 	await(t, "a refused file", func() bool { _, problem := r.state(); return problem != nil })

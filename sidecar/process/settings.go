@@ -59,6 +59,7 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 	switch part {
 	case topology.Coordinator:
 		s.checkCoordinator(&p)
+		s.checkRegister(&p)
 	case topology.Middleman:
 		s.checkStorage(&p)
 	}
@@ -84,7 +85,7 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if c.TLS != nil {
 		tls := *c.TLS
 		for _, name := range []*string{&tls.Cert, &tls.Key} {
-			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index))
+			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index)) // members of a group share the certificate
 		}
 		c.TLS = &tls
 		// It is no error, so that the files of an operator that is one version older can be used.
@@ -128,8 +129,27 @@ func (s *Settings) locate(part topology.Part, p *problems) {
 		p.add("index", "%d given, but the topology has %d of %s %s; give 0 to %d, or change the topology", c.Index, n, c.DataCenter,
 			plural(part), n-1)
 	}
+	s.locateMember(p)
 	s.addresses = checkAddresses(s.Topology, c.Addresses, p)
 	s.checkVia(p)
+}
+
+// locateMember finds the place of this process in its group.
+func (s *Settings) locateMember(p *problems) {
+	c := &s.Config
+	if !s.Self.HasGroup() {
+		c.Member = 0
+		return
+	}
+	if c.Member == 0 {
+		c.Member = 1
+	}
+	n := s.Topology.DCs[s.Self.DC].Members(s.Self.Part)
+	if c.Member < 1 || c.Member > n {
+		p.add("member", "%d given, but a %s of %s has %d; give 1 to %d, or change coordinatorMembers of the topology", c.Member, s.Self.Part, c.DataCenter, n, n)
+		return
+	}
+	s.Self = s.Self.WithMember(uint8(c.Member))
 }
 
 func dataCenterNames(t *topology.Topology) []string {

@@ -145,6 +145,17 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, "binding: static", "log: {level: loud, format: xml}", []string{"log.level", "log.format", "text or json"}},
 		{topology.Coordinator, "dataDir: /data", "", []string{"dataDir:", "durable volume"}},
 		{topology.Coordinator, "cacheBytes: 1000", "logBytes: 1Mi", []string{"limits.logBytes", "64Mi"}},
+		{topology.Coordinator, "caches: 0}", "caches: 0, coordinatorMembers: 3}", []string{"register: missing", "each coordinator of eu 3 members", "register.etcd.endpoints"}},
+		{topology.Coordinator, "binding: static", "register: {}", []string{"register.etcd: missing"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {}}", []string{"register.etcd.endpoints: 0 given"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"https://a:2379\", b, \"c:1\", \"c:1\"]}}",
+			[]string{"endpoints[0]", "is a URL", "endpoints[1]", "host:port", "endpoints[3]: c:1 is there twice"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"a:1\"], prefix: /a}}", []string{"register.etcd.prefix", "empty segment"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"a:1\"], tls: {cert: x}}}", []string{"register.etcd.tls: give ca", "role etcd"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"a:1\"], usernameFile: x}}", []string{"register.etcd.usernameFile: give both"}},
+		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"a:1\"], usernameFile: " + dir + "/none, passwordFile: " + short + "}}",
+			[]string{"register.etcd.usernameFile", "no such file"}},
+		{topology.Coordinator, "allowPlaintext: true", "register: {etcd: {endpoints: [\"a:1\"]}}", []string{"register.etcd.tls: missing", "a:1 is another machine"}},
 		{topology.Middleman, "engine: redis", "engine: mongo", []string{"storage.engine", "embedded or redis"}},
 		{topology.Middleman, "engine: redis", "engine: embedded", []string{"storage.embedded.dir"}},
 		{topology.Middleman, `address: "127.0.0.1:6380"`, "username: x", []string{"storage.redis.address", "socket"}},
@@ -161,6 +172,23 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestACoordinatorWithSeveralMembersStartsWithARegister(t *testing.T) {
+	several := strings.NewReplacer("caches: 0}", "caches: 0, coordinatorMembers: 3}", `"10.2.0.1:7401"`, `"10.2.0.1:7401", "10.2.0.4:7401", "10.2.0.5:7401"`).Replace(good)
+	for what, register := range map[string]string{
+		"of this machine, without TLS":   `register: {etcd: {endpoints: ["127.0.0.1:2379"]}}`,
+		"with the certificates of parts": "tls: {cert: a, key: b, trust: c}\nregister: {etcd: {endpoints: [\"etcd-0:2379\", \"etcd-1:2379\"]}}",
+		"with its own certificates":      `register: {etcd: {endpoints: ["etcd:2379"], prefix: a/b, tls: {ca: x}}}`,
+	} {
+		s, err := load(t, strings.Replace(strings.Replace(several, "allowPlaintext: true", "", 1), "binding: static", "listen: {grpc: \"127.0.0.1:7401\"}\n"+register, 1), topology.Coordinator)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if s.Config.Register.Etcd.Prefix == "" {
+			t.Errorf("%s: there is no default for the prefix", what)
+		}
+	}
+	mustLoad(t, several, topology.Middleman)
 }
 
 func TestAllMistakesAreReportedTogether(t *testing.T) {

@@ -145,8 +145,10 @@ func (s *sidecarPart) host() node.Host               { return s.s }
 func (s *sidecarPart) handle(batch []causal.Message) { s.s.Handle(batch) }
 func (s *sidecarPart) linkDown(n topology.Node)      { s.s.LinkDown(n) }
 func (s *sidecarPart) linkEnded(n topology.Node)     { s.s.LinkEnded(n) }
-func (s *sidecarPart) linkUp(n topology.Node)        { s.s.LinkUp(n) }
-func (s *sidecarPart) unsent(put causal.Message)     { s.s.Unsent(put) }
+func (s *sidecarPart) linkUp(n topology.Node, l causal.Leadership) {
+	s.s.LinkUp(n, l)
+}
+func (s *sidecarPart) unsent(put causal.Message) { s.s.Unsent(put) }
 
 // ready requires a certificate if clients use TLS. The process starts without: on Kubernetes the coordinator beside it is to
 // run even if the Secret is missing, and the certificate is used as soon as it exists.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/credentials"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -38,7 +38,7 @@ func newDeployment(t testing.TB) *deployment {
 	t.Helper()
 	d := &deployment{t: t, topo: twoDataCenters(t, "eu", "us"), authorities: map[string]*authority.Authority{}, trusted: map[string]*authority.Authority{}}
 	for _, domain := range []string{"eu.test", "us.test"} {
-		d.authorities[domain] = newAuthority(t, domain)
+		d.authorities[domain] = credentials.NewAuthority(t, domain, start)
 		d.trusted[domain] = d.authorities[domain]
 	}
 	return d
@@ -59,30 +59,9 @@ func twoDataCenters(t testing.TB, names ...string) *topology.Topology {
 	return topo
 }
 
-func newAuthority(t testing.TB, domain string) *authority.Authority {
-	t.Helper()
-	a, err := authority.NewAuthority(domain, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 func (d *deployment) trust() *identity.Trust {
 	d.t.Helper()
-	file := contract.Trust{StoreID: store, DataCenters: map[string]string{"eu": "eu.test", "us": "us.test"}, Bundles: map[string]string{}}
-	for domain, a := range d.trusted {
-		file.Bundles[domain] = string(a.CertificatePEM())
-	}
-	text, err := json.Marshal(file)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	trust, err := identity.ParseTrust(text)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return trust
+	return credentials.Trust(d.t, store, map[string]string{"eu": "eu.test", "us": "us.test"}, d.trusted)
 }
 
 func leaderOf(dc string) contract.Identity {
@@ -109,15 +88,7 @@ func (d *deployment) process(id contract.Identity) *process {
 
 func (d *deployment) issue(by *authority.Authority, id contract.Identity) *tls.Certificate {
 	d.t.Helper()
-	certPEM, keyPEM, err := by.Issue(id, start.Add(-authority.Backdate), 7*24*time.Hour)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return &pair
+	return credentials.Issue(d.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)
 }
 
 var ofUS = causal.SignedVectors{DC: us, Entries: []causal.VectorEntry{{Origin: 17, SV: 5, RV: []causal.HLC{5, 9}}, {Origin: 18, Last: 32, SV: 8}}}
@@ -165,7 +136,7 @@ func TestSignedVectorsAreThoseOfTheFirstCoordinatorOfTheirDataCenter(t *testing.
 	check("by a sidecar", statement, d.process(sidecar).mustSign(t, statement), "is not the first coordinator")
 	check("by another store", statement, d.process(store).mustSign(t, statement), "another store")
 	stranger := d.process(leaderOf("us"))
-	stranger.cert = d.issue(newAuthority(t, "us.test"), leaderOf("us"))
+	stranger.cert = d.issue(credentials.NewAuthority(t, "us.test", start), leaderOf("us"))
 	check("by an authority of the same name", statement, stranger.mustSign(t, statement), "unknown authority")
 	posing := leaderOf("us") // the authority of eu makes a leader of us
 	posing.TrustDomain = "eu.test"

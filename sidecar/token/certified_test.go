@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"maps"
 	"math/big"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/credentials"
 	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/signature"
 )
@@ -40,36 +40,15 @@ type region struct {
 func newRegion(t testing.TB) *region {
 	t.Helper()
 	r := &region{t: t, storeID: store, domainOf: map[string]string{"eu": "eu.test", "us": "us.test"}}
-	r.eu, r.us = newAuthority(t, "eu.test"), newAuthority(t, "us.test")
+	r.eu, r.us = credentials.NewAuthority(t, "eu.test", start), credentials.NewAuthority(t, "us.test", start)
 	r.trusted = map[string]*authority.Authority{"eu.test": r.eu, "us.test": r.us}
 	return r
-}
-
-func newAuthority(t testing.TB, domain string) *authority.Authority {
-	t.Helper()
-	a, err := authority.NewAuthority(domain, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }
 
 // trust returns the trust file as it is now.
 func (r *region) trust() *identity.Trust {
 	r.t.Helper()
-	file := contract.Trust{StoreID: r.storeID, DataCenters: r.domainOf, Bundles: map[string]string{}}
-	for domain, a := range r.trusted {
-		file.Bundles[domain] = string(a.CertificatePEM())
-	}
-	text, err := json.Marshal(file)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	trust, err := identity.ParseTrust(text)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return trust
+	return credentials.Trust(r.t, r.storeID, r.domainOf, r.trusted)
 }
 
 func sidecarOf(dc string) contract.Identity {
@@ -88,22 +67,9 @@ type sidecar struct {
 // sidecar makes a sidecar with a certificate of seven days.
 func (r *region) sidecar(by *authority.Authority, id contract.Identity) *sidecar {
 	r.t.Helper()
-	s := &sidecar{t: r.t, trust: r.trust(), now: start, cert: issue(r.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)}
+	s := &sidecar{t: r.t, trust: r.trust(), now: start, cert: credentials.Issue(r.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)}
 	s.Certified = NewCertified(func() (*tls.Certificate, *identity.Trust) { return s.cert, s.trust }, func() time.Time { return s.now })
 	return s
-}
-
-func issue(t testing.TB, by *authority.Authority, id contract.Identity, notBefore time.Time, validity time.Duration) *tls.Certificate {
-	t.Helper()
-	certPEM, keyPEM, err := by.Issue(id, notBefore, validity)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &pair
 }
 
 func (s *sidecar) seal(body string) string {
@@ -169,7 +135,7 @@ func TestATokenOfOneRegionIsOpenedInTheOther(t *testing.T) {
 func TestATokenFitsIntoACookie(t *testing.T) {
 	domain := "eu-west-1.9f4c2a58-3d1e-4b7a-8a55-0c6f1e2d3b4a"
 	r := newRegion(t)
-	r.storeID, r.eu = "2b8e5f0c-71d4-4c39-9e0a-5a1f6d7c8b90", newAuthority(t, domain)
+	r.storeID, r.eu = "2b8e5f0c-71d4-4c39-9e0a-5a1f6d7c8b90", credentials.NewAuthority(t, domain, start)
 	r.domainOf["eu"], r.trusted[domain] = domain, r.eu
 	eu := r.sidecar(r.eu, contract.Identity{TrustDomain: domain, StoreID: r.storeID, DataCenter: "eu", Role: contract.RoleSidecar, Member: "checkout-production"})
 	for writes, most := range map[int]int{0: 900, 1: 920, 250: 4000, 4097: 51000} {
@@ -222,21 +188,21 @@ func TestTokensOfThoseWhoMayNotMakeThemAreRefused(t *testing.T) {
 		cert *tls.Certificate
 		why  string
 	}{
-		{"a foreign authority with the same trust domain", issue(t, newAuthority(t, "eu.test"), sidecarOf("eu"), start, time.Hour), "unknown authority"},
-		{"an authority of another region that speaks for this one", issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "us" }), start, time.Hour), "whose trust domain is us.test"},
-		{"a data center that is not of the store", issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "mars" }), start, time.Hour), "does not list"},
-		{"a coordinator", issue(t, r.eu, with(func(id *contract.Identity) { id.Role, id.Member = contract.RoleCoordinator, "0" }), start, time.Hour), "only sidecars make tokens"},
-		{"an edge", issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleEdge }), start, time.Hour), "only sidecars make tokens"},
-		{"the operator", issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleOperator }), start, time.Hour), "only sidecars make tokens"},
-		{"a sidecar of another store", issue(t, r.eu, with(func(id *contract.Identity) { id.StoreID = "other" }), start, time.Hour), "is of another store"},
-		{"an expired certificate", issue(t, r.eu, sidecarOf("eu"), start.Add(-2*time.Hour), time.Hour), "has expired or is not yet valid"},
-		{"a certificate that is not valid yet", issue(t, r.eu, sidecarOf("eu"), start.Add(time.Minute), time.Hour), "has expired or is not yet valid"},
+		{"a foreign authority with the same trust domain", credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"), start, time.Hour), "unknown authority"},
+		{"an authority of another region that speaks for this one", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "us" }), start, time.Hour), "whose trust domain is us.test"},
+		{"a data center that is not of the store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "mars" }), start, time.Hour), "does not list"},
+		{"a coordinator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role, id.Member = contract.RoleCoordinator, "0" }), start, time.Hour), "only sidecars make tokens"},
+		{"an edge", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleEdge }), start, time.Hour), "only sidecars make tokens"},
+		{"the operator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleOperator }), start, time.Hour), "only sidecars make tokens"},
+		{"a sidecar of another store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.StoreID = "other" }), start, time.Hour), "is of another store"},
+		{"an expired certificate", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(-2*time.Hour), time.Hour), "has expired or is not yet valid"},
+		{"a certificate that is not valid yet", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(time.Minute), time.Hour), "has expired or is not yet valid"},
 	} {
 		token := forge(t, tt.cert, store, nil)
 		us.mustRefuse(tt.what, token, tt.why)
 		us.mustRefuse(tt.what+", again", token, tt.why)
 	}
-	us.mustOpen("a sidecar", forge(t, issue(t, r.eu, sidecarOf("eu"), start, time.Hour), store, nil), "body")
+	us.mustOpen("a sidecar", forge(t, credentials.Issue(t, r.eu, sidecarOf("eu"), start, time.Hour), store, nil), "body")
 }
 
 func TestAChangedTokenIsRefused(t *testing.T) {
@@ -265,7 +231,7 @@ func TestAChangedTokenIsRefused(t *testing.T) {
 		f(s)
 		return encoding.EncodeToString(s.encode())
 	}
-	other := issue(t, r.eu, sidecarOf("eu"), start, time.Hour)
+	other := credentials.Issue(t, r.eu, sidecarOf("eu"), start, time.Hour)
 	sameKey := recertify(t, r.eu, eu.cert)
 	for what, f := range map[string]func(*sealed){
 		"another body":   func(s *sealed) { s.body = []byte("bodies") },
@@ -324,7 +290,7 @@ func TestATokenExpiresWithItsCertificateAtTheLatest(t *testing.T) {
 	// Somebody with the key lets it live longer than the certificate.
 	us.mustRefuse("a token that is to outlive its certificate", forge(t, eu.cert, store, func(s *sealed) { s.expires = start.Add(365 * 24 * time.Hour).Unix() }),
 		"has expired")
-	eu.cert, us.now = issue(t, r.eu, sidecarOf("eu"), start, 365*24*time.Hour), start
+	eu.cert, us.now = credentials.Issue(t, r.eu, sidecarOf("eu"), start, 365*24*time.Hour), start
 	token = eu.seal("body")
 	us.now = start.Add(Lifetime)
 	us.mustRefuse("after its own lifetime", token, "has expired at 2026-03-08T12:00:00Z")
@@ -336,7 +302,7 @@ func TestTokensFollowTheTrustFile(t *testing.T) {
 	old := eu.seal("old")
 	us.mustOpen("before", old, "old")
 
-	eu.cert = issue(t, r.eu, sidecarOf("eu"), start, time.Hour)
+	eu.cert = credentials.Issue(t, r.eu, sidecarOf("eu"), start, time.Hour)
 	us.mustOpen("with a new certificate", eu.seal("new"), "new")
 	us.mustOpen("with the certificate before it", old, "old")
 
@@ -346,7 +312,7 @@ func TestTokensFollowTheTrustFile(t *testing.T) {
 	us.trust = r.trust()
 	us.mustRefuse("of a region that is not trusted any more", old, "no bundle of trust domain eu.test")
 
-	r.trusted = map[string]*authority.Authority{"eu.test": newAuthority(t, "eu.test"), "us.test": r.us}
+	r.trusted = map[string]*authority.Authority{"eu.test": credentials.NewAuthority(t, "eu.test", start), "us.test": r.us}
 	us.trust = r.trust()
 	us.mustRefuse("of an authority that was replaced", old, "unknown authority")
 }
@@ -358,7 +324,7 @@ func TestASidecarWithoutAnAcceptedCertificateMakesNoToken(t *testing.T) {
 	if _, err := eu.Seal("body"); err == nil || !strings.Contains(err.Error(), "has expired") {
 		t.Errorf("with an expired certificate: %v", err)
 	}
-	eu.now, eu.cert = start, issue(t, newAuthority(t, "eu.test"), sidecarOf("eu"), start, time.Hour)
+	eu.now, eu.cert = start, credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"), start, time.Hour)
 	if _, err := eu.Seal("body"); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("with a certificate that nobody trusts: %v", err)
 	}
@@ -386,7 +352,7 @@ func BenchmarkOpen(b *testing.B) {
 	r := newRegion(b)
 	eu, us := r.sidecar(r.eu, sidecarOf("eu")), r.sidecar(r.us, sidecarOf("us"))
 	token := eu.seal(strings.Repeat("x", 20))
-	stranger := forge(b, issue(b, newAuthority(b, "eu.test"), sidecarOf("eu"), start, time.Hour), store, nil)
+	stranger := forge(b, credentials.Issue(b, credentials.NewAuthority(b, "eu.test", start), sidecarOf("eu"), start, time.Hour), store, nil)
 	for what, token := range map[string]string{"known certificate": token, "unknown authority": stranger} {
 		b.Run(what, func(b *testing.B) {
 			for b.Loop() {

@@ -80,6 +80,9 @@ func (n Node) Group() Node {
 	return n
 }
 
+// HasGroup reports whether a node is served by the members of a group, also if that is only one.
+func (n Node) HasGroup() bool { return n.Part == Coordinator }
+
 // WithMember returns a member of the group of n.
 func (n Node) WithMember(m uint8) Node {
 	n.Member = m
@@ -336,7 +339,7 @@ func (t *Topology) Nodes(f func(Node)) {
 // MembersOf returns the members of the group of a node, the preferred primary first. Coordinators have a group, even if it has one
 // member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {
-	if n.Part != Coordinator || int(n.DC) >= len(t.DCs) {
+	if !n.HasGroup() || int(n.DC) >= len(t.DCs) {
 		return []Node{n}
 	}
 	members := make([]Node, t.DCs[n.DC].Members(n.Part))

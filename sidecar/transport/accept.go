@@ -51,7 +51,7 @@ type acceptor struct {
 // serveStream serves one stream. The stream ends only when it returns, so it leaves receiving and sending, which may block,
 // to goroutines that end soon afterwards.
 func (g *GRPC) serveStream(stream grpc.ServerStream) error {
-	a := &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes), stop: make(chan struct{}), drained: make(chan struct{})}
+	a := &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes, new(atomic.Int64)), stop: make(chan struct{}), drained: make(chan struct{})}
 	if err := a.identify(stream); err != nil {
 		return g.refuse(a, err)
 	}
@@ -93,6 +93,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 			return err
 		}
 	}
+	hello.Announcement = g.ownAnnouncement() // registered streams get later ones by their outbox
 	if err := stream.SendMsg(hello); err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
 	g.wakeDialers(a.peer)
 	if a.before == nil {
+		g.hearHello(a.peer) // that of a renewal has nothing new: announcements come on the stream before
 		close(proceed)
 	} else if err := g.spawn(func() { a.takeOver(stream.Context(), proceed) }); err != nil {
 		return err
@@ -279,6 +281,7 @@ func (g *GRPC) unregister(a *acceptor) {
 	if a.peer == nil {
 		return
 	}
+	defer g.reviseGroups(a.peer.Nodes)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.accepted[a.id()] == a {
@@ -386,6 +389,7 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		a.heard.Add(1)
 		a.out.answerProbe(in.control.Probe)
 		a.roots.hear(in.control.Roots)
+		a.g.hearAnnouncement(a.peer, in.control.Announcement)
 		err := a.g.deliver(in, a.peer, a.who())
 		a.meter.delivered(in.size)
 		if err != nil {

@@ -118,7 +118,7 @@ func TestALeaderThatSpeaksForAnotherDataCenterLosesTheLink(t *testing.T) {
 		causal.Vectors{Entries: append(ofB, ofC...)}.Message(leaderB, coordinatorA),
 		causal.SignedVectors{DC: 1, Entries: ofC}.Message(leaderB, coordinatorA),
 	} {
-		s, err := a.link(c.addr, leaderB)
+		s, err := a.link(c.addr, leaderB.WithMember(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestALeaderThatSpeaksForAnotherDataCenterLosesTheLink(t *testing.T) {
 	if n := strings.Count(c.log.String(), "link refused"); n != 1 {
 		t.Errorf("the violations are logged %d times", n)
 	}
-	s, err := a.link(c.addr, leaderB)
+	s, err := a.link(c.addr, leaderB.WithMember(1))
 	if err != nil {
 		t.Fatal(err)
 	}

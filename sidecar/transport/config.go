@@ -17,24 +17,32 @@ type Config struct {
 	// Process is the name of this process in the logs and status of its peers, such as the name of its pod.
 	Process string
 	// Nodes are the nodes that this process runs. Messages between them stay in the process. Messages that arrive for any
-	// other node are dropped.
+	// other node are dropped. A member of a group also speaks for its node, and gets messages for it while it serves
+	// (GRPC.SetLeadership).
 	Nodes []topology.Node
+	// Members returns the members of a node's group, as topology.MembersOf does. It is asked for nodes that have one
+	// (topology.Node.HasGroup), and only when links are opened. If it is nil, no node has a group.
+	Members func(topology.Node) []topology.Node
 	// Handler receives the messages for Nodes. Send calls it directly for a message between two of Nodes, as Local does.
 	Handler Handler
-	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed.
-	// Every Send calls it, and its results may change.
+	// Resolve returns the address (host:port) of the process that runs a node, and false if the process cannot be dialed. Nodes with
+	// a group have none, their members do. Every Send calls it, and its results may change.
 	Resolve func(topology.Node) (addr string, ok bool)
 	// Via returns the egress (host:port) through which an address is dialed, or "" to dial it directly. It needs TLS: the egress finds
 	// the process by the TLS server name, which is the host of the address. Its results may change. It may be nil.
 	Via func(addr string) string
-	// Down is called with the address of a dialed process when the stream to it breaks, and after every failed attempt to
-	// connect: requests that were sent there will not be answered. It may be nil.
-	Down func(addr string)
+	// Up is called when a node can be reached: the stream to its process, which this one has dialed, opens. For a node with a group,
+	// it is called when the link to the member that serves is there and it has said so, with its leadership, and again for each later
+	// leadership, also if no Down came before. Else the leadership is zero. It may be nil.
+	Up func(topology.Node, causal.Leadership)
+	// Down is called when that stream breaks, or the member announces that it no longer serves: requests that were sent there will
+	// not be answered. It is also called after every failed attempt to connect, unless another member serves. It may be nil.
+	Down func(topology.Node)
 	// Ended is called instead of Down when the peer has stopped in order (GRPC.Answered): requests that it has not answered had
 	// no effect. It may be nil.
-	Ended func(addr string)
-	// Up is called with the address of a dialed process when a stream to it opens. It may be nil.
-	Up func(addr string)
+	Ended func(topology.Node)
+	// MemberUp is called when the stream to a member of a group opens, whether or not it serves. It may be nil.
+	MemberUp func(member topology.Node)
 	// Unsent is called with each put that is dropped before anything of it was sent, because there is no link or its queue is
 	// full: the put has surely not been accepted. If the link breaks, it is called before Down. It may be nil.
 	Unsent func(put causal.Message)
@@ -65,12 +73,11 @@ type Config struct {
 
 // timings are the timeouts of links. Only tests change them.
 type timings struct {
-	hello            time.Duration // to connect, complete TLS and exchange hellos
+	hello            time.Duration // to connect, complete TLS and exchange hellos; through an egress, until the peer answers, and again for the hellos
 	connect          time.Duration // to connect to one IP address; long enough to retransmit a lost packet
 	probe            time.Duration // for a process to answer, if another one claims to be the same part
 	refusal          time.Duration // for which a process is refused after the other one was last alive
 	incoming         time.Duration // to connect to the address that the process has connected from
-	tunnel           time.Duration // to connect through an egress until the peer answers: about five round trips of the WAN
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
 	maxBackoffVia    time.Duration // of links through an egress
@@ -86,7 +93,7 @@ type timings struct {
 
 var defaultTimings = timings{
 	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
-	tunnel: 3 * time.Second, backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
+	backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	unused: 30 * time.Second, flush: 2 * time.Second, idle: 10 * time.Minute,
 	keysInterval: 2 * time.Second, distrust: 5 * time.Second, renewAfter: time.Hour,

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
@@ -19,7 +20,8 @@ import (
 type dialer struct {
 	g    *GRPC
 	addr string
-	link uint64 // identifies the link: each new stream replaces the previous one with the same number
+	node topology.Node // or member that was found at the address last, or that it was dialed for; used by run
+	link uint64        // identifies the link: each new stream replaces the previous one with the same number
 	out  *outbox
 
 	heard    atomic.Uint64 // frames that have arrived
@@ -42,8 +44,8 @@ type dialer struct {
 
 var errIdle = errors.New("the link is idle")
 
-// dial returns the outbox of the link to an address, and creates the link if there is none.
-func (g *GRPC) dial(addr string) (*outbox, DropReason) {
+// dial returns the outbox of the link to the address of a node or member, and creates the link if there is none.
+func (g *GRPC) dial(n topology.Node, addr string) (*outbox, DropReason) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -52,7 +54,11 @@ func (g *GRPC) dial(addr string) (*outbox, DropReason) {
 	if d := g.dialed[addr]; d != nil {
 		return d.out, notDropped
 	}
-	d := &dialer{g: g, addr: addr, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes), incoming: make(chan struct{}, 1), renew: make(chan struct{}, 1)}
+	lastUsed := new(atomic.Int64)
+	if isMember(n) {
+		lastUsed = &g.group(n.Group()).lastUsed
+	}
+	d := &dialer{g: g, addr: addr, node: n, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes, lastUsed), incoming: make(chan struct{}, 1), renew: make(chan struct{}, 1)}
 	g.dialed[addr] = d
 	g.wg.Go(d.run)
 	return d.out, notDropped
@@ -127,6 +133,7 @@ func (d *dialer) markDown(failure Failure, err error) {
 	d.up, d.lastError, d.failure = false, err.Error(), failure
 	d.mu.Unlock()
 	if errors.Is(err, errIdle) || errors.Is(err, errNetworkClosed) {
+		d.reportDown(nil)
 		return
 	}
 	d.g.failed.Add(1)
@@ -135,9 +142,7 @@ func (d *dialer) markDown(failure Failure, err error) {
 	if errors.Is(err, errEnded) && d.g.config.Ended != nil {
 		notify = d.g.config.Ended
 	}
-	if notify != nil {
-		notify(d.addr)
-	}
+	d.reportDown(notify)
 	if previous != err.Error() { // log the same error only once
 		level := slog.LevelWarn
 		if errors.Is(err, wire.ErrProtocol) || status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.AlreadyExists { // retrying does not help
@@ -155,15 +160,15 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 	d.peer, d.up, d.cancelStream, d.identity, d.roots, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity, &s.roots, s.via, "", NoFailure
 	d.mu.Unlock()
 	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch, "version", h.Version)
-	if d.g.config.Up != nil && !renews {
-		d.g.config.Up(d.addr)
+	if !renews {
+		d.reportUp(h)
 	}
 }
 
 func (d *dialer) stats() LinkStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := LinkStats{Address: d.addr, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError, Failure: d.failure}
+	s := LinkStats{Address: d.addr, Node: d.node, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError, Failure: d.failure}
 	if d.peer != nil {
 		s.Process, s.TopologyEpoch, s.Version, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Version, d.peer.Nodes
 		s.describeTrust(d.identity, d.roots)

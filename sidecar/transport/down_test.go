@@ -12,16 +12,14 @@ import (
 func TestDownAndUpAreReported(t *testing.T) {
 	d := newDirectory()
 	var mu sync.Mutex
-	down, up := map[string]int{}, map[string]int{}
+	down, up := map[topology.Node]int{}, map[topology.Node]int{}
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
-		count := func(of map[string]int) func(string) {
-			return func(addr string) {
-				mu.Lock()
-				defer mu.Unlock()
-				of[addr]++
-			}
+		count := func(of map[topology.Node]int, n topology.Node) {
+			mu.Lock()
+			defer mu.Unlock()
+			of[n]++
 		}
-		c.Down, c.Up = count(down), count(up)
+		c.Down, c.Up = func(n topology.Node) { count(down, n) }, func(n topology.Node, _ causal.Leadership) { count(up, n) }
 	})
 	const nowhere = "127.0.0.1:1"
 	d.set(nowhere, middlemanA)
@@ -34,11 +32,11 @@ func TestDownAndUpAreReported(t *testing.T) {
 		a.Send(put(coordinatorA, middlemanA, 2))
 		mu.Lock()
 		defer mu.Unlock()
-		return down[b.addr] >= 2 && down[nowhere] >= 1
+		return down[middlemanB] >= 2 && down[middlemanA] >= 1
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if up[nowhere] > 0 || up[b.addr] != 1 {
+	if up[middlemanA] > 0 || up[middlemanB] != 1 {
 		t.Errorf("reported up %v", up)
 	}
 }
@@ -88,8 +86,8 @@ func TestAPeerThatHasAnsweredEverythingEndsItsLinks(t *testing.T) {
 		d := newDirectory()
 		reports := make(chan bool, 10)
 		a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) {
-			c.Down = func(string) { reports <- false }
-			c.Ended = func(string) { reports <- true }
+			c.Down = func(topology.Node) { reports <- false }
+			c.Ended = func(topology.Node) { reports <- true }
 		})
 		b := start(t, d, []topology.Node{middlemanB})
 		a.Send(put(coordinatorA, middlemanB, 1))

@@ -72,7 +72,7 @@ func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) err
 		default:
 			g.duplicates.refuse(h.Incarnation)
 			return status.Errorf(codes.AlreadyExists, "two processes run as %s: this is %s, and %s is alive and was here first. "+
-				"Stop the one that should not run, or correct its dataCenter and index", nodeName(r.node), describe(h, at), describe(r.peer, r.at))
+				"Stop the one that should not run, or correct its dataCenter, index and member", nodeName(r.node), describe(h, at), describe(r.peer, r.at))
 		}
 	}
 	if g.duplicates.isRefused(h.Incarnation) {
@@ -82,6 +82,9 @@ func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) err
 }
 
 func nodeName(n topology.Node) string {
+	if n.Member != 0 {
+		return fmt.Sprintf("%s %d, member %d, of data centre %d", n.Part, n.Index, n.Member, n.DC)
+	}
 	return fmt.Sprintf("%s %d of data centre %d", n.Part, n.Index, n.DC)
 }
 

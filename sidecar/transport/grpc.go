@@ -36,7 +36,7 @@ type GRPC struct {
 	traffic    [topology.MaxDCs + 1]traffic // by the data center of the peer; the last one is for peers of none that exists
 	config     Config
 	timing     timings
-	localNodes map[topology.Node]bool
+	localNodes map[topology.Node]locality
 	// incarnation distinguishes this start of the process from earlier ones.
 	incarnation uint64
 	startedAt   time.Time
@@ -61,6 +61,10 @@ type GRPC struct {
 	linksOf      map[string]int              // of those, by the identity of the peer
 	sidecarLinks int                         // of those, by sidecars
 	acceptedFrom map[topology.Node]*acceptor // the latest link from the process of a node
+	groups       map[topology.Node]*group
+
+	announcing sync.Mutex // held while an announcement is queued for all links
+	announced  atomic.Pointer[wire.Announcement]
 }
 
 // NewGRPC returns a network that can send. It accepts links once Serve is called.
@@ -94,15 +98,20 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	}
 	g := &GRPC{
 		config: c, timing: t, incarnation: rand.Uint64(), startedAt: time.Now(), duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
-		localNodes:   make(map[topology.Node]bool, len(c.Nodes)),
+		localNodes:   make(map[topology.Node]locality, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
 		linksOf:      make(map[string]int),
 		acceptedFrom: make(map[topology.Node]*acceptor),
+		groups:       make(map[topology.Node]*group),
 	}
 	for _, n := range c.Nodes {
-		g.localNodes[n] = true
+		g.localNodes[n] = local
+		if isMember(n) {
+			g.localNodes[n.Group()] = localIfServing
+		}
 	}
+	g.announced.Store(&wire.Announcement{})
 	if c.TLS != nil {
 		var err error
 		check := func(id contract.Identity) error { return identity.CheckNodes(id, c.Nodes, c.Topology()) }
@@ -157,14 +166,19 @@ func (g *GRPC) Send(m causal.Message) {
 
 // route passes m to the handler, or to the outbox of a link.
 func (g *GRPC) route(m *causal.Message) {
-	if g.localNodes[m.To] {
+	if g.localNodes[m.To] != remote {
 		g.deliverLocally(m)
 		return
 	}
 	reason := notDropped
 	for range 2 { // the link may have been closed as idle in this moment; the second round then opens a new one
 		var out *outbox
-		if out, reason = g.outboxFor(m.To); out == nil {
+		if g.config.Members != nil && m.To.Member == 0 && m.To.HasGroup() {
+			out, reason = g.groupOutbox(m.To)
+		} else {
+			out, reason = g.outboxFor(m.To)
+		}
+		if out == nil {
 			break
 		}
 		if reason = out.push(m); reason != DropClosed {
@@ -197,7 +211,7 @@ func (g *GRPC) outboxFor(n topology.Node) (*outbox, DropReason) {
 	case ok && d != nil:
 		return d.out, notDropped
 	case ok:
-		return g.dial(addr)
+		return g.dial(n, addr)
 	case a != nil:
 		return a.out, notDropped
 	}
@@ -206,6 +220,11 @@ func (g *GRPC) outboxFor(n topology.Node) (*outbox, DropReason) {
 
 // deliverLocally passes a message between two nodes of this process to the handler.
 func (g *GRPC) deliverLocally(m *causal.Message) {
+	if reason := g.refusal(m.To); reason != notDropped {
+		g.countDropped(m.Kind, reason)
+		g.reportUnsent(m)
+		return
+	}
 	if !g.calls.Enter() {
 		g.countDropped(m.Kind, DropClosed)
 		return
@@ -231,8 +250,8 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 	messages, n := *in.messages, 0
 	for i := range messages {
 		m := &messages[i]
-		if !g.localNodes[m.To] {
-			g.countDropped(m.Kind, DropMisrouted)
+		if reason := g.refusal(m.To); reason != notDropped {
+			g.countDropped(m.Kind, reason)
 			continue
 		}
 		switch reason := g.authorize(m, peer); reason {
@@ -264,7 +283,7 @@ func (g *GRPC) hello(link uint64, to *peerIdentity) *wire.Hello {
 		Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: g.config.Process,
 		Incarnation: g.incarnation, StartedMs: uint64(g.startedAt.UnixMilli()), Link: link, Nodes: g.config.Nodes,
 	}
-	h.Version = g.config.Version
+	h.Version, h.Announcement = g.config.Version, g.ownAnnouncement()
 	if g.config.Topology != nil {
 		h.Manifest = manifestOf(g.config.Topology(), g.config.Binding)
 	}

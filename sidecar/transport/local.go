@@ -26,9 +26,10 @@ type Local struct {
 	counters
 	line *wan.Line[wanItem] // nil without emulation
 
-	mu        sync.Mutex // serializes updates of endpoints
+	mu        sync.Mutex // serializes updates of endpoints and guards watchers
 	endpoints atomic.Pointer[map[topology.Node]*endpoint]
 	calls     *gate.Gate // of Handlers
+	watchers
 }
 
 // endpoint is one registration of a node. A message is for a registration, not for a node: it is lost if the node is
@@ -36,6 +37,9 @@ type Local struct {
 type endpoint struct {
 	handler      Handler
 	deregistered atomic.Bool
+	// leadership is that in which a member serves its node, unless it is below floor, the greatest one of another member since this one was
+	// registered. The node has an endpoint of its own for each leadership. Local.mu guards both.
+	leadership, floor causal.Leadership
 }
 
 // wanItem is a message on the emulated WAN.
@@ -54,13 +58,33 @@ func NewLocal(e *wan.Emulator) *Local {
 	return l
 }
 
-// Register adds node n. It returns an error if n is already registered.
+// Register adds node n, or a member of a group. It returns an error if n is already registered.
 func (l *Local) Register(n topology.Node, h Handler) error {
 	return l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
 		if m[n] != nil {
 			return fmt.Errorf("register %v: already registered; deregister it first", n)
 		}
 		m[n] = &endpoint{handler: h}
+		if n.Member == 0 {
+			l.noteUp(n, causal.Leadership{})
+		}
+		return nil
+	})
+}
+
+// SetLeadership says in which leadership a registered member serves its node, as GRPC.SetLeadership does; zero: it does not. Messages
+// for the node go to the member with the greatest one.
+func (l *Local) SetLeadership(member topology.Node, leadership causal.Leadership) {
+	_ = l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
+		if ep := m[member]; ep != nil {
+			ep.leadership = leadership
+			for i := uint8(1); i <= topology.MaxMembers; i++ {
+				if other := m[member.WithMember(i)]; other != nil && other != ep && other.floor.Compare(leadership) < 0 {
+					other.floor = leadership
+				}
+			}
+			l.routeToServing(member.Group(), m)
+		}
 		return nil
 	})
 }
@@ -72,12 +96,42 @@ func (l *Local) Deregister(n topology.Node) {
 		if ep := m[n]; ep != nil {
 			ep.deregistered.Store(true)
 			delete(m, n)
+			if n.Member != 0 {
+				l.routeToServing(n.Group(), m)
+			} else {
+				l.noteDown(n)
+			}
 		}
 		return nil
 	})
 }
 
-// updateEndpoints replaces the map of endpoints by a copy that f has modified, so that Send can read it without a lock.
+// routeToServing makes the endpoint of a node that of the member that serves it. It needs mu.
+func (l *Local) routeToServing(n topology.Node, m map[topology.Node]*endpoint) {
+	var serving *endpoint
+	for i := uint8(1); i <= topology.MaxMembers; i++ {
+		if ep := m[n.WithMember(i)]; ep != nil && !ep.leadership.IsZero() && ep.leadership.Compare(ep.floor) >= 0 && (serving == nil || ep.leadership.Compare(serving.leadership) > 0) {
+			serving = ep
+		}
+	}
+	before := m[n]
+	if before != nil && serving != nil && before.leadership == serving.leadership {
+		return
+	}
+	if before != nil {
+		before.deregistered.Store(true)
+		delete(m, n)
+	}
+	if serving != nil {
+		m[n] = &endpoint{handler: serving.handler, leadership: serving.leadership}
+		l.noteUp(n, serving.leadership)
+	} else if before != nil {
+		l.noteDown(n)
+	}
+}
+
+// updateEndpoints replaces the map of endpoints by a copy that f has modified, so that Send can read it without a lock. Then it tells the
+// watchers.
 func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,6 +140,7 @@ func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error
 		return err
 	}
 	l.endpoints.Store(&m)
+	l.tell(&l.mu)
 	return nil
 }
 
@@ -93,6 +148,8 @@ func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error
 func (l *Local) Send(m causal.Message) {
 	ep := (*l.endpoints.Load())[m.To]
 	switch {
+	case ep == nil && m.To.HasGroup() && m.To.Member == 0:
+		l.countDropped(m.Kind, DropNotServing)
 	case ep == nil:
 		l.countDropped(m.Kind, DropNoRoute)
 	case l.line != nil && m.From.DC != m.To.DC:

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -278,4 +279,64 @@ func BenchmarkLocalSend(b *testing.B) {
 	for b.Loop() {
 		l.Send(m)
 	}
+}
+
+func TestLocalMessagesFollowTheMemberThatServes(t *testing.T) {
+	for _, withWAN := range []bool{false, true} {
+		var e *wan.Emulator
+		if withWAN {
+			e = emulator(t)
+		}
+		l, one, two := NewLocal(e), newRecorder(), newRecorder()
+		defer l.Close()
+		var told []string
+		l.Watch(Watcher{
+			Up:   func(n topology.Node, l causal.Leadership) { told = append(told, fmt.Sprintf("up %v %d", n, l.Epoch)) },
+			Down: func(n topology.Node) { told = append(told, fmt.Sprintf("down %v", n)) },
+		})
+		register(t, l, memberOne, one.handle)
+		register(t, l, memberTwo, two.handle)
+		register(t, l, middlemanA, newRecorder().handle)
+		l.Send(put(sidecarA, coordinatorA, 1)) // nobody serves
+		l.SetLeadership(memberOne, leadership(5))
+		l.Send(put(sidecarA, coordinatorA, 2))
+		l.SetLeadership(memberTwo, leadership(6))
+		l.SetLeadership(memberOne, leadership(5)) // late
+		l.Send(put(sidecarA, coordinatorA, 3))
+		l.Send(causal.GroupMessage{}.Message(memberTwo, memberOne))
+		l.SetLeadership(memberTwo, causal.Leadership{})
+		l.Send(put(sidecarA, coordinatorA, 4))
+		l.SetLeadership(memberOne, leadership(7))
+		l.Deregister(memberOne)
+		same(t, "to one", len(one.all()), 2)
+		same(t, "to two", two.seqs(), []uint64{3})
+		same(t, "told", told, []string{"up middleman-0@dc0 0", "up coordinator-0@dc0 5", "up coordinator-0@dc0 6", "down coordinator-0@dc0",
+			"up coordinator-0@dc0 7", "down coordinator-0@dc0"})
+		if n := dropped(l.Stats(), DropNotServing); n != 2 {
+			t.Errorf("%d messages were dropped because nobody serves", n)
+		}
+	}
+}
+
+// Watchers hear of all changes in order, also if they make some themselves.
+func TestAWatcherMayChangeWhoServes(t *testing.T) {
+	l := NewLocal(nil)
+	defer l.Close()
+	register(t, l, memberOne, newRecorder().handle)
+	register(t, l, memberTwo, newRecorder().handle)
+	var told [2][]uint64
+	for i := range told {
+		l.Watch(Watcher{Up: func(_ topology.Node, p causal.Leadership) {
+			told[i] = append(told[i], p.Epoch)
+			if p.Epoch == 1 {
+				l.SetLeadership(memberTwo, leadership(2))
+			}
+		}})
+	}
+	unwatch := l.Watch(Watcher{Down: func(topology.Node) { t.Error("it watches no more") }})
+	l.SetLeadership(memberOne, leadership(1))
+	unwatch()
+	l.SetLeadership(memberTwo, causal.Leadership{})
+	l.Deregister(memberOne)
+	same(t, "told", told, [2][]uint64{{1, 2}, {1, 2}})
 }

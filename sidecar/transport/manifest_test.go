@@ -93,7 +93,7 @@ func TestAPartWithReorderedDataCentersCannotSpeakForTheOriginsOfOthers(t *testin
 	leaderB := topology.Node{Part: topology.Coordinator, DC: 1}
 	attack := newAttacker(t, ca, idOf(leaderB))
 	attack.manifest = manifestOf(arranged(t, 1, "bac", "ab", "c"), "")
-	s, err := attack.link(c.addr, leaderB)
+	s, err := attack.link(c.addr, leaderB.WithMember(1))
 	if err == nil { // the hello, which says what this process runs, comes first
 		err = s.RecvMsg(&receivedFrame{hello: &wire.Hello{}})
 	}
@@ -104,7 +104,7 @@ func TestAPartWithReorderedDataCentersCannotSpeakForTheOriginsOfOthers(t *testin
 		t.Errorf("%d violations are counted", n)
 	}
 	attack.manifest = wire.Manifest{} // as the version before
-	if _, err = attack.link(c.addr, leaderB); err != nil {
+	if _, err = attack.link(c.addr, leaderB.WithMember(1)); err != nil {
 		t.Errorf("a part that does not say what it runs is refused: %v", err)
 	}
 	same(t, "handled", c.all(), nil)

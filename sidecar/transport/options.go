@@ -16,11 +16,15 @@ const (
 	tlsRecord    = 16 << 10
 )
 
-// dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS.
-func (g *GRPC) dialOptions(addr string, try *attempt, accept func(*peerIdentity) error) []grpc.DialOption {
+// dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS; then early
+// says not to wait for the HTTP/2 SETTINGS of the peer.
+func (g *GRPC) dialOptions(addr string, try *attempt, early bool, accept func(*peerIdentity) error) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if g.keys != nil {
 		creds = notingCredentials{g.clientCredentials(addr, accept), try}
+		if early {
+			creds = earlyCredentials{creds}
+		}
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),

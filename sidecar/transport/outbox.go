@@ -32,7 +32,7 @@ type outbox struct {
 	count    *counters
 	limit    int           // bytes
 	wake     chan struct{} // holds a token if there may be something to take
-	lastUsed atomic.Int64  // when the link last sent or received, in nanoseconds since the epoch
+	lastUsed *atomic.Int64 // when the link, or another one of its group, last sent or received, in nanoseconds since the epoch
 
 	mu      sync.Mutex
 	state   outboxState
@@ -50,8 +50,8 @@ const (
 	outboxClosed             // nothing goes in any more; what is in it may still be taken
 )
 
-func newOutbox(count *counters, limit int) *outbox {
-	o := &outbox{count: count, limit: limit, wake: make(chan struct{}, 1)}
+func newOutbox(count *counters, limit int, lastUsed *atomic.Int64) *outbox {
+	o := &outbox{count: count, limit: limit, lastUsed: lastUsed, wake: make(chan struct{}, 1)}
 	o.touch()
 	return o
 }
@@ -68,7 +68,9 @@ func (o *outbox) settle(more int) bool {
 	return o.account == nil || o.account.try(int64(o.bytes+o.taken+more))
 }
 
-func (o *outbox) touch() { o.lastUsed.Store(time.Now().UnixNano()) }
+func (o *outbox) touch() { touch(o.lastUsed) }
+
+func touch(lastUsed *atomic.Int64) { lastUsed.Store(time.Now().UnixNano()) }
 
 // idleFor reports whether the link has neither sent nor received for d.
 func (o *outbox) idleFor(d time.Duration) bool {
@@ -102,22 +104,27 @@ func (o *outbox) push(m *causal.Message) DropReason {
 
 // pushProbe queues a probe. It is not a message: it counts for no limit, and does not make an idle link a busy one.
 func (o *outbox) pushProbe(p wire.Probe) {
-	o.pushControl(func(frame []byte) []byte { return wire.AppendProbe(frame, p) })
+	o.pushControl(false, func(frame []byte) []byte { return wire.AppendProbe(frame, p) })
 }
 
 // pushRoots queues which authorities of the peer this process trusts, as pushProbe does, and reports whether it could.
 func (o *outbox) pushRoots(r wire.Roots) bool {
-	return o.pushControl(func(frame []byte) []byte { return wire.AppendRoots(frame, r) })
+	return o.pushControl(false, func(frame []byte) []byte { return wire.AppendRoots(frame, r) })
 }
 
-// pushControl appends what is no message to the last frame.
-func (o *outbox) pushControl(add func(frame []byte) []byte) bool {
+// pushAnnouncement queues an announcement. It comes first in a new frame, and so after the messages that were queued before.
+func (o *outbox) pushAnnouncement(a wire.Announcement) {
+	o.pushControl(true, func(frame []byte) []byte { return wire.AppendAnnouncement(frame, a) })
+}
+
+// pushControl appends what is no message to the last frame, or to a new one.
+func (o *outbox) pushControl(inNewFrame bool, add func(frame []byte) []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state != outboxOpen {
 		return false
 	}
-	if len(o.frames) == 0 {
+	if len(o.frames) == 0 || inNewFrame {
 		o.frames = append(o.frames, newFrame())
 	}
 	f := o.frames[len(o.frames)-1]

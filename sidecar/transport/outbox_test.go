@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -27,7 +28,7 @@ func drain(t *testing.T, o *outbox) (all []causal.Message, frames int) {
 }
 
 func TestOutboxKeepsOrderInFramesOfBoundedSize(t *testing.T) {
-	o := newOutbox(&counters{}, 64<<20)
+	o := newOutbox(&counters{}, 64<<20, new(atomic.Int64))
 	const n = 10000
 	for i := range uint64(n) {
 		m := put(coordinatorA, middlemanB, i)
@@ -50,7 +51,7 @@ func TestOutboxKeepsOrderInFramesOfBoundedSize(t *testing.T) {
 }
 
 func TestEmptyOutboxAcceptsAMessageOverItsLimit(t *testing.T) {
-	o := newOutbox(&counters{}, 1000)
+	o := newOutbox(&counters{}, 1000, new(atomic.Int64))
 	small, great := put(coordinatorA, middlemanB, 1), put(coordinatorA, middlemanB, 2)
 	setValue(&great, make([]byte, 5000))
 	same(t, "into an empty one", o.push(&great), notDropped)
@@ -62,7 +63,7 @@ func TestEmptyOutboxAcceptsAMessageOverItsLimit(t *testing.T) {
 
 func TestBrokenOutboxCountsDroppedMessages(t *testing.T) {
 	c := &counters{}
-	o := newOutbox(c, 1<<20)
+	o := newOutbox(c, 1<<20, new(atomic.Int64))
 	m := put(coordinatorA, middlemanB, 1)
 	o.push(&m)
 	o.push(&m)
@@ -77,7 +78,7 @@ func TestBrokenOutboxCountsDroppedMessages(t *testing.T) {
 }
 
 func TestClosedOutboxYieldsItsFramesAndStaysClosed(t *testing.T) {
-	o := newOutbox(&counters{}, 1<<20)
+	o := newOutbox(&counters{}, 1<<20, new(atomic.Int64))
 	m := put(coordinatorA, middlemanB, 1)
 	o.push(&m)
 	o.close()

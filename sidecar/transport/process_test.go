@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(stopEnv) != "" {
+		if err := runMember(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of a test. A test that passes does not reach it.
 const patience = 30 * time.Second
@@ -85,7 +94,8 @@ type testProcess struct {
 
 type change func(*Config, *timings)
 
-// start starts a process that runs nodes. Unless it is a sidecar, it listens and is added to the directory.
+// start starts a process that runs nodes. Unless it is a sidecar, it listens and is added to the directory. If it has a topology, a
+// coordinator is the only member of its group, and serves.
 func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *testProcess {
 	t.Helper()
 	p := &testProcess{recorder: newRecorder(), log: &logBook{}}
@@ -97,11 +107,22 @@ func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change)
 	for _, f := range changes {
 		f(&c, &tm)
 	}
+	sole := c.Topology != nil && nodes[0].HasGroup() && nodes[0].Member == 0
+	if sole {
+		nodes = []topology.Node{nodes[0].WithMember(1)}
+		c.Nodes = nodes
+	}
+	if c.Topology != nil {
+		c.Members = func(n topology.Node) []topology.Node { return c.Topology().MembersOf(n) }
+	}
 	var err error
 	if p.GRPC, err = newGRPC(c, tm); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
+	if sole {
+		p.SetLeadership(causal.Leadership{Epoch: 1, Life: 1})
+	}
 	if nodes[0].Part != topology.Sidecar {
 		p.listen(t, "127.0.0.1:0")
 		d.set(p.addr, nodes...)
@@ -139,6 +160,15 @@ func waitFor(t testing.TB, what string, cond func() bool) {
 			t.Fatalf("timed out after %s waiting for %s", patience, what)
 		}
 	}
+}
+
+// awaitServing waits until a process has a link to the member that serves a node, which it opens.
+func awaitServing(t testing.TB, p *testProcess, n topology.Node) {
+	t.Helper()
+	waitFor(t, "a member to serve", func() bool {
+		out, _ := p.groupOutbox(n)
+		return out != nil
+	})
 }
 
 // wait waits until n messages have arrived.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/sidecar/identity"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // TLS looks at certificates only when a connection is made, and streams live long. So the dialer renews each link from time to
@@ -23,8 +24,8 @@ import (
 // checkIdentity returns why the peer that has answered is not the node that this address is for.
 func (d *dialer) checkIdentity(p *peerIdentity) error {
 	n, ok := identity.NodeOf(p.Identity, d.g.config.Topology())
-	if ok {
-		if addr, known := d.g.config.Resolve(n); known && addr == d.addr {
+	for m := range uint8(topology.MaxMembers + 1) { // members share the identity of their node
+		if addr, known := d.g.config.Resolve(n.WithMember(m)); ok && known && addr == d.addr {
 			return nil
 		}
 	}

@@ -90,6 +90,7 @@ func TestRenewalsLoseAndReorderNothing(t *testing.T) {
 	k := newKeys(t, idOf(sidecarA), ca)
 	a := startWith(t, d, sidecarA, k)
 	b := startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	awaitServing(t, a, coordinatorA)
 	a.Send(put(sidecarA, coordinatorA, 0))
 	b.wait(t, 1)
 	reply := func(from, to topology.Node, seq uint64) causal.Message {
@@ -131,6 +132,7 @@ func TestTheAuthorityIsReplacedWithoutALostMessage(t *testing.T) {
 	a, b := startWith(t, d, coordinatorA, ka), startWith(t, d, middlemanB, kb)
 	both := []*keys{ka, kb}
 	loaded := func(p *testProcess, n int) bool { return strings.Count(p.log.String(), "loaded new TLS files") >= n }
+	awaitServing(t, b, coordinatorA)
 	exchange(t, a, b, coordinatorA, middlemanB, numbered, answer, func() {
 		waitFor(t, "the links", func() bool { return a.Stats().Opened >= 2 && b.Stats().Opened >= 2 })
 		// Trust both authorities, renew the certificates, then trust only the new authority; each when all have the one before.

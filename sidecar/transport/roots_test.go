@@ -32,6 +32,7 @@ func TestBothEndsOfALinkLearnWhichAuthoritiesTheOtherAccepts(t *testing.T) {
 	b := startWith(t, d, middlemanB, keysB)
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
+	awaitServing(t, b, coordinatorA)
 	b.Send(answer(middlemanB, coordinatorA, 0))
 	a.wait(t, 1)
 	waitFor(t, "the hellos to say what is accepted", func() bool { return accepts(a, before, after) && accepts(b, before) })

@@ -14,18 +14,19 @@ type DropReason uint8
 
 // The reasons for dropping a message.
 const (
-	notDropped    DropReason = iota
-	DropNoRoute              // the node has no address and no link
-	DropOverflow             // the queue of the peer was full
-	DropBroken               // the link to the peer was down or broke
-	DropInvalid              // it exceeds a bound of the encoding
-	DropMisrouted            // it arrived at a process that does not run the node it is for
-	DropCut                  // the emulated WAN is cut
-	DropClosed               // the network or the receiving node was closed
+	notDropped     DropReason = iota
+	DropNoRoute               // the node has no address and no link
+	DropOverflow              // the queue of the peer was full
+	DropBroken                // the link to the peer was down or broke
+	DropInvalid               // it exceeds a bound of the encoding
+	DropMisrouted             // it arrived at a process that does not run the node it is for
+	DropCut                   // the emulated WAN is cut
+	DropClosed                // the network or the receiving node was closed
+	DropNotServing            // no member of the node's group is known to serve, or it arrived at one that does not
 	numReasons
 )
 
-var reasonNames = [...]string{"none", "no-route", "overflow", "broken-link", "invalid", "misrouted", "cut", "closed"}
+var reasonNames = [...]string{"none", "no-route", "overflow", "broken-link", "invalid", "misrouted", "cut", "closed", "not-serving"}
 
 func (r DropReason) String() string {
 	if r < numReasons {
@@ -97,8 +98,9 @@ type DropStats struct {
 
 // LinkStats describes one stream to another process.
 type LinkStats struct {
-	Process       string // the peer's name; empty before its hello
-	Address       string // the dialed address, or the remote address of an accepted stream
+	Process       string        // the peer's name; empty before its hello
+	Address       string        // the dialed address, or the remote address of an accepted stream
+	Node          topology.Node // of a dialed link: the node, or the member, that it is for
 	Dialed        bool
 	Up            bool
 	TopologyEpoch uint64

@@ -62,13 +62,9 @@ func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked 
 	s.ctx, s.cancel = context.WithCancelCause(d.g.ctx)
 	defer context.AfterFunc(ctx, func() { s.cancel(nil) })()
 	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline. An egress accepts whether or
-	// not it reaches the peer, so an answer is expected sooner there: the next attempt may take another way.
-	limit := d.g.timing.hello
-	if s.via != "" {
-		limit = min(limit, d.g.timing.tunnel)
-	}
+	// not it reaches the peer; the hellos have their time from when that has answered.
 	var late atomic.Bool
-	watchdog := time.AfterFunc(limit, func() { late.Store(true); s.cancel(nil) })
+	watchdog := time.AfterFunc(d.g.timing.hello, func() { late.Store(true); s.cancel(nil) })
 	var peer atomic.Pointer[peerIdentity]
 	accept := func(p *peerIdentity) error {
 		peer.Store(p)
@@ -77,7 +73,8 @@ func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked 
 		}
 		return d.checkIdentity(p)
 	}
-	options := append(d.g.dialOptions(d.addr, &s.attempt, accept), grpc.WithContextDialer(d.connector(s)))
+	// A renewal that the peer refuses must not disturb the link, so it waits for the peer before it says hello.
+	options := append(d.g.dialOptions(d.addr, &s.attempt, !renews, accept), grpc.WithContextDialer(d.connector(s)))
 	s.conn, err = grpc.NewClient("passthrough:///"+d.addr, options...)
 	if err != nil {
 		watchdog.Stop()
@@ -89,7 +86,7 @@ func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked 
 	switch {
 	case !late.Load():
 	case s.via != "" && peer.Load() == nil:
-		err = fmt.Errorf("%s: no answer within %v", d.describe(s.via), limit)
+		err = fmt.Errorf("%s: no answer within %v", d.describe(s.via), d.g.timing.hello)
 	default:
 		err = fmt.Errorf("%s: no hello within %v", d.describe(s.via), d.g.timing.hello)
 	}
@@ -206,6 +203,7 @@ func (d *dialer) receive(s *dialedStream) error {
 		d.heard.Add(1)
 		d.out.answerProbe(s.in.control.Probe)
 		s.roots.hear(s.in.control.Roots)
+		d.g.hearAnnouncement(s.in.hello, s.in.control.Announcement)
 		if err := d.g.deliver(s.in, s.in.hello, d.addr); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func (r *regions) start(t *testing.T, n topology.Node, via func() string, change
 		}
 	}
 	p := startWith(t, r.d, n, newKeys(t, idOf(n), r.ca), append([]change{through}, changes...)...)
-	r.d.set(addressOf(n), n)
+	r.d.set(addressOf(n), n, n.WithMember(1))
 	for _, e := range []*egress{r.ofA, r.ofB} {
 		e.lead(nameOf(n), p.addr)
 	}
@@ -111,8 +111,7 @@ func TestLinksComeBackWhenTheWayIsFreeAgain(t *testing.T) {
 		"connections break":                      (*egress).cut,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Without a limit of its own for the answer, the link would wait for the hello.
-			r := startRegions(t, func(_ *Config, tm *timings) { tm.tunnel = 300 * time.Millisecond })
+			r := startRegions(t, func(_ *Config, tm *timings) { tm.hello = 300 * time.Millisecond })
 			r.exchange(t)
 			failed := r.a.Stats().Failed
 			fail(r.ofA)
@@ -138,7 +137,7 @@ func TestATunnelThatHasFallenSilentIsReplaced(t *testing.T) {
 }
 
 func TestALinkAcrossALongWayComesUp(t *testing.T) {
-	r := startRegions(t, func(_ *Config, tm *timings) { tm.tunnel, tm.hello = defaultTimings.tunnel, defaultTimings.hello })
+	r := startRegions(t, func(_ *Config, tm *timings) { tm.hello = defaultTimings.hello })
 	r.ofA.set(forward, 125*time.Millisecond)
 	r.ofB.set(forward, 125*time.Millisecond)
 	r.exchange(t)
@@ -153,6 +152,7 @@ func TestLinksMoveToAnotherEgressWithoutALostMessage(t *testing.T) {
 	other.lead(nameOf(middlemanB), r.b.addr)
 	r.a.Send(numbered(coordinatorA, middlemanB, 1))
 	r.b.wait(t, 1)
+	awaitServing(t, r.b, coordinatorA)
 	r.b.Send(answer(middlemanB, coordinatorA, 1))
 	r.a.wait(t, 1)
 	exchange(t, r.a, r.b, coordinatorA, middlemanB, numbered, answer, func() {
@@ -198,6 +198,7 @@ func TestAProxyIsNotTakenForTheProcessBehindIt(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	}
+	awaitServing(t, r.b, coordinatorA)
 	r.b.Send(answer(middlemanB, coordinatorA, 1))
 	r.a.wait(t, 1)
 	r.exchange(t)

@@ -23,8 +23,10 @@ func payloadOf(id uint64, size int) []byte {
 	binary.LittleEndian.PutUint64(p, id)
 	binary.LittleEndian.PutUint64(p[8:], uint64(len(p)))
 	r := rand.NewPCG(id, uint64(len(p)))
-	for i := 16; i < len(p); i++ {
-		p[i] = byte(r.Uint64())
+	for rest := p[16:]; len(rest) > 0; {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], r.Uint64())
+		rest = rest[copy(rest, word[:]):]
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/edge"
 )
 
 // Ports of the pods.
@@ -42,18 +43,14 @@ const (
 	socketFile = socketDir + "/redis.sock"
 )
 
-// configMap holds the configuration file of a data center's parts, and that of the fronts in its coordinators' pods. A
+// configMap holds the configuration file of a data center's parts, that of the fronts in its coordinators' pods, and that of sidecars. A
 // front serves many clients, which must not share a session, so each connection has one of its own. Running parts apply
 // changes of addresses and counts (contract.AppliesLive).
 func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) {
 	c := contract.Config{
-		DataCenter: dc.Name, Topology: &b.layout, Addresses: map[string]contract.Addresses{},
+		DataCenter: dc.Name, Topology: &b.layout, Addresses: b.addresses(dc, edge.PortEgressParts),
 		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope), Reads: contract.Reads(b.spec.Session.Reads)},
 		Binding: contract.Binding(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
-	}
-	for i := range b.spec.DataCenters {
-		to := &b.spec.DataCenters[i]
-		c.Addresses[to.Name] = b.addresses(dc, to)
 	}
 	trust := configDir + "/" + TrustFile
 	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}
@@ -62,6 +59,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt", Key: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
+	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits = dataDir, b.storageConfig(), limits(dc)
 	data := map[string]string{}
 	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar} {
@@ -95,15 +93,21 @@ func limits(dc *v1alpha1.DataCenter) contract.Limits {
 	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3), CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
 }
 
-// addresses returns the addresses by which the parts of one data center dial those of another: names of pods in this cluster, or names
-// of parts, which the egress of their own data center knows.
-func (b *builder) addresses(from, to *v1alpha1.DataCenter) contract.Addresses {
-	if !b.in.isBehindEdge(to) {
-		return b.podAddresses(to)
+// addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in this cluster, or names
+// of parts, which an egress of their own data center knows.
+func (b *builder) addresses(from *v1alpha1.DataCenter, egress int) map[string]contract.Addresses {
+	all := map[string]contract.Addresses{}
+	for i := range b.spec.DataCenters {
+		to := &b.spec.DataCenters[i]
+		if !b.in.isBehindEdge(to) {
+			all[to.Name] = b.podAddresses(to)
+			continue
+		}
+		a := b.partNames(to)
+		a.Via = b.edgeVia(from, egress)
+		all[to.Name] = a
 	}
-	a := b.partNames(to)
-	a.Via = b.edgeVia(from)
-	return a
+	return all
 }
 
 // podAddresses returns the addresses of the pods of a data center in this cluster.

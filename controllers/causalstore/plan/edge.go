@@ -121,9 +121,9 @@ func (b *builder) partNames(dc *v1alpha1.DataCenter) contract.Addresses {
 	})
 }
 
-// edgeVia returns the address of the egress of a data center.
-func (b *builder) edgeVia(dc *v1alpha1.DataCenter) string {
-	return net.JoinHostPort(fmt.Sprintf("%s.%s.svc", EdgeName(b.store.Name, dc.Name), b.store.Namespace), strconv.Itoa(edge.PortEgress))
+// edgeVia returns the address of an egress of a data center: edge.PortEgress for sidecars, edge.PortEgressParts for the store's own pods.
+func (b *builder) edgeVia(dc *v1alpha1.DataCenter, egress int) string {
+	return net.JoinHostPort(fmt.Sprintf("%s.%s.svc", EdgeName(b.store.Name, dc.Name), b.store.Namespace), strconv.Itoa(egress))
 }
 
 // edgeDigest identifies the configuration of an edge.

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
@@ -30,7 +31,13 @@ func regions(t *testing.T) plan.Observed {
 // configured returns what the parts of data center us-east-1 are configured with.
 func configured(t *testing.T, p plan.Plan) *contract.Config {
 	t.Helper()
-	c, err := contract.ParseConfig([]byte(named[*corev1.ConfigMap](t, p, "orders-us-east-1").Data[plan.PartsFile]))
+	return configuredBy(t, p, plan.PartsFile)
+}
+
+// configuredBy returns a configuration of data center us-east-1.
+func configuredBy(t *testing.T, p plan.Plan, file string) *contract.Config {
+	t.Helper()
+	c, err := contract.ParseConfig([]byte(named[*corev1.ConfigMap](t, p, "orders-us-east-1").Data[file]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,16 +48,23 @@ func TestPartsOfOtherRegionsAreDialedByTheirNamesThroughTheEgress(t *testing.T) 
 	const id = "1c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90"
 	p := planned(t, regions(t))
 	want := contract.Addresses{Coordinators: []string{"coordinator-0.eu-west-1." + id + ":7400"}, Middlemen: []string{"middleman-0.eu-west-1." + id + ":7400"},
-		Caches: []string{"cache-0.eu-west-1." + id + ":7400"}, Via: edgeName + ".shop.svc:7500"}
-	c := configured(t, p)
-	if d := cmp.Diff(want, c.Addresses["eu-west-1"]); d != "" {
-		t.Errorf("addresses of the other region (-want +got):\n%s", d)
-	}
-	if via := c.Addresses["us-east-1"].Via; via != "" {
-		t.Errorf("the own data center is dialed through %s", via)
+		Caches: []string{"cache-0.eu-west-1." + id + ":7400"}}
+	for file, egress := range map[string]string{plan.PartsFile: "7503", "front.yaml": "7503", plan.SidecarFile: "7500"} {
+		c := configuredBy(t, p, file)
+		want.Via = edgeName + ".shop.svc:" + egress
+		if d := cmp.Diff(want, c.Addresses["eu-west-1"]); d != "" {
+			t.Errorf("addresses of the other region in %s (-want +got):\n%s", file, d)
+		}
+		if via := c.Addresses["us-east-1"].Via; via != "" {
+			t.Errorf("the own data center is dialed through %s in %s", via, file)
+		}
 	}
 	s := named[*corev1.Service](t, p, edgeName)
-	if s.Spec.Ports[0].Port != edge.PortEgress || s.Spec.Type != corev1.ServiceTypeClusterIP {
+	listening := map[int32]bool{}
+	for _, port := range s.Spec.Ports {
+		listening[port.Port] = port.TargetPort.IntVal == port.Port
+	}
+	if !listening[edge.PortEgress] || !listening[edge.PortEgressParts] || s.Spec.Type != corev1.ServiceTypeClusterIP {
 		t.Errorf("nothing listens there: %+v", s.Spec)
 	}
 }
@@ -238,11 +252,13 @@ func TestTheServiceOfAnEdgeIsAsTheSpecSays(t *testing.T) {
 	}
 }
 
-func TestEveryoneReachesTheIngressAndOnlyClientsTheEgress(t *testing.T) {
+func TestEveryoneReachesTheIngressClientsTheEgressAndOnlyPartsTheirs(t *testing.T) {
 	in := regions(t)
 	rules := named[*networkingv1.NetworkPolicy](t, planned(t, in), edgeName).Spec.Ingress
 	want := map[int32][]networkingv1.NetworkPolicyPeer{edge.PortIngress: nil, edge.PortHTTP: nil,
-		edge.PortEgress: {{PodSelector: &metav1.LabelSelector{}}, {NamespaceSelector: in.Store.Spec.Access.Namespaces}}}
+		edge.PortEgress: {{PodSelector: &metav1.LabelSelector{}}, {NamespaceSelector: in.Store.Spec.Access.Namespaces}},
+		edge.PortEgressParts: {{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{plan.LabelInstance: "orders", plan.LabelDataCenter: "us-east-1"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: plan.LabelComponent, Operator: metav1.LabelSelectorOpIn, Values: []string{"coordinator", "shard", "cache"}}}}}}}
 	got := map[int32][]networkingv1.NetworkPolicyPeer{}
 	for _, r := range rules {
 		for _, p := range r.Ports {
@@ -251,6 +267,42 @@ func TestEveryoneReachesTheIngressAndOnlyClientsTheEgress(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("who is admitted to which port (-want +got):\n%s", d)
+	}
+}
+
+// TestAllPodsOfTheDataCenterAndNoOthersReachTheEgressForParts: but for those of the edge itself, which do not dial it.
+func TestAllPodsOfTheDataCenterAndNoOthersReachTheEgressForParts(t *testing.T) {
+	p := planned(t, regions(t))
+	var admits []labels.Selector
+	for _, r := range named[*networkingv1.NetworkPolicy](t, p, edgeName).Spec.Ingress {
+		if r.Ports[0].Port.IntVal != edge.PortEgressParts {
+			continue
+		}
+		for _, from := range r.From {
+			s, err := metav1.LabelSelectorAsSelector(from.PodSelector)
+			if err != nil || from.NamespaceSelector != nil || s.Empty() {
+				t.Fatalf("it admits %+v (%v)", from, err)
+			}
+			admits = append(admits, s)
+		}
+	}
+	admitted := func(pod map[string]string) bool {
+		return slices.ContainsFunc(admits, func(s labels.Selector) bool { return s.Matches(labels.Set(pod)) })
+	}
+	sets := 0
+	for _, o := range p.Apply {
+		if s, ok := o.(*appsv1.StatefulSet); ok {
+			sets++
+			if pod := s.Spec.Template.Labels; !admitted(pod) {
+				t.Errorf("pods of %s are not admitted: %v", s.Name, pod)
+			}
+		}
+	}
+	if sets < 3 {
+		t.Fatalf("there are %d StatefulSets", sets)
+	}
+	if app := map[string]string{plan.LabelSidecarOf: "orders", plan.LabelDataCenter: "us-east-1", plan.LabelInstance: "orders"}; admitted(app) {
+		t.Error("a pod with a sidecar is admitted")
 	}
 }
 

@@ -80,8 +80,8 @@ func edgeContainer(image string, r corev1.ResourceRequirements) corev1.Container
 		Resources: r, SecurityContext: containerSecurity(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		StartupProbe: ready(2, 60), ReadinessProbe: ready(2, 2), LivenessProbe: ready(10, 6),
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: edgeDrainSeconds}}},
-		Ports: []corev1.ContainerPort{{Name: "egress", ContainerPort: edge.PortEgress}, {Name: "ingress", ContainerPort: edge.PortIngress},
-			{Name: "edge-http", ContainerPort: edge.PortHTTP}},
+		Ports: []corev1.ContainerPort{{Name: "egress", ContainerPort: edge.PortEgress}, {Name: "egress-parts", ContainerPort: edge.PortEgressParts},
+			{Name: "ingress", ContainerPort: edge.PortIngress}, {Name: "edge-http", ContainerPort: edge.PortHTTP}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: edge.ConfigDir, ReadOnly: true},
 			{Name: "tls", MountPath: edge.CertificateDir, ReadOnly: true}},
 	}

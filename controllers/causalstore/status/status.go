@@ -40,6 +40,8 @@ type Observed struct {
 	Growing []string
 	// Authority is what is known of the authorities of regions, or nil.
 	Authority *trust.State
+	// AuthorityRefusedBy names the data centers of other regions that do not accept the authority which issues here.
+	AuthorityRefusedBy []string
 	// AuthorityWaits says what keeps the next authority of the region from issuing, as far as this store goes.
 	AuthorityWaits []string
 	// Certificates are those of the parts in this region.

@@ -35,7 +35,7 @@ func (c *Certificates) Add(expires time.Time, failed error) {
 	}
 }
 
-// peersTrusted holds if the authorities of all regions of the store are known here.
+// peersTrusted holds if the authorities of all regions of the store are known here, and none is heard to refuse that of this one.
 func peersTrusted(v *view) verdict {
 	var own string
 	var unknownRegions, revoked []string
@@ -74,6 +74,9 @@ func peersTrusted(v *view) verdict {
 	case len(revoked) > 0:
 		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centres) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
 			strings.Join(revoked, ", "), also("not accepted", v.Authority.Refused))
+	case len(v.AuthorityRefusedBy) > 0:
+		return no(v1alpha1.ReasonAuthorityRefused, "the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are up end when their certificates expire, within 7 days, and none is made anew; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER",
+			trust.Fingerprint(v.Authority.Issuing.Certificate())[:16], limited(v.AuthorityRefusedBy))
 	case len(order) == 1 && slices.Equal(order, []string{v.Region}):
 		return yes(v1alpha1.ReasonOneRegion, "all data centres are in this region, of trust domain %s", v.Authority.TrustDomain)
 	}
@@ -122,17 +125,21 @@ func (v *view) rotation() string {
 	case len(v.AuthorityWaits) == 0:
 		return "; the new authority of this region issues as soon as all its stores accept it"
 	}
-	waits := v.AuthorityWaits
-	more := ""
-	if len(waits) > maxWaits {
-		waits, more = waits[:maxWaits], fmt.Sprintf("; and %d more", len(waits)-maxWaits)
-	}
-	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centres accept it: %s%s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
-		strings.Join(waits, "; "), more)
+	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centres accept it: %s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
+		limited(v.AuthorityWaits))
 }
 
-// maxWaits bounds what the message names.
-const maxWaits = 8
+// maxNamed bounds what a message names.
+const maxNamed = 8
+
+// limited joins texts, as far as there are not too many.
+func limited(all []string) string {
+	more := ""
+	if len(all) > maxNamed {
+		more = fmt.Sprintf("; and %d more", len(all)-maxNamed)
+	}
+	return strings.Join(all[:min(len(all), maxNamed)], "; ") + more
+}
 
 func (c Certificates) pendingOr(text string) string {
 	if c.Pending != nil {

@@ -124,7 +124,7 @@ func (w *world) cutOff(h *host, till int64) {
 func (w *world) cutJoiners(h *host, c *group.Config) {
 	till := w.now + int64(w.upTo(8*time.Second))
 	for _, id := range c.Members {
-		if !w.register.config.Has(id) && id.Name != h.name {
+		if !w.register.Config.Has(id) && id.Name != h.name {
 			w.link(pair{h.name, id.Name}).cutTill, w.link(pair{id.Name, h.name}).cutTill = till, till
 		}
 	}
@@ -155,7 +155,7 @@ func (w *world) loseVolume(h *host, damage bool) bool {
 			left++
 		}
 	}
-	if damage && !w.register.found || left == 0 && (!w.register.found || w.rng.IntN(40) > 0) {
+	if damage && !w.register.Found || left == 0 && (!w.register.Found || w.rng.IntN(40) > 0) {
 		return false
 	}
 	h.crash()

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,23 +10,19 @@ import (
 
 // registry is the register: one value with linearizable reads and compare-and-swap.
 type registry struct {
-	w        *world
-	number   int // of the cluster
-	config   group.Config
-	found    bool
+	w *world
+	Store
 	latest   group.Config // that was ever swapped in, whatever was restored since
 	history  []group.Config
 	downTill int64
 	restored bool
 }
 
-func (r *registry) init(w *world) { r.w, r.number = w, 1 }
-
-func (r *registry) cluster() string { return fmt.Sprintf("cluster-%d", r.number) }
+func (r *registry) init(w *world) { r.w, r.Number = w, 1 }
 
 // request carries out a request of a host, some time later.
 func (r *registry) request(h *host, op group.RegisterOp) {
-	w, instance, number := r.w, h.instance, r.number
+	w, instance, number := r.w, h.instance, r.Number
 	reply := func(d time.Duration, res group.RegisterResult) {
 		res.ID = op.ID
 		w.after(d, func() {
@@ -60,7 +55,7 @@ func (r *registry) request(h *host, op group.RegisterOp) {
 		return
 	}
 	w.after(there, func() {
-		res := group.RegisterResult{Outcome: group.Done, Cluster: r.cluster(), Found: r.found, Config: r.config}
+		res := r.Read()
 		if op.Swap && !r.swap(op, number) {
 			res.Outcome = group.Failed
 		}
@@ -70,14 +65,15 @@ func (r *registry) request(h *host, op group.RegisterOp) {
 
 // swap compares and swaps. A request that was sent to an earlier cluster fails.
 func (r *registry) swap(op group.RegisterOp, number int) bool {
-	if number != r.number || op.Cluster != r.cluster() || r.found != (op.Expect != group.Nonce{}) || r.found && r.config.Nonce != op.Expect {
+	before, found := r.Config, r.Found
+	if number != r.Number || !r.Swap(op) {
 		return false
 	}
-	if r.found && op.Config.Epoch <= r.config.Epoch {
-		r.w.violate("epoch %d follows epoch %d in the register", op.Config.Epoch, r.config.Epoch)
+	if found && op.Config.Epoch <= before.Epoch {
+		r.w.violate("epoch %d follows epoch %d in the register", op.Config.Epoch, before.Epoch)
 	}
-	r.history = append(r.history, r.config)
-	r.config, r.latest, r.found = op.Config, op.Config, true
+	r.history = append(r.history, before)
+	r.latest = op.Config
 	r.notify()
 	return true
 }
@@ -108,9 +104,9 @@ func (r *registry) restore() {
 		}
 		r.w.weights[Resize] = 0
 	}
-	r.number++
+	r.Number++
 	r.restored = true
-	r.config, r.history = r.history[i], r.history[:i]
-	r.found = r.config.Epoch > 0
+	r.Config, r.history = r.history[i], r.history[:i]
+	r.Found = r.Config.Epoch > 0
 	r.notify()
 }

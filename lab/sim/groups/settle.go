@@ -56,7 +56,7 @@ func (w *world) primary() (best *host) {
 // isWhole reports whether the configuration is as desired.
 func (w *world) isWhole(h *host) bool {
 	s := h.g.Status()
-	if len(s.Config.Members) != w.members || len(s.Pending) > 0 || w.withRegister && s.Config.Nonce != w.register.config.Nonce {
+	if len(s.Config.Members) != w.members || len(s.Pending) > 0 || w.withRegister && s.Config.Nonce != w.register.Config.Nonce {
 		return false
 	}
 	for _, name := range w.desiredNames().Names {
@@ -128,7 +128,7 @@ func (w *world) checkLoss() {
 		w.Losses++
 		return
 	}
-	w.violate("liveness: the group is not whole, with %v: register %s", w.desiredNames().Names, w.register.config.String())
+	w.violate("liveness: the group is not whole, with %v: register %s", w.desiredNames().Names, w.register.Config.String())
 	for _, h := range w.hosts {
 		if h.g != nil {
 			s := h.g.Status()

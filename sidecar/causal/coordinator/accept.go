@@ -27,7 +27,7 @@ type write struct {
 	size     int  // bytes that it counts for in the write buffer
 }
 
-// buffer is the write buffer: every incomplete write of this origin, and the newest put of each session.
+// buffer is the write buffer: every incomplete write of this origin, and what is known of each session's puts.
 type buffer struct {
 	writes     []*write // in HLC order, from the oldest incomplete one on
 	incomplete map[causal.HLC]*write
@@ -67,14 +67,6 @@ type sessionKey struct {
 	session uint64
 }
 
-// sessionTail is the newest put of a session; the session's next put is ordered after it.
-type sessionTail struct {
-	seq    uint64
-	last   causal.Version
-	slot   topology.Slot
-	usedAt int64
-}
-
 const (
 	maxSessions     = 1 << 16 // above which idle sessions are forgotten
 	sessionIdle     = time.Minute
@@ -94,15 +86,15 @@ func (b *buffer) session(now causal.Now, key sessionKey) *sessionTail {
 	return t
 }
 
-// forgetIdleSessions drops sessions that have been silent for long. None of their messages is still in flight, and a session
-// names its newest put with the next one.
+// forgetIdleSessions drops sessions that have been silent for long and have no put whose answer could be asked for. None of their
+// messages is still in flight, and a session names its newest put with the next one.
 func (b *buffer) forgetIdleSessions(now causal.Now) {
 	if now.Mono < b.expireAt {
 		return
 	}
 	b.expireAt = now.Mono + int64(sessionScanWait)
 	for key, t := range b.sessions {
-		if now.Mono-t.usedAt > int64(sessionIdle) {
+		if now.Mono-t.usedAt > int64(sessionIdle) && len(t.accepted) == 0 {
 			delete(b.sessions, key)
 		}
 	}
@@ -110,11 +102,23 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 
 // handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is acknowledged only
 // when the log holds it.
+//
+// A put for another leadership is late: its session knows by now that it was refused, or has sent it again (PROTOCOL §4, puts that
+// are sent again).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
+	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
+		return
+	}
 	tail := c.session(now, sessionKey{from, p.Session})
-	stale := p.Seq <= tail.seq
+	tail.confirm(min(p.Unanswered, p.Seq))
+	asNew := p.Resent && c.cfg.Broken.Has(causal.ResendAsNew)
+	if hlc, found := tail.find(p.Seq); found && !asNew {
+		c.answerAgain(from, &p, hlc)
+		return
+	}
+	overtaken := p.Seq <= tail.seq && !asNew
 	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
-	v, err := c.nextVersion(now, from, &p, stale)
+	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
@@ -126,10 +130,11 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	direct := c.directDeps(p.Deps, tail)
 	own := c.flattenDeps(w, direct)
 	tail.last, tail.slot = v, w.slot
+	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
 	c.noteOwnActivity(now)
-	c.log.append(logWrite(w, p.Seq, own))
+	c.log.append(logWrite(w, &p, own))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)
 	}
@@ -143,10 +148,12 @@ func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
 }
 
 // nextVersion returns the version of a put, or why it is refused.
-func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, stale bool) (causal.Version, causal.ErrCode) {
+func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version, causal.ErrCode) {
 	switch {
-	case stale:
-		return causal.Version{}, causal.ErrStale // late from a broken connection, or a duplicate: the session has moved on
+	case (p.Resent || overtaken) && !c.isDecidable(p):
+		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
+	case overtaken:
+		return causal.Version{}, causal.ErrStale // accepted now, it would take effect after a later one
 	case c.refusesPuts || c.Membership() != Serving:
 		return causal.Version{}, causal.ErrUnavailable
 	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:

@@ -20,6 +20,9 @@ type Config struct {
 	Self     topology.Node
 	// Incarnation differs from that of every earlier start.
 	Incarnation uint64
+	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another one are
+	// ignored; with the zero Leadership, those that name any.
+	Leadership causal.Leadership
 	// MaxBytes bounds the keys and values of incomplete writes, in bytes; beyond it puts are answered ErrBusy.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
@@ -102,8 +105,8 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats { return c.stats }
 
 // New returns a coordinator that continues from what its log holds: replay are the log's records in order, and nextIndex is
-// the index that the log will give to the next record.
-func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coordinator {
+// the index that the log will give to the next record that Appends returns. Those after it follow without gaps.
+func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordinator {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
 	t := cfg.Topology
@@ -119,7 +122,7 @@ func New(cfg Config, now causal.Now, replay []LogRecord, nextIndex uint64) *Coor
 	if t.Leader(cfg.Self.DC) == cfg.Self {
 		c.leader = newLeader(cfg, c.known, now)
 	}
-	c.restore(replay)
+	c.restore(now, replay)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
 	} else if len(replay) == 0 {

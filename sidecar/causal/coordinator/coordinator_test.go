@@ -43,7 +43,7 @@ func newHarness(t *testing.T, coordinators int, index uint64, faults ...causal.F
 		first.Term = 1
 	}
 	h.log, h.index = []LogRecord{{Checkpoint: first}}, 1 // its log is not new
-	h.c = New(cfg, h.now, h.log, 2)
+	h.c = New(cfg, h.now, logged(h.log), 2)
 	return h
 }
 
@@ -60,11 +60,19 @@ func (h *harness) sync() {
 	}
 }
 
+// logged returns the records of a log that begins with index 1 and has no gaps.
+func logged(records []LogRecord) (all []Logged) {
+	for i, r := range records {
+		all = append(all, Logged{uint64(i + 1), r})
+	}
+	return all
+}
+
 // restart stops the coordinator as a crash does, and starts it from its durable log.
 func (h *harness) restart(now causal.Now) {
 	h.cfg.Incarnation++
 	h.now = now
-	h.c = New(h.cfg, now, h.log, h.index+1)
+	h.c = New(h.cfg, now, logged(h.log), h.index+1)
 }
 
 func (h *harness) tick(ms int64) []causal.Message {
@@ -407,5 +415,30 @@ func TestALeaderPublishesForCoordinatorsThatAreAwayOnly(t *testing.T) {
 		if h.c.Known().SV(away) == 0 {
 			t.Error("nobody publishes for one that is away")
 		}
+	}
+}
+
+// The log of a group holds records of its own between those of the coordinator.
+func TestARestartFromALogWithGapsKeepsWhatItNeeds(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "a"})
+	h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "b"})
+	records := logged(h.log)
+	for i := range records {
+		records[i].Index = records[i].Index*10 + 3
+	}
+	last := records[len(records)-1].Index
+	h.c = New(h.cfg, h.now, records, last+5)
+	h.index = last + 4
+	h.tick(2000) // writes a checkpoint
+	if first := h.c.writes[0].index; h.c.TruncateBefore() != first || first%10 != 3 {
+		t.Errorf("the log is needed from %d on, want %d, that of the oldest write", h.c.TruncateBefore(), first)
+	}
+	if n := len(h.c.writes); n != 2 {
+		t.Errorf("%d writes", n)
+	}
+	_, after := h.put(causal.Put{ID: 3, Session: 1, Seq: 3, Key: "c"})
+	if r := reply(t, after); r.Err != causal.OK {
+		t.Errorf("a put got %s", r.Err)
 	}
 }

@@ -28,24 +28,27 @@ type loggedCheckpoint struct {
 
 // restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
 // the newest checkpoint knew to be complete.
-func (c *Coordinator) restore(replay []LogRecord) {
+func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	var complete causal.HLC
+	var answers []Answer // of the newest checkpoint
 	for i := range replay {
 		if cp := replay[i].Checkpoint; cp != nil {
-			complete = max(complete, cp.Complete)
+			complete, answers = max(complete, cp.Complete), cp.Answers
 		}
 	}
 	for _, l := range c.laneOrder {
 		l.base = complete // what the log no longer holds, or holds as complete, was acknowledged by all rings
 	}
-	first := c.log.nextIndex - uint64(len(replay))
+	for _, a := range answers {
+		c.restoreAnswer(now, a, 0)
+	}
 	for i := range replay {
-		index := first + uint64(i)
+		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
 			c.log.durable, c.log.checkpointIndex = cp.State, index
 			continue
 		}
-		c.restoreWrite(&replay[i].Write, index, complete)
+		c.restoreWrite(now, &replay[i].Write, index, complete)
 	}
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
@@ -57,8 +60,9 @@ func (c *Coordinator) restore(replay []LogRecord) {
 	}
 }
 
-func (c *Coordinator) restoreWrite(r *LoggedWrite, index uint64, complete causal.HLC) {
+func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC) {
 	c.clock.Raise(r.Record.Version.HLC)
+	c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC}, r.Unanswered)
 	if r.Record.Version.HLC <= complete {
 		return
 	}
@@ -67,13 +71,14 @@ func (c *Coordinator) restoreWrite(r *LoggedWrite, index uint64, complete causal
 	c.flattenDeps(w, r.OwnDeps)
 	c.add(w)
 	c.release(w)
-	c.sessions[sessionKey{r.Sidecar, r.Session}] = &sessionTail{seq: r.Seq, last: r.Record.Version, slot: w.slot}
+	tail := c.session(now, sessionKey{r.Sidecar, r.Session})
+	tail.last, tail.slot = r.Record.Version, w.slot
 }
 
 // logWrite returns the log record of a write that directly follows own, which are of this origin.
-func logWrite(w *write, seq uint64, own []causal.Dep) LogRecord {
+func logWrite(w *write, p *causal.Put, own []causal.Dep) LogRecord {
 	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into it.
-	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: seq,
+	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq, Unanswered: min(p.Unanswered, p.Seq),
 		Deps: w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
 }
 
@@ -153,6 +158,7 @@ func (c *Coordinator) writeCheckpoint(now causal.Now) {
 	s := &c.log.pending
 	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each restart.
 	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+causal.CeilingMs), c.clock.Peek(now)+causal.HLCAt(causal.CeilingMs/20))
+	answers := c.collectAnswers(now)
 	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
-	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), State: *s}})
+	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), Answers: answers, State: *s}})
 }

@@ -15,14 +15,22 @@ type LogRecord struct {
 	Checkpoint *Checkpoint
 }
 
+// Logged is a record that the log holds. Indices ascend, with gaps where the log holds something of its own.
+type Logged struct {
+	Index uint64
+	LogRecord
+}
+
 // LoggedWrite is an accepted put.
 type LoggedWrite struct {
 	Key    string
 	Record causal.Record
-	// Sidecar, Session and Seq name the put: after a restart a duplicate of it is refused.
-	Sidecar topology.Node
-	Session uint64
-	Seq     uint64
+	// Sidecar, Session and Seq name the put. It is answered with this write if it is sent again, also after a restart. Those below
+	// Unanswered are not.
+	Sidecar    topology.Node
+	Session    uint64
+	Seq        uint64
+	Unanswered uint64
 	// Deps are the incomplete writes in its past that are asked for by id.
 	Deps []causal.Dep
 	// OwnDeps are the writes of this origin that it directly follows; a restart flattens them again.
@@ -33,6 +41,8 @@ type LoggedWrite struct {
 type Checkpoint struct {
 	// Complete: every write of this origin at or below it is complete.
 	Complete causal.HLC
+	// Answers are those of puts before it that may be sent again, in the order of their timestamps. The log may drop their writes.
+	Answers []Answer
 	State
 }
 
@@ -40,6 +50,8 @@ type Checkpoint struct {
 type State struct {
 	// Ceiling: nothing above it was published as SV.
 	Ceiling causal.HLC
+	// Forgotten: of puts up to here it is not known any more which were accepted.
+	Forgotten causal.HLC
 	// Term is the coordinator's own.
 	Term MembershipTerm
 	// Terms are those of the other coordinators of the data center, as the leader knows them.
@@ -49,7 +61,7 @@ type State struct {
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
-const logFormat = 2
+const logFormat = 3
 
 const (
 	recordWrite byte = iota + 1
@@ -61,7 +73,11 @@ const (
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		dst = append(dst, logFormat, recordCheckpoint)
-		dst = appendHLC(appendHLC(dst, c.Complete), c.Ceiling)
+		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
+		for _, a := range c.Answers {
+			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
+		}
+		dst = appendHLC(appendHLC(dst, c.Ceiling), c.Forgotten)
 		dst = binary.AppendUvarint(dst, uint64(c.Term))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Terms)))
 		for _, t := range c.Terms {
@@ -81,11 +97,26 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	dst = appendVersion(dst, w.Record.Version)
 	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
-	dst = append(dst, byte(w.Sidecar.Part))
-	for _, n := range [...]uint64{uint64(w.Sidecar.DC), w.Sidecar.Index, w.Session, w.Seq} {
+	dst = binary.AppendUvarint(appendPutName(dst, w.Sidecar, w.Session, w.Seq), w.Seq-w.Unanswered)
+	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+}
+
+func appendPutName(dst []byte, sidecar topology.Node, session, seq uint64) []byte {
+	dst = append(dst, byte(sidecar.Part))
+	for _, n := range [...]uint64{uint64(sidecar.DC), sidecar.Index, session, seq} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+	return dst
+}
+
+// SizeHint returns a size that the encoding mostly does not exceed, in bytes.
+func (r *LogRecord) SizeHint() int {
+	const fixed, perDep, perShard = 96, 16, 24
+	n := fixed
+	if r.Checkpoint != nil {
+		return n + perShard*len(r.Checkpoint.Shards)
+	}
+	return n + len(r.Write.Key) + len(r.Write.Record.Value.Data) + perDep*(len(r.Write.Deps)+len(r.Write.OwnDeps))
 }
 
 func boolBit(b bool) uint64 {
@@ -176,16 +207,31 @@ func (d *recordReader) write() (w LoggedWrite) {
 	if data := d.Take(d.Uvarint()); len(data) > 0 {
 		w.Record.Value.Data = append([]byte(nil), data...)
 	}
-	w.Sidecar.Part = topology.Part(d.byte())
-	w.Sidecar.DC = topology.DC(d.Uvarint())
-	w.Sidecar.Index, w.Session, w.Seq = d.Uvarint(), d.Uvarint(), d.Uvarint()
+	w.Sidecar, w.Session, w.Seq = d.putName()
+	w.Unanswered = w.Seq - min(d.Uvarint(), w.Seq)
 	w.Deps, w.OwnDeps = d.deps(), d.deps()
 	return w
 }
 
+func (d *recordReader) putName() (sidecar topology.Node, session, seq uint64) {
+	sidecar.Part = topology.Part(d.byte())
+	sidecar.DC = topology.DC(d.Uvarint())
+	sidecar.Index = d.Uvarint()
+	return sidecar, d.Uvarint(), d.Uvarint()
+}
+
+// answerMinBytes is the size of the smallest Answer: it bounds how long a list can be.
+const answerMinBytes = 13
+
 func (d *recordReader) checkpoint() *Checkpoint {
 	c := &Checkpoint{Complete: d.hlc()}
-	c.Ceiling = d.hlc()
+	for range d.Count(answerMinBytes) {
+		var a Answer
+		a.Sidecar, a.Session, a.Seq = d.putName()
+		a.HLC = d.hlc()
+		c.Answers = append(c.Answers, a)
+	}
+	c.Ceiling, c.Forgotten = d.hlc(), d.hlc()
 	c.Term = MembershipTerm(d.Uvarint())
 	n := d.Uvarint()
 	for i := uint64(0); i < n && !d.Failed(); i++ {

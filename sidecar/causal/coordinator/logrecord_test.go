@@ -18,7 +18,11 @@ func drawRecord(t *rapid.T) LogRecord {
 	}
 	if rapid.Bool().Draw(t, "checkpoint") {
 		c := &Checkpoint{Complete: hlc.Draw(t, "complete")}
-		c.Ceiling, c.Term = hlc.Draw(t, "ceiling"), MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		for range rapid.IntRange(0, 3).Draw(t, "answers") {
+			c.Answers = append(c.Answers, Answer{Sidecar: topology.Node{Part: topology.Sidecar, DC: 2, Index: rapid.Uint64().Draw(t, "index")},
+				Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), HLC: hlc.Draw(t, "answer")})
+		}
+		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"), MembershipTerm(rapid.Uint64().Draw(t, "term"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
 		}
@@ -36,6 +40,7 @@ func drawRecord(t *rapid.T) LogRecord {
 	}
 	w := LoggedWrite{Key: rapid.String().Draw(t, "key"), Sidecar: topology.Node{Part: topology.Sidecar, DC: 3, Index: rapid.Uint64().Draw(t, "index")},
 		Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), Deps: deps(), OwnDeps: deps()}
+	w.Unanswered = rapid.Uint64Max(w.Seq).Draw(t, "unanswered")
 	w.Record.Version = version()
 	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"), rapid.Int64().Draw(t, "expire")
 	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
@@ -75,9 +80,9 @@ func TestADamagedLogRecordIsRefusedAndNeverMisread(t *testing.T) {
 }
 
 func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
-	for _, first := range []byte{0, 1, 8} { // 8: records of before there was a format
+	for _, first := range []byte{0, 2, 8} { // 8: records of before there was a format
 		_, err := ParseLogRecord([]byte{first, 1, 0, 0})
-		if err == nil || !strings.Contains(err.Error(), "reads format 2 only") || !strings.Contains(err.Error(), "drain") {
+		if err == nil || !strings.Contains(err.Error(), "reads format 3 only") || !strings.Contains(err.Error(), "drain") {
 			t.Errorf("format %d: %v", first, err)
 		}
 	}

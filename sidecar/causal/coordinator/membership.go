@@ -194,6 +194,7 @@ func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r caus
 		if !c.cfg.Broken.Has(causal.JoinBelow) {
 			c.clock.Raise(r.Above)
 		}
+		c.forgetAll(now)
 		c.log.pending.Term = term
 		c.writeCheckpoint(now)
 	default: // a term that is not used: of a log that was abandoned, or of a request that was withdrawn

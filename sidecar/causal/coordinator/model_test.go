@@ -62,7 +62,7 @@ func newShardModel(t *testing.T, coordinators int, roundTrip, perPut time.Durati
 	m := &shardModel{t: t, topo: topo, now: causal.Now{Mono: 1, WallMs: 1_000_000}, oneWay: roundTrip / 2, perPut: perPut, incarnation: 1}
 	for i := range coordinators {
 		cfg := DefaultConfig(topo, topology.Node{Part: topology.Coordinator, Index: uint64(i)})
-		c := New(cfg, m.now, []LogRecord{{Checkpoint: &Checkpoint{State: State{Term: 1}}}}, 2) // it has joined
+		c := New(cfg, m.now, logged([]LogRecord{{Checkpoint: &Checkpoint{State: State{Term: 1}}}}), 2) // it has joined
 		m.coordinators = append(m.coordinators, &modelCoordinator{c: c, index: 1, sent: map[causal.Version]int{}, sentAt: map[causal.Version]int64{}})
 	}
 	return m

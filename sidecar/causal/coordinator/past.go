@@ -121,6 +121,7 @@ func (c *Coordinator) finishInquiry(now causal.Now) {
 	if c.leader != nil {
 		c.log.pending.Term = 1 // a leader is always in use
 	}
+	c.forgetAll(now)
 	c.writeCheckpoint(now)
 }
 

@@ -53,7 +53,7 @@ func newRelayRig(t *testing.T, faults ...causal.Fault) *relayRig {
 	cfg.Incarnation, cfg.Broken, cfg.Signer = 1, causal.FaultsOf(faults...), r
 	r.harness = &harness{t: t, cfg: cfg, now: causal.Now{Mono: 1, WallMs: 100_000}}
 	r.log, r.index = []LogRecord{{Checkpoint: &Checkpoint{State: State{Term: 1}}}}, 1
-	r.c = New(cfg, r.now, r.log, 2)
+	r.c = New(cfg, r.now, logged(r.log), 2)
 	return r
 }
 

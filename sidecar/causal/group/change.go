@@ -182,18 +182,21 @@ const maxPending = 16
 // maxJoinLag is how many records a joining member may lack when commits begin to wait for it.
 const maxJoinLag = 1024
 
-// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a member leaves.
+// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a member leaves, and
+// one that is about to stop hands over.
 func (g *Group) choosePrimary(now causal.Now, want *Config) {
-	if len(g.desired.Names) == 0 || now.Mono-g.lead.servesAt < int64(g.opts.SilentAfter) && g.desired.has(g.self.Name) {
+	leaves := !g.desired.has(g.self.Name)
+	yields := leaves || g.resigning
+	if len(g.desired.Names) == 0 || now.Mono-g.lead.servesAt < int64(g.opts.SilentAfter) && !yields {
 		return
 	}
-	leaves := !g.desired.has(g.self.Name)
 	for _, name := range g.desired.Names {
-		if name == g.self.Name {
+		if name == g.self.Name && !yields {
 			return
 		}
 		for _, id := range want.Members {
-			if p := g.findPeer(id); id.Name == name && p != nil && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
+			p := g.findPeer(id)
+			if id.Name == name && p != nil && !p.resigning && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
 				want.Primary = id
 				if leaves {
 					want.Members = slices.DeleteFunc(want.Members, func(id ID) bool { return id == g.self })
@@ -201,7 +204,7 @@ func (g *Group) choosePrimary(now causal.Now, want *Config) {
 				return
 			}
 		}
-		if !leaves {
+		if !yields {
 			return
 		}
 	}

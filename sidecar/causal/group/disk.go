@@ -64,13 +64,14 @@ type Image struct {
 	anchor                Stamp
 }
 
-var errGap = errors.New("the entries on the disk do not follow each other: the disk holds less than it should; treat the volume as damaged")
+// ErrGap says that entries are missing.
+var ErrGap = errors.New("the entries on the disk do not follow each other: the disk holds less than it should; treat the volume as damaged")
 
 // Apply takes in the next entry. The first one may be any that TruncateBefore has allowed to be the first, so what an entry refers to
 // may be gone, because a later one removes it.
 func (i *Image) Apply(e *Entry) error {
 	if i.index != 0 && e.Index != i.index+1 {
-		return fmt.Errorf("entry %d comes after entry %d: %w", e.Index, i.index, errGap)
+		return fmt.Errorf("entry %d comes after entry %d: %w", e.Index, i.index, ErrGap)
 	}
 	i.index = e.Index
 	switch e.Kind {
@@ -78,7 +79,7 @@ func (i *Image) Apply(e *Entry) error {
 		i.State, i.stateIndex = e.State, e.Index
 	case EntryRecord:
 		if e.Position <= i.log.last() {
-			return fmt.Errorf("record %d comes after record %d: %w", e.Position, i.log.last(), errGap)
+			return fmt.Errorf("record %d comes after record %d: %w", e.Position, i.log.last(), ErrGap)
 		}
 		if e.Position > i.log.last()+1 {
 			i.reset(e.Position)
@@ -117,7 +118,7 @@ func (i *Image) reset(pos uint64) {
 // Check returns an error if entries are missing that the disk should have.
 func (i *Image) Check() error {
 	if i.index != 0 && (i.stateIndex == 0 || i.log.first() != max(i.base, 1)) {
-		return fmt.Errorf("the log begins at record %d, and should begin at record %d: %w", i.log.first(), max(i.base, 1), errGap)
+		return fmt.Errorf("the log begins at record %d, and should begin at record %d: %w", i.log.first(), max(i.base, 1), ErrGap)
 	}
 	return nil
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// entryFormat is the version of the encoding of an Entry. A reader refuses every other one.
-const entryFormat = 1
+// entryFormat is the version of the encoding of an Entry. A reader refuses every other one. Formats 1 and 2 are those of the records of a
+// coordinator, from when its log had one disk and no group.
+const entryFormat = 3
 
 var errEntry = errors.New("damaged entry of a group's log")
 
@@ -34,13 +35,17 @@ func (e *Entry) AppendTo(dst []byte) []byte {
 
 func (s *State) appendTo(dst []byte) []byte {
 	dst = appendString(binary.AppendUvarint(dst, s.Life), s.Cluster)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, s.Config.Group), s.Config.Epoch)
-	dst = appendIDs(dst, s.Config.Members)
-	dst = appendID(dst, s.Config.Primary)
-	for _, n := range [...]uint64{s.Config.Nonce.Volume, s.Config.Nonce.Life, s.Config.Nonce.Number} {
+	dst = s.Config.appendTo(dst)
+	return binary.AppendUvarint(appendIDs(appendStamp(dst, s.Session), s.Pending), s.Commit)
+}
+
+func (c *Config) appendTo(dst []byte) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.Group), c.Epoch)
+	dst = appendID(appendIDs(dst, c.Members), c.Primary)
+	for _, n := range [...]uint64{c.Nonce.Volume, c.Nonce.Life, c.Nonce.Number} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	return binary.AppendUvarint(appendIDs(appendStamp(dst, s.Session), s.Pending), s.Commit)
+	return dst
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -69,9 +74,11 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 		return Entry{}, errEntry
 	}
 	if b[0] != entryFormat {
-		return Entry{}, fmt.Errorf("entry %d of a group's log has format %d; this version reads format %d only: start the version that wrote it", index, b[0], entryFormat)
+		return Entry{}, fmt.Errorf("entry %d of the log has format %d; this version reads format %d only: start the version that wrote the log, and take the "+
+			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
+			"version with an empty dataDir", index, b[0], entryFormat)
 	}
-	d := entryReader{causal.NewFieldReader(b[2:])}
+	d := newEntryReader(b[2:])
 	e := Entry{Index: index, Kind: EntryKind(b[1])}
 	switch e.Kind {
 	case EntryState:
@@ -98,8 +105,13 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	return e, nil
 }
 
-// entryReader reads the fields of an entry.
-type entryReader struct{ causal.FieldReader }
+// entryReader reads the fields of an entry, or of a message.
+type entryReader struct {
+	causal.FieldReader
+	malformed bool // of a message: a field has a value that it cannot have
+}
+
+func newEntryReader(b []byte) entryReader { return entryReader{FieldReader: causal.NewFieldReader(b)} }
 
 func (d *entryReader) stamp() Stamp { return Stamp{Epoch: d.Uvarint(), Life: d.Uvarint()} }
 
@@ -113,10 +125,14 @@ func (d *entryReader) ids() (ids []ID) {
 	return ids
 }
 
+func (d *entryReader) config() Config {
+	return Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id(),
+		Nonce: Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}}
+}
+
 func (d *entryReader) state() State {
 	s := State{Life: d.Uvarint(), Cluster: string(d.Take(d.Uvarint()))}
-	s.Config = Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id()}
-	s.Config.Nonce = Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}
+	s.Config = d.config()
 	s.Session, s.Pending, s.Commit = d.stamp(), d.ids(), d.Uvarint()
 	return s
 }

@@ -134,6 +134,7 @@ func (g *Group) acknowledgeWhenDurable(now causal.Now, to ID, a Ack) {
 }
 
 func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
+	a.Resigning = g.resigning
 	if a.Granted {
 		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
 	}

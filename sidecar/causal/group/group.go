@@ -53,14 +53,16 @@ type Group struct {
 	lifeIndex             uint64 // until it is durable, nothing else is done
 	stalledSince          int64  // when the disk has last made progress, while entries are on their way
 
-	desired Desired
-	damaged bool
+	desired   Desired
+	resigning bool
+	damaged   bool
 	// frozen says why the register is not believed; "": it is.
 	frozen   string
 	accept   bool // a person has said to believe the register
 	tickedAt int64
 
-	lead *leadership // of a primary, from the beginning of its session; else nil
+	lead        *leadership // of a primary, from the beginning of its session; else nil
+	requiredIDs []ID        // what required returned last
 
 	// What follows is for members that are not the primary.
 	matched    uint64 // the log is that of the session's primary up to here; since this start
@@ -203,12 +205,24 @@ func (g *Group) forgive(now causal.Now) {
 }
 
 // NextTick returns when Tick is due.
-func (g *Group) NextTick(causal.Now) int64 { return g.tickedAt + int64(g.opts.Heartbeat)/4 }
+func (g *Group) NextTick(causal.Now) int64 {
+	if l := g.lead; !g.opts.Register && l != nil && l.serving && len(l.peers) == 0 && g.durable+1 == g.next {
+		return causal.Never // nobody is to hear of it
+	}
+	return g.tickedAt + int64(g.opts.Heartbeat)/4
+}
 
 // SetDesired says what the group should look like.
 func (g *Group) SetDesired(now causal.Now, d Desired) {
 	g.desired = d
 	g.knockAt = min(g.knockAt, now.Mono)
+}
+
+// Resign says that this member is about to stop. If it is the primary, it hands over to another member that is desired and has everything;
+// and it is not chosen as the primary again. It may still take over from a primary that is gone.
+func (g *Group) Resign(now causal.Now) {
+	g.resigning = true
+	g.plan(now)
 }
 
 // LinkUp says that a member can be reached again: what was on its way there may be lost.

@@ -11,6 +11,14 @@ func (g *Group) HoldsLease(now causal.Now) bool {
 	return g.lead != nil && g.lead.serving && !g.lead.paused && g.hasGrants(now)
 }
 
+// Leadership returns the leadership of this member; none unless it serves and holds the lease.
+func (g *Group) Leadership(now causal.Now) causal.Leadership {
+	if !g.HoldsLease(now) {
+		return causal.Leadership{}
+	}
+	return causal.Leadership{Epoch: g.lead.session.Epoch, Life: g.lead.session.Life}
+}
+
 // hasGrants reports whether the grants of all others that could become the primary hold.
 func (g *Group) hasGrants(now causal.Now) bool {
 	for _, id := range g.required() {

@@ -4,9 +4,12 @@ import "slices"
 
 // log holds the records of a member that are not collected. Positions count from 1.
 type log struct {
-	// base is the position of the first record that is held or will be. 0 stands for 1: the zero log is empty.
-	base    uint64
-	records []held
+	// base is the position of the first record that is not collected. 0 stands for 1: the zero log is empty.
+	base uint64
+	// records are those from position first()+released on; spans stand for the ones before them, which are no longer in memory.
+	records  []held
+	released uint64
+	spans    []span
 	// runs lists the stamps from position base-1 on, in ascending order, with the first position of each that is known here.
 	runs  []Run
 	bytes int
@@ -17,6 +20,19 @@ type held struct {
 	Record
 	index uint64
 }
+
+// span stands for consecutive records that are on the disk only.
+type span struct {
+	first uint64 // position
+	index uint64 // of the entry of the first record
+	bytes int
+}
+
+// spanRecords and spanBytes bound the records of a span. What they count for is given back together.
+const (
+	spanRecords = 1024
+	spanBytes   = 1 << 20
+)
 
 // Run says that a log has records with Stamp from position First up to the next run.
 type Run struct {
@@ -29,9 +45,43 @@ const recordOverhead = 64
 
 func (l *log) first() uint64 { return max(l.base, 1) }
 
-func (l *log) last() uint64 { return l.first() - 1 + uint64(len(l.records)) }
+func (l *log) last() uint64 { return l.first() - 1 + l.released + uint64(len(l.records)) }
 
-func (l *log) at(pos uint64) *held { return &l.records[pos-l.first()] }
+// firstHeld is the position of the first record that is in memory or will be.
+func (l *log) firstHeld() uint64 { return l.first() + l.released }
+
+// at returns the record at a position that is in memory.
+func (l *log) at(pos uint64) *held { return &l.records[pos-l.firstHeld()] }
+
+// oldestIndex returns the index of the entry of the first record, or of one before it; 0: there is no record.
+func (l *log) oldestIndex() uint64 {
+	switch {
+	case len(l.spans) > 0:
+		return l.spans[0].index
+	case len(l.records) > 0:
+		return l.records[0].index
+	}
+	return 0
+}
+
+// release drops the records up to pos from memory. They stay in the log, and count for its size, until they are collected.
+func (l *log) release(pos uint64) {
+	first := l.firstHeld()
+	if pos < first {
+		return
+	}
+	n := int(min(pos+1-first, uint64(len(l.records))))
+	for i := range l.records[:n] {
+		h := &l.records[i]
+		at := first + uint64(i)
+		if last := len(l.spans) - 1; last < 0 || at-l.spans[last].first >= spanRecords || l.spans[last].bytes >= spanBytes {
+			l.spans = append(l.spans, span{first: at, index: h.index})
+		}
+		l.spans[len(l.spans)-1].bytes += len(h.Data) + recordOverhead
+	}
+	l.records = slices.Delete(l.records, 0, n) // in place: the array is used again
+	l.released += uint64(n)
+}
 
 // knows reports whether the stamp at pos is known.
 func (l *log) knows(pos uint64) bool { return pos+1 >= l.first() && pos <= l.last() }
@@ -44,6 +94,13 @@ func (l *log) stamp(pos uint64) Stamp {
 		}
 		return Stamp{}
 	}
+	if pos < l.firstHeld() {
+		i := len(l.runs) - 1
+		for i > 0 && l.runs[i].First > pos {
+			i--
+		}
+		return l.runs[i].Stamp
+	}
 	return l.at(pos).Stamp
 }
 
@@ -55,9 +112,9 @@ func (l *log) append(r Record, index uint64) {
 	l.bytes += len(r.Data) + recordOverhead
 }
 
-// truncate removes the records from pos on; pos is not below the first.
+// truncate removes the records from pos on; pos is not below the first that is in memory.
 func (l *log) truncate(pos uint64) {
-	keep := min(pos-l.first(), uint64(len(l.records)))
+	keep := min(pos-l.firstHeld(), uint64(len(l.records)))
 	for _, h := range l.records[keep:] {
 		l.bytes -= len(h.Data) + recordOverhead
 	}
@@ -74,12 +131,21 @@ func (l *log) collect(pos uint64) {
 		return
 	}
 	anchor := l.stamp(pos - 1)
-	n := pos - l.first()
-	for _, h := range l.records[:n] {
-		l.bytes -= len(h.Data) + recordOverhead
+	if held := l.firstHeld(); pos >= held {
+		n := pos - held
+		for _, h := range l.records[:n] {
+			l.bytes -= len(h.Data) + recordOverhead
+		}
+		clear(l.records[:n])
+		l.records = l.records[n:]
+		l.released = 0
+	} else {
+		l.released = held - pos
 	}
-	clear(l.records[:n])
-	l.records = l.records[n:]
+	for len(l.spans) > 0 && (l.released == 0 || len(l.spans) > 1 && l.spans[1].first <= pos) {
+		l.bytes -= l.spans[0].bytes
+		l.spans = slices.Delete(l.spans, 0, 1)
+	}
 	l.base = pos
 	for len(l.runs) > 1 && l.runs[1].First < pos {
 		l.runs = l.runs[1:]

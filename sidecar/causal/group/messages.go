@@ -41,6 +41,8 @@ type Ack struct {
 	// SentAt is that of the last frame; Granted: see Group.HoldsLease.
 	SentAt  int64
 	Granted bool
+	// Resigning: the member is about to stop, and is not to be the primary.
+	Resigning bool
 }
 
 // Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if late: the

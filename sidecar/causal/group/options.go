@@ -11,7 +11,8 @@ type Options struct {
 	Self ID
 	// Damaged says that the disk holds less than it had acknowledged.
 	Damaged bool
-	// Register says that there is a register. Without one, the group has one member for ever.
+	// Register says that there is a register. Without one, the group has one member for ever, and keeps records in memory only until they
+	// are committed.
 	Register bool
 	Broken   causal.Faults
 

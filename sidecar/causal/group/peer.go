@@ -20,6 +20,8 @@ type peer struct {
 	probing bool
 	reset   bool // it has nothing in common with the log, and is to start at the base
 	gone    bool // its volume is gone or damaged
+	// resigning: it is about to stop.
+	resigning bool
 	// inflight is the size of what was sent and is not acknowledged, in bytes.
 	inflight int
 	number   uint64 // of the last frame
@@ -101,7 +103,7 @@ func (g *Group) stepAck(now causal.Now, from ID, a *Ack) {
 	if p == nil || a.Session != g.lead.session {
 		return
 	}
-	p.heardAt = now.Mono
+	p.heardAt, p.resigning = now.Mono, a.Resigning
 	if a.Granted && a.SentAt >= g.lead.resumedAt {
 		p.grantedUntil = max(p.grantedUntil, g.grantEnd(now, a))
 	}

@@ -39,9 +39,9 @@ func (g *Group) begin(now causal.Now) {
 	g.matched, g.waits = 0, nil
 	l := &leadership{session: g.state.Session, servesAt: now.Mono}
 	g.lead = l
-	for l.own = g.log.first() - 1; l.own < g.log.last() && g.log.at(l.own+1).index <= g.durable; l.own++ {
+	for l.own = g.log.firstHeld() - 1; l.own < g.log.last() && g.log.at(l.own+1).index <= g.durable; l.own++ {
 	}
-	for pos := max(g.commit+1, g.log.first()); pos <= g.log.last(); pos++ {
+	for pos := max(g.commit+1, g.log.firstHeld()); pos <= g.log.last(); pos++ {
 		l.uncommitted += len(g.log.at(pos).Data)
 	}
 	l.start = g.appendRecord(now, Record{Stamp: l.session, Start: true})
@@ -55,8 +55,11 @@ func (g *Group) begin(now causal.Now) {
 
 // required returns all members whose acknowledgement a commit needs: those of the configuration, and those that a swap which may
 // have applied has added to it.
+//
+// The result is valid until the next call.
 func (g *Group) required() []ID {
-	ids := slices.Clone(g.state.Config.Members)
+	ids := append(g.requiredIDs[:0], g.state.Config.Members...)
+	defer func() { g.requiredIDs = ids }()
 	add := func(more []ID) {
 		for _, id := range more {
 			if !slices.Contains(ids, id) {
@@ -73,7 +76,7 @@ func (g *Group) required() []ID {
 		add(g.lead.change.config.Members)
 	}
 	if g.opts.Broken.Has(causal.DropBeforeSettled) && g.lead != nil && g.lead.change != nil && g.lead.change.submitted {
-		ids = slices.Clone(g.lead.change.config.Members)
+		ids = append(ids[:0], g.lead.change.config.Members...)
 	}
 	return ids
 }
@@ -152,7 +155,7 @@ func (g *Group) advance(now causal.Now) {
 	if pos <= g.commit && l.serving {
 		return
 	}
-	for p := max(g.commit+1, g.log.first()); p <= pos; p++ {
+	for p := max(g.commit+1, g.log.firstHeld()); p <= pos; p++ {
 		l.uncommitted -= len(g.log.at(p).Data)
 	}
 	g.commit = max(g.commit, pos)
@@ -160,6 +163,7 @@ func (g *Group) advance(now causal.Now) {
 		g.serveWhenAligned(now)
 		return
 	}
+	g.release()
 	if n := len(g.events); n > 0 && g.events[n-1].Kind == Committed {
 		g.events[n-1].Position = g.commit
 		return
@@ -170,22 +174,20 @@ func (g *Group) advance(now causal.Now) {
 // quorum returns the position up to which all required members have the log: there is no smaller quorum, so every member can
 // take over alone.
 func (g *Group) quorum() uint64 {
-	matches := []uint64{}
+	least, greatest, others := g.lead.own, uint64(0), false
 	for _, id := range g.required() {
+		match := uint64(0)
 		if p := g.findPeer(id); p != nil {
-			matches = append(matches, p.match)
-		} else if id != g.self {
-			matches = append(matches, 0)
+			match = p.match
+		} else if id == g.self {
+			continue
 		}
+		least, greatest, others = min(least, match), max(greatest, match), true
 	}
-	if g.opts.Broken.Has(causal.AckBeforeAll) && len(matches) > 0 {
-		return min(g.lead.own, slices.Max(matches))
+	if g.opts.Broken.Has(causal.AckBeforeAll) && others {
+		return min(g.lead.own, greatest)
 	}
-	pos := g.lead.own
-	for _, m := range matches {
-		pos = min(pos, m)
-	}
-	return pos
+	return least
 }
 
 // serveWhenAligned makes the primary serve when its start record is committed, the grant that this member has given to an
@@ -211,6 +213,14 @@ func (g *Group) serve(now causal.Now) {
 		}
 	}
 	g.events = append(g.events, e)
+	g.release()
+}
+
+// release drops committed records from memory, if nobody else will ever ask for them. A record that is committed is durable here.
+func (g *Group) release() {
+	if !g.opts.Register {
+		g.log.release(g.commit)
+	}
 }
 
 // tickPrimary looks after the members.

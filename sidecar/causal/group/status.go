@@ -37,6 +37,9 @@ type Status struct {
 	Lost bool
 }
 
+// LogBytes returns the size of the log, in bytes.
+func (g *Group) LogBytes() int { return g.log.bytes }
+
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
@@ -57,6 +60,19 @@ func (g *Group) Status() Status {
 		s.Role = Following
 	}
 	return s
+}
+
+// Problem says for people what keeps the group from changing, or this member out of it; empty: nothing.
+func (s *Status) Problem() string {
+	switch {
+	case s.Frozen != "":
+		return "it is not changed until somebody decides: " + s.Frozen
+	case s.Lost:
+		return "the volumes of all its members are gone or damaged"
+	case s.Diverged:
+		return "this volume belongs to another group: empty it, or put back the right one"
+	}
+	return ""
 }
 
 // isLost reports whether every member of the configuration is known to have lost its volume.

@@ -85,8 +85,8 @@ func (g *Group) TruncateBefore() uint64 {
 		return g.needed // what would replace the earlier entries may be lost yet
 	}
 	g.needed = min(g.stateIndex, g.baseIndex)
-	if len(g.log.records) > 0 {
-		g.needed = min(g.needed, g.log.records[0].index)
+	if oldest := g.log.oldestIndex(); oldest > 0 {
+		g.needed = min(g.needed, oldest)
 	}
 	return g.needed
 }

@@ -30,7 +30,7 @@ type call struct {
 
 	refusedAhead bool // a reply had a timestamp too far ahead of the clock
 
-	refused bool // of puts: a coordinator refused it, and it was not sent to another yet
+	put putState
 
 	// Of scans.
 	scan    ScanPosition // where the request in flight is

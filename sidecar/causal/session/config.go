@@ -25,6 +25,9 @@ type Config struct {
 	MaxSnapshotLag time.Duration
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration
+	// PutRecovery is how long the puts in flight to a coordinator wait when it has stopped, until it or another member of its group
+	// serves; then their outcome is unknown. It is that anyway when they are past their timeout. 0: four fifths of PutTimeout.
+	PutRecovery time.Duration
 	// MaxOwnBytes bounds the own writes that a session keeps in memory. The values of older ones are read from the
 	// coordinator's log.
 	MaxOwnBytes int

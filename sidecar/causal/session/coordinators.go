@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -23,22 +24,22 @@ const (
 type coordinatorStates struct {
 	suspectUntil map[topology.Node]int64 // monotonic
 	owingUntil   map[topology.Node]int64 // monotonic: when the put is given up whose answer is overdue
-	inUse        uint64                  // a bit for each coordinator of the own data center that is in use; 0: not known yet
+	serving      map[topology.Node]causal.Leadership
+	down         map[topology.Node]bool // its link is down
+	inUse        uint64                 // a bit for each coordinator of the own data center that is in use; 0: not known yet
+}
+
+func newCoordinatorStates() coordinatorStates {
+	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
+		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same name, that
 // is another process.
 func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
-	for n := range cs.suspectUntil {
-		if n.Index >= uint64(inUse.DCs[n.DC].Coordinators) {
-			delete(cs.suspectUntil, n)
-		}
-	}
-	for n := range cs.owingUntil {
-		if n.Index >= uint64(inUse.DCs[n.DC].Coordinators) {
-			delete(cs.owingUntil, n)
-		}
-	}
+	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
+	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
+	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 }
 
 // overdue makes puts prefer others to a coordinator, until it answers one or the put that it has not answered is given up. It may hang,
@@ -98,37 +99,45 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 	return best, found
 }
 
-// LinkUp says that a node can be reached.
-func (s *Sidecar) LinkUp(now causal.Now, node topology.Node) {
-	s.coordinators.heardOf(node)
+// LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. Puts in flight to it are sent
+// again: they, or their answers, may be lost.
+func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Leadership) {
+	if node.Part == topology.Coordinator {
+		s.coordinators.serving[node] = serving
+		delete(s.coordinators.down, node)
+		s.coordinators.heardOf(node)
+		s.resendPuts(now, node)
+	}
 	s.routes.Suspects.LinkUp(now, node)
 	if node == s.cfg.Topology.Leader(s.cfg.Self.DC) {
 		s.subscribeAt = now.Mono
 	}
 }
 
-// LinkDown says that no request in flight to node will be answered: its puts fail with ErrUnknown, its gets are retried at
-// the next tick.
+// LinkDown says that no request in flight to node will be answered. Its puts wait until it serves again, its gets are retried at the
+// next tick.
 func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
+	if node.Part == topology.Coordinator {
+		s.coordinators.down[node] = true
+	}
 	for _, c := range s.calls {
 		switch {
 		case c.finished || c.target != node:
 		case c.op.Kind == OpPut:
-			s.fail(c, causal.ErrUnknown)
-			s.concludePut(now, c)
+			s.awaitCoordinator(now, c)
 		case c.op.Kind == OpGet:
 			c.retryAt = now.Mono
 		}
 	}
 }
 
-// LinkEnded says that a node has stopped in order. Puts that it has not answered were not accepted, and go to another
-// coordinator.
+// LinkEnded says that a node has stopped in order. Puts that were sent to it once and that it has not answered were not accepted, and
+// go to another coordinator.
 func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	for _, c := range s.calls {
-		if !c.finished && c.target == node && c.op.Kind == OpPut {
+		if !c.finished && c.target == node && c.op.Kind == OpPut && !c.put.resent {
 			s.requests.drop(c.requestID)
 			s.deferPut(now, c)
 		}
@@ -137,10 +146,14 @@ func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 }
 
 // Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's queue is
-// full. No coordinator has accepted it, so it goes to another one.
+// full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
 func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 	r, ok := s.requests.take(put.Put().ID)
 	if !ok || r.call.finished {
+		return
+	}
+	if r.call.put.resent {
+		s.awaitCoordinator(now, r.call)
 		return
 	}
 	s.coordinators.refused(now, put.To)

@@ -338,7 +338,7 @@ func TestWithTheLinkToTheCacheDownReadsGoRoundItAtOnce(t *testing.T) {
 	}
 	r.tick(time.Minute)
 	r.sent(causal.KindPing)
-	r.s.LinkUp(r.now, cacheNode)
+	r.s.LinkUp(r.now, cacheNode, causal.Leadership{})
 	r.tick(0)
 	if m := r.request(causal.KindPing); m.To != cacheNode {
 		t.Errorf("when the link is up, %s got a ping", m.To)

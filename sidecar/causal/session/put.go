@@ -14,13 +14,57 @@ type putPipeline struct {
 	coordinator topology.Node
 	seq         uint64 // of the put that was sent last
 	unanswered  int
+	inFlight    inFlightPuts
 	refused     []*call // those of the unanswered that a coordinator refused, or that were not sent: they go to another one
+}
+
+// putState is what a call holds that is a put.
+type putState struct {
+	seq      uint64
+	since    causal.HLC // SV of the coordinator when the put was first sent to it
+	resent   bool       // it was sent to this coordinator more than once
+	waiting  bool       // its coordinator is away; it is sent again when that serves
+	giveUpAt int64      // monotonic: until when it waits
+	refused  bool       // a coordinator refused it, and it was not sent to another yet
+}
+
+// inFlightPuts tells which put of a session is the oldest that was sent and has no answer.
+type inFlightPuts struct {
+	queue []inFlightPut // in order
+	head  int           // those before it have their answer, and some behind it
+}
+
+// inFlightPut is a put that was sent. The call may have been used for another operation since.
+type inFlightPut struct {
+	c   *call
+	seq uint64
+}
+
+func (q *inFlightPuts) add(c *call) {
+	if q.head == len(q.queue) || q.head > len(q.queue)/2+maxIdlePuts {
+		q.queue = slices.Delete(q.queue, 0, q.head)
+		q.head = 0
+	}
+	q.queue = append(q.queue, inFlightPut{c, c.put.seq})
+}
+
+// maxIdlePuts is how many answered puts the queue keeps at least before it is compacted.
+const maxIdlePuts = 64
+
+// oldest returns the number of the oldest put without an answer, or next if there is none.
+func (q *inFlightPuts) oldest(ss *session, next uint64) uint64 {
+	for ; q.head < len(q.queue); q.head++ {
+		if e := q.queue[q.head]; e.c.session == ss && e.c.put.seq == e.seq && !e.c.finished {
+			return e.seq
+		}
+	}
+	return next
 }
 
 // remove removes a put that got its answer.
 func (p *putPipeline) remove(c *call) {
 	p.unanswered--
-	if c.refused {
+	if c.put.refused {
 		p.refused = slices.DeleteFunc(p.refused, func(r *call) bool { return r == c })
 	}
 }
@@ -43,10 +87,10 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 }
 
 // shouldWait reports whether a new put is better not sent to the session's coordinator: earlier ones wait for another one, or it
-// owes an answer and another one does not. The put then waits for the outcome of those in flight.
+// owes an answer and another one does not, or it is away. The put then waits for the outcome of those in flight.
 func (s *Sidecar) shouldWait(now causal.Now, ss *session) bool {
 	p := &ss.pipeline
-	if len(p.refused) > 0 {
+	if len(p.refused) > 0 || p.unanswered > 1 && s.coordinators.down[p.coordinator] {
 		return true
 	}
 	if p.unanswered == 1 || !s.coordinators.owes(now, p.coordinator) {
@@ -56,14 +100,27 @@ func (s *Sidecar) shouldWait(now causal.Now, ss *session) bool {
 	return found && !s.coordinators.owes(now, other)
 }
 
+// sendPut sends a put to the session's coordinator for the first time.
 func (s *Sidecar) sendPut(now causal.Now, c *call) {
-	ss, p := c.session, &c.session.pipeline
+	p := &c.session.pipeline
 	p.seq++
-	c.target, c.refused = p.coordinator, false
+	c.target = p.coordinator
+	c.put = putState{seq: p.seq, since: s.stability.SV(s.cfg.Topology.OriginOf(c.target))}
+	p.inFlight.add(c)
+	s.transmitPut(now, c)
+}
+
+func (s *Sidecar) transmitPut(now causal.Now, c *call) {
+	ss := c.session
 	c.retryAt = now.Mono + int64(coordinatorMargin+s.routes.Timeout(c.target.DC))
 	c.requestID = s.requests.add(c, 0)
-	s.Send(causal.Put{ID: c.requestID, Session: ss.id, Seq: p.seq, Key: c.op.Key, Value: c.op.Value, Floor: ss.floor,
-		Deps: ss.dependencies()}.Message(s.cfg.Self, c.target))
+	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
+		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
+		Key: c.op.Key, Value: c.op.Value, Floor: ss.floor, Deps: ss.dependencies()}
+	if c.put.resent {
+		put.Since = c.put.since
+	}
+	s.Send(put.Message(s.cfg.Self, c.target))
 }
 
 // dependencies returns what the next put must follow: the newest own put that is incomplete, and the in-flight versions that
@@ -102,7 +159,11 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.deferPut(now, c)
 		return
 	case causal.ErrStale:
-		s.fail(c, causal.ErrUnknown) // a duplicate of it may have been accepted
+		err := r.Err
+		if s.coordinators.serving[c.target].IsZero() {
+			err = causal.ErrUnknown // a coordinator of a version without leaderships says this of what it has accepted, too
+		}
+		s.fail(c, err)
 	default:
 		s.fail(c, r.Err)
 	}
@@ -112,7 +173,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 // deferPut puts aside a put that no coordinator has accepted. It goes to another coordinator, but the session's puts keep
 // their order: not before all others that are in flight have their answer.
 func (s *Sidecar) deferPut(now causal.Now, c *call) {
-	c.refused, c.target = true, topology.Node{}
+	c.put, c.target = putState{refused: true}, topology.Node{}
 	c.session.pipeline.refused = append(c.session.pipeline.refused, c)
 	s.resendRefused(now, c.session)
 }

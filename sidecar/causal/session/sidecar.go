@@ -43,11 +43,14 @@ type Sidecar struct {
 func New(cfg Config) *Sidecar {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
+	if cfg.PutRecovery == 0 {
+		cfg.PutRecovery = cfg.PutTimeout * 4 / 5
+	}
 	s := &Sidecar{
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
-		coordinators: coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{}},
+		coordinators: newCoordinatorStates(),
 	}
 	if cfg.Static {
 		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
@@ -227,8 +230,8 @@ func (s *Sidecar) tickCalls(now causal.Now) {
 
 func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	switch {
-	case now.Mono >= c.deadline && c.op.Kind == OpPut && !c.refused:
-		s.LinkDown(now, c.target)
+	case c.op.Kind == OpPut && !c.put.refused:
+		s.tickPut(now, c)
 	case now.Mono >= c.deadline && c.refusedAhead:
 		if c.op.Kind == OpResume { // replies are counted when they arrive
 			s.stats.ClockRefused++
@@ -237,8 +240,6 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
 	case now.Mono < c.retryAt:
-	case c.op.Kind == OpPut && !c.refused:
-		s.coordinators.overdue(c.target, c.deadline)
 	case c.op.Kind == OpGet:
 		s.retryGet(now, c)
 	case c.op.Kind == OpMGet:

@@ -34,6 +34,9 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		case fFrameRoots:
 			control.Roots = c.roots()
 			continue
+		case fFrameAnnouncement:
+			control.Announcement = c.announcement()
+			continue
 		default:
 			c.skip()
 			continue

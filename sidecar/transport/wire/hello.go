@@ -43,6 +43,8 @@ type Hello struct {
 	Version string
 	// Roots are the authorities of the receiver's trust domain that the sender trusts. Later frames may replace them.
 	Roots Roots
+	// Announcement is the last one of the sender. Later frames may replace it.
+	Announcement Announcement
 }
 
 // Manifest holds hashes of what all processes of a deployment must have alike: origins follow the order of the data centers, so a
@@ -104,6 +106,7 @@ const (
 	fHelloManifest    = 10
 	fHelloVersion     = 11
 	fHelloRoots       = 12
+	fHelloAnnounced   = 13
 
 	fManifestDCs     = 1
 	fManifestRings   = 2
@@ -144,6 +147,7 @@ func AppendHello(dst []byte, h *Hello) []byte {
 		body = protowire.AppendString(body, h.Version)
 	}
 	body = appendRoots(body, fHelloRoots, h.Roots)
+	body = appendAnnouncement(body, fHelloAnnounced, h.Announcement)
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
 		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))+sizeUint(uint64(n.Member))))
@@ -203,6 +207,8 @@ func (c *cursor) hello(h *Hello) {
 			h.Version = in.name("version", MaxVersion)
 		case fHelloRoots:
 			h.Roots = in.roots()
+		case fHelloAnnounced:
+			h.Announcement = in.announcement()
 		case fHelloNodes:
 			h.Nodes = grow(&in, h.Nodes, MaxNodes)
 			h.Nodes = append(h.Nodes, in.node())

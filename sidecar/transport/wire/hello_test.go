@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -14,7 +15,8 @@ func TestAHelloSurvives(t *testing.T) {
 	want := &Hello{
 		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
 		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3", Roots: Roots{1, 1 << 63},
-		Nodes: []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
+		Announcement: Announcement{causal.Leadership{Epoch: 1 << 63, Life: 1}, 1 << 62},
+		Nodes:        []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
 	}
 	got, err := DecodeHello(AppendHello(nil, want))
 	if err != nil {
@@ -45,6 +47,38 @@ func TestRootsSurviveBesideMessagesAndProbes(t *testing.T) {
 	}
 	if _, _, err := DecodeFrame(AppendRoots(nil, manyRoots(MaxRoots+1)), nil); err == nil {
 		t.Error("too many roots are taken")
+	}
+}
+
+func TestAnAnnouncementSurvivesBesideMessages(t *testing.T) {
+	for _, want := range []Announcement{{}, {Number: 1}, {causal.Leadership{Epoch: 7, Life: 1 << 63}, 1 << 63}} {
+		messages, got, err := DecodeFrame(appendBatch(AppendAnnouncement(nil, want), []causal.Message{full()}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Announcement != want || len(messages) != 1 {
+			t.Errorf("%d messages and %+v, want %+v", len(messages), got, want)
+		}
+	}
+}
+
+func TestABadAnnouncementIsRefused(t *testing.T) {
+	for _, body := range [][]byte{
+		{},                       // no number
+		{0x08, 0x01},             // an epoch, and no number
+		{0x18, 0x00},             // the number 0
+		{0x09, 1, 2, 3, 4, 5, 6}, // an epoch that is no varint
+		{0x18},
+	} {
+		for name, b := range map[string][]byte{
+			"frame": protowire.AppendBytes([]byte{fFrameAnnouncement<<3 | 2}, body),
+			"hello": protowire.AppendBytes([]byte{fFrameHello<<3 | 2}, protowire.AppendBytes([]byte{fHelloAnnounced<<3 | 2}, body)),
+		} {
+			_, errHello := DecodeHello(b)
+			if _, _, err := DecodeFrame(b, nil); name == "frame" && err == nil || name == "hello" && errHello == nil {
+				t.Errorf("%s: %x was taken", name, body)
+			}
+		}
 	}
 }
 

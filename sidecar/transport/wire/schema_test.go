@@ -81,8 +81,8 @@ func complete(t *testing.T, m protoreflect.Message, path string, skip ...string)
 func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) {
 	file := schema(t)
 	frame := dynamicpb.NewMessage(file.Messages().ByName("Frame"))
-	want := full()
-	if err := proto.Unmarshal(AppendRoots(AppendProbe(appendBatch(nil, []causal.Message{want}), ProbeRequest), Roots{1, 2}), frame); err != nil {
+	want, announcement := full(), Announcement{causal.Leadership{Epoch: 3, Life: 4}, 5}
+	if err := proto.Unmarshal(AppendAnnouncement(AppendRoots(AppendProbe(appendBatch(nil, []causal.Message{want}), ProbeRequest), Roots{1, 2}), announcement), frame); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, frame, "frame", "hello")
@@ -119,9 +119,9 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 
 func TestAnOrdinaryProtobufReaderUnderstandsHellosByTheSchemaFile(t *testing.T) {
 	frame := dynamicpb.NewMessage(schema(t).Messages().ByName("Frame"))
-	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11}, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3, Member: 2}}}
+	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11}, Announcement: Announcement{causal.Leadership{Epoch: 3, Life: 4}, 5}, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3, Member: 2}}}
 	if err := proto.Unmarshal(AppendHello(nil, h), frame); err != nil {
 		t.Fatal(err)
 	}
-	complete(t, frame, "frame", "messages", "probe", "roots")
+	complete(t, frame, "frame", "messages", "probe", "roots", "announcement")
 }

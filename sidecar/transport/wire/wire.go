@@ -80,10 +80,11 @@ const (
 	fMovedKey    = 1
 	fMovedRecord = 2
 
-	fFrameHello    = 1
-	fFrameMessages = 2
-	fFrameProbe    = 3
-	fFrameRoots    = 4
+	fFrameHello        = 1
+	fFrameMessages     = 2
+	fFrameProbe        = 3
+	fFrameRoots        = 4
+	fFrameAnnouncement = 5
 )
 
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.

@@ -244,17 +244,24 @@ func TestTheGreatestValueFits(t *testing.T) {
 
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add(appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})}))
-	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1}}}))
+	announced := Announcement{causal.Leadership{Epoch: 1, Life: 2}, 3}
+	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1, Member: 1}}, Announcement: announced}))
+	f.Add(AppendAnnouncement(AppendProbe(nil, ProbeRequest), announced))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = DecodeHello(b)
-		msgs, _, err := DecodeFrame(b, nil)
+		if h, err := DecodeHello(b); err == nil {
+			h2, err := DecodeHello(AppendHello(nil, h))
+			if diff := cmp.Diff(h, h2); err != nil || diff != "" {
+				t.Fatalf("a hello changed on its second way: %v\n%s", err, diff)
+			}
+		}
+		msgs, control, err := DecodeFrame(b, nil)
 		if err != nil {
 			return
 		}
 		again := appendBatch(nil, msgs)
-		msgs2, _, err := DecodeFrame(again, nil)
-		if err != nil {
-			t.Fatalf("what was read cannot be written and read again: %v", err)
+		msgs2, control2, err := DecodeFrame(AppendAnnouncement(AppendRoots(AppendProbe(slices.Clone(again), control.Probe), control.Roots), control.Announcement), nil)
+		if diff := cmp.Diff(control, control2); err != nil || diff != "" {
+			t.Fatalf("what was read cannot be written and read again: %v\n%s", err, diff)
 		}
 		if !bytes.Equal(again, appendBatch(nil, msgs2)) {
 			t.Fatal("a frame changed on its second way")

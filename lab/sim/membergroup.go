@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/sim/groups"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// claim says in which leadership a member serves from a time on; none: it does not.
+type claim struct {
+	at int64
+	l  causal.Leadership
+}
+
+// noteClaim notes when a member begins or ends to serve.
+func (w *World) noteClaim(n *node, l causal.Leadership) {
+	if last := len(n.claims) - 1; last < 0 && !l.IsZero() || last >= 0 && n.claims[last].l != l {
+		n.claims = append(n.claims, claim{w.now, l})
+		w.links.leadershipChanged(n, l)
+	}
+}
+
+// claimed returns the leadership that another node has heard of: the news takes some time.
+func (n *node) claimed(now, delay int64) causal.Leadership {
+	for i := len(n.claims) - 1; i >= 0; i-- {
+		if n.claims[i].at+delay <= now {
+			return n.claims[i].l
+		}
+	}
+	return causal.Leadership{}
+}
+
+// process returns the process that serves a node, as nobody in particular sees it; the first member of its group if none does.
+func (w *World) process(id topology.Node) *node {
+	if n := w.nodes[id]; n != nil {
+		return n
+	}
+	return w.route(nil, id)
+}
+
+// route returns the process to which a message to a node goes: that with the greatest leadership which the sender has heard of and can reach.
+func (w *World) route(from *node, id topology.Node) (best *node) {
+	if n := w.nodes[id]; n != nil || id.Part != topology.Coordinator {
+		return n
+	}
+	var greatest causal.Leadership
+	for _, m := range w.topo.MembersOf(id) {
+		n := w.nodes[m]
+		if n == nil {
+			continue // not started yet
+		}
+		delay := int64(0)
+		if from != nil {
+			delay = int64(w.topo.RTT[from.id.DC][id.DC]/2*1e6) + int64(time.Millisecond)
+		}
+		if l := n.claimed(w.now, delay); best == nil || l.Compare(greatest) > 0 && (from == nil || !w.net.isCut(pair{from.id, m}) && !w.net.isCut(pair{m, from.id})) {
+			best, greatest = n, l
+		}
+	}
+	return best
+}
+
+// serving returns the process that serves a coordinator; nil: none does.
+func (w *World) serving(id topology.Node) *node {
+	for _, n := range w.order {
+		if m, ok := n.m.(*member.Coordinator); ok && n.id.Group() == id && !m.Leadership().IsZero() {
+			return n
+		}
+	}
+	return nil
+}
+
+// hasServers reports whether every coordinator with several members is served by one of them.
+func (w *World) hasServers() bool {
+	for _, n := range w.order {
+		if n.id.Member != 0 && w.serving(n.id.Group()) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// request carries out a request of a member to the register of its group, some time later.
+func (w *World) request(n *node, op group.RegisterOp) {
+	s := w.registers[n.id.Group()]
+	if s == nil {
+		s = &groups.Store{Number: 1}
+		w.registers[n.id.Group()] = s
+	}
+	inst := n.instance
+	reply := func(after int64, res group.RegisterResult) {
+		res.ID = op.ID
+		w.schedule(after, func() {
+			if m, ok := n.m.(*member.Coordinator); ok && n.instance == inst {
+				m.RegisterDone(w.clock(n), res)
+				w.flush(n)
+			}
+		})
+	}
+	upTo := func(d time.Duration) int64 { return 1 + w.rng.Int64N(int64(d)) }
+	if w.now < n.registerCutTill {
+		outcome := group.Failed
+		if op.Swap && w.rng.IntN(2) == 0 {
+			outcome = group.Unknown
+		}
+		reply(upTo(time.Second), group.RegisterResult{Outcome: outcome})
+		return
+	}
+	if op.Swap && w.settings.FaultsPerMillion > 0 && w.rng.IntN(8) == 0 { // its outcome is not told, and it may be done late
+		w.countFault(UnknownSwap)
+		reply(upTo(time.Second), group.RegisterResult{Outcome: group.Unknown})
+		if w.rng.IntN(3) > 0 {
+			w.schedule(upTo(4*time.Second), func() { s.Swap(op) })
+		}
+		return
+	}
+	w.schedule(upTo(20*time.Millisecond), func() {
+		res := s.Read()
+		if op.Swap && !s.Swap(op) {
+			res.Outcome = group.Failed
+		}
+		reply(upTo(20*time.Millisecond), res)
+	})
+}
+
+// cutRegister makes the register of a member unreachable for it, or for its whole group.
+func (c *faultInjector) cutRegister(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	c.w.countFault(CutRegister)
+	for _, m := range c.membersOf(n) {
+		if m == n || c.w.rng.IntN(2) == 0 {
+			m.registerCutTill = c.w.now + duration
+		}
+	}
+}
+
+func (c *faultInjector) membersOf(n *node) (all []*node) {
+	for _, m := range c.byPart[topology.Coordinator] {
+		if m.id.Group() == n.id.Group() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// cutMember cuts a member, mostly the one that serves, off from the others, and perhaps from its register. Some other nodes then reach it only, and some the others only.
+func (c *faultInjector) cutMember(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(4) > 0 {
+		n = s
+	}
+	c.w.countFault(MemberCut)
+	duration += int64(time.Second)
+	if c.w.rng.IntN(2) == 0 {
+		n.registerCutTill = c.w.now + duration
+	}
+	members := c.membersOf(n)
+	for _, m := range members {
+		if m != n {
+			c.cutPair(n, m, duration)
+		}
+	}
+	for _, other := range c.w.order {
+		if slices.Contains(members, other) {
+			continue
+		}
+		if c.w.rng.IntN(2) == 0 {
+			for _, m := range members {
+				if m != n {
+					c.cutPair(other, m, duration)
+				}
+			}
+		} else if c.w.rng.IntN(2) == 0 {
+			c.cutPair(other, n, duration)
+		}
+	}
+}
+
+// wipeMember replaces the volume of a member, if the others are all up and in step: no other copy is missing.
+func (c *faultInjector) wipeMember(duration int64) {
+	n := c.anyOf(c.byPart[topology.Coordinator])
+	s := c.w.serving(n.id.Group())
+	if s == nil || n.id.Member == 0 {
+		return
+	}
+	config := s.m.(*member.Coordinator).Status().Config
+	left := 0
+	for _, m := range c.membersOf(n) {
+		if m != n && slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume }) {
+			left++
+		}
+	}
+	if left == 0 || c.w.registers[n.id.Group()].Config.Epoch != config.Epoch {
+		return
+	}
+	c.crashNode(n, MemberWipe, duration)
+	n.disk = newDisk()
+}

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// A session sends a put again when its coordinator was away before it answered. So the coordinator knows, across restarts, which
+// puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent again). While the log holds a write, it
+// says so; later the checkpoints do, for a while. What they leave out is below Forgotten.
+
+const (
+	// answerKept is how long after a put its answer can be asked for once the put is complete: twice as long as a put may take by default.
+	answerKept = 10 * time.Second
+	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB.
+	maxAnswers = 8192
+)
+
+// Answer is what a session is told that sends a put again: the put was accepted, with a timestamp.
+type Answer struct {
+	Sidecar      topology.Node
+	Session, Seq uint64
+	HLC          causal.HLC
+}
+
+// sessionTail is the puts of a session that may be sent again, and the newest one: the session's next put is ordered after it.
+//
+// Invariant: accepted is in ascending order, of the numbers and of the timestamps, since no put is accepted after a later one.
+type sessionTail struct {
+	seq        uint64 // the greatest that was seen
+	unanswered uint64 // the session has the answers of all below
+	accepted   []acceptedPut
+	last       causal.Version
+	slot       topology.Slot
+	usedAt     int64
+}
+
+type acceptedPut struct {
+	seq uint64
+	hlc causal.HLC
+}
+
+// find returns the timestamp with which a put was accepted.
+func (t *sessionTail) find(seq uint64) (causal.HLC, bool) {
+	for i := len(t.accepted) - 1; i >= 0; i-- {
+		if t.accepted[i].seq == seq {
+			return t.accepted[i].hlc, true
+		}
+	}
+	return 0, false
+}
+
+// confirm drops the puts below a number: the session has their answers.
+func (t *sessionTail) confirm(unanswered uint64) {
+	t.unanswered = max(t.unanswered, unanswered)
+	n := 0
+	for n < len(t.accepted) && t.accepted[n].seq < t.unanswered {
+		n++
+	}
+	t.drop(n)
+}
+
+// forget drops the puts up to a timestamp.
+func (t *sessionTail) forget(upTo causal.HLC) {
+	n := 0
+	for n < len(t.accepted) && t.accepted[n].hlc <= upTo {
+		n++
+	}
+	t.drop(n)
+}
+
+func (t *sessionTail) drop(n int) {
+	if n > 0 {
+		t.accepted = slices.Delete(t.accepted, 0, n)
+	}
+}
+
+// noteAccepted notes a put that was accepted.
+func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC) {
+	t.seq = max(t.seq, seq)
+	t.accepted = append(t.accepted, acceptedPut{seq, hlc})
+}
+
+// restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it. Puts are
+// restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
+func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
+	t := b.session(now, sessionKey{a.Sidecar, a.Session})
+	t.confirm(unanswered)
+	if a.Seq >= t.unanswered && a.Seq > t.seq {
+		t.noteAccepted(a.Seq, a.HLC)
+	}
+}
+
+// answerAgain answers a put that was accepted before: at once, or when it is durable.
+func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
+	if w := c.incomplete[hlc]; w != nil && !w.durable {
+		w.putID = p.ID
+		return
+	}
+	v := causal.Version{HLC: hlc, Origin: c.origin}
+	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v}.Message(c.cfg.Self, from))
+}
+
+// isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that was
+// forgotten is older.
+func (c *Coordinator) isDecidable(p *causal.Put) bool {
+	return c.isEstablished() && c.log.pending.Forgotten <= p.Since
+}
+
+// forgetAll makes puts undecidable that an earlier log of this origin may have held.
+func (c *Coordinator) forgetAll(now causal.Now) {
+	c.log.pending.Forgotten = max(c.log.pending.Forgotten, c.clock.Peek(now))
+}
+
+// collectAnswers returns what a checkpoint says of the puts before it: the log may drop their writes once they are complete. It
+// leaves out the oldest, if they are too many, or too old and complete.
+func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
+	incompleteFrom := causal.NoLimit
+	if len(c.writes) > 0 {
+		incompleteFrom = c.writes[0].rec.Version.HLC
+	}
+	if c.cfg.Broken.Has(causal.DedupeTruncated) {
+		c.forgetAnswers(incompleteFrom - 1)
+		return nil
+	}
+	var answers []Answer
+	for key, t := range c.sessions {
+		for _, a := range t.accepted {
+			answers = append(answers, Answer{Sidecar: key.sidecar, Session: key.session, Seq: a.seq, HLC: a.hlc})
+		}
+	}
+	slices.SortFunc(answers, func(a, b Answer) int { return cmp.Compare(a.HLC, b.HLC) })
+	n, expired := max(len(answers)-maxAnswers, 0), min(causal.HLCAt(now.WallMs-answerKept.Milliseconds()), incompleteFrom)
+	for n < len(answers) && answers[n].HLC < expired {
+		n++
+	}
+	if n > 0 {
+		last := answers[n-1].HLC
+		c.log.pending.Forgotten = max(c.log.pending.Forgotten, last)
+		c.forgetAnswers(min(last, incompleteFrom-1)) // the log holds the others: they are still found
+	}
+	return answers[n:]
+}
+
+// forgetAnswers forgets puts, which are complete.
+func (c *Coordinator) forgetAnswers(upTo causal.HLC) {
+	for _, t := range c.sessions {
+		t.forget(upTo)
+	}
+}

@@ -1,0 +1,327 @@
+// Package member is the state machine of one member of a coordinator's group (PROTOCOL, Groups): a group.Group that holds the write-buffer
+// log, and while this member serves, the coordinator.Coordinator whose log that is.
+//
+// The coordinator's machine is built from the log when the group begins to serve here, and dropped when it stops. It gets a message, a tick
+// or a completion only while the group holds its lease, that is, while no other member can serve. So to all others a failover is a crash and a restart of
+// the coordinator from a log that has lost nothing, and at any time at most one machine acts for the node.
+//
+// Failure model: those of packages group and coordinator. The simulator and package node host the same code.
+package member
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a Coordinator.
+type Config struct {
+	// Coordinator configures the coordinator's machine. Self is the node, without a member; Incarnation is set here.
+	Coordinator coordinator.Config
+	// Member is the number of this member, 1 to topology.MaxMembers, and Volume the id of its volume.
+	Member uint8
+	Volume uint64
+	// Damaged says that the volume holds less than it had acknowledged.
+	Damaged bool
+	// Register says that there is a register. Without one, the group has one member for ever.
+	Register bool
+	// MaxLogBytes bounds the log, in memory too if there is a register. At nine tenths of it, puts are refused. 0: MaxLogBytesInMemory.
+	MaxLogBytes int
+	// Tune changes the options of the group; nil: the defaults.
+	Tune func(*group.Options)
+}
+
+// MaxLogBytesInMemory bounds the log of a group that may have several members, on each of them: it is in memory, as a member that was away
+// gets from there what it has missed.
+const MaxLogBytesInMemory = 256 << 20
+
+// reserveBytes is the room in the log beyond its bound: for the last write that was accepted below that, and for the checkpoints without
+// which nothing can be collected.
+const reserveBytes = 32 << 20
+
+// Coordinator is the state machine of one member of a coordinator's group.
+//
+// Invariants: machine is not nil only between the group's Lead and Stop. It was built from a log that is committed as a whole, and every record
+// that it has emitted since is in backlog or in the log, in its order and under the position that the machine knows it by.
+type Coordinator struct {
+	cfg   Config
+	self  topology.Node // the member
+	topo  *topology.Topology
+	group *group.Group
+	now   causal.Now // of the last input
+
+	machine     *coordinator.Coordinator
+	machineTopo *topology.Topology
+	deposed     *coordinator.Coordinator // used with the fault KeepMachine only
+	committed   uint64                   // the group has committed the log up to here
+	completed   uint64                   // the machine was told so
+	records     recordQueue
+	refusesPuts bool
+	diskFull    bool
+	reset       bool
+	failure     error // the log cannot be read
+
+	appends  []coordinator.LogRecord
+	events   []group.Event
+	messages []group.Message
+	stats    Stats
+}
+
+// Stats counts since the start.
+type Stats struct {
+	// Malformed counts messages of members that could not be decoded, the last one because of MalformedWhy.
+	Malformed    uint64
+	MalformedWhy error
+}
+
+// New starts a member on a disk that holds image.
+func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
+	if cfg.MaxLogBytes == 0 {
+		cfg.MaxLogBytes = MaxLogBytesInMemory
+	}
+	c := &Coordinator{cfg: cfg, self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology, now: now}
+	o := group.DefaultOptions(group.ID{Name: nameOf(c.self), Volume: cfg.Volume})
+	o.Damaged, o.Register, o.Broken = cfg.Damaged, cfg.Register, cfg.Coordinator.Broken
+	o.MaxLogBytes = cfg.MaxLogBytes + reserveBytes
+	if !cfg.Register {
+		o.MaxUncommittedBytes = o.MaxLogBytes // nobody else has to follow
+	}
+	if cfg.Tune != nil {
+		cfg.Tune(&o)
+	}
+	c.group = group.New(o, image, now)
+	c.group.SetDesired(now, c.desired())
+	return c
+}
+
+// nameOf returns the name of a member in its group.
+func nameOf(member topology.Node) string { return strconv.Itoa(int(member.Member)) }
+
+// desired returns the members that the topology gives the group.
+func (c *Coordinator) desired() (d group.Desired) {
+	for _, n := range c.topo.MembersOf(c.cfg.Coordinator.Self) {
+		d.Names = append(d.Names, nameOf(n))
+	}
+	return d
+}
+
+// serves reports whether the machine may act: it is built, and no other member can have one that acts.
+func (c *Coordinator) serves(now causal.Now) bool {
+	return c.machine != nil && c.group.HoldsLease(now)
+}
+
+// Step handles one message: of another member, or to the coordinator.
+func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
+	c.now = now
+	switch {
+	case m.Kind == causal.KindGroup:
+		c.stepGroup(now, m)
+	case c.serves(now):
+		c.machine.Step(now, m)
+	}
+	c.settle(now)
+}
+
+func (c *Coordinator) stepGroup(now causal.Now, m *causal.Message) {
+	if m.To != c.self || m.From.Group() != c.self.Group() || m.From.Member == 0 || m.From.Member > topology.MaxMembers || m.From == c.self {
+		return
+	}
+	msg, err := group.ParseMessage(nameOf(m.From), nameOf(m.To), m.GroupMessage().Body)
+	if err != nil {
+		c.stats.Malformed, c.stats.MalformedWhy = c.stats.Malformed+1, err
+		return
+	}
+	c.group.Step(now, &msg)
+}
+
+// Tick does what is due.
+func (c *Coordinator) Tick(now causal.Now) {
+	c.now = now
+	c.group.Tick(now)
+	c.settle(now)
+	if c.serves(now) {
+		c.machine.Tick(now)
+		c.settle(now)
+	}
+}
+
+// NextTick returns when Tick has something to do next, if no input comes before.
+func (c *Coordinator) NextTick(now causal.Now) int64 {
+	next := c.group.NextTick(now)
+	if c.serves(now) {
+		next = min(next, c.machine.NextTick(now))
+	}
+	return next
+}
+
+// LinkUp says that a node, or another member of the group, can be reached again: what was on its way there may be lost.
+func (c *Coordinator) LinkUp(now causal.Now, n topology.Node) {
+	c.now = now
+	switch {
+	case n.Member != 0 && n.Group() == c.self.Group():
+		c.group.LinkUp(now, nameOf(n))
+	case c.serves(now):
+		c.machine.LinkUp(now, n)
+	}
+	c.settle(now)
+}
+
+// Appended says that the entries up to an index are durable on the disk.
+func (c *Coordinator) Appended(now causal.Now, index uint64) {
+	c.now = now
+	c.group.Appended(now, index)
+	if c.cfg.Coordinator.Broken.Has(causal.CompleteUncommitted) && c.machine != nil {
+		c.committed = c.records.next - 1 - uint64(len(c.records.waiting))
+	}
+	c.settle(now)
+}
+
+// RegisterDone takes in the outcome of a request to the register.
+func (c *Coordinator) RegisterDone(now causal.Now, res group.RegisterResult) {
+	c.now = now
+	c.group.RegisterDone(now, res)
+	c.settle(now)
+}
+
+// RegisterChanged is a hint that the register has changed. Hints may be wrong, late or lost.
+func (c *Coordinator) RegisterChanged(now causal.Now) {
+	c.now = now
+	c.group.RegisterChanged(now)
+	c.settle(now)
+}
+
+// AcceptRegister says that a person has decided to believe the register: see group.Group.
+func (c *Coordinator) AcceptRegister(now causal.Now) {
+	c.now = now
+	c.group.AcceptRegister(now)
+	c.settle(now)
+}
+
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators and their members, shards and caches.
+func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
+	c.now, c.topo = now, t
+	c.group.SetDesired(now, c.desired())
+	c.settle(now)
+}
+
+// RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
+func (c *Coordinator) RefusePuts() {
+	c.refusesPuts = true
+	if c.machine != nil {
+		c.machine.RefusePuts()
+	}
+}
+
+// HandOver makes another member the primary before this one stops, if there is one that has everything. Status tells when that is done.
+func (c *Coordinator) HandOver(now causal.Now) {
+	c.now = now
+	c.group.Resign(now)
+	c.settle(now)
+}
+
+// SetDiskFull says whether puts are to be refused because the disk has no room.
+func (c *Coordinator) SetDiskFull(full bool) {
+	c.diskFull = full
+	c.limitPuts()
+}
+
+// settle carries what the group says to the machine and what the machine logs to the group, until nothing is left to be done now.
+func (c *Coordinator) settle(now causal.Now) {
+	for {
+		c.events = c.group.Events(c.events[:0])
+		for i := range c.events {
+			c.handle(now, &c.events[i])
+		}
+		if len(c.events) == 0 && !c.advance(now) {
+			return
+		}
+		clear(c.events) // a Lead refers to the whole log
+	}
+}
+
+// handle takes in what the group says.
+func (c *Coordinator) handle(now causal.Now, e *group.Event) {
+	switch e.Kind {
+	case group.Lead:
+		c.lead(now, e)
+	case group.Committed:
+		c.committed = e.Position
+		c.records.release(e.Position)
+	case group.Stop:
+		if c.cfg.Coordinator.Broken.Has(causal.KeepMachine) {
+			c.deposed = c.machine
+		}
+		c.machine, c.records = nil, recordQueue{}
+	case group.Reset:
+		c.reset = true
+	}
+}
+
+// lead builds the coordinator from the log.
+func (c *Coordinator) lead(now causal.Now, e *group.Event) {
+	c.records = recordQueue{next: e.Position + 1, recycle: !c.cfg.Register}
+	replay := make([]coordinator.Logged, 0, len(e.Records))
+	for i := range e.Records {
+		r := &e.Records[i]
+		record, err := coordinator.ParseLogRecord(r.Data)
+		if err != nil {
+			c.failure = fmt.Errorf("read record %d of the log: %w", r.Position, err) // another version has written it
+			return
+		}
+		replay = append(replay, coordinator.Logged{Index: r.Position, LogRecord: record})
+		c.records.noteAppended(r.Position, len(r.Data))
+		r.Data = nil // the record has a copy
+	}
+	cfg := c.cfg.Coordinator
+	cfg.Topology, cfg.Incarnation, cfg.Leadership = c.topo, c.incarnation(now), c.group.Leadership(now)
+	c.machine, c.machineTopo = coordinator.New(cfg, now, replay, c.records.next), c.topo
+	if c.deposed != nil {
+		c.machine = c.deposed
+	}
+	c.committed, c.completed = e.Position, e.Position
+	if c.refusesPuts {
+		c.machine.RefusePuts()
+	}
+}
+
+// incarnation returns a number that no other leadership of the node has: a volume has each of its lives once, and a life has one session in
+// an epoch.
+func (c *Coordinator) incarnation(now causal.Now) uint64 {
+	l := c.group.Leadership(now)
+	return topology.Hash(fmt.Sprintf("%d %d %d", c.cfg.Volume, l.Epoch, l.Life))
+}
+
+// advance tells the machine what is committed, and appends what it has logged. It reports whether the machine has done anything.
+func (c *Coordinator) advance(now causal.Now) (acted bool) {
+	if !c.serves(now) {
+		return false
+	}
+	if c.machineTopo != c.topo {
+		c.machineTopo, acted = c.topo, true
+		c.machine.SetTopology(now, c.topo)
+	}
+	if c.completed < c.committed {
+		c.completed, acted = c.committed, true
+		c.machine.Appended(now, c.committed)
+	}
+	c.appends = c.machine.Appends(c.appends[:0])
+	c.records.push(c.appends)
+	clear(c.appends)
+	c.records.appendTo(now, c.group)
+	if before := c.records.collectable(c.machine.TruncateBefore()); before > 0 {
+		c.group.Collect(now, before)
+	}
+	c.limitPuts()
+	return acted
+}
+
+// limitPuts makes the machine refuse puts while the log has no room for more.
+func (c *Coordinator) limitPuts() {
+	if c.machine != nil {
+		c.machine.SetLogFull(c.diskFull || c.LogBytes() > c.cfg.MaxLogBytes-c.cfg.MaxLogBytes/10)
+	}
+}

@@ -1,0 +1,236 @@
+package member
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestAMemberAlonePropagatesAcknowledgedPutsAfterARestart(t *testing.T) {
+	r := newRig(t, 1)
+	p := r.members[0]
+	for i := range uint64(50) {
+		r.put(p, i+1, fmt.Sprint(i), []byte("v"))
+		if reply, ok := r.reply(i + 1); !ok || reply.Err != causal.OK {
+			t.Fatalf("put %d: %v, %+v", i, ok, reply)
+		}
+	}
+	p.crash()
+	r.sent = nil
+	r.start(p)
+	r.pass(100 * time.Millisecond)
+	if keys := r.propagated(); len(keys) != 50 || keys[49] != "49" {
+		t.Errorf("propagated %v", keys)
+	}
+}
+
+// What the group does not keep in memory is encoded into memory that is used again. What has reached the disk must be what was written.
+func TestTheMemoryOfRecordsIsUsedAgainOnlyWhenTheyAreOnTheDisk(t *testing.T) {
+	r := newRig(t, 1)
+	p := r.members[0]
+	r.acks = true
+	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 10_000+i) }
+	for i := range 200 {
+		r.put(p, uint64(i+1), "k", value(i))
+	}
+	found := 0
+	for _, b := range p.disk {
+		e, err := group.ParseEntry(1, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == group.EntryRecord && len(e.Record.Data) > 10_000 {
+			i := int(e.Record.Data[len(e.Record.Data)/2])
+			if !bytes.Contains(e.Record.Data, value(i)) {
+				t.Fatalf("a record on the disk is not what was written")
+			}
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("no record is on the disk")
+	}
+	if n := len(p.c.records.used); n > 1 {
+		t.Errorf("%d chunks are in use, and everything is committed", n)
+	}
+	r.pass(5 * time.Second) // a checkpoint
+	if size := p.c.LogBytes(); size > 2*collectBytes {
+		t.Errorf("the log holds %d bytes of complete writes", size)
+	}
+}
+
+func TestAPutIsAcknowledgedWhenAllMembersHaveIt(t *testing.T) {
+	r := newRig(t, 3)
+	p := r.primary()
+	if p.number != 1 {
+		t.Errorf("member %d serves, want the first", p.number)
+	}
+	r.members[2].paused = true
+	r.put(p, 1, "a", []byte("v"))
+	if _, ok := r.reply(1); ok {
+		t.Fatal("it was acknowledged while a member did not have it")
+	}
+	took := r.await("the answer without the member that does not respond", func() bool { _, ok := r.reply(1); return ok })
+	if took > 2*time.Second {
+		t.Errorf("a write waits %s for a member that does not respond", took)
+	}
+	r.members[2].paused = false
+	r.await("the member to be back", func() bool { return len(r.primary().c.Status().Config.Members) == 3 })
+}
+
+func TestAnotherMemberServesFromTheWholeLogWhenThePrimaryIsGone(t *testing.T) {
+	r := newRig(t, 3)
+	for i := range uint64(20) {
+		r.put(r.primary(), i+1, fmt.Sprint(i), []byte("v"))
+	}
+	old := r.primary()
+	before := old.c.Leadership()
+	old.crash()
+	r.sent = nil
+	took := r.await("another member to serve", func() bool { return r.primary() != nil })
+	if took > 2*time.Second {
+		t.Errorf("the failover took %s", took)
+	}
+	next := r.primary()
+	if next == old || next.c.Leadership().Compare(before) <= 0 {
+		t.Errorf("member %d serves in %v, before it was %v", next.number, next.c.Leadership(), before)
+	}
+	r.pass(100 * time.Millisecond)
+	if keys := r.propagated(); len(keys) != 20 {
+		t.Errorf("propagated %v", keys)
+	}
+	r.put(next, 21, "more", nil)
+	if reply, ok := r.reply(21); !ok || reply.Err != causal.OK {
+		t.Errorf("a put after the failover: %v, %+v", ok, reply)
+	}
+	r.start(old)
+	r.await("the first member to serve again", func() bool { p := r.primary(); return p != nil && p == old })
+}
+
+// A primary that the others may have replaced must not act: not on messages, and not by its own clock.
+func TestAMachineWithoutALeaseIsNotStepped(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.primary()
+	p.cut, r.away = true, true
+	r.await("the lease to end", func() bool { return p.c.Leadership().IsZero() })
+	if p.c.Serving() == nil || p.c.Status().Role != group.Serving {
+		t.Fatalf("it is %v", p.c.Status().Role)
+	}
+	r.sent = nil
+	r.put(p, 1, "a", nil)
+	query := causal.PastQuery{ID: 9}.Message(shard, self)
+	p.c.Step(r.now, &query)
+	r.pass(10 * time.Second)
+	if len(r.sent) > 0 {
+		t.Errorf("without a lease it sent %s", r.sent[0].Kind)
+	}
+	p.cut, r.away = false, false
+	r.await("the lease to be back", func() bool { return !p.c.Leadership().IsZero() })
+	r.put(p, 2, "b", nil)
+	if reply, ok := r.reply(2); !ok || reply.Err != causal.OK {
+		t.Errorf("%v %+v", ok, reply)
+	}
+}
+
+// A commit that is learned of while the lease is not held is told to the machine when it is held again.
+func TestACommitWithoutALeaseIsToldWhenTheLeaseIsBack(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.primary()
+	p.cut, r.away = true, true
+	r.put(p, 1, "a", nil)
+	r.await("the lease to end", func() bool { return p.c.Leadership().IsZero() })
+	p.cut, r.away = false, false
+	r.await("the answer", func() bool { _, ok := r.reply(1); return ok })
+	if reply, _ := r.reply(1); reply.Err != causal.OK || p.c.Leadership().IsZero() {
+		t.Errorf("%+v", reply)
+	}
+}
+
+func TestAHandOverStopsServingBeforeAnotherMemberStarts(t *testing.T) {
+	r := newRig(t, 2)
+	old := r.primary()
+	r.put(old, 1, "a", nil)
+	old.c.HandOver(r.now)
+	took := r.await("the other member to serve", func() bool { p := r.primary(); return p != nil && p != old })
+	if took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if old.c.Serving() != nil || old.c.Status().Role != group.Following {
+		t.Errorf("the old primary is %v", old.c.Status().Role)
+	}
+	r.pass(5 * time.Second)
+	if r.primary() == old {
+		t.Error("it serves again although it is about to stop")
+	}
+	if keys := r.propagated(); !slices.Contains(keys, "a") {
+		t.Errorf("propagated %v", keys)
+	}
+}
+
+func TestPutsAreRefusedWhileTheLogHasNoRoom(t *testing.T) {
+	r := newRig(t, 2)
+	for _, p := range r.members {
+		p.c.cfg.MaxLogBytes = 4 << 20
+	}
+	p := r.primary()
+	accepted := 0
+	for i := range uint64(60) {
+		r.put(p, i+1, "k", make([]byte, 100<<10))
+		reply, ok := r.reply(i + 1)
+		if ok && reply.Err == causal.OK {
+			accepted++
+		} else if !ok || reply.Err != causal.ErrBusy {
+			t.Fatalf("put %d: %v %+v", i, ok, reply)
+		}
+	}
+	if accepted < 36 || accepted > 38 {
+		t.Errorf("%d puts of 100 KiB were accepted into a log of 4 MiB", accepted)
+	}
+	r.acks, r.sent = true, nil
+	seq := uint64(100)
+	r.await("room", func() bool {
+		seq++
+		r.put(p, seq, "k", nil)
+		return slices.ContainsFunc(r.sent, func(m causal.Message) bool { return m.Kind == causal.KindPutReply && m.PutReply().Err == causal.OK })
+	})
+}
+
+func TestLeadershipsHaveIncarnationsOfTheirOwn(t *testing.T) {
+	r := newRig(t, 1)
+	p := r.members[0]
+	seen := map[uint64]bool{}
+	for range 20 {
+		if n := p.c.incarnation(r.now); n == 0 || seen[n] {
+			t.Fatalf("incarnation %d", n)
+		} else {
+			seen[n] = true
+		}
+		p.crash()
+		r.start(p)
+	}
+}
+
+func TestMessagesThatAreNotOfTheGroupAreDropped(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.members[0]
+	before := p.c.Status()
+	good := group.Message{From: group.ID{Name: "2", Volume: 101}, To: group.ID{Name: "1", Volume: 100}, Body: &group.Probe{}}
+	for _, m := range []causal.Message{
+		causal.GroupMessage{Body: []byte("nonsense")}.Message(self.WithMember(2), self.WithMember(1)),
+		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(topology.Node{Part: topology.Coordinator, Index: 1, Member: 2}, self.WithMember(1)),
+		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self.WithMember(2), self.WithMember(2)),
+		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self, self.WithMember(1)),
+		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self.WithMember(9), self.WithMember(1)),
+	} {
+		p.c.Step(r.now, &m)
+	}
+	if sent := p.c.Take(nil); len(sent) > 0 || p.c.Stats().Malformed != 1 || p.c.Status().Commit != before.Commit {
+		t.Errorf("sent %v, %+v", sent, p.c.Stats())
+	}
+}

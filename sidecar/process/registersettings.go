@@ -1,0 +1,73 @@
+package process
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/register"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// checkRegister checks where the configurations of groups are. A group of one member needs no register.
+func (s *Settings) checkRegister(p *problems) {
+	c := s.Config.Register
+	if c == nil {
+		if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) {
+			return // locate has said so
+		}
+		if n := s.Topology.DCs[s.Self.DC].Members(topology.Coordinator); n > 1 {
+			p.add("register", "missing, and the topology gives each coordinator of %s %d members (coordinatorMembers): they need an etcd to agree who is the primary. "+
+				"Give register.etcd.endpoints, or set coordinatorMembers to 1", s.Config.DataCenter, n)
+		}
+		return
+	}
+	if c.Etcd == nil {
+		p.add("register.etcd", "missing; give endpoints there, or leave register out if no coordinator has more than one member")
+		return
+	}
+	etcd := *c.Etcd
+	setDefault(&etcd.Prefix, register.DefaultPrefix)
+	s.Config.Register = &contract.Register{Etcd: &etcd}
+	s.checkEndpoints(&etcd, p)
+	for _, segment := range strings.Split(etcd.Prefix, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			p.add("register.etcd.prefix", "%q has an empty segment, or one of dots; give words with slashes between them, such as %s", etcd.Prefix, register.DefaultPrefix)
+			break
+		}
+	}
+	if t := etcd.TLS; t != nil && (t.CA == "" || (t.Cert == "") != (t.Key == "")) {
+		p.add("register.etcd.tls", "give ca, and both cert and key or neither; leave tls out for an etcd whose servers have certificates of the store, with the role %s", contract.RoleEtcd)
+	}
+	if (etcd.UsernameFile == "") != (etcd.PasswordFile == "") {
+		p.add("register.etcd.usernameFile", "give both usernameFile and passwordFile, or neither")
+	} else if etcd.UsernameFile != "" {
+		for field, file := range map[string]string{"usernameFile": etcd.UsernameFile, "passwordFile": etcd.PasswordFile} {
+			_, err := readSecret("register.etcd."+field, file)
+			p.addError(err)
+		}
+	}
+}
+
+// checkEndpoints checks the addresses of the servers, and that they are not reached in plain text over a network.
+func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {
+	if n := len(c.Endpoints); n == 0 || n > register.MaxEndpoints {
+		p.add("register.etcd.endpoints", "%d given; give host:port of each server, 1 to %d of them", n, register.MaxEndpoints)
+	}
+	for i, addr := range c.Endpoints {
+		field := fmt.Sprintf("register.etcd.endpoints[%d]", i)
+		switch {
+		case strings.Contains(addr, "://"):
+			p.add(field, "%q is a URL; give host:port, and tls for https", addr)
+			continue
+		case slices.Contains(c.Endpoints[:i], addr):
+			p.add(field, "%s is there twice", addr)
+		}
+		checkAddress(field, addr, p)
+		if c.TLS == nil && s.Config.TLS == nil && !s.Config.AllowPlaintext && !IsLoopback(addr) {
+			p.add("register.etcd.tls", "missing, as is tls, and %s is another machine: whoever is between could read and change who the primaries are. "+
+				"Give one of them; or, in a network that only the parts can reach, set allowPlaintext: true (--allow-plaintext)", addr)
+		}
+	}
+}
