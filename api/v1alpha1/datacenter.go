@@ -95,13 +95,13 @@ type Coordinators struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Members is the number of members that hold each coordinator's log, on volumes of their own. More than 1 is not supported yet.
+	// Members is the number of members that hold each coordinator's log, on volumes of their own. More than 1 is not supported on Kubernetes yet.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
-	// +kubebuilder:validation:XValidation:rule="self <= 1",message="coordinators.members: more than 1 is not supported yet; use 1"
+	// +kubebuilder:validation:XValidation:rule="self <= 1",message="coordinators.members: more than 1 is not supported on Kubernetes yet; use 1"
 	Members int32 `json:"members,omitempty"`
 	// Volume holds a coordinator's log, which uses up to three quarters of it.
 	//

@@ -41,7 +41,7 @@ func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	for i := range s.DataCenters {
 		if dc := &s.DataCenters[i]; dc.Region == region {
 			p = append(p, l.checkPods("pods of "+dc.Name, &dc.Pods)...)
-			p.require(dc.Coordinators.Members <= max(l.Members, 1), "coordinators.members: more than %d is not supported yet; use %[1]d (%s)", max(l.Members, 1), dc.Name)
+			p.require(dc.Coordinators.Members <= max(l.Members, 1), "coordinators.members: more than %d is not supported on Kubernetes yet; use %[1]d (%s)", max(l.Members, 1), dc.Name)
 			p.require(dc.Etcd.Image == "" || l.AllowsImage(dc.Etcd.Image), "etcd.image (%s): %s is not allowed; this operator allows %s",
 				dc.Name, dc.Etcd.Image, strings.Join(l.Images, ", "))
 			if dc.Edge != nil {

@@ -45,7 +45,7 @@ func TestStoresWithSeveralMembersAreRefusedUntilPartsRunThem(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonSpecRefused)
-	if !strings.Contains(c.Message, "coordinators.members: more than 1 is not supported yet; use 1 (here)") {
+	if !strings.Contains(c.Message, "coordinators.members: more than 1 is not supported on Kubernetes yet; use 1 (here)") {
 		t.Errorf("message: %s", c.Message)
 	}
 }
