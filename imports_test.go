@@ -54,6 +54,7 @@ var importRules = []importRule{
 		inTests: map[string]string{
 			"lab/local":     "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
 			"e2e/apiserver": "the controllers are tested against a real API server",
+			"e2e/binaries":  "controllers/etcd is tested with the etcd of that API server",
 		},
 		reason: "the operator is production code and uses no tools of tests",
 	},

@@ -25,7 +25,7 @@ func main() {
 	case kubectl.CompletionName:
 		os.Args = append([]string{os.Args[0], cobra.ShellCompRequestCmd, "kubectl"}, os.Args[1:]...)
 	}
-	commands := append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())
+	commands := append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), operator.NewEtcdMemberCommand(), kubectl.NewCommand())
 	code := command.Execute(ctx, commands...)
 	stop()
 	os.Exit(code)

@@ -3,6 +3,7 @@ package charts_test
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,6 +69,8 @@ func observed() status.Observed {
 	return in
 }
 
+func isHere(dc v1alpha1.DataCenter) bool { return dc.Name == "here" }
+
 // TestEveryAlertOnAConditionCanFire: each fires in its situation, and none in a store in which all is well.
 func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 	lose := func(i int) func(*status.Observed) {
@@ -81,6 +84,18 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 		"CausalStorePeersDisconnected":      func(in *status.Observed) { in.Measured[plan.ComponentCoordinator].Answering["there"] = false },
 		"CausalStorePeersNotTrusted":        func(in *status.Observed) { in.Authority.Peers = nil },
 		"CausalStoreCertificatesNotRenewed": func(in *status.Observed) { in.Certificates.Add(in.Now, errors.New("the disk of etcd is full")) },
+		"CausalStoreEtcdNotReady": func(in *status.Observed) {
+			in.Store.Spec.DataCenters[slices.IndexFunc(in.Store.Spec.DataCenters, isHere)].Coordinators.Members = 3
+		},
+		"CausalStoreEtcdWithoutQuorum": func(in *status.Observed) {
+			in.Store.Spec.DataCenters[slices.IndexFunc(in.Store.Spec.DataCenters, isHere)].Coordinators.Members = 3
+			in.EtcdImage = "etcd:v1"
+			for i := range in.Store.Status.Conditions {
+				if c := &in.Store.Status.Conditions[i]; c.Type == v1alpha1.ConditionEtcdReady {
+					c.Reason = v1alpha1.ReasonEtcdServes // it has served
+				}
+			}
+		},
 		"CausalStoreEdgesNotReady":          func(in *status.Observed) { in.Deployments = nil },
 		"CausalStorePeersUnknown":           func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
 		"CausalStoreChangeStuck":            func(in *status.Observed) { in.Rollout.Outdated = 1 },

@@ -231,6 +231,7 @@ spec:
 		"serviceAccount.annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.ServiceAccount.Annotations = v1alpha1.Annotations{"eks.amazonaws.com/role-arn": "x"}
 		},
+		"etcd.image: the image is not allowed": func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Etcd.Image = "evil/etcd:v1" },
 		"edge.service.annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.DataCenters[0].Edge = &v1alpha1.Edge{Address: "edge.example.com:443", Service: v1alpha1.EdgeService{Annotations: v1alpha1.Annotations{"example.org/public": "x"}}}
 		},

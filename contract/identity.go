@@ -25,7 +25,8 @@ const (
 	RoleSidecar     Role = "sidecar"
 	RoleEdge        Role = "edge"
 	RoleOperator    Role = "operator"
-	// RoleEtcd is a server of the etcd that holds the register of a data center. It takes no part in links.
+	// RoleEtcd is a server of an etcd that holds the register of a data center and is run by hand: those of the operator have authorities of
+	// their own. It takes no part in links.
 	RoleEtcd Role = "etcd"
 )
 

@@ -408,7 +408,7 @@ var (
 )
 
 func TestEverySubcommandAndFlagThatIsNamedExists(t *testing.T) {
-	root := command.NewRoot(append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), kubectl.NewCommand())...)
+	root := command.NewRoot(append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), operator.NewEtcdMemberCommand(), kubectl.NewCommand())...)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	r, checked := loadRepository(t), 0

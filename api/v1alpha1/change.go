@@ -48,6 +48,7 @@ func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
 	p.require(d.Region == old.Region,
 		"spec.dataCenters: region of %s cannot be changed, because its volumes are there; set it back to %s", d.Name, old.Region)
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
+	d.Etcd.validateChange(old.Etcd, d.Coordinators.Members > 1 && old.Coordinators.Members > 1, p)
 	if d.Edge != nil && old.Edge != nil {
 		is, was := &d.Edge.Service, &old.Edge.Service
 		p.require(is.Type != corev1.ServiceTypeLoadBalancer || was.Type != corev1.ServiceTypeLoadBalancer || is.LoadBalancerClass == was.LoadBalancerClass,

@@ -26,6 +26,8 @@ const (
 	// ConditionEdgesReady is True while every pod of the edges in this cluster serves, their Services have addresses, and all other
 	// regions are trusted, so that edges connect to theirs. Whether those can be reached, PeersConnected says.
 	ConditionEdgesReady = "EdgesReady"
+	// ConditionEtcdReady is True while every pod of the etcds that the operator runs in this cluster serves.
+	ConditionEtcdReady = "EtcdReady"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -104,6 +106,13 @@ const (
 	ReasonEdgeImageMissing   = "NoEdgeImage"
 	ReasonEdgeWithoutAddress = "EdgeWithoutAddress"
 	ReasonEdgePeersUntrusted = "RegionsWithoutEdge"
+
+	ReasonNoEtcd            = "NoEtcdNeeded"
+	ReasonEtcdServes        = "EtcdServes"
+	ReasonEtcdStarting      = "EtcdStarting"
+	ReasonEtcdMissing       = "EtcdMembersMissing"
+	ReasonEtcdWithoutQuorum = "EtcdWithoutQuorum"
+	ReasonEtcdImageMissing  = "NoEtcdImage"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

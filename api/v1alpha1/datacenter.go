@@ -32,6 +32,11 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, volume: {size: "5Gi"}}
 	Coordinators Coordinators `json:"coordinators,omitzero"`
+	// Etcd keeps which members hold the log of each coordinator. It is used only if coordinators.members is more than 1.
+	//
+	// +optional
+	// +kubebuilder:default={replicas: 3, volume: {size: "2Gi"}}
+	Etcd Etcd `json:"etcd,omitzero"`
 	// Caches hold copies of values that are in every ring.
 	//
 	// +optional
@@ -90,6 +95,14 @@ type Coordinators struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
+	// Members is the number of members that hold each coordinator's log, on volumes of their own. More than 1 is not supported on Kubernetes yet.
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3
+	// +kubebuilder:validation:XValidation:rule="self <= 1",message="coordinators.members: more than 1 is not supported on Kubernetes yet; use 1"
+	Members int32 `json:"members,omitempty"`
 	// Volume holds a coordinator's log, which uses up to three quarters of it.
 	//
 	// +optional

@@ -11,7 +11,7 @@ type CausalStoreStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
-	// CertificatesCurrent, EdgesReady, ClientsReady, InjectionReady and Paused.
+	// CertificatesCurrent, EdgesReady, EtcdReady, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map
@@ -179,6 +179,10 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	Shards Count `json:"shards,omitzero"`
+	// Etcd counts the pods of the etcd, if the operator runs one for the data centre.
+	//
+	// +optional
+	Etcd *Count `json:"etcd,omitempty"`
 	// Edge is the state of the edge, if parts of other regions are reached through it.
 	//
 	// +optional

@@ -78,9 +78,9 @@ func (s *CausalStoreSpec) validateEdges(p *problems) {
 		p.require(d.Edge == nil || !slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool {
 			return o.Name != d.Name && o.Edge != nil && o.Edge.Address == d.Edge.Address
 		}), "spec.dataCenters: two data centres have the same edge.address, and each has an edge of its own; correct one (%s)", d.Name)
-		for _, suffix := range []string{"-edge", "-ingress", "-parts"} {
+		for _, suffix := range []string{"-edge", "-etcd", "-ingress", "-parts"} {
 			p.require(!slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool { return o.Name == d.Name+suffix }),
-				"spec.dataCenters: a data centre is called like another one with -edge, -ingress or -parts appended, and Services of that one have these names; use another name (%s)",
+				"spec.dataCenters: a data centre is called like another one with -edge, -etcd, -ingress or -parts appended, and Services of that one have these names; use another name (%s)",
 				d.Name+suffix)
 		}
 	}
@@ -103,6 +103,7 @@ func (d *DataCenter) validate(p *problems) {
 		d.Edge.validate(p)
 	}
 	d.Pods.validate(p)
+	d.Etcd.validate(p)
 	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data centre can have at most 16 coordinators; use fewer")
 	p.require(d.Caches.Memory.atLeast("64Mi"), "caches.memory: must be at least 64Mi; use more")
 	p.require(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")

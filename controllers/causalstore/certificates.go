@@ -124,7 +124,7 @@ func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) e
 	if err != nil {
 		return err
 	}
-	errs := []error{r.issueCertificates(ctx, seen, all, live)}
+	errs := []error{r.issueCertificates(ctx, seen, all, live), r.issueEtcds(ctx, seen, &in)}
 	configs, err := plan.RenewTrust(in, *seen.Record)
 	errs = append(errs, err)
 	for _, m := range configs {

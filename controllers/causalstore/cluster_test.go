@@ -57,6 +57,9 @@ type cluster struct {
 	user string
 	// edgeImage is the image of edges that operators have.
 	edgeImage string
+	// etcdImage is that of etcds, and limits what stores may choose.
+	etcdImage string
+	limits    v1alpha1.Limits
 	// identity of operators, which is the namespace of their lease.
 	identity string
 	clock    clock
@@ -148,7 +151,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events:     m.GetEventRecorder(plan.ManagedBy),
 		Trust:      k.keeper(m, region),
-		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, EdgeImage: k.edgeImage, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
+		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, EdgeImage: k.edgeImage, EtcdImage: k.etcdImage, Limits: k.limits, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
 	if k.wrap != nil {
 		r.Client = k.wrap(r.Client)
 	}

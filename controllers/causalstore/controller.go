@@ -52,8 +52,8 @@ type Reconciler struct {
 	Scheme   *runtime.Scheme
 	Events   events.EventRecorder
 	// Region is the region of the data centers that this operator runs, Image the image for stores that name none, and EdgeImage that of
-	// edges, without which there are none.
-	Region, Image, EdgeImage string
+	// edges, and EtcdImage that of etcds, without which there are none.
+	Region, Image, EdgeImage, EtcdImage string
 	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds. If
 	// it is empty, no other operator is expected.
 	Operator, Lease string
@@ -176,6 +176,10 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	case len(seen.Refused) > 0 || len(seen.Forbidden) > 0:
 		return r.maintainTrust(ctx, seen)
 	}
+	var ofEtcds error
+	if !seen.Store.Spec.Paused { // or else maintainTrust does it
+		ofEtcds = r.issueEtcds(ctx, seen, &seen.Observed)
+	}
 	p, err := plan.Make(seen.Observed)
 	if err != nil {
 		return errors.Join(fmt.Errorf("plan: %w", err), r.maintainTrust(ctx, seen))
@@ -204,7 +208,7 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	}
 	// Pods do not start without their certificates.
 	issued := r.issueCertificates(ctx, seen, certificates, secrets)
-	return errors.Join(issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
+	return errors.Join(ofEtcds, issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
 		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
 		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen), r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))
 }

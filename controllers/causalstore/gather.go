@@ -19,7 +19,7 @@ import (
 
 // gather reads what exists of a store, and which data centers of other regions another operator runs here.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
-	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, EdgeImage: r.EdgeImage, SameZone: r.SameZone,
+	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, EdgeImage: r.EdgeImage, EtcdImage: r.EtcdImage, SameZone: r.SameZone,
 		Neighbors: map[string]bool{}, ZoneOf: map[string]string{}, Now: r.Now()},
 		WebhookInstalled: r.Webhook != nil, Webhook: r.Webhook != nil && r.Webhook()}
 	var sets appsv1.StatefulSetList

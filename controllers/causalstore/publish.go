@@ -88,6 +88,8 @@ func needsAttention(c *metav1.Condition) bool {
 		return c.Status == metav1.ConditionFalse
 	case v1alpha1.ConditionEdgesReady:
 		return c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonEdgesStarting
+	case v1alpha1.ConditionEtcdReady:
+		return c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonEtcdStarting
 	}
 	return false
 }

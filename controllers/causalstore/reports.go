@@ -37,7 +37,7 @@ func (r *Reconciler) askPods(ctx context.Context, pods []corev1.Pod, which func(
 	var asked sync.WaitGroup
 	for i := range pods {
 		p := &pods[i]
-		if !which(p) {
+		if plan.IsOfEtcd(p) || !which(p) {
 			continue
 		}
 		asked.Go(func() {

@@ -37,6 +37,7 @@ import (
 type operatorFlags struct {
 	region, image       string
 	edgeImage           string
+	etcdImage           string
 	metrics, health     string
 	leaderElect         bool
 	leaderNamespace     string
@@ -71,6 +72,8 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 		"image of the parts, for stores that set none; default: CAUSALSTORE_IMAGE")
 	fs.StringVar(&f.edgeImage, "edge-image", "",
 		"image of Envoy, for the edges of stores that have data centres in other clusters; without it they have no new edges")
+	fs.StringVar(&f.etcdImage, "etcd-image", "",
+		"image of etcd, for stores whose coordinators have several members; without it they have no new ones")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader among the replicas of this region's operator; only the leader reconciles")
@@ -220,7 +223,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Trust: keeper, Expiries: expiries,
 		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
-		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, SameZone: distribution, Random: rand.Reader, Now: time.Now,
+		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, EtcdImage: f.etcdImage, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},
 	}
 	if f.webhook.configuration != "" {

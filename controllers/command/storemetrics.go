@@ -104,6 +104,9 @@ func collectDataCenter(dc *v1alpha1.DataCenterStatus, emit func(d *prometheus.De
 	if dc.Edge != nil {
 		parts[plan.ComponentEdge] = dc.Edge.Pods
 	}
+	if dc.Etcd != nil {
+		parts[plan.ComponentEtcd] = *dc.Etcd
+	}
 	for component, n := range parts {
 		emit(storePartsReady, float64(n.Ready), dc.Name, component)
 		emit(storePartsDesired, float64(n.Desired), dc.Name, component)

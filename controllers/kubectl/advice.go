@@ -18,6 +18,9 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 		if isEdge(p) {
 			return []string{"correct edge.image of the chart, or spec.imagePullSecrets: helm upgrade ... --set edge.image.repository=REPOSITORY --set edge.image.tag=TAG"}
 		}
+		if plan.IsOfEtcd(p) {
+			return []string{"correct etcd.image of the chart, spec.dataCenters[].etcd.image, or spec.imagePullSecrets: helm upgrade ... --set etcd.image.repository=REPOSITORY --set etcd.image.tag=TAG"}
+		}
 		return []string{"correct spec.image or spec.storage.image, or spec.imagePullSecrets: " + edit, "the operator then replaces this pod first; nothing else has to be done"}
 	case diagnose.ReasonOOMKilled:
 		return []string{fmt.Sprintf("raise the memory limit (%s): %s", memoryField(p), edit)}
@@ -50,6 +53,9 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	if isEdge(p) {
 		return []string{fmt.Sprintf("%s logs %s", in, p.Name), "docs/runbooks.md#causalstoreedgesnotready explains the reasons"}
 	}
+	if plan.IsOfEtcd(p) {
+		return []string{fmt.Sprintf("%s logs %s --all-containers", in, p.Name), "docs/runbooks.md#causalstoreetcdnotready explains the reasons"}
+	}
 	return []string{fmt.Sprintf("%s port-forward %s %d:%d and curl -s http://127.0.0.1:%d/readyz", in, p.Name, plan.PortHTTP, plan.PortHTTP, plan.PortHTTP),
 		"docs/runbooks.md#causalstorepartnotready explains the reasons"}
 }
@@ -79,6 +85,8 @@ func memoryField(p *corev1.Pod) string {
 		return "spec.dataCenters[].coordinators.resources"
 	case plan.ComponentCache:
 		return "spec.dataCenters[].caches.memory"
+	case plan.ComponentEtcd:
+		return "spec.dataCenters[].etcd.resources"
 	case plan.ComponentEdge:
 		return "spec.dataCenters[].edge.resources"
 	}

@@ -21,7 +21,7 @@ func (e *evidence) findings() []finding {
 	all := []finding{e.checkOperator(), e.checkSpec()}
 	all = append(all, e.checkPods()...)
 	all = append(all, e.checkVolumes()...)
-	all = append(all, e.checkEdges()...)
+	all = append(append(all, e.checkEdges()...), e.checkEtcds()...)
 	all = append(all, e.checkRings(), e.checkSidecars(), e.checkDisruption())
 	if len(e.unread) > 0 {
 		all = append(all, finding{level: levelNote, subject: "rights", text: "you may not list " + strings.Join(e.unread, ", ") + ": what depends on them was not checked"})
@@ -228,6 +228,21 @@ func (e *evidence) checkEdges() []finding {
 	default:
 		f.next = []string{fmt.Sprintf("kubectl -n %s describe service,deployment --selector %s=%s,%s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name,
 			plan.LabelComponent, plan.ComponentEdge)}
+	}
+	return []finding{f}
+}
+
+// checkEtcds has a finding if the operator runs an etcd here.
+func (e *evidence) checkEtcds() []finding {
+	if !slices.ContainsFunc(e.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Etcd != nil }) {
+		return nil
+	}
+	c := e.condition(v1alpha1.ConditionEtcdReady)
+	f := finding{level: levelOK, subject: "etcd", text: c.Message}
+	if c.Status != metav1.ConditionTrue {
+		f.level, f.safe = levelProblem, "deleting a pod that does not serve: its volume stays. Never delete volume claims of two members"
+		f.next = []string{fmt.Sprintf("kubectl -n %s describe pods --selector %s=%s,%s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name,
+			plan.LabelComponent, plan.ComponentEtcd), "docs/runbooks.md#causalstoreetcdnotready explains the reasons"}
 	}
 	return []finding{f}
 }

@@ -28,8 +28,8 @@ type process struct {
 // processesOf returns the processes in the running pods of a store and of the apps with a sidecar of it.
 func processesOf(parts, apps []corev1.Pod) (all []process) {
 	for _, p := range parts {
-		if p.Status.Phase != corev1.PodRunning || isEdge(&p) {
-			continue // Envoy exports metrics of its own
+		if p.Status.Phase != corev1.PodRunning || isEdge(&p) || plan.IsOfEtcd(&p) {
+			continue // Envoy and etcd export metrics of their own
 		}
 		dc := p.Labels[plan.LabelDataCenter]
 		all = append(all, process{p.Namespace, p.Name, dc, plan.PortHTTP})

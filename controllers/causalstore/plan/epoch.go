@@ -28,7 +28,7 @@ func (b *builder) advanceRecord() error {
 	if err != nil {
 		return err
 	}
-	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Image: in.Image,
+	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Image: in.Image,
 		Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:
@@ -65,7 +65,7 @@ func (b *builder) podsToNotify() (pods []string) {
 	}
 	for i := range b.in.Pods {
 		p := &b.in.Pods[i]
-		if p.Annotations[AnnotationEpoch] != strconv.FormatInt(b.record.Epoch, 10) && p.DeletionTimestamp == nil {
+		if !IsOfEtcd(p) && p.Annotations[AnnotationEpoch] != strconv.FormatInt(b.record.Epoch, 10) && p.DeletionTimestamp == nil {
 			pods = append(pods, p.Name)
 		}
 	}

@@ -166,7 +166,7 @@ func TrustNotices(in Observed) map[string]string {
 	notices := map[string]string{}
 	for i := range in.Pods {
 		p := &in.Pods[i]
-		if d := digests[p.Labels[LabelDataCenter]]; d != "" && p.Annotations[AnnotationTrust] != d && p.DeletionTimestamp == nil {
+		if d := digests[p.Labels[LabelDataCenter]]; d != "" && !IsOfEtcd(p) && p.Annotations[AnnotationTrust] != d && p.DeletionTimestamp == nil {
 			notices[p.Name] = d
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	ComponentCache       = "cache"
 	ComponentShard       = "shard"
 	ComponentEdge        = "edge"
+	ComponentEtcd        = "etcd"
 )
 
 // AnnotationRestart on a store restarts all of its pods when its value changes. They are then built as this version of

@@ -55,6 +55,8 @@ func IsClaimOfStore(store string, claim client.Object) bool {
 	switch labels[LabelComponent] {
 	case ComponentCoordinator:
 		return isClaimOf(claim.GetName(), coordinatorsName(store, dc))
+	case ComponentEtcd:
+		return isClaimOf(claim.GetName(), EtcdName(store, dc))
 	case ComponentShard:
 		return isClaimOf(claim.GetName(), DataCenterName(store, dc)+"-shard-"+labels[LabelShard])
 	}

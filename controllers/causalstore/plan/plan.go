@@ -23,8 +23,11 @@ type Observed struct {
 	Region, Operator string
 	// Neighbors are the data centers of other regions that another operator runs in the same namespace.
 	Neighbors map[string]bool
-	// Image is the image of this operator, for stores that name none. EdgeImage is that of the edges; it may be empty.
-	Image, EdgeImage string
+	// Image is the image of this operator, for stores that name none. EdgeImage is that of the edges, EtcdImage that of etcds; they may
+	// be empty.
+	Image, EdgeImage, EtcdImage string
+	// EtcdBundles are the digests of the authorities that the members of each data center's etcd are to accept.
+	EtcdBundles map[string]string
 	// Record is what the operator has recorded about the store; a new store has none.
 	Record *Record
 	// Trust is whom the parts may trust.
@@ -153,6 +156,13 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 			return nil, err
 		}
 		objects = append(objects, s)
+	}
+	if b.in.HasEtcd(dc) {
+		own, err := b.etcd(dc)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, own...)
 	}
 	if b.in.HasEdge(dc) && !b.in.KeepsEdges() {
 		own, err := b.edge(dc)

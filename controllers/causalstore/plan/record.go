@@ -24,6 +24,8 @@ type Record struct {
 	// Served is how many coordinators of each data center of this region have been admitted and have served, counted
 	// from the first one.
 	Served map[string]int
+	// Etcd are the data centers of this region whose etcd has once been whole.
+	Etcd map[string]bool
 	// Image is the image of stores that name none. It is set from the operator when the store is created, and stays.
 	Image string
 	// Spec is the last spec that was applied, as JSON.
@@ -40,6 +42,7 @@ const (
 	recordRestartEpoch = "since"
 	recordLayout       = "layout.json"
 	recordServed       = "served.json"
+	recordEtcd         = "etcd.json"
 	recordImage        = "image"
 	recordSpec         = "spec.json"
 	recordOperator     = "operator"
@@ -65,6 +68,11 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
 		}
 	}
+	if text := m.Data[recordEtcd]; text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Etcd); err != nil {
+			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordEtcd, err)
+		}
+	}
 	return r, nil
 }
 
@@ -74,11 +82,19 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 	if err != nil {
 		panic(err) // unreachable: strings and numbers can always be encoded
 	}
-	return &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()), Data: map[string]string{
+	m := &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()), Data: map[string]string{
 		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordRestartEpoch: strconv.FormatInt(r.RestartEpoch, 10),
 		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
 		recordOperator: r.Operator, recordID: r.ID,
 	}}
+	if len(r.Etcd) > 0 {
+		text, err := json.Marshal(r.Etcd)
+		if err != nil {
+			panic(err) // unreachable, as above
+		}
+		m.Data[recordEtcd] = string(text)
+	}
+	return m
 }
 
 // LastSpec returns the last spec that was applied, or nil.

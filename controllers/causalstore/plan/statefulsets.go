@@ -80,6 +80,7 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 // up to date.
 func (b *builder) setCoordinatorInputs(in *inputs, dc *v1alpha1.DataCenter) {
 	like := dc.Coordinators
+	like.Members = 0 // a change of their number restarts none of them
 	in.Coordinators = &like
 	was := findStatefulSet(b.in.StatefulSets, coordinatorsName(b.store.Name, dc.Name))
 	for like.Replicas = topology.MaxCoordinators; like.Replicas > 0; like.Replicas-- {

@@ -80,6 +80,12 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 			}
 			return "", nil
 		}
+		if IsOfEtcd(c) {
+			if in.HasEtcd(dc) {
+				return "etcd.zones", in.Store.Spec.EtcdZonesOf(dc)
+			}
+			return "", nil
+		}
 		index := c.Name[strings.LastIndex(c.Name, "-")+1:]
 		if n, err := strconv.ParseInt(index, 10, 32); err == nil && int32(n) < dc.Coordinators.Replicas {
 			return "zones.frontend", dc.Zones.Frontend

@@ -201,7 +201,7 @@ func degraded(v *view) verdict {
 	if two := v.problemsOf(diagnose.ReasonDuplicate); len(two) > 0 {
 		return yes(v1alpha1.ReasonDuplicatePart, "two processes run as one part%s", causes(two))
 	}
-	images, lost := selectProblems(slices.Concat(v.problems, v.edgeProblems), []diagnose.Reason{diagnose.ReasonImage}), v.created() && len(v.lost) > 0
+	images, lost := selectProblems(slices.Concat(v.problems, v.edgeProblems, v.etcdProblems), []diagnose.Reason{diagnose.ReasonImage}), v.created() && len(v.lost) > 0
 	if lost && v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() && !v.stuck() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
@@ -213,7 +213,7 @@ func degraded(v *view) verdict {
 	full := v.problemsOf(diagnose.ReasonStorageFull, diagnose.ReasonLogFull)
 	switch {
 	case len(images) > 0:
-		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image, spec.storage.image, or edge.image of the chart, or the pull secrets%s", causes(images))
+		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image, spec.storage.image, or edge.image of the chart (etcd.image for etcd), or the pull secrets%s", causes(images))
 	case lost && len(full) > 0:
 		return yes(v1alpha1.ReasonDiskFull, "%s%s", describe(v.lost), causes(full))
 	case lost:

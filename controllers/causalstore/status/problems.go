@@ -29,7 +29,10 @@ const (
 // findProblems finds out why pods do not serve. A pod that stops is no problem, unless its node does not answer; nor is a
 // coordinator that leaves, unless its containers do not run.
 func (v *view) findProblems() {
-	v.problems, v.edgeProblems = v.problemsOfPods(v.Pods), v.problemsOfPods(v.EdgePods)
+	isOfEtcd := func(p corev1.Pod) bool { return plan.IsOfEtcd(&p) }
+	parts := slices.DeleteFunc(slices.Clone(v.Pods), isOfEtcd)
+	etcds := slices.DeleteFunc(slices.Clone(v.Pods), func(p corev1.Pod) bool { return !isOfEtcd(p) })
+	v.problems, v.edgeProblems, v.etcdProblems = v.problemsOfPods(parts), v.problemsOfPods(v.EdgePods), v.problemsOfPods(etcds)
 }
 
 func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
@@ -54,7 +57,7 @@ func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
 
 // publicProblems returns the problems as the status has them.
 func (v *view) publicProblems() (all []v1alpha1.PodProblem) {
-	problems := slices.Concat(v.problems, v.edgeProblems)
+	problems := slices.Concat(v.problems, v.edgeProblems, v.etcdProblems)
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		all = append(all, v1alpha1.PodProblem{Pod: p.pod, Reason: string(p.cause.Reason), Message: p.cause.Message})
 	}

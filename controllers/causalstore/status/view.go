@@ -32,8 +32,11 @@ type view struct {
 	unasked     []string  // coordinators that have served, and whose lag is unknown, with the reason
 	problems    []problem // why pods do not serve, by pod
 	edges       edgesView
+	etcds       etcdsView
 	// edgeProblems are the problems of edges. They explain nothing about parts.
 	edgeProblems []problem
+	// etcdProblems are those of etcds, which reads and writes do not need.
+	etcdProblems []problem
 }
 
 func newView(in Observed) *view {
@@ -94,7 +97,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		v.unasked = append(v.unasked, fmt.Sprintf("%d of %s (there is no pod)", missing, dc.Name))
 	}
 	slices.Sort(s.Images)
-	s.Edge = v.addEdge(dc)
+	s.Edge, s.Etcd = v.addEdge(dc), v.addEtcd(dc)
 	v.local++
 	if missing := shortfallOf(s); missing.any() {
 		v.missing = append(v.missing, missing)
