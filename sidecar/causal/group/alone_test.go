@@ -128,3 +128,27 @@ func TestAPrimaryThatResignsHandsOverAndStaysAFollower(t *testing.T) {
 		t.Errorf("handed over %v; epoch %d, want 2: one change", handedOver, register.Config.Epoch)
 	}
 }
+
+// A group that is made anew on an empty volume has the epochs and lives of the earlier one.
+func TestNoTwoVolumesHaveOneLeadership(t *testing.T) {
+	seen := map[causal.Leadership]uint64{}
+	for _, volume := range []uint64{1, 2, 1 << 39, 1<<40 - 1} {
+		o := DefaultOptions(ID{Name: "1", Volume: volume})
+		o.Register = false
+		now := causal.Now{Mono: 1}
+		g := New(o, &Image{}, now)
+		g.SetDesired(now, Desired{Names: []string{"1"}})
+		for g.Leadership(now).IsZero() {
+			now.Mono += int64(o.Heartbeat)
+			for _, e := range g.Writes(nil) {
+				g.Appended(now, e.Index)
+			}
+			g.Tick(now)
+		}
+		l := g.Leadership(now)
+		if other, taken := seen[l]; taken {
+			t.Errorf("volumes %d and %d lead in %v", other, volume, l)
+		}
+		seen[l] = volume
+	}
+}

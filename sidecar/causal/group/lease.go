@@ -11,12 +11,17 @@ func (g *Group) HoldsLease(now causal.Now) bool {
 	return g.lead != nil && g.lead.serving && !g.lead.paused && g.hasGrants(now)
 }
 
-// Leadership returns the leadership of this member; none unless it serves and holds the lease.
+// volumeBits is how many bits of a life in a Leadership tell volumes apart: a group that was made anew, on empty volumes, counts epochs and
+// lives from 1 again, and what was said to the earlier one must not be taken for it. The lives of a volume are below 2^24.
+const volumeBits = 40
+
+// Leadership returns the leadership of this member; none unless it serves and holds the lease. No other one of this node is the same, whatever
+// happens to the volumes.
 func (g *Group) Leadership(now causal.Now) causal.Leadership {
 	if !g.HoldsLease(now) {
 		return causal.Leadership{}
 	}
-	return causal.Leadership{Epoch: g.lead.session.Epoch, Life: g.lead.session.Life}
+	return causal.Leadership{Epoch: g.lead.session.Epoch, Life: g.lead.session.Life<<volumeBits | g.self.Volume&(1<<volumeBits-1)}
 }
 
 // hasGrants reports whether the grants of all others that could become the primary hold.
