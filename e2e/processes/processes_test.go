@@ -103,7 +103,7 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 			"a-sidecar": {`causalstore_sidecar_puts_total{data_center="a",ring="one"}`, `causalstore_redis_command_duration_seconds_count{command="set"`,
 				`causalstore_build_info{`},
 			"c-sidecar":     {`causalstore_sidecar_gets_total{data_center="c",ring="two"}`, `causalstore_sidecar_stability_lag_seconds{`},
-			"a-coordinator": {`causalstore_coordinator_log_bytes{data_center="a",index="0",ring="one"}`, `causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",ring="one",to_ring="two"}`},
+			"a-coordinator": {`causalstore_coordinator_log_bytes{data_center="a",index="0",member="1",ring="one"}`, `causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",member="1",ring="one",to_ring="two"}`},
 			"c-middleman":   {`causalstore_middleman_puts_total{`, `causalstore_transport_messages_received_total{data_center="c",index="0",kind="put-after",ring="two"}`, `causalstore_ready{`},
 			"c-cache":       {`causalstore_transport_links{data_center="c",direction="accepted",index="0",ring="two",state="up"}`, `causalstore_topology_epoch{`},
 		} {

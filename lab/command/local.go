@@ -85,7 +85,7 @@ While it runs, its admin address accepts faults and shows the state:
 	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
 	fs.IntVar(&f.members, "members", 0, "members that hold the log of each coordinator, 1 to 3, each with a folder of its own (default as the topology says, or 1)")
-	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default in the memory of this process)")
+	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default a file in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
 	fs.IntVar(&f.port, "port", 7001, "Redis port of the first data center; the others use the next ports; 0 chooses free ports")

@@ -59,7 +59,7 @@ type Options struct {
 	Logger   *slog.Logger
 	// Members is the number of members of each coordinator, instead of the topology's; 0: as the topology says.
 	Members int
-	// Register holds the configurations of the coordinators' groups if they have several members; nil: one in memory.
+	// Register holds the configurations of the coordinators' groups if they have several members; nil: a file in DataDir.
 	Register register.Register
 	// Tune may change the configurations of the machines before they start.
 	Tune Tune
@@ -136,7 +136,7 @@ func Start(ctx context.Context, o Options) (*Deployment, error) {
 	return d, nil
 }
 
-// setMembers gives the coordinators of the topology the number of members that is asked for, and those with several a register.
+// setMembers gives the coordinators of the topology the number of members that is asked for.
 func (o *Options) setMembers() error {
 	if o.Members > 0 {
 		dcs := slices.Clone(o.Topology.DCs)
@@ -149,10 +149,19 @@ func (o *Options) setMembers() error {
 		}
 		o.Topology = t
 	}
-	if o.Register == nil {
-		o.Register = register.NewMemory()
-	}
 	return nil
+}
+
+// openRegister opens the register of the coordinators' groups: what they have agreed on lives as long as their data.
+func (o *Options) openRegister() error {
+	if o.Register != nil {
+		return nil
+	}
+	err := os.MkdirAll(o.DataDir, 0o700)
+	if err == nil {
+		o.Register, err = register.OpenFile(filepath.Join(o.DataDir, "register.json"))
+	}
+	return err
 }
 
 func (d *Deployment) start(ctx context.Context) error {
@@ -168,6 +177,9 @@ func (d *Deployment) start(ctx context.Context) error {
 		return err
 	}
 	d.o.TokenKey = key
+	if err := d.o.openRegister(); err != nil {
+		return err
+	}
 	if d.o.WAN {
 		if d.wan, err = wan.New(d.topo, wan.Options{Jitter: 0.05}); err != nil {
 			return err
@@ -315,7 +327,9 @@ func (d *Deployment) Close() error {
 			errs = append(errs, p.server.Stop(ctx))
 		}
 	}
-	errs = append(errs, d.o.Register.Close())
+	if d.o.Register != nil {
+		errs = append(errs, d.o.Register.Close())
+	}
 	if d.blocks != nil {
 		d.blocks.Unref()
 	}

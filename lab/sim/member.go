@@ -36,7 +36,8 @@ func (w *World) startMember(n *node) {
 	if err := image.Check(); err != nil {
 		panic(err)
 	}
-	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume, Register: n.id.Member != 0},
+	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume, Register: n.id.Member != 0,
+		CollectBytes: 1},
 		&image, w.clock(n))
 	n.m = m
 	if n.id.Member != 0 {

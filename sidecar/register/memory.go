@@ -3,14 +3,22 @@ package register
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
 	"slices"
 	"sync"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// Memory is a register in the memory of a process, for one that runs all members of its groups. Its values end with the process.
+// Memory is a register in the memory of a process, for one that runs all members of its groups. Its values end with the process, unless
+// it has a file.
 type Memory struct {
+	file    string // "": none
 	mu      sync.Mutex
 	cluster string
 	values  map[string][]byte
@@ -31,6 +39,55 @@ const (
 
 // NewMemory returns a register without values.
 func NewMemory() *Memory { return &Memory{cluster: rand.Text(), values: map[string][]byte{}} }
+
+// memoryFile is the content of the file of a Memory, as JSON.
+type memoryFile struct {
+	Cluster string            `json:"cluster"`
+	Values  map[string][]byte `json:"values"`
+}
+
+// OpenFile returns a register that keeps its values in a file, which is made if there is none. One process uses it at a time.
+func OpenFile(file string) (*Memory, error) {
+	m := NewMemory()
+	m.file = file
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, m.save()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the register: %w", err)
+	}
+	var content memoryFile
+	if err := json.Unmarshal(b, &content); err != nil || content.Cluster == "" {
+		return nil, fmt.Errorf("open the register: %s is damaged: put back the file, or remove it with the folders of all coordinators", file)
+	}
+	m.cluster = content.Cluster
+	maps.Copy(m.values, content.Values)
+	return m, nil
+}
+
+// save makes the values durable, if there is a file.
+func (m *Memory) save() error {
+	if m.file == "" {
+		return nil
+	}
+	b, err := json.Marshal(memoryFile{m.cluster, m.values})
+	if err != nil {
+		return err
+	}
+	next, err := os.Create(m.file + ".new")
+	if err != nil {
+		return fmt.Errorf("save the register: %w", err)
+	}
+	_, err = next.Write(b)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), m.file)
+	}
+	if err != nil {
+		return fmt.Errorf("save the register: %w", err)
+	}
+	return nil
+}
 
 // SetFault makes the register fail, or work again. When it works again, it tells everybody to look.
 func (m *Memory) SetFault(f Fault) {
@@ -118,6 +175,9 @@ func (m *Memory) do(name string, op *group.RegisterOp) group.RegisterResult {
 		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
 	default:
 		m.values[name] = op.Config.AppendValue(nil)
+		if m.save() != nil {
+			return group.RegisterResult{ID: op.ID, Outcome: group.Unknown} // it is in memory, and may be in the file
+		}
 		res.Found, res.Config = false, group.Config{}
 	}
 	return res

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -292,3 +294,29 @@ func TestAMemoryFailsAsItIsTold(t *testing.T) {
 }
 
 func endpoints(all ...string) contract.EtcdRegister { return contract.EtcdRegister{Endpoints: all} }
+
+func TestAFileKeepsWhatARegisterHolds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "register.json")
+	var cluster string
+	for round := range uint64(3) {
+		m, err := OpenFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := m.Key("k", func() {})
+		res := key.Do(t.Context(), group.RegisterOp{})
+		if round > 0 && (!res.Found || res.Config.Epoch != round || res.Cluster != cluster) {
+			t.Fatalf("start %d finds %+v", round, res)
+		}
+		cluster = res.Cluster
+		if got := key.Do(t.Context(), group.RegisterOp{Swap: true, Cluster: cluster, Expect: res.Config.Nonce, Config: config(round+1, 7)}); got.Outcome != group.Done {
+			t.Fatalf("swap %d: %+v", round, got)
+		}
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(file); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}

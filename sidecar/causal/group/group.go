@@ -209,7 +209,26 @@ func (g *Group) NextTick(causal.Now) int64 {
 	if l := g.lead; !g.opts.Register && l != nil && l.serving && len(l.peers) == 0 && g.durable+1 == g.next {
 		return causal.Never // nobody is to hear of it
 	}
-	return g.tickedAt + int64(g.opts.Heartbeat)/4
+	next := g.tickedAt + int64(g.opts.Heartbeat)/4
+	switch {
+	case g.lead != nil:
+		for _, p := range g.lead.peers {
+			next = min(next, p.sentAt+int64(g.opts.Heartbeat))
+			if p.match < g.log.last() {
+				next = min(next, max(p.waitingSince, p.rewoundAt)+int64(g.opts.Retry))
+			}
+		}
+		if !g.lead.serving {
+			next = min(next, g.grantUntil)
+		}
+	case !g.isMember() || g.damaged || g.frozen != "":
+		next = min(next, g.knockAt)
+	case g.suspicion.started:
+		next = min(next, g.suspicion.until)
+	default:
+		next = min(next, g.heardAt+int64(g.opts.FailoverAfter))
+	}
+	return next
 }
 
 // SetDesired says what the group should look like.

@@ -31,6 +31,8 @@ type Config struct {
 	Register bool
 	// MaxLogBytes bounds the log, in memory too if there is a register. At nine tenths of it, puts are refused. 0: MaxLogBytesInMemory.
 	MaxLogBytes int
+	// CollectBytes is about how much of the log is collected at a time; 0: 1 MiB.
+	CollectBytes int
 	// Tune changes the options of the group; nil: the defaults.
 	Tune func(*group.Options)
 }
@@ -82,6 +84,9 @@ type Stats struct {
 func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
 	if cfg.MaxLogBytes == 0 {
 		cfg.MaxLogBytes = MaxLogBytesInMemory
+	}
+	if cfg.CollectBytes == 0 {
+		cfg.CollectBytes = defaultCollectBytes
 	}
 	c := &Coordinator{cfg: cfg, self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology, now: now}
 	o := group.DefaultOptions(group.ID{Name: nameOf(c.self), Volume: cfg.Volume})
@@ -263,7 +268,7 @@ func (c *Coordinator) handle(now causal.Now, e *group.Event) {
 
 // lead builds the coordinator from the log.
 func (c *Coordinator) lead(now causal.Now, e *group.Event) {
-	c.records = recordQueue{next: e.Position + 1, recycle: !c.cfg.Register}
+	c.records = recordQueue{next: e.Position + 1, recycle: !c.cfg.Register, collectBytes: c.cfg.CollectBytes}
 	replay := make([]coordinator.Logged, 0, len(e.Records))
 	for i := range e.Records {
 		r := &e.Records[i]

@@ -60,7 +60,7 @@ func TestTheMemoryOfRecordsIsUsedAgainOnlyWhenTheyAreOnTheDisk(t *testing.T) {
 		t.Errorf("%d chunks are in use, and everything is committed", n)
 	}
 	r.pass(5 * time.Second) // a checkpoint
-	if size := p.c.LogBytes(); size > 2*collectBytes {
+	if size := p.c.LogBytes(); size > 2*defaultCollectBytes {
 		t.Errorf("the log holds %d bytes of complete writes", size)
 	}
 }

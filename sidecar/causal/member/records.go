@@ -19,8 +19,9 @@ type recordQueue struct {
 	waitingBytes int
 
 	// marks are positions about collectBytes apart; noted is the size of the records since the last one.
-	marks []uint64
-	noted int
+	collectBytes int
+	marks        []uint64
+	noted        int
 
 	// recycle: the memory of records is used again when they are committed, since the group does not keep them.
 	recycle bool
@@ -35,8 +36,8 @@ type chunk struct {
 }
 
 const (
-	// collectBytes is about how much of the log is collected at a time, in bytes. Collecting costs two entries on the disk.
-	collectBytes = 1 << 20
+	// defaultCollectBytes is about how much of the log is collected at a time, in bytes. Collecting costs two entries on the disk.
+	defaultCollectBytes = 1 << 20
 	// chunkBytes is the size of a chunk whose memory is used again, if no record is larger.
 	chunkBytes = 256 << 10
 	// maxSpare bounds the chunks that are kept for use.
@@ -112,7 +113,7 @@ func (q *recordQueue) appendTo(now causal.Now, g *group.Group) {
 
 // noteAppended notes that the log has a record of a size.
 func (q *recordQueue) noteAppended(pos uint64, size int) {
-	if q.noted += size; q.noted >= collectBytes {
+	if q.noted += size; q.noted >= q.collectBytes {
 		q.marks, q.noted = append(q.marks, pos), 0
 	}
 }

@@ -1,0 +1,158 @@
+package processes_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/binaries"
+)
+
+// Each coordinator of a has two members, and the configurations of their groups are in a real etcd. Each member is killed under load, once with
+// its folder; so is etcd. Every write succeeds, and nothing that was acknowledged is lost.
+func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
+	etcd := newEtcd(t)
+	etcd.start()
+	d := planDeployment(t, nil, waitForCoordinators)
+	d.addMember("a", etcd.endpoint)
+	d.startAll()
+	d.awaitWhole(t, "a")
+	w := d.writeOften(t, "a", 8)
+	defer w.stop()
+	w.await(t, 500)
+	for _, lost := range []struct {
+		member string
+		wipe   bool
+	}{{"a-coordinator", false}, {"a-coordinator-2", false}, {"a-coordinator", true}, {"a-coordinator-2", true}} {
+		w.slowest()
+		serving := d.serves(lost.member)
+		d.kill(lost.member)
+		w.await(t, 500) // without it
+		t.Logf("%s was killed (it served: %v, its folder was removed: %v); the slowest write took %v", lost.member, serving, lost.wipe, w.slowest())
+		if lost.wipe {
+			must(t, os.RemoveAll(d.path(lost.member)))
+		}
+		d.restart(lost.member)
+		d.awaitWhole(t, "a")
+		w.await(t, 500)
+	}
+	t.Run("a member that is told to stop hands over", func(t *testing.T) {
+		for _, name := range []string{"a-coordinator", "a-coordinator-2"} {
+			w.slowest()
+			d.stop(name)
+			w.await(t, 500)
+			t.Logf("%s was stopped; the slowest write took %v", name, w.slowest())
+			d.restart(name)
+			d.awaitWhole(t, "a")
+		}
+	})
+	t.Run("without etcd the group goes on as it is", func(t *testing.T) {
+		etcd.kill()
+		w.await(t, 500)
+	})
+	t.Run("a failover waits for etcd", func(t *testing.T) {
+		name := "a-coordinator"
+		if !d.serves(name) {
+			name = "a-coordinator-2"
+		}
+		d.kill(name)
+		etcd.start()
+		w.await(t, 500)
+		d.restart(name)
+		d.awaitWhole(t, "a")
+	})
+}
+
+// addMember gives the coordinator of a data center a second member.
+func (d *deployment) addMember(dc, etcd string) {
+	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd}}}
+	i := slices.Index([]string{"a", "b", "c"}, dc)
+	two := 2
+	d.config.Topology.DataCenters[i].CoordinatorMembers = &two
+	at := d.config.Addresses[dc]
+	at.Coordinators = append(at.Coordinators, d.ports.take(d.t))
+	d.config.Addresses[dc] = at
+	first := d.procs[dc+"-coordinator"]
+	d.plan(dc, "coordinator")
+	second := d.procs[dc+"-coordinator"]
+	second.name, second.log = dc+"-coordinator-2", d.path(dc+"-coordinator-2.log")
+	second.args = append(second.args, "--member", "2", "--data-dir", d.path(second.name))
+	d.procs[dc+"-coordinator"], d.procs[second.name] = first, second
+}
+
+// awaitWhole waits until both members of a coordinator have every acknowledged write.
+func (d *deployment) awaitWhole(t *testing.T, dc string) {
+	t.Helper()
+	eventually(t, "the group of "+dc+" to be whole", func() error {
+		serving := 0
+		for _, name := range []string{dc + "-coordinator", dc + "-coordinator-2"} {
+			if members, _ := d.procs[name].metric("causalstore_coordinator_group_members{"); members != 2 {
+				return fmt.Errorf("%s says that the group has %v members", name, members)
+			}
+			if d.serves(name) {
+				serving++
+			}
+		}
+		if serving != 1 {
+			return fmt.Errorf("%d members serve", serving)
+		}
+		return nil
+	})
+}
+
+func (d *deployment) serves(name string) bool {
+	v, _ := d.procs[name].metric("causalstore_coordinator_serves{")
+	return v == 1
+}
+
+// etcdServer is an etcd with one server.
+type etcdServer struct {
+	t        *testing.T
+	program  binaries.Folder
+	dir      string
+	endpoint string
+	peer     string
+	cmd      *exec.Cmd
+}
+
+func newEtcd(t *testing.T) *etcdServer {
+	t.Helper()
+	program, err := binaries.Find(t.Context(), "etcd")
+	if err != nil {
+		t.Skip(err)
+	}
+	var p ports
+	e := &etcdServer{t: t, program: program, dir: t.TempDir(), endpoint: p.take(t), peer: p.take(t)}
+	t.Cleanup(e.kill)
+	return e
+}
+
+func (e *etcdServer) start() {
+	e.t.Helper()
+	cmd, err := e.program.Command("etcd", "--data-dir", e.dir, "--listen-client-urls", "http://"+e.endpoint, "--advertise-client-urls", "http://"+e.endpoint,
+		"--listen-peer-urls", "http://"+e.peer, "--initial-advertise-peer-urls", "http://"+e.peer, "--initial-cluster", "default=http://"+e.peer, "--log-level", "error")
+	must(e.t, err)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(e.t, cmd.Start())
+	e.cmd = cmd
+	eventually(e.t, "etcd to be ready", func() error {
+		resp, err := http.Get("http://" + e.endpoint + "/health")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	})
+}
+
+func (e *etcdServer) kill() {
+	if e.cmd != nil {
+		_ = e.cmd.Process.Kill() // it may have ended already
+		_ = e.cmd.Wait()         // that it was killed
+		e.cmd = nil
+	}
+}
