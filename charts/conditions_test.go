@@ -96,11 +96,11 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 				}
 			}
 		},
-		"CausalStoreEdgesNotReady":          func(in *status.Observed) { in.Deployments = nil },
-		"CausalStorePeersUnknown":           func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
-		"CausalStoreChangeStuck":            func(in *status.Observed) { in.Rollout.Outdated = 1 },
-		"CausalStorePausedWithChanges":      func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },
-		"CausalStoreInjectionNotReady":      func(in *status.Observed) { in.Webhook = false },
+		"CausalStoreEdgesNotReady":     func(in *status.Observed) { in.Deployments = nil },
+		"CausalStorePeersUnknown":      func(in *status.Observed) { delete(in.Measured, plan.ComponentCoordinator) },
+		"CausalStoreChangeStuck":       func(in *status.Observed) { in.Rollout.Outdated = 1 },
+		"CausalStorePausedWithChanges": func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },
+		"CausalStoreInjectionNotReady": func(in *status.Observed) { in.Webhook = false },
 	}
 	for _, a := range alerts(t) {
 		if !strings.Contains(a.Expr, "causalstore_store_condition") {

@@ -20,14 +20,13 @@ var (
 
 // process is a member with its disk.
 type process struct {
-	number  uint8
-	volume  uint64
-	c       *Coordinator // nil while it is down
-	disk    [][]byte     // encoded entries, from index first on
-	first   uint64
-	cut     bool // from the other members
-	paused  bool
-	serving causal.Leadership
+	number uint8
+	volume uint64
+	c      *Coordinator // nil while it is down
+	disk   [][]byte     // encoded entries, from index first on
+	first  uint64
+	cut    bool // from the other members
+	paused bool
 }
 
 // rig runs the members of one coordinator in virtual time. All disks are instantaneous.
