@@ -68,16 +68,16 @@ func TestAFirstCoordinatorReportsWhatIsWrongWithAnotherDataCenter(t *testing.T) 
 	}
 	d.awaitPeer("a", "b", contract.PeerConnected)
 	for series, want := range map[string]float64{
-		`causalstore_peer_state{data_center="a",index="0",ring="one",state="otherManifest",to_data_center="c"}`: 1,
-		`causalstore_peer_state{data_center="a",index="0",ring="one",state="connected",to_data_center="c"}`:     0,
-		`causalstore_transport_violations_total{data_center="a",index="0",kind="identity",ring="one"}`:          0,
-		`causalstore_transport_violations_total{data_center="a",index="0",kind="certificate",ring="one"}`:       0,
+		`causalstore_peer_state{data_center="a",index="0",member="1",ring="one",state="otherManifest",to_data_center="c"}`: 1,
+		`causalstore_peer_state{data_center="a",index="0",member="1",ring="one",state="connected",to_data_center="c"}`:     0,
+		`causalstore_transport_violations_total{data_center="a",index="0",kind="identity",member="1",ring="one"}`:          0,
+		`causalstore_transport_violations_total{data_center="a",index="0",kind="certificate",member="1",ring="one"}`:       0,
 	} {
 		if v, ok := d.procs["a-coordinator"].metric(series); !ok || v != want {
 			t.Errorf("%s is %v, %v", series, v, ok)
 		}
 	}
-	if v, ok := d.procs["a-coordinator"].metric(`causalstore_transport_violations_total{data_center="a",index="0",kind="manifest",ring="one"}`); !ok || v == 0 {
+	if v, ok := d.procs["a-coordinator"].metric(`causalstore_transport_violations_total{data_center="a",index="0",kind="manifest",member="1",ring="one"}`); !ok || v == 0 {
 		t.Errorf("%v refusals are counted", v)
 	}
 

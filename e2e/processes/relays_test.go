@@ -59,7 +59,7 @@ func (d *deployment) cutLeaders(a, b string) {
 
 // ofDC is a series of the first coordinator of data center a, about another one.
 func ofDC(name, of string) string {
-	return fmt.Sprintf(`causalstore_coordinator_%s{data_center="a",index="0",of_data_center=%q,`, name, of)
+	return fmt.Sprintf(`causalstore_coordinator_%s{data_center="a",index="0",member="1",of_data_center=%q,`, name, of)
 }
 
 // awaitAbove waits until a series of a process is above a value, and returns it.
