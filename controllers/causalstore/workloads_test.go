@@ -89,6 +89,13 @@ func (w *workloads) history() (restarts []string, most int) {
 	return slices.Clone(w.restarts), w.most
 }
 
+// forgetHistory makes history begin now.
+func (w *workloads) forgetHistory() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restarts, w.most = nil, 0
+}
+
 func (w *workloads) step(ctx context.Context) error {
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList

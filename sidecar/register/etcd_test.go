@@ -128,18 +128,45 @@ func (p *cutProxy) forward(client net.Conn) {
 		server.Close()
 	}()
 	b := make([]byte, 32<<10)
+	var frames frameReader
 	for {
 		n, err := server.Read(b)
+		hasData := frames.hasData(b[:n])
 		p.mu.Lock()
 		cut := p.cut
 		p.mu.Unlock()
-		if err != nil || cut && n > 100 { // an answer, not a frame of HTTP/2's own
+		if err != nil || cut && hasData { // an answer, or news of the change
 			return
 		}
 		if _, err := client.Write(b[:n]); err != nil {
 			return
 		}
 	}
+}
+
+// frameReader follows the frames of HTTP/2.
+type frameReader struct {
+	header []byte // of the next frame, as far as it has come
+	left   int    // of the payload of the present one
+}
+
+// hasData reports whether a frame with data begins in b, which follows what was given before.
+func (f *frameReader) hasData(b []byte) (found bool) {
+	const headerBytes, typeAt, typeData = 9, 3, 0
+	for len(b) > 0 {
+		if skip := min(f.left, len(b)); skip > 0 {
+			f.left, b = f.left-skip, b[skip:]
+			continue
+		}
+		take := min(headerBytes-len(f.header), len(b))
+		f.header, b = append(f.header, b[:take]...), b[take:]
+		if len(f.header) == headerBytes {
+			f.left = int(f.header[0])<<16 | int(f.header[1])<<8 | int(f.header[2])
+			found = found || f.header[typeAt] == typeData
+			f.header = f.header[:0]
+		}
+	}
+	return found
 }
 
 func (p *cutProxy) setCut(cut bool) {

@@ -157,7 +157,7 @@ func TestLinksMoveToAnotherEgressWithoutALostMessage(t *testing.T) {
 	r.a.wait(t, 1)
 	exchange(t, r.a, r.b, coordinatorA, middlemanB, numbered, answer, func() {
 		r.viaA.Store(&other.addr)
-		waitFor(t, "the link to be renewed", func() bool { return other.count() == 1 && r.a.Stats().Opened > 2 })
+		waitFor(t, "the link to be renewed", func() bool { return other.count() >= 1 && r.a.Stats().Opened > 2 })
 	})
 	if s := r.a.Stats(); s.Failed != 0 {
 		t.Errorf("the change broke a link: %s", r.a.log)
