@@ -46,6 +46,7 @@ var importRules = []importRule{
 	{
 		folder:    "lab",
 		forbidden: []string{"controllers", "e2e"},
+		inTests:   map[string]string{"e2e/binaries": "the cost of groups is measured with a real etcd"},
 		reason:    "the tools drive the data plane directly, without the operator or a cluster",
 	},
 	{

@@ -27,6 +27,10 @@ type OverheadOptions struct {
 	ValueBytes  int
 	// Cases, if not empty, are the only commands measured: GET, SET.
 	Cases []string
+	// Members, if not empty, are the numbers of members of each coordinator to compare, as processes with mutual TLS. More than one need the
+	// program Etcd.
+	Members []int
+	Etcd    string
 	// Profiles, if not empty, is the directory to keep the CPU profiles in.
 	Profiles string
 	// Progress receives a line per step; nil receives none.

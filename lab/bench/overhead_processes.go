@@ -43,6 +43,8 @@ type Way struct {
 	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians of all.
 	Ratio    spread  `json:"ratio"`
 	P50Ratio float64 `json:"p50Ratio"`
+	// OfFirst is the throughput of a round divided by that of the first deployment of parts in the same round.
+	OfFirst spread `json:"ofFirst"`
 	// Costs are those of the servers, by kind of process.
 	Costs []ProcessCost `json:"costs"`
 	// GeneratorMs is the CPU time of the load generator, in milliseconds per 1000 operations.
@@ -63,6 +65,29 @@ type ProcessCost struct {
 	AllocatedBytes float64 `json:"allocatedBytes"`
 }
 
+// way is a system to compare: Redis itself if it is zero, or the parts with it as their storage.
+type way struct {
+	name string
+	spec processSpec
+}
+
+// ways returns the systems to compare, in the order in which they take turns. Redis itself is the first.
+func (o OverheadOptions) ways() []way {
+	all := []way{{name: wayDirect}}
+	if len(o.Members) == 0 {
+		return append(all, way{wayProcesses, processSpec{topology: oneDataCenter(), redis: true}},
+			way{wayMutualTLS, processSpec{topology: oneDataCenter(), redis: true, tls: true}})
+	}
+	for _, n := range o.Members {
+		name := fmt.Sprintf("%d members", n)
+		if n == 1 {
+			name = "1 member"
+		}
+		all = append(all, way{name, processSpec{topology: oneDataCenter(), redis: true, tls: true, groupMembers: n, etcd: o.Etcd}})
+	}
+	return all
+}
+
 // processTarget is a running system to compare.
 type processTarget struct {
 	name   string
@@ -71,8 +96,8 @@ type processTarget struct {
 	driver *driver
 }
 
-// MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them a process,
-// without and with mutual TLS between them.
+// MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them a process:
+// without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each coordinator.
 func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *OverheadProcesses, err error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -116,12 +141,12 @@ func startTargets(ctx context.Context, o OverheadOptions, dir string) (targets [
 		return nil, err
 	}
 	targets = append(targets, &processTarget{name: wayDirect, redis: redis})
-	for _, name := range []string{wayProcesses, wayMutualTLS} {
-		p, err := startProcesses(ctx, o.Binary, filepath.Join(dir, fmt.Sprint(len(targets))), processSpec{topology: oneDataCenter(), redis: true, tls: name == wayMutualTLS})
+	for _, w := range o.ways()[1:] {
+		p, err := startProcesses(ctx, o.Binary, filepath.Join(dir, fmt.Sprint(len(targets))), w.spec)
 		if err != nil {
 			return targets, err
 		}
-		targets = append(targets, &processTarget{name: name, plane: p})
+		targets = append(targets, &processTarget{name: w.name, plane: p})
 	}
 	for _, t := range targets {
 		addr := redis.addr
@@ -187,8 +212,8 @@ func (o OverheadOptions) processCases() (cases []*ProcessCase) {
 			if command == "GET" {
 				c.load.records, c.load.reads = prefixed("get:", o.Keys, o.ValueBytes), 1
 			}
-			for _, name := range []string{wayDirect, wayProcesses, wayMutualTLS} {
-				c.Ways = append(c.Ways, &Way{Name: name, Side: Side{latency: newLatency()}, cpu: map[string]time.Duration{}, allocated: map[string]allocations{}})
+			for _, w := range o.ways() {
+				c.Ways = append(c.Ways, &Way{Name: w.name, Side: Side{latency: newLatency()}, cpu: map[string]time.Duration{}, allocated: map[string]allocations{}})
 			}
 			cases = append(cases, c)
 		}
@@ -249,6 +274,15 @@ func (c *ProcessCase) measure(ctx context.Context, w *Way, t *processTarget) err
 	return nil
 }
 
+// over returns the throughput of each round divided by that of another way in the same round.
+func (w *Way) over(other *Way) spread {
+	var ratios []float64
+	for i, theirs := range other.rounds {
+		ratios = append(ratios, w.rounds[i]/theirs)
+	}
+	return spreadOf(ratios)
+}
+
 // conclude computes the figures from the rounds.
 func (c *ProcessCase) conclude() {
 	direct := c.Ways[0]
@@ -256,11 +290,7 @@ func (c *ProcessCase) conclude() {
 		w.conclude()
 	}
 	for _, w := range c.Ways {
-		var ratios []float64
-		for i, d := range direct.rounds {
-			ratios = append(ratios, w.rounds[i]/d)
-		}
-		w.Ratio, w.P50Ratio = spreadOf(ratios), w.P50Us/direct.P50Us
+		w.Ratio, w.OfFirst, w.P50Ratio = w.over(direct), w.over(c.Ways[1]), w.P50Us/direct.P50Us
 		w.GeneratorMs = perOp(float64(w.generator.Microseconds()), w.ops)
 		for _, kind := range append([]string{kindStorage}, partNames...) {
 			cpu, ran := w.cpu[kind]

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/e2e/binaries"
 	"github.com/causalstore/causalstore/lab/bench"
 )
 
@@ -43,4 +44,29 @@ func TestOverheadOfProcessesIsMeasuredWithoutAndWithMutualTLS(t *testing.T) {
 	}
 	says(t, res.Text, "mutual TLS", "SET, pipeline 16", "coordinator")
 	carries(t, res)
+}
+
+func TestMembersOfTheCoordinatorAreCompared(t *testing.T) {
+	binary := program(t)
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server")
+	}
+	folder, err := binaries.Find(t.Context(), "etcd")
+	if err != nil {
+		t.Skip(err)
+	}
+	etcd, err := folder.Path("etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := bench.MeasureOverheadProcesses(t.Context(), bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 1, Length: 100 * time.Millisecond,
+		Connections: 4, Pipelines: []int{1}, Keys: 100, ValueBytes: 1024, Cases: []string{"SET"}, Members: []int{1, 2}, Etcd: etcd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ways := res.Cases[0].Ways
+	if len(ways) != 3 || ways[1].OfFirst.Median != 1 || ways[2].OfFirst.Median <= 0 || ways[2].Wrong != 0 {
+		t.Errorf("%+v", ways)
+	}
+	says(t, res.Text, "1 member", "2 members", "OF 1 MEMBER")
 }

@@ -10,7 +10,7 @@ func (r *OverheadProcesses) Text(out io.Writer) {
 	speed := table{title: "A stock Redis (appendfsync always), and the same behind coordinator, middleman, cache and sidecar, each a process",
 		note: fmt.Sprintf("%s; %d connections, %d keys, values of %d bytes; %d rounds of %.1f s each way in turn; median (least..greatest)",
 			r.Machine, r.Connections, r.Keys, r.ValueBytes, r.Rounds, r.Seconds),
-		head: []string{"case", "way", "ops/s", "ratio", "p50 us", "p99 us", "p50 ratio", "CPU ms/1000", "generator", "wrong replies"}}
+		head: []string{"case", "way", "ops/s", "ratio", "of " + r.Cases[0].Ways[1].Name, "p50 us", "p99 us", "p50 ratio", "CPU ms/1000", "generator", "wrong replies"}}
 	cost := table{title: "CPU time in milliseconds per 1000 operations, and allocations and bytes per operation, of each process",
 		head: []string{"case", "way", "process", "CPU ms/1000", "allocations", "bytes"}}
 	for _, c := range r.Cases {
@@ -19,7 +19,7 @@ func (r *OverheadProcesses) Text(out io.Writer) {
 			if i > 0 {
 				name = ""
 			}
-			speed.add(name, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), fmt.Sprintf("%.0f", w.P50Us), fmt.Sprintf("%.0f", w.P99Us),
+			speed.add(name, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), w.OfFirst.text("%.2f"), fmt.Sprintf("%.0f", w.P50Us), fmt.Sprintf("%.0f", w.P99Us),
 				fmt.Sprintf("%.2f", w.P50Ratio), fmt.Sprintf("%.2f", w.CPUUs), fmt.Sprintf("%.2f", w.GeneratorMs), fmt.Sprint(w.Wrong))
 			for j, p := range w.Costs {
 				cells := []string{name, w.Name}

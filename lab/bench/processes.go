@@ -29,6 +29,7 @@ type processes struct {
 	config      contract.Config // what all parts share
 	regions     *regions        // nil without TLS
 	members     []*member
+	register    *program // etcd; nil: no group has several members
 	http        http.Client
 }
 
@@ -40,6 +41,10 @@ type processSpec struct {
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
 	tls bool
+	// groupMembers is how many members hold the log of each coordinator; 0: 1. With more, the program etcd keeps the configurations of the
+	// groups, so tls is needed.
+	groupMembers int
+	etcd         string
 	// addressesFor, if not nil, returns the addresses of all parts as a part of a data center dials them.
 	addressesFor func(dc, part string) map[string]contract.Addresses
 }
@@ -68,14 +73,19 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		return nil, err
 	}
-	for _, dc := range spec.topology.DataCenters {
+	for i := range p.topology.DataCenters {
+		dc := &p.topology.DataCenters[i]
+		if spec.groupMembers > 1 {
+			dc.CoordinatorMembers = &p.groupMembers
+		}
 		counts := dc.Counts()
-		addrs, err := freePorts(counts.Coordinators + counts.Shards + counts.Caches)
+		coordinators := counts.Coordinators * counts.Members(topology.Coordinator)
+		addrs, err := freePorts(coordinators + counts.Shards + counts.Caches)
 		if err != nil {
 			return nil, err
 		}
-		middlemen, caches := addrs[counts.Coordinators:], addrs[counts.Coordinators+counts.Shards:]
-		p.config.Addresses[dc.Name] = contract.Addresses{Coordinators: addrs[:counts.Coordinators], Middlemen: middlemen[:counts.Shards], Caches: caches}
+		middlemen, caches := addrs[coordinators:], addrs[coordinators+counts.Shards:]
+		p.config.Addresses[dc.Name] = contract.Addresses{Coordinators: addrs[:coordinators], Middlemen: middlemen[:counts.Shards], Caches: caches}
 	}
 	if !spec.tls {
 		return p, nil
@@ -87,9 +97,14 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 
 // start starts all parts, with one sidecar in each data center, and returns when they are ready.
 func (p *processes) start(ctx context.Context) error {
+	if p.groupMembers > 1 {
+		if err := p.startRegister(ctx); err != nil {
+			return err
+		}
+	}
 	for _, dc := range p.topology.DataCenters {
-		own := p.config.Addresses[dc.Name]
-		for i, n := range []int{len(own.Coordinators), len(own.Middlemen), len(own.Caches), 1} {
+		counts := dc.Counts()
+		for i, n := range []int{counts.Coordinators, counts.Shards, counts.Caches, 1} {
 			for index := range n {
 				if err := p.add(ctx, partNames[i], partNames[i], dc.Name, index); err != nil {
 					return err
@@ -112,8 +127,21 @@ func startProcesses(ctx context.Context, binary, dir string, spec processSpec) (
 	return p, nil
 }
 
-// add starts a member.
+// add starts a part: all members of a coordinator, or the one process of another part.
 func (p *processes) add(ctx context.Context, part, kind, dc string, index int) error {
+	n := 1
+	if part == "coordinator" {
+		n = max(p.groupMembers, 1)
+	}
+	for i := range n {
+		if err := p.addMember(ctx, part, kind, dc, index, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *processes) addMember(ctx context.Context, part, kind, dc string, index, number int) error {
 	addrs, err := freePorts(2)
 	if err != nil {
 		return err
@@ -135,7 +163,7 @@ func (p *processes) add(ctx context.Context, part, kind, dc string, index int) e
 		m.redis = addrs[1]
 		args = append(args, "--listen-redis", addrs[1])
 	case "coordinator":
-		args = append(args, "--index", strconv.Itoa(index), "--data-dir", filepath.Join(dir, "log"))
+		args = append(args, "--index", strconv.Itoa(index), "--member", strconv.Itoa(number), "--data-dir", filepath.Join(dir, "log"))
 	case "middleman":
 		args = append(args, "--index", strconv.Itoa(index))
 		if err := p.addStorage(ctx, m, filepath.Join(dir, "storage"), &config); err != nil {
@@ -195,6 +223,9 @@ func (p *processes) stop() error {
 		if m.storage != nil {
 			errs = append(errs, m.storage.Kill())
 		}
+	}
+	if p.register != nil {
+		errs = append(errs, p.register.kill())
 	}
 	return errors.Join(errs...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/causalstore/causalstore/lab/bench"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // NewBenchCommand returns `causalstore bench`.
@@ -78,7 +79,8 @@ uses another redis-server as its storage: GETs that the cache answers, and SETs 
 acknowledged. Requires redis-server and Linux.
 
 The deployment is one process. With --processes, each of its parts is a process of its own, as in production, once without and
-once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and no profiles are taken.`,
+once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and no profiles are taken. With --members 1,2,3 as well, what is compared is
+how many members hold the log of the coordinator, with mutual TLS; more than one need the program etcd.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
@@ -99,6 +101,14 @@ once with mutual TLS between them; values then have 1 KiB unless --value-bytes i
 				if p < 1 {
 					return fmt.Errorf("--pipelines: %d; it must be at least 1", p)
 				}
+			}
+			for _, n := range o.Members {
+				if n < 1 || n > topology.MaxMembers {
+					return fmt.Errorf("--members: %d; it must be 1 to %d", n, topology.MaxMembers)
+				}
+			}
+			if len(o.Members) > 0 && !processes {
+				return errors.New("--members: needs --processes")
 			}
 			var err error
 			if o.Binary, err = thisProgram(); err != nil {
@@ -131,6 +141,8 @@ once with mutual TLS between them; values then have 1 KiB unless --value-bytes i
 	fs.DurationVar(&o.Profile, "profile", 3*time.Second, "length of the CPU profile of each case; 0 takes none")
 	fs.StringVar(&o.Profiles, "profiles", "", "directory to write the CPU profiles to")
 	fs.BoolVar(&processes, "processes", false, "run each part as a process of its own, without and with mutual TLS")
+	fs.IntSliceVar(&o.Members, "members", nil, "with --processes, the numbers of members of the coordinator to compare")
+	fs.StringVar(&o.Etcd, "etcd", "etcd", "the program etcd, for more than one member")
 	cmd.MarkFlagsMutuallyExclusive("processes", "profile")
 	cmd.MarkFlagsMutuallyExclusive("processes", "profiles")
 	return cmd
