@@ -37,8 +37,9 @@ var importRules = []importRule{
 		folder:    "sidecar",
 		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
+			"lab/capture":     "tests read what is logged while it is written",
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
-			"e2e/binaries":    "the register is tested against a real etcd",
+			"e2e/etcdserver":  "the register is tested against a real etcd",
 			"lab/credentials": "tokens and signatures are verified with real certificates and trust files",
 		},
 		reason: "the data plane runs without the operator and without the tools that measure and check it",
@@ -53,9 +54,9 @@ var importRules = []importRule{
 		folder:    "controllers",
 		forbidden: []string{"lab", "e2e"},
 		inTests: map[string]string{
-			"lab/local":     "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
-			"e2e/apiserver": "the controllers are tested against a real API server",
-			"e2e/binaries":  "controllers/etcd is tested with the etcd of that API server",
+			"lab/local":      "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
+			"e2e/apiserver":  "the controllers are tested against a real API server",
+			"e2e/etcdserver": "controllers/etcd is tested with a real etcd",
 		},
 		reason: "the operator is production code and uses no tools of tests",
 	},

@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
+	"github.com/causalstore/causalstore/lab/capture"
 	labenvoy "github.com/causalstore/causalstore/lab/envoy"
 )
 
@@ -84,26 +84,9 @@ func must(t *testing.T, err error) {
 type envoy struct {
 	at                  labenvoy.Edge
 	config, certificate mount
-	log                 lockedBuffer
+	log                 capture.Buffer
 	// stop ends the process and waits until it has written its log.
 	stop func()
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // newEnvoy chooses folders and ports.

@@ -1,31 +1,25 @@
 package etcd_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/causalstore/causalstore/controllers/etcd"
-	"github.com/causalstore/causalstore/e2e/binaries"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 )
 
 // cluster is an etcd of real processes, configured as in pods, but for its ports and folders.
 type cluster struct {
 	t         *testing.T
-	program   string
 	dir       string
 	authority *etcd.Authority
 	now       time.Time
@@ -37,70 +31,29 @@ type cluster struct {
 type member struct {
 	etcd.Member
 	http    string // health and metrics
-	process *exec.Cmd
-	log     *lockedBuffer
-	ended   chan struct{}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) tail() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.b.Bytes()
-	return string(b[max(0, len(b)-2000):])
+	process *etcdserver.Process
 }
 
 // newCluster prepares an etcd of n members.
 func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
-	folder, err := binaries.Find(t.Context(), "etcd")
-	if errors.Is(err, binaries.ErrNone) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Tests set the clock forward, and certificates must not be of a time that the processes have not reached.
 	c := &cluster{t: t, dir: t.TempDir(), now: time.Now().Add(-4 * time.Hour), client: map[string][]byte{}}
-	if c.program, err = folder.Path("etcd"); err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if c.authority, err = etcd.NewAuthority("test", "region-1", c.now); err != nil {
 		t.Fatal(err)
 	}
 	c.cluster = etcd.Cluster{Config: etcd.NewConfig("test")}
 	for i := range n {
-		port := func() string { return fmt.Sprintf("https://localhost:%d", freePort(t)) }
-		m := etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()}
-		c.cluster.Members = append(c.cluster.Members, m)
-		c.members = append(c.members, &member{Member: m, http: fmt.Sprintf("http://127.0.0.1:%d", freePort(t))})
+		port := func() string {
+			return strings.Replace("https://"+etcdserver.FreeAddress(t), "127.0.0.1", "localhost", 1)
+		}
+		m := &member{Member: etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()}, http: "http://" + etcdserver.FreeAddress(t)}
+		c.cluster.Members, c.members = append(c.cluster.Members, m.Member), append(c.members, m)
+		m.process = etcdserver.NewProcess(t, "--config-file="+filepath.Join(c.folder(i, "run"), etcd.ConfigFile))
 	}
 	c.renew()
-	t.Cleanup(func() {
-		for i := range c.members {
-			c.stop(i)
-		}
-	})
 	return c
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (c *cluster) folder(i int, name string) string {
@@ -171,25 +124,10 @@ func (c *cluster) start(i int) {
 	if err := c.prepare(i); err != nil {
 		c.t.Fatal(err)
 	}
-	m := c.members[i]
-	m.log, m.ended = &lockedBuffer{}, make(chan struct{})
-	m.process = exec.Command(c.program, "--config-file="+filepath.Join(c.folder(i, "run"), etcd.ConfigFile))
-	m.process.Stdout, m.process.Stderr = m.log, m.log
-	if err := m.process.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	go func() { _ = m.process.Wait(); close(m.ended) }() // how it ends does not matter
+	c.members[i].process.Start()
 }
 
-func (c *cluster) stop(i int) {
-	m := c.members[i]
-	if m.process == nil {
-		return
-	}
-	_ = m.process.Process.Kill() // it may have ended
-	<-m.ended
-	m.process = nil
-}
+func (c *cluster) stop(i int) { c.members[i].process.Kill() }
 
 func (c *cluster) restart(i int) {
 	c.t.Helper()
@@ -250,11 +188,6 @@ func (c *cluster) await(what string, do func(context.Context) error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			for _, m := range c.members {
-				if m.log != nil {
-					c.t.Logf("%s: %s", m.Name, m.log.tail())
-				}
-			}
 			c.t.Fatalf("%s: %v", what, err)
 		}
 	}

@@ -61,6 +61,10 @@ func eventually(t *testing.T, what string, cond func() error) {
 	}
 }
 
+// pace is the time between two operations of a client that goes on until a test has seen enough. What the tests show takes hundreds of
+// operations while something happens; as many as fit would take the processors from whatever else runs.
+const pace = 5 * time.Millisecond
+
 // ports hands out free ports below the range of ports for outgoing connections, which could take them.
 type ports struct{ next int }
 

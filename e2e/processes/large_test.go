@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -34,7 +35,10 @@ func (d *deployment) readBeside(t *testing.T) (stop func() (int64, error)) {
 	var running sync.WaitGroup
 	c := d.client("a")
 	running.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for i := 0; !done.Load() && first == nil; i++ {
+			<-tick.C
 			if first = c.Set(t.Context(), fmt.Sprint("small", i%10), i, 0).Err(); first == nil {
 				first = c.Get(t.Context(), fmt.Sprint("small", i%7)).Err()
 			}

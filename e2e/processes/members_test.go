@@ -2,24 +2,20 @@ package processes_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/e2e/binaries"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 )
 
 // Each coordinator of a has two members, and the configurations of their groups are in a real etcd. Each member is killed under load, once with
 // its folder; so is etcd. Every write succeeds, and nothing that was acknowledged is lost.
 func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
-	etcd := newEtcd(t)
-	etcd.start()
+	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
-	d.addMember("a", etcd.endpoint)
+	d.addMember("a", etcd.Endpoint)
 	d.startAll()
 	d.awaitWhole(t, "a")
 	w := d.writeOften(t, "a", 8)
@@ -52,7 +48,7 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 		}
 	})
 	t.Run("without etcd the group goes on as it is", func(t *testing.T) {
-		etcd.kill()
+		etcd.Kill()
 		w.await(t, 500)
 	})
 	t.Run("a failover waits for etcd", func(t *testing.T) {
@@ -61,7 +57,7 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 			name = "a-coordinator-2"
 		}
 		d.kill(name)
-		etcd.start()
+		etcd.Start()
 		w.await(t, 500)
 		d.restart(name)
 		d.awaitWhole(t, "a")
@@ -108,51 +104,4 @@ func (d *deployment) awaitWhole(t *testing.T, dc string) {
 func (d *deployment) serves(name string) bool {
 	v, _ := d.procs[name].metric("causalstore_coordinator_serves{")
 	return v == 1
-}
-
-// etcdServer is an etcd with one server.
-type etcdServer struct {
-	t        *testing.T
-	program  binaries.Folder
-	dir      string
-	endpoint string
-	peer     string
-	cmd      *exec.Cmd
-}
-
-func newEtcd(t *testing.T) *etcdServer {
-	t.Helper()
-	program, err := binaries.Find(t.Context(), "etcd")
-	if err != nil {
-		t.Skip(err)
-	}
-	var p ports
-	e := &etcdServer{t: t, program: program, dir: t.TempDir(), endpoint: p.take(t), peer: p.take(t)}
-	t.Cleanup(e.kill)
-	return e
-}
-
-func (e *etcdServer) start() {
-	e.t.Helper()
-	cmd, err := e.program.Command("etcd", "--data-dir", e.dir, "--listen-client-urls", "http://"+e.endpoint, "--advertise-client-urls", "http://"+e.endpoint,
-		"--listen-peer-urls", "http://"+e.peer, "--initial-advertise-peer-urls", "http://"+e.peer, "--initial-cluster", "default=http://"+e.peer, "--log-level", "error")
-	must(e.t, err)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(e.t, cmd.Start())
-	e.cmd = cmd
-	eventually(e.t, "etcd to be ready", func() error {
-		resp, err := http.Get("http://" + e.endpoint + "/health")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err
-	})
-}
-
-func (e *etcdServer) kill() {
-	if e.cmd != nil {
-		_ = e.cmd.Process.Kill() // it may have ended already
-		_ = e.cmd.Wait()         // that it was killed
-		e.cmd = nil
-	}
 }

@@ -28,7 +28,7 @@ func waitForCoordinators(c *contract.Config) {
 	c.Session.WriteTimeout = contract.Duration(2 * time.Minute)
 }
 
-// frequentWriters write to a key each, without a pause. Every write must succeed, and each reads its last one at the end.
+// frequentWriters write to a key each, again and again. Every write must succeed, and each reads its last one at the end.
 type frequentWriters struct {
 	answered atomic.Int64
 	stopped  atomic.Bool
@@ -42,7 +42,10 @@ func (d *deployment) writeOften(t *testing.T, dc string, connections int) *frequ
 	for i := range connections {
 		c, key, last := d.client(dc), fmt.Sprint("writer", i), 0
 		w.running.Go(func() {
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
 			for n := 1; !w.stopped.Load(); n++ {
+				<-tick.C
 				began := time.Now()
 				if err := c.Set(t.Context(), key, n, 0).Err(); err != nil {
 					t.Errorf("write %d of %s: %v", n, key, err)

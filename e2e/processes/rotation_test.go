@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // traffic writes and reads in a data center until stop, and counts operations. No operation may fail.
@@ -17,7 +18,10 @@ func (d *deployment) traffic(dc string, done *atomic.Uint64) (stop func()) {
 	client := d.client(dc)
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
+			<-tick.C
 			key, value := fmt.Sprintf("rotation:%s:%d", dc, i%50), fmt.Sprint(i)
 			if err := client.Set(context.Background(), key, value, 0).Err(); err != nil {
 				d.t.Errorf("SET in %s: %v", dc, err)

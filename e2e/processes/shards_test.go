@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 )
 
 // writers are clients that each overwrite keys of their own again and again, followed by one key that depends on those.
@@ -23,8 +24,11 @@ func (d *deployment) write(t *testing.T, keys int) *writers {
 		w.last = append(w.last, 0)
 		c := d.client(dc)
 		w.done.Go(func() {
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
 			for n := 1; w.ctx.Err() == nil; n++ {
 				for k := range keys {
+					<-tick.C
 					if err := c.Set(context.Background(), fmt.Sprintf("%s-%d", dc, k), n, 0).Err(); err != nil {
 						t.Errorf("%s writes: %v", dc, err)
 						return

@@ -33,7 +33,10 @@ func TestASidecarServesUntilLoadBalancersHaveNoticedThatItStopsAndCutsNoCommand(
 	stopped := make(chan error, 1)
 	busy := d.client("a")
 	go func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for i := 0; ; i++ {
+			<-tick.C
 			sent.Add(1)
 			if err := busy.Set(t.Context(), fmt.Sprint("busy", i), "v", 0).Err(); err != nil {
 				stopped <- err
@@ -71,7 +74,10 @@ func TestASidecarServesUntilLoadBalancersHaveNoticedThatItStopsAndCutsNoCommand(
 		return err
 	})
 	served := 0
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) && p.isServing() == nil; served++ {
+		<-tick.C
 		c := d.client("a")
 		err := c.Set(t.Context(), fmt.Sprint("late", served), "v", 0).Err()
 		_ = c.Close()

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -180,24 +180,6 @@ func startRedis(t *testing.T) (*redisserver.Server, *goredis.Client) {
 	return server, admin
 }
 
-// lockedBuffer is a log that a test may read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
-}
-
 // markUsed makes a storage look as after an earlier start, so that the middleman does not ask all coordinators whether it is new.
 func markUsed(t *testing.T, s storage.Store, err error) {
 	t.Helper()
@@ -215,7 +197,7 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 	markUsed(t, used, err)
 	grpc := freeAddr(t)
 	p := newPeer(t, grpc)
-	log := &lockedBuffer{}
+	log := &capture.Buffer{}
 	addr, ended, stop := runLogged(t, good, topology.Middleman, log, func(c *contract.Config) {
 		p.configure(c, grpc)
 		c.Storage.Redis = contract.RedisStorage{Socket: server.Socket}
@@ -233,7 +215,7 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 		return status == http.StatusServiceUnavailable && r.State == contract.StateStorageFull
 	})
 	await(t, "failures to be counted", func() bool { return metricOf(addr, "causalstore_middleman_storage_errors_total") >= 5 })
-	if n := log.count("level=ERROR"); n == 0 || n > 3 {
+	if n := strings.Count(log.String(), "level=ERROR"); n == 0 || n > 3 {
 		t.Errorf("%d lines of the log are errors, want one in ten seconds", n)
 	}
 	if p.hasAck(v) {

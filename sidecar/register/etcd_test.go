@@ -14,13 +14,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
 // adminOf returns a client for what users of a register do not do.
-func adminOf(t *testing.T, s *etcdServer) *clientv3.Client {
+func adminOf(t *testing.T, s *etcdserver.Server) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,25 +30,25 @@ func adminOf(t *testing.T, s *etcdServer) *clientv3.Client {
 }
 
 func TestARegisterWaitsForEtcd(t *testing.T) {
-	s := newEtcd(t, 1)[0]
+	s := etcdserver.New(t, 1)[0]
 	u := connect(t, s)
 	if res := u.do(group.RegisterOp{}); res.Outcome != group.Failed {
 		t.Errorf("without etcd a read returns %+v", res)
 	}
-	s.start()
+	s.Start()
 	u.mustSwap(config(1, 7))
-	s.kill()
+	s.Kill()
 	wait(t, "the end of the connection is noticed", func() bool { return u.seen.disconnected.Load() > 0 })
 	if res := u.do(group.RegisterOp{}); res.Outcome != group.Failed {
 		t.Errorf("while etcd is stopped a read returns %+v", res)
 	}
-	s.start()
+	s.Start()
 	u.mustHold(config(1, 7))
 	u.mustSwap(config(2, 7))
 }
 
 func TestAfterEachConnectionAUserIsToldToLook(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	u := connect(t, s)
 	u.read()
 	select {
@@ -55,8 +56,8 @@ func TestAfterEachConnectionAUserIsToldToLook(t *testing.T) {
 	default:
 		t.Error("it is connected, and was not told to look")
 	}
-	s.kill()
-	s.start()
+	s.Kill()
+	s.Start()
 	wait(t, "it is told again", func() bool {
 		select {
 		case <-u.changes:
@@ -69,18 +70,18 @@ func TestAfterEachConnectionAUserIsToldToLook(t *testing.T) {
 
 // TestASwapThatAHungServerDoesLaterIsUnknown stops the process of etcd, so that the request waits in its socket.
 func TestASwapThatAHungServerDoesLaterIsUnknown(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	u := connect(t, s)
 	u.mustSwap(config(1, 7))
 	was := u.read()
-	s.signal(syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	if o := u.swap(was, config(2, 7)); o != group.Unknown {
 		t.Errorf("the swap has the outcome %d", o)
 	}
 	if res := u.do(group.RegisterOp{}); res.Outcome != group.Failed {
 		t.Errorf("a read of a server that hangs returns %+v", res)
 	}
-	s.signal(syscall.SIGCONT)
+	s.Signal(syscall.SIGCONT)
 	// It may be done now, or never, if the connection has ended first. Another swap settles it.
 	if now := u.read(); now.Config.Epoch > 2 {
 		t.Fatalf("the register holds %v", &now.Config)
@@ -176,8 +177,8 @@ func (p *cutProxy) setCut(cut bool) {
 }
 
 func TestASwapIsSentOnce(t *testing.T) {
-	s := startEtcd(t)
-	p := newCutProxy(t, s.endpoint)
+	s := etcdserver.Start(t)
+	p := newCutProxy(t, s.Endpoint)
 	u := open(t, Options{DataCenter: "eu", Etcd: endpoints(p.Addr().String())})
 	u.mustSwap(config(1, 7))
 	admin := adminOf(t, s)
@@ -201,17 +202,17 @@ func TestASwapIsSentOnce(t *testing.T) {
 
 // TestARestoredRegisterGetsNoSwapForItsPast restores etcd with the same flags, so that both ids are those of before.
 func TestARestoredRegisterGetsNoSwapForItsPast(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	p, q := connect(t, s), connect(t, s)
 	p.mustSwap(config(1, 7))
 	was := p.read()
-	s.kill()
-	restore := s.save()
-	s.start()
+	s.Kill()
+	restore := s.Save()
+	s.Start()
 	q.mustSwap(config(2, 8))
-	s.kill()
+	s.Kill()
 	restore()
-	s.start()
+	s.Start()
 	now := q.read()
 	if now.Cluster != was.Cluster || now.Config.Nonce != was.Config.Nonce {
 		t.Fatalf("the restored register holds %+v, so it does not test this: want %+v", now, was)
@@ -223,12 +224,12 @@ func TestARestoredRegisterGetsNoSwapForItsPast(t *testing.T) {
 }
 
 func TestAnEmptyEtcdInThePlaceOfAnotherOneHasAnotherId(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	u := connect(t, s)
 	empty := u.read()
-	s.kill()
-	s.empty()
-	s.start()
+	s.Kill()
+	s.Empty()
+	s.Start()
 	if o := u.swap(empty, config(1, 7)); o != group.Failed {
 		t.Errorf("the swap has the outcome %d", o)
 	}
@@ -242,7 +243,7 @@ func TestAnEmptyEtcdInThePlaceOfAnotherOneHasAnotherId(t *testing.T) {
 }
 
 func TestARemovedIdMakesAnotherCluster(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	u := connect(t, s)
 	u.mustSwap(config(1, 7))
 	was := u.read()
@@ -258,27 +259,27 @@ func TestARemovedIdMakesAnotherCluster(t *testing.T) {
 }
 
 func TestAClusterOfThreeDoesWithTwoServersAndNotWithOne(t *testing.T) {
-	servers := newEtcd(t, 3)
+	servers := etcdserver.New(t, 3)
 	for _, s := range servers {
-		s.start()
+		s.Start()
 	}
 	u := connect(t, servers...)
 	u.mustSwap(config(1, 7))
 	wait(t, "all servers are connected", func() bool { return u.seen.connected.Load()-u.seen.disconnected.Load() == 3 })
 
-	servers[0].signal(syscall.SIGSTOP) // a hung server delays nothing but a swap that was sent to it
+	servers[0].Signal(syscall.SIGSTOP) // a hung server delays nothing but a swap that was sent to it
 	wait(t, "a swap with one server hung", func() bool { return u.swap(u.read(), config(2, 7)) == group.Done })
 	u.mustHold(config(2, 7))
 
-	servers[1].kill()
+	servers[1].Kill()
 	wait(t, "without a quorum reads fail", func() bool { return u.do(group.RegisterOp{}).Outcome == group.Failed })
-	servers[0].signal(syscall.SIGCONT)
+	servers[0].Signal(syscall.SIGCONT)
 	u.mustHold(config(2, 7))
 	wait(t, "a swap with the quorum back", func() bool { return u.swap(u.read(), config(3, 7)) == group.Done })
 }
 
 func TestAWatchOutlivesCompaction(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	p, q := connect(t, s), connect(t, s)
 	q.read()
 	admin := adminOf(t, s)
@@ -292,9 +293,9 @@ func TestAWatchOutlivesCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if epoch == 2 { // what is missed now is compacted before the watch is back
-			s.signal(syscall.SIGSTOP)
-			s.kill()
-			s.start()
+			s.Signal(syscall.SIGSTOP)
+			s.Kill()
+			s.Start()
 		}
 		wait(t, "Q is told, and reads the new value", func() bool {
 			select {
@@ -308,7 +309,7 @@ func TestAWatchOutlivesCompaction(t *testing.T) {
 }
 
 func TestAValueOfSomethingElseIsNotReplaced(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	u := connect(t, s)
 	was := u.read()
 	if _, err := adminOf(t, s).Put(context.Background(), "causalstore/eu/coordinator-0", "hello"); err != nil {
@@ -323,7 +324,7 @@ func TestAValueOfSomethingElseIsNotReplaced(t *testing.T) {
 }
 
 func TestAUserOfEtcdIsNeededIfItHasUsers(t *testing.T) {
-	s := startEtcd(t)
+	s := etcdserver.Start(t)
 	admin, ctx := adminOf(t, s), context.Background()
 	_, err := admin.UserAdd(ctx, "root", "secret")
 	for _, do := range []func() error{
@@ -353,7 +354,7 @@ func TestAUserOfEtcdIsNeededIfItHasUsers(t *testing.T) {
 		}
 		return file
 	}
-	c := endpoints(s.endpoint)
+	c := endpoints(s.Endpoint)
 	c.UsernameFile, c.PasswordFile = write("name", "store"), write("password", "wrong")
 	u := open(t, Options{DataCenter: "eu", Etcd: c})
 	nobody := connect(t, s)

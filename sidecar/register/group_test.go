@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
@@ -194,12 +195,12 @@ func TestAnotherMemberTakesOverWhenThePrimaryIsStopped(t *testing.T) {
 
 // TestAGroupOutlivesItsPrimaryAndAServerOfEtcd loses what is in one zone: a member, and the leader of etcd or another server.
 func TestAGroupOutlivesItsPrimaryAndAServerOfEtcd(t *testing.T) {
-	servers := newEtcd(t, 3)
+	servers := etcdserver.New(t, 3)
 	o := Options{DataCenter: "eu", Metrics: &counts{}}
 	o.Log, _ = newLogger(t)
 	for _, s := range servers {
-		s.start()
-		o.Etcd.Endpoints = append(o.Etcd.Endpoints, s.endpoint)
+		s.Start()
+		o.Etcd.Endpoints = append(o.Etcd.Endpoints, s.Endpoint)
 	}
 	all := startGroup(t, []string{"a", "b", "c"}, func() Register {
 		r, err := Open(o)
@@ -214,12 +215,12 @@ func TestAGroupOutlivesItsPrimaryAndAServerOfEtcd(t *testing.T) {
 	a.commit(t, "one")
 	leader := servers[0]
 	for _, s := range servers {
-		if status, err := adminOf(t, s).Status(t.Context(), s.endpoint); err == nil && status.Leader == status.Header.MemberId {
+		if status, err := adminOf(t, s).Status(t.Context(), s.Endpoint); err == nil && status.Leader == status.Header.MemberId {
 			leader = s
 		}
 	}
 	lost := time.Now()
-	leader.signal(syscall.SIGSTOP) // connections to it stay, as when a zone vanishes
+	leader.Signal(syscall.SIGSTOP) // connections to it stay, as when a zone vanishes
 	a.kill()
 	successorOf(t, all).commit(t, "two")
 	t.Logf("the group has committed a record %v after the loss", time.Since(lost))

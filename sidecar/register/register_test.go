@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
@@ -43,7 +44,7 @@ type user struct {
 	key     Key
 	changes chan struct{} // holds one
 	seen    *counts
-	log     *lines
+	log     *capture.Buffer
 	lastID  uint64
 }
 
@@ -59,27 +60,9 @@ func newUser(t *testing.T, r Register, name string) *user {
 	return u
 }
 
-// lines are the lines of a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // newLogger returns a logger, and what it has logged, which a test that fails shows.
-func newLogger(t *testing.T) (*slog.Logger, *lines) {
-	l := &lines{}
+func newLogger(t *testing.T) (*slog.Logger, *capture.Buffer) {
+	l := &capture.Buffer{}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(l)
@@ -98,11 +81,11 @@ func (u *user) mustBeRefused(reason string) {
 }
 
 // connect returns a user of a register of its own in etcd.
-func connect(t *testing.T, servers ...*etcdServer) *user {
+func connect(t *testing.T, servers ...*etcdserver.Server) *user {
 	t.Helper()
 	o := Options{DataCenter: "eu"}
 	for _, s := range servers {
-		o.Etcd.Endpoints = append(o.Etcd.Endpoints, s.endpoint)
+		o.Etcd.Endpoints = append(o.Etcd.Endpoints, s.Endpoint)
 	}
 	return open(t, o)
 }
@@ -192,10 +175,10 @@ func registers(t *testing.T, test func(t *testing.T, open func() Register)) {
 		test(t, func() Register { return m })
 	})
 	t.Run("etcd", func(t *testing.T) {
-		s := startEtcd(t)
+		s := etcdserver.Start(t)
 		test(t, func() Register {
 			log, _ := newLogger(t)
-			r, err := Open(Options{Etcd: endpoints(s.endpoint), DataCenter: "eu", Metrics: &counts{}, Log: log})
+			r, err := Open(Options{Etcd: endpoints(s.Endpoint), DataCenter: "eu", Metrics: &counts{}, Log: log})
 			if err != nil {
 				t.Fatal(err)
 			}

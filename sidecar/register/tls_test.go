@@ -11,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/sidecar/identity"
 )
 
@@ -60,9 +61,9 @@ func coordinatorIdentity() contract.Identity {
 }
 
 // startSecured starts an etcd with the certificate of an identity, which wants certificates of the region.
-func (r *region) startSecured(id contract.Identity) *etcdServer {
+func (r *region) startSecured(id contract.Identity) *etcdserver.Server {
 	f := r.issue(id)
-	return startEtcd(r.t, "--cert-file", f.cert, "--key-file", f.key, "--trusted-ca-file", f.ca, "--client-cert-auth")
+	return etcdserver.Start(r.t, "--cert-file", f.cert, "--key-file", f.key, "--trusted-ca-file", f.ca, "--client-cert-auth")
 }
 
 // credentials are those of a part that trusts the authorities of all the regions.
@@ -91,19 +92,19 @@ func (r *region) credentials(id contract.Identity, trusted ...*region) func() (*
 func TestThePartsOfAStoreUseItsEtcdWithTheirCertificates(t *testing.T) {
 	r := newRegion(t)
 	s := r.startSecured(etcdIdentity())
-	u := open(t, Options{DataCenter: "eu", Etcd: endpoints(s.endpoint), Credentials: r.credentials(coordinatorIdentity())})
+	u := open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())})
 	u.mustSwap(config(1, 7))
 	u.mustHold(config(1, 7))
 
 	t.Run("nobody without a certificate", func(t *testing.T) {
 		f := r.issue(etcdIdentity())
-		c := endpoints(s.endpoint)
+		c := endpoints(s.Endpoint)
 		c.TLS = &contract.TLS{CA: f.ca}
 		open(t, Options{DataCenter: "eu", Etcd: c}).mustBeRefused("certificate")
 	})
 	t.Run("nobody of another authority", func(t *testing.T) {
 		other := newRegion(t)
-		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.endpoint), Credentials: other.credentials(coordinatorIdentity(), r)}).mustBeRefused("remote error: tls")
+		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: other.credentials(coordinatorIdentity(), r)}).mustBeRefused("remote error: tls")
 	})
 	t.Run("nobody without TLS", func(t *testing.T) { connect(t, s).mustBeRefused("no connection") })
 }
@@ -123,20 +124,20 @@ func TestAServerThatIsNoEtcdOfTheDataCenterIsRefused(t *testing.T) {
 			c.change(&id)
 			r := &region{t, r.ca}
 			s := r.startSecured(id)
-			open(t, Options{DataCenter: "eu", Etcd: endpoints(s.endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused(c.reason)
+			open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused(c.reason)
 		})
 	}
 	t.Run("another authority", func(t *testing.T) {
 		s := newRegion(t).startSecured(etcdIdentity())
-		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused("not trusted")
+		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused("not trusted")
 	})
 }
 
 // TestAnEtcdWithOtherCertificatesIsKnownByItsName uses certificates with host names, which no part of a store has.
 func TestAnEtcdWithOtherCertificatesIsKnownByItsName(t *testing.T) {
 	server, client, ca := namedCertificates(t, "etcd.example")
-	s := startEtcd(t, "--cert-file", server.cert, "--key-file", server.key, "--trusted-ca-file", ca, "--client-cert-auth")
-	c := endpoints(s.endpoint)
+	s := etcdserver.Start(t, "--cert-file", server.cert, "--key-file", server.key, "--trusted-ca-file", ca, "--client-cert-auth")
+	c := endpoints(s.Endpoint)
 	c.TLS = &contract.TLS{CA: ca, Cert: client.cert, Key: client.key, ServerName: "etcd.example"}
 	u := open(t, Options{DataCenter: "eu", Etcd: c})
 	u.mustSwap(config(1, 7))

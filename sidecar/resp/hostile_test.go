@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/lab/capture"
 )
 
 func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
 	store := newMemory()
-	var log lockedBuffer
+	var log capture.Buffer
 	server, address := serve(t, Options{Backend: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, request := range []string{
 		"POST / HTTP/1.1\r\nHost: 127.0.0.1:6379\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nSET pwn 1\r\n",
@@ -37,7 +39,7 @@ func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
 }
 
 func TestAConnectionThatGuessesPasswordsIsClosed(t *testing.T) {
-	var log lockedBuffer
+	var log capture.Buffer
 	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p := dial(t, address)
 	var guesses []byte

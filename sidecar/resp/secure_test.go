@@ -22,6 +22,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/causalstore/causalstore/lab/capture"
 )
 
 // authority issues certificates.
@@ -257,7 +259,7 @@ func TestAShutdownAnswersWhatClientsWithTLSHaveSent(t *testing.T) {
 
 func TestTheWrongProtocolIsAnsweredAndLogged(t *testing.T) {
 	ca := newAuthority(t)
-	var log lockedBuffer
+	var log capture.Buffer
 	s, plain := serve(t, Options{Backend: newMemory(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	_, secure := serveTLS(t, s, newTLSFiles(t, ca))
 
@@ -289,7 +291,7 @@ func TestTheWrongProtocolIsAnsweredAndLogged(t *testing.T) {
 
 func TestCertificatesChangeWithoutARestart(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
-	var log lockedBuffer
+	var log capture.Buffer
 	s, _ := serve(t, Options{Backend: newMemory(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f := newTLSFiles(t, nil)
 	k, address := serveTLS(t, s, f)

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/lab/capture"
 )
 
 func TestPanicClosesOnlyItsConnection(t *testing.T) {
-	var log lockedBuffer
+	var log capture.Buffer
 	store := newMemory()
 	var repaired atomic.Bool
 	store.before = func(operation, key string) {
@@ -41,23 +42,6 @@ func TestPanicClosesOnlyItsConnection(t *testing.T) {
 	// The panic has released the lock that INCR held.
 	repaired.Store(true)
 	good.expect(":2\r\n", "INCR", "boom")
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }
 
 func TestShutdownExecutesReceivedCommands(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/capture"
 )
 
 // withPassword returns one user with passwords.
@@ -69,7 +70,7 @@ func TestNobodyMayConnectIfThereAreNoUsers(t *testing.T) {
 }
 
 func TestUsersChangeWhileClientsAreConnected(t *testing.T) {
-	var log lockedBuffer
+	var log capture.Buffer
 	s, address := serve(t, Options{Backend: newMemory(), Users: append(withPassword("app", "old"), withPassword("report", "secret")...),
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	app, report, nobody := dial(t, address), dial(t, address), dial(t, address)

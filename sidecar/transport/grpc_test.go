@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
@@ -159,7 +160,7 @@ func TestPeerIsReachedAgainAtItsOldAddress(t *testing.T) {
 	a.Send(put(coordinatorA, middlemanB, 1))
 	b.wait(t, 1)
 	b.Close()
-	again := &testProcess{recorder: newRecorder(), log: &logBook{}}
+	again := &testProcess{recorder: newRecorder(), log: &capture.Buffer{}}
 	var err error
 	if again.GRPC, err = newGRPC(Config{Process: "b", Nodes: []topology.Node{middlemanB}, Handler: again.handle, Resolve: d.resolve, Log: slog.New(slog.DiscardHandler)}, quick()); err != nil {
 		t.Fatal(err)

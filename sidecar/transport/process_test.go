@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
@@ -66,30 +66,12 @@ func (d *directory) resolve(n topology.Node) (string, bool) {
 	return addr, ok
 }
 
-// logBook records the log of a process.
-type logBook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logBook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logBook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // testProcess is a GRPC network with its inbox and, if it listens, its address.
 type testProcess struct {
 	*GRPC
 	*recorder
 	addr string
-	log  *logBook
+	log  *capture.Buffer
 }
 
 type change func(*Config, *timings)
@@ -98,7 +80,7 @@ type change func(*Config, *timings)
 // coordinator is the only member of its group, and serves.
 func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *testProcess {
 	t.Helper()
-	p := &testProcess{recorder: newRecorder(), log: &logBook{}}
+	p := &testProcess{recorder: newRecorder(), log: &capture.Buffer{}}
 	tm := quick()
 	c := Config{
 		Process: nodes[0].String(), Nodes: nodes, Handler: p.handle, Resolve: d.resolve,
