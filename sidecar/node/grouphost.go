@@ -82,6 +82,8 @@ type groupOptions[M groupMachine] struct {
 	unwritable string
 	// build makes the machine on a volume, which may be damaged. Called before the host runs, and again with host.mu held.
 	build func(v *opened, damaged bool) (M, error)
+	// suspend, if not nil, is called without the lock before a machine is replaced; what it returns is called afterwards.
+	suspend func() (resume func())
 	// isSettled reports whether nothing waits to be committed that a stopping member has to wait for.
 	isSettled func(M) bool
 	// setDiskFull says whether the disk has no room.

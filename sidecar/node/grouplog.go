@@ -187,6 +187,9 @@ func (c *groupHost[M]) truncate() {
 // reset empties the volume, which is damaged and which the other members do without, and starts anew with another volume id.
 func (c *groupHost[M]) reset() error {
 	c.logger.Warn("emptying the damaged volume; the log comes from the other members", "dir", c.volume.dir)
+	if c.o.suspend != nil {
+		defer c.o.suspend()()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.closeLog(); err != nil {

@@ -53,7 +53,6 @@ func metadata(t *testing.T, p Place) {
 	s.wantLen(0)
 }
 
-
 func (s tester) wantMeta(name, want string) {
 	s.Helper()
 	if b, found, err := s.Meta(s.ctx, name); err != nil || !found || string(b) != want {
