@@ -53,6 +53,8 @@ type MiddlemanOptions struct {
 	Logger      *slog.Logger
 	// OnFailure is called if the middleman cannot continue; it may be nil.
 	OnFailure func(error)
+
+	gate gate // of the host; nil: always open
 }
 
 // The names of a middleman's metadata in its store.
@@ -65,6 +67,9 @@ const (
 	metaOrigins     = "origins"   // see durableOrigins
 	metaDataLost    = "data-lost" // 1: the storage has lost data; reads are refused from then on
 )
+
+// middlemanMeta are the names of all metadata of a middleman.
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -98,6 +103,7 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		}
 	}
 	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover, past))
+	mm.gate = o.gate
 	mm.ctx, mm.cancel = context.WithCancel(context.Background())
 	mm.wake.L = &mm.mu
 	mm.collectRequests = mm.collect
