@@ -20,8 +20,8 @@ type Config struct {
 	// DataCenter and Index identify this process in the topology. Sidecars have no index.
 	DataCenter string `json:"dataCenter,omitempty"`
 	Index      int    `json:"index,omitempty"`
-	// Member says which member of its group a coordinator is, from 1. Default 1; the topology says how many there are
-	// (coordinatorMembers).
+	// Member says which member of its group a coordinator or middleman is, from 1. Default 1; the topology says how many there are
+	// (coordinatorMembers, shardMembers).
 	Member int `json:"member,omitempty"`
 	// Topology describes the deployment. TopologyFile is the path of a file that does, to be given instead.
 	Topology     *topology.File `json:"topology,omitempty"`
@@ -31,9 +31,9 @@ type Config struct {
 	Listen    Listen               `json:"listen,omitzero"`
 	// Storage holds the data of a middleman.
 	Storage Storage `json:"storage,omitzero"`
-	// DataDir is the folder of a coordinator's write buffer log.
+	// DataDir is the folder of a coordinator's write buffer log, and of the log of a middleman with a register.
 	DataDir string `json:"dataDir,omitempty"`
-	// Register holds the configurations of the groups that keep the logs of coordinators. Groups of one member need none.
+	// Register holds the configurations of the groups of coordinators and middlemen. Groups of one member need none.
 	Register *Register `json:"register,omitempty"`
 	Limits   Limits    `json:"limits,omitzero"`
 	Session  Session   `json:"session,omitzero"`
@@ -70,8 +70,9 @@ type Addresses struct {
 	// Coordinators are those of all members of the coordinators: of coordinator 0 in the order of the members, then of coordinator 1,
 	// and so on. Without coordinatorMembers in the topology, each has one.
 	Coordinators []string `json:"coordinators,omitempty"`
-	Middlemen    []string `json:"middlemen,omitempty"`
-	Caches       []string `json:"caches,omitempty"`
+	// Middlemen are those of all members of the middlemen, in the same order: shardMembers for each.
+	Middlemen []string `json:"middlemen,omitempty"`
+	Caches    []string `json:"caches,omitempty"`
 	// Via is the address (host:port) of an egress, through which the parts of a data center in another region are dialed. It finds
 	// a part by the TLS server name, which is the host in the address of the part, so it needs tls, and addresses with names (see
 	// PartAddress).

@@ -12,6 +12,8 @@ func TestNamesOfPartsKeepTheirForm(t *testing.T) {
 		"coordinator-12-2.us-east-1." + store:      MemberName(RoleCoordinator, 12, 2, "us-east-1", store),
 		"coordinator-3.eu-west-1." + store:         MemberName(RoleCoordinator, 3, 1, "eu-west-1", store),
 		"coordinator-0-3.a." + store + ":7400":     MemberAddress(RoleCoordinator, 0, 3, "a", store),
+		"middleman-4-2.a." + store + ":7400":       MemberAddress(RoleMiddleman, 4, 2, "a", store),
+		"middleman-4.a." + store:                   MemberName(RoleMiddleman, 4, 1, "a", store),
 		"middleman-0.us-west-2." + store + ":7400": PartAddress(RoleMiddleman, 0, "us-west-2", store),
 	} {
 		if got != want {

@@ -278,7 +278,7 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(), BoundBy: []SessionState{}}
 	for i := range dc.Shards {
 		ms := MiddlemanState{Shard: uint64(i)}
-		if m := d.parts[topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i)}].middleman; m != nil {
+		if m := d.parts[topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i), Member: 1}].middleman; m != nil {
 			ms.Up = true
 			ms.DataLost, _ = m.DataLost()
 			m.Inspect(func(m *middleman.Middleman) {

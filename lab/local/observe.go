@@ -79,8 +79,8 @@ type observedStore struct {
 }
 
 // Apply implements storage.Store.
-func (s *observedStore) Apply(ctx context.Context, writes []storage.Write) error {
-	err := s.Store.Apply(ctx, writes)
+func (s *observedStore) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
+	err := s.Store.Apply(ctx, writes, meta...)
 	if err != nil {
 		return err
 	}

@@ -61,23 +61,25 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// join connects a started host to the network. reachable, if not nil, is told of nodes that can be reached.
-func (d *Deployment) join(p *part, h node.Host, reachable func(topology.Node)) error {
+// join connects a started host to the network, in which w is told of nodes that can be reached.
+func (d *Deployment) join(p *part, h node.Host, w transport.Watcher) error {
 	p.hang.set(false)
 	if err := d.net.Register(p.id, p.hang.wrap(h.Handle)); err != nil {
 		return err
 	}
-	d.watch(p, h, reachable)
+	d.watch(p, h, w)
 	return nil
 }
 
 // watch makes a host that the network knows hear of others, and of the time.
-func (d *Deployment) watch(p *part, h node.Host, reachable func(topology.Node)) {
-	p.unwatch = func() {}
-	if reachable != nil {
-		p.unwatch = d.net.Watch(transport.Watcher{Up: func(n topology.Node, _ causal.Leadership) { reachable(n) }})
-	}
+func (d *Deployment) watch(p *part, h node.Host, w transport.Watcher) {
+	p.unwatch = d.net.Watch(w)
 	d.ticker.Add(h)
+}
+
+// whenUp returns a watcher of nodes that can be reached.
+func whenUp(up func(topology.Node)) transport.Watcher {
+	return transport.Watcher{Up: func(n topology.Node, _ causal.Leadership) { up(n) }}
 }
 
 func (d *Deployment) leave(p *part, h node.Host) {
@@ -114,7 +116,7 @@ func (d *Deployment) startCoordinator(p *part) error {
 	}
 	started.Store(c)
 	p.coordinator = c
-	d.watch(p, c, c.LinkUp)
+	d.watch(p, c, whenUp(c.LinkUp))
 	return nil
 }
 
@@ -133,7 +135,7 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 	if err := d.openStore(ctx, p); err != nil {
 		return err
 	}
-	cfg := middleman.DefaultConfig(d.topo, p.id)
+	cfg := middleman.DefaultConfig(d.topo, p.id.Group())
 	if d.o.Tune.Middleman != nil {
 		d.o.Tune.Middleman(&cfg)
 	}
@@ -143,7 +145,11 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 		return err
 	}
 	p.middleman = m
-	return d.join(p, m, nil)
+	if err := d.join(p, m, whenUp(m.LinkUp)); err != nil {
+		return err
+	}
+	d.net.SetLeadership(p.id, m.Leadership())
+	return nil
 }
 
 // openStore opens the storage of a shard, unless a crashed middleman has left it open.
@@ -181,7 +187,9 @@ func (d *Deployment) startCache(p *part) error {
 		d.o.Tune.Cache(&cfg)
 	}
 	p.cache = node.NewCache(cfg, d.clock, d.net)
-	return d.join(p, p.cache, p.cache.LinkUp)
+	w := whenUp(p.cache.LinkUp)
+	w.Down = p.cache.LinkDown
+	return d.join(p, p.cache, w)
 }
 
 // stopPart ends the running half of a part: by a crash, or after everything accepted is durable.

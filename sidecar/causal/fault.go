@@ -107,6 +107,12 @@ const (
 	ServeBeforeLeaseEnd                   // group: a new primary serves while the grant of the earlier one may hold
 	KeepMachine                           // member: a primary that serves again goes on with what it had in memory
 	CompleteUncommitted                   // member: a coordinator acknowledges what is not committed
+	ApplyUncommitted                      // member: a change is applied to the storage before it is committed
+	CollectUnapplied                      // member: the log is collected beyond what the storage has applied
+	CopyWithoutLog                        // member: a copy counts as of its end, not of its start
+	MarkerAhead                           // member: a storage is marked with changes before it has them
+	ServeUnapplied                        // member: a primary serves before its storage has applied the whole log
+	CopyOntoOld                           // member: a storage is not emptied before another one is copied to it
 	faultEnd
 )
 
@@ -212,6 +218,12 @@ var faultNames = [faultEnd]string{
 	ServeBeforeLeaseEnd:      "serve-before-lease-end",
 	KeepMachine:              "keep-machine",
 	CompleteUncommitted:      "complete-uncommitted",
+	ApplyUncommitted:         "apply-uncommitted",
+	CollectUnapplied:         "collect-unapplied",
+	CopyWithoutLog:           "copy-without-log",
+	MarkerAhead:              "marker-ahead",
+	ServeUnapplied:           "serve-unapplied",
+	CopyOntoOld:              "copy-onto-old",
 }
 
 func (f Fault) String() string { return faultNames[f] }

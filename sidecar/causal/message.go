@@ -71,6 +71,7 @@ const (
 	KindSignedVectors // leader -> leaders of other data centers, which pass it on
 
 	KindGroup // member of a group -> member of it
+	KindCopy  // member of a shard's group -> member of it
 
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
@@ -79,7 +80,7 @@ const (
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
 	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
-	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group"}
+	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

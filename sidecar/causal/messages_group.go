@@ -31,3 +31,14 @@ func (g GroupMessage) Message(from, to topology.Node) Message {
 
 // GroupMessage returns the content of a message of KindGroup.
 func (m *Message) GroupMessage() GroupMessage { return GroupMessage{m.fields.Record.Value.Data} }
+
+// CopyMessage carries a message about the copy of a storage between two members of a shard's group, as package member encodes it.
+type CopyMessage struct{ Body []byte }
+
+// Message returns c as a message.
+func (c CopyMessage) Message(from, to topology.Node) Message {
+	return Message{Kind: KindCopy, From: from, To: to, fields: Fields{Record: Record{Value: Value{Data: c.Body}}}}
+}
+
+// CopyMessage returns the content of a message of KindCopy.
+func (m *Message) CopyMessage() CopyMessage { return CopyMessage{m.fields.Record.Value.Data} }

@@ -113,6 +113,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindDepMissing, (*Message).DepMissing)
 	checkContent(t, KindScan, (*Message).Scan)
 	checkContent(t, KindScanReply, (*Message).ScanReply)
+	checkContent(t, KindGroup, (*Message).GroupMessage)
+	checkContent(t, KindCopy, (*Message).CopyMessage)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

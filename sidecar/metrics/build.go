@@ -52,7 +52,7 @@ func NewRegistry() *prometheus.Registry {
 }
 
 // PartLabels returns the labels that distinguish the parts of a deployment, for prometheus.WrapRegistererWith. A sidecar
-// has no index label, because its index changes at every start. A coordinator has the label of its member.
+// has no index label, because its index changes at every start. Coordinators and middlemen have the label of their member.
 func PartLabels(t *topology.Topology, n topology.Node) prometheus.Labels {
 	dc := t.DCs[n.DC]
 	l := prometheus.Labels{"data_center": dc.Name, "ring": t.Rings[dc.Ring].Name}

@@ -21,6 +21,11 @@ func (c *Cache) SetTopology(t *topology.Topology) {
 	c.step(func(_ causal.Now, m *cache.Cache) { m.SetTopology(t) })
 }
 
+// LinkDown tells the machine that a middleman cannot be reached.
+func (c *Cache) LinkDown(n topology.Node) {
+	c.step(func(now causal.Now, m *cache.Cache) { m.LinkDown(now, n) })
+}
+
 // LinkUp tells the machine that a node is reachable.
 func (c *Cache) LinkUp(n topology.Node) {
 	c.step(func(now causal.Now, m *cache.Cache) { m.LinkUp(now, n) })

@@ -1,12 +1,8 @@
 package node
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,32 +19,8 @@ import (
 
 // Coordinator runs one member of a coordinator: a member.Coordinator with a write-buffer log, and with the register of its group.
 type Coordinator struct {
-	*host[*member.Coordinator]
-	o      CoordinatorOptions
-	logger *slog.Logger
-	volume volume
-	disk   *diskHealth
-
-	// ctx ends when the coordinator is stopped; requests are those to the register.
-	ctx      context.Context
-	cancel   context.CancelFunc
-	requests sync.WaitGroup
-	key      register.Key // nil without a register
-
-	// The rest is guarded by host.mu.
-	wake       sync.Cond // there is work for appendLoop
-	log        *wal.Log  // nil: the volume is damaged
-	entries    []group.Entry
-	ops        []group.RegisterOp
-	life       int // counts machines
-	leadership causal.Leadership
-	closing    bool
-	abandoned  bool // what is not durable is given up
-
-	appenderDone chan struct{}
-	failed       sync.Once
-	logFailed    atomic.Bool
-	truncated    uint64 // the log is truncated before this entry; used by appendLoop only
+	*groupHost[*member.Coordinator]
+	options CoordinatorOptions
 }
 
 // CoordinatorOptions configures a Coordinator.
@@ -80,24 +52,15 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	c := &Coordinator{o: o, logger: o.Logger, volume: volume{o.FS, o.Dir}, appenderDone: make(chan struct{}),
-		disk: newDiskHealth(o.Logger, "the write buffer log cannot be written; writes are refused until it can")}
-	c.host = newHost[*member.Coordinator](o.Config.Self, o.Clock, o.Net, nil)
-	c.wake.L = &c.mu
+	c := &Coordinator{options: o}
+	c.groupHost = newGroupHost(groupOptions[*member.Coordinator]{self: o.Config.Self, member: o.Member, clock: o.Clock, net: o.Net, dir: o.Dir, fs: o.FS,
+		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: o.Logger, unwritable: "the write buffer log cannot be written; writes are refused until it can",
+		build: c.build, isSettled: (*member.Coordinator).IsSettled, setDiskFull: (*member.Coordinator).SetDiskFull,
+		leadership: (*member.Coordinator).Leadership, onFailure: o.OnFailure, onLeadership: o.OnLeadership})
 	if err := c.start(); err != nil {
 		return nil, err
 	}
-	c.collectRequests = c.collect
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if o.Register != nil {
-		c.key = o.Register.Key(register.KeyOf(o.Config.Self), func() {
-			c.step(func(now causal.Now, m *member.Coordinator) { m.RegisterChanged(now) })
-		})
-	}
-	go c.appendLoop()
-	if o.Register != nil {
-		c.step(func(causal.Now, *member.Coordinator) {}) // what the start has asked for
-	}
+	c.run()
 	return c, nil
 }
 
@@ -124,71 +87,19 @@ func (o *CoordinatorOptions) complete() error {
 	return nil
 }
 
-// start opens the volume and builds the machine.
-func (c *Coordinator) start() error {
-	o := &c.o
-	cfg := member.Config{Coordinator: o.Config, Member: o.Member, Register: o.Register != nil, MaxLogBytes: int(o.MaxLogBytes)}
+// build makes the machine.
+func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error) {
+	o := &c.options
+	cfg := member.Config{Coordinator: o.Config, Member: o.Member, Volume: v.id, Damaged: damaged, Register: o.Register != nil, MaxLogBytes: int(o.MaxLogBytes)}
 	if cfg.Register {
 		cfg.MaxLogBytes = min(cfg.MaxLogBytes, member.MaxLogBytesInMemory)
 	}
-	segment := min(segmentBytes, o.MaxLogBytes/2)
-	v, err := c.volume.open(wal.Options{FS: o.FS, Logger: o.Logger, MaxBytes: o.MaxLogBytes + segment + logReserve, SegmentBytes: segment})
-	if damage, ok := errors.AsType[*wal.CorruptError](err); ok && cfg.Register {
-		o.Logger.Error("the volume holds less than it had acknowledged; waiting until the other members do without it", "error", damage)
-		cfg.Damaged = true
-		v, err = c.volume.damaged()
-	}
-	if err != nil {
-		return err
-	}
-	cfg.Volume = v.id
 	m := member.New(cfg, &v.image, o.Clock())
 	v.image = group.Image{} // the machine has it
-	if !cfg.Register {
-		if err := m.StartAlone(o.Clock(), func(entries []group.Entry) error { return c.appendAtStart(v.log, entries) }); err != nil {
-			return errors.Join(err, v.log.Close())
-		}
+	if cfg.Register {
+		return m, nil
 	}
-	c.m, c.log, c.entries, c.truncated = m, v.log, nil, 0
-	c.life++
-	return nil
-}
-
-// collect takes what the machine asks for after a step.
-func (c *Coordinator) collect() {
-	had := len(c.entries)
-	if c.entries = c.m.Writes(c.entries); len(c.entries) > had || c.closing || c.m.NeedsReset() {
-		c.wake.Signal()
-	}
-	c.ops = c.m.RegisterOps(c.ops[:0])
-	for _, op := range c.ops {
-		c.request(op)
-	}
-	if l := c.m.Leadership(); l != c.leadership {
-		c.leadership = l
-		if c.o.OnLeadership != nil {
-			c.notice = func() { c.o.OnLeadership(l) }
-		}
-	}
-	if err := c.m.Failure(); err != nil {
-		c.failed.Do(func() { go c.fail(err) })
-	}
-}
-
-// request carries out a request to the register. Called with the lock held.
-func (c *Coordinator) request(op group.RegisterOp) {
-	life := c.life
-	if c.closing {
-		return
-	}
-	c.requests.Go(func() {
-		res := c.key.Do(c.ctx, op)
-		c.step(func(now causal.Now, m *member.Coordinator) {
-			if c.life == life {
-				m.RegisterDone(now, res)
-			}
-		})
-	})
+	return m, m.StartAlone(o.Clock(), func(entries []group.Entry) error { return c.appendAtStart(v.log, entries) })
 }
 
 // RefusePuts makes the coordinator refuse further puts, because it is about to stop. Sidecars learn that nothing was written and
@@ -197,20 +108,9 @@ func (c *Coordinator) RefusePuts() {
 	c.step(func(_ causal.Now, m *member.Coordinator) { m.RefusePuts() })
 }
 
-// HandOver makes another member serve, because this one is about to stop, if there is one that has everything. Status tells when that is
-// done.
-func (c *Coordinator) HandOver() {
-	c.step(func(now causal.Now, m *member.Coordinator) { m.HandOver(now) })
-}
-
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches.
 func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.step(func(now causal.Now, m *member.Coordinator) { m.SetTopology(now, t) })
-}
-
-// LinkUp tells the machine that a node, or another member, is reachable again: what was on its way to it may be lost.
-func (c *Coordinator) LinkUp(n topology.Node) {
-	c.step(func(now causal.Now, m *member.Coordinator) { m.LinkUp(now, n) })
 }
 
 // closeWait bounds how long Close waits for other members to make accepted writes durable.
@@ -226,45 +126,11 @@ func (c *Coordinator) Close() (answered bool, err error) {
 		c.wake.Signal()
 	})
 	defer giveUp.Stop()
-	c.mu.Lock()
-	c.closing = true
-	c.wake.Signal()
-	c.mu.Unlock()
-	<-c.appenderDone
-	c.stop()
-	c.leaveRegister()
-	c.awaitSent()
+	err = c.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.logFailed.Load() && c.m.IsSettled(), c.closeLog()
+	return !c.logFailed.Load() && c.m.IsSettled(), err
 }
 
 // Crash stops the coordinator immediately, as kill -9 does. Writes that are not durable are lost.
-func (c *Coordinator) Crash() error {
-	c.stop()
-	c.mu.Lock()
-	c.closing, c.abandoned = true, true
-	c.wake.Signal()
-	c.mu.Unlock()
-	<-c.appenderDone
-	c.leaveRegister()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closeLog()
-}
-
-// leaveRegister ends the requests to the register.
-func (c *Coordinator) leaveRegister() {
-	c.cancel()
-	c.requests.Wait()
-	if c.key != nil {
-		c.key.Close()
-	}
-}
-
-func (c *Coordinator) closeLog() error {
-	if c.log == nil {
-		return nil
-	}
-	return c.log.Close()
-}
+func (c *Coordinator) Crash() error { return c.crash() }

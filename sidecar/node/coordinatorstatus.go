@@ -1,39 +1,10 @@
 package node
 
 import (
-	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
-
-// Status returns what the group of this coordinator says about itself here.
-func (c *Coordinator) Status() (s group.Status) {
-	c.host.Inspect(func(m *member.Coordinator) { s = m.Status() })
-	return s
-}
-
-// Role returns what this member does.
-func (c *Coordinator) Role() group.Role { return c.Status().Role }
-
-// Describe says for people what the configuration of the group is, and what is wrong with it.
-func (c *Coordinator) Describe() string {
-	s := c.Status()
-	if problem := s.Problem(); problem != "" {
-		return s.Config.String() + "; " + problem
-	}
-	return s.Config.String()
-}
-
-// Leadership returns the leadership in which this member serves; none if it does not.
-func (c *Coordinator) Leadership() (l causal.Leadership) {
-	c.host.Inspect(func(m *member.Coordinator) { l = m.Leadership() })
-	return l
-}
-
-// MemberNode returns the node of this member.
-func (c *Coordinator) MemberNode() topology.Node { return c.ID().WithMember(c.o.Member) }
 
 // Inspect calls f with the coordinator's machine, under the lock, if this member serves. f must not change the machine.
 func (c *Coordinator) Inspect(f func(*coordinator.Coordinator)) {
@@ -91,19 +62,5 @@ func (c *Coordinator) PendingRings() (rings topology.RingSet) {
 // Limits returns the sizes at which the coordinator refuses puts: of incomplete writes in memory, and of the log on disk
 // (nine tenths of its bound, because writes that are already accepted must fit), in bytes.
 func (c *Coordinator) Limits() (bufferBytes, logBytes int64) {
-	return int64(c.o.Config.MaxBytes), c.o.MaxLogBytes - c.o.MaxLogBytes/10
+	return int64(c.options.Config.MaxBytes), c.logLimit()
 }
-
-// LogBytes returns the size of the log on disk.
-func (c *Coordinator) LogBytes() int64 {
-	c.mu.Lock()
-	log := c.log
-	c.mu.Unlock()
-	if log == nil {
-		return 0
-	}
-	return log.Bytes()
-}
-
-// LogState returns how often the log met a full disk, and why it cannot be written now; nil if it can.
-func (c *Coordinator) LogState() (failures uint64, problem error) { return c.disk.state() }

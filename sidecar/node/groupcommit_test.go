@@ -181,12 +181,12 @@ type slowStore struct {
 	unblock  chan error
 }
 
-func (s *slowStore) Apply(ctx context.Context, writes []storage.Write) error {
+func (s *slowStore) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
 	s.applying <- writes
 	if err := <-s.unblock; err != nil {
 		return err
 	}
-	return s.Store.Apply(ctx, writes)
+	return s.Store.Apply(ctx, writes, meta...)
 }
 
 func openStore(t *testing.T) *embedded.Store {

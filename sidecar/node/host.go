@@ -81,10 +81,19 @@ type host[M machine] struct {
 	notice  func()
 	sending bool
 	stopped bool
+	gate    gate // nil: always open
 
 	alarm   func(in time.Duration)
 	tickAt  int64 // monotonic: when the next tick is due, as the alarm has said
 	askedAt int64 // monotonic: when the machine was last asked for that
+}
+
+// gate says when a machine may get inputs.
+type gate interface {
+	// isOpen is called with the lock of the host held.
+	isOpen(now causal.Now) bool
+	// await waits until the gate is open. It returns false if it will never be again.
+	await() bool
 }
 
 // maxTickWait bounds the time between two ticks. Machines need none more often while they have nothing to do; so if one is wrong
@@ -101,18 +110,18 @@ func (h *host[M]) ID() topology.Node { return h.id }
 // Probe implements Host.
 func (h *host[M]) Probe() { h.Inspect(func(M) {}) }
 
-// Handle implements Host.
+// Handle implements Host. Messages that come while the gate is closed are dropped, as by a process that is away.
 func (h *host[M]) Handle(batch []causal.Message) {
-	h.step(func(now causal.Now, m M) {
+	h.tryStep(func(now causal.Now, m M) {
 		for i := range batch {
 			m.Step(now, &batch[i])
 		}
 	})
 }
 
-// Tick implements Host.
+// Tick implements Host. While the gate is closed it does nothing.
 func (h *host[M]) Tick() {
-	h.step(func(now causal.Now, m M) {
+	h.tryStep(func(now causal.Now, m M) {
 		m.Tick(now)
 		h.tickAt, h.askedAt = causal.Never, 0
 	})
@@ -142,16 +151,28 @@ func (h *host[M]) scheduleTick(now causal.Now) {
 	}
 }
 
-// step calls f with the machine and then sends the messages in its outbox.
+// step calls f with the machine and then sends the messages in its outbox. It waits until the gate is open. If the host is stopped, or the gate
+// closed for ever, it does nothing.
 func (h *host[M]) step(f func(now causal.Now, m M)) {
+	for !h.tryStep(f) && h.gate.await() {
+	}
+}
+
+// tryStep is step, but does not wait. It returns false if the gate is closed.
+func (h *host[M]) tryStep(f func(now causal.Now, m M)) bool {
 	h.mu.Lock()
 	if h.stopped {
 		h.mu.Unlock()
-		return
+		return true
 	}
 	before, now := len(h.queue), h.clock()
+	if h.gate != nil && !h.gate.isOpen(now) {
+		h.mu.Unlock()
+		return false
+	}
 	f(now, h.m)
 	h.unlockAndSend(now, before)
+	return true
 }
 
 // unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step started.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -35,6 +36,7 @@ type Middleman struct {
 
 	horizon      durableHorizon
 	origins      durableOrigins
+	starts       uint64 // machines that have served before this start
 	lossReported sync.Once
 	health       *diskHealth // of the store
 }
@@ -51,6 +53,8 @@ type MiddlemanOptions struct {
 	Logger      *slog.Logger
 	// OnFailure is called if the middleman cannot continue; it may be nil.
 	OnFailure func(error)
+
+	gate gate // of the host; nil: always open
 }
 
 // The names of a middleman's metadata in its store.
@@ -63,6 +67,9 @@ const (
 	metaOrigins     = "origins"   // see durableOrigins
 	metaDataLost    = "data-lost" // 1: the storage has lost data; reads are refused from then on
 )
+
+// middlemanMeta are the names of all metadata of a middleman.
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -85,6 +92,7 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		return nil, err
 	}
 	self, t := o.Config.Self, o.Config.Topology
+	mm.starts = past.Starts
 	mover, err := newMover(ctx, mm.store, t, self)
 	if err != nil {
 		return nil, err
@@ -95,6 +103,7 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		}
 	}
 	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover, past))
+	mm.gate = o.gate
 	mm.ctx, mm.cancel = context.WithCancel(context.Background())
 	mm.wake.L = &mm.mu
 	mm.collectRequests = mm.collect
@@ -117,6 +126,9 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 	past.DataLost = lost != 0
 	return past, err
 }
+
+// Leadership returns the leadership of a middleman that is the only one with its store: it is that of this start.
+func (mm *Middleman) Leadership() causal.Leadership { return causal.Leadership{Life: mm.starts + 1} }
 
 // DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost, if this
 // start has asked them.
@@ -217,6 +229,11 @@ func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) er
 		return fmt.Errorf("write %s to storage: %w", name, err)
 	}
 	return nil
+}
+
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost.
+func (mm *Middleman) LinkUp(n topology.Node) {
+	mm.step(func(now causal.Now, s *shard.Shard) { s.LinkUp(now, n) })
 }
 
 // Close stops the middleman. Coordinators resend unacknowledged puts to its next start. The store stays open.

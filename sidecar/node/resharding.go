@@ -221,15 +221,12 @@ func (mm *Middleman) applyMoved(op shard.MoveOp) error {
 	if err := mm.horizon.raise(ctx, mm.store, op.Horizon); err != nil || len(op.Records) == 0 {
 		return err
 	}
-	exists, err := mm.findExisting(ctx, op.Records)
-	if err != nil {
-		return err
-	}
 	writes := make([]storage.Write, len(op.Records))
 	for i, m := range op.Records {
-		remove := m.Record.Version.IsZero()
-		writes[i] = storage.Write{Key: m.Key, Record: m.Record, Delete: remove, KeyExists: exists[m.Key]}
-		exists[m.Key] = !remove
+		writes[i] = storage.Write{Key: m.Key, Record: m.Record, Delete: m.Record.Version.IsZero()}
+	}
+	if err := setKeyExists(ctx, mm.store, writes); err != nil {
+		return err
 	}
 	if err := mm.origins.include(ctx, mm.store, writes); err != nil {
 		return err
@@ -237,21 +234,26 @@ func (mm *Middleman) applyMoved(op shard.MoveOp) error {
 	return mm.store.Apply(ctx, writes)
 }
 
-// findExisting returns which keys the store holds.
-func (mm *Middleman) findExisting(ctx context.Context, records []causal.Moved) (map[string]bool, error) {
-	keys := make([]string, len(records))
-	for i, m := range records {
-		keys[i] = m.Key
+// setKeyExists sets KeyExists of writes from what a store holds.
+func setKeyExists(ctx context.Context, s storage.Store, writes []storage.Write) error {
+	keys := make([]string, len(writes))
+	for i := range writes {
+		keys[i] = writes[i].Key
 	}
-	answers, err := mm.store.GetMany(ctx, keys)
+	answers, err := s.GetMany(ctx, keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	exists := make(map[string]bool, len(keys))
 	for i, a := range answers {
 		exists[keys[i]] = a.Found || a.Err != nil // a foreign value exists, too
 	}
-	return exists, nil
+	for i := range writes {
+		w := &writes[i]
+		w.KeyExists = exists[w.Key]
+		exists[w.Key] = !w.Delete
+	}
+	return nil
 }
 
 // wipeBatch is the number of keys that are removed at a time.

@@ -46,7 +46,7 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 			members int
 		}{
 			{"coordinators", topology.Coordinator, a.Coordinators, dc.RunningCoordinators(), dc.Members(topology.Coordinator)},
-			{"middlemen", topology.Middleman, a.Middlemen, dc.RunningMiddlemen(), 1},
+			{"middlemen", topology.Middleman, a.Middlemen, dc.RunningMiddlemen(), dc.Members(topology.Middleman)},
 			{"caches", topology.Cache, a.Caches, dc.Caches, 1},
 		} {
 			field := fmt.Sprintf("addresses.%s.%s", dc.Name, part.name)

@@ -27,8 +27,8 @@ func (p *process) startCache() part {
 
 func (c *cachePart) host() node.Host               { return c.c }
 func (c *cachePart) handle(batch []causal.Message) { c.c.Handle(batch) }
-func (c *cachePart) linkDown(topology.Node)        {}
-func (c *cachePart) linkEnded(topology.Node)       {}
+func (c *cachePart) linkDown(n topology.Node)      { c.c.LinkDown(n) }
+func (c *cachePart) linkEnded(n topology.Node)     { c.c.LinkDown(n) }
 func (c *cachePart) linkUp(n topology.Node, _ causal.Leadership) {
 	c.c.LinkUp(n)
 }

@@ -22,7 +22,7 @@ type identity struct {
 	Part       string          `json:"part"`
 	DataCenter string          `json:"dataCenter"`
 	Index      uint64          `json:"index"`
-	Member     uint8           `json:"member,omitempty"` // of a group
+	Member     uint8           `json:"member,omitempty"` // of a group; in older storages there is none
 	Epoch      uint64          `json:"epoch"`
 	Layout     uint64          `json:"layout"`
 	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
@@ -54,7 +54,7 @@ func (id identity) checkSuccessor(before identity) error {
 	case id.Part != before.Part || id.DataCenter != before.DataCenter || id.Index != before.Index:
 		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index",
 			before.Part, before.Index, before.DataCenter)
-	case id.Member != before.Member:
+	case max(id.Member, 1) != max(before.Member, 1):
 		return fmt.Errorf("it belongs to member %d of %s %d of %s, and this is member %d; give this process one of its own, or correct member",
 			before.Member, before.Part, before.Index, before.DataCenter, id.Member)
 	case id.Epoch < before.Epoch:

@@ -29,6 +29,7 @@ import (
 
 type middlemanPart struct {
 	m     *node.Middleman
+	self  topology.Node // a member of its group
 	store storage.Store
 	topo  func() *topology.Topology
 	log   *slog.Logger
@@ -52,7 +53,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
-	config := middleman.DefaultConfig(p.topo(), p.self)
+	config := middleman.DefaultConfig(p.topo(), p.self.Group())
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
@@ -62,8 +63,9 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	p.net.SetLeadership(n.Leadership())
 	p.metrics.MustRegister(metrics.Middleman(func() *node.Middleman { return n }))
-	m := &middlemanPart{m: n, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
+	m := &middlemanPart{m: n, self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
 	go m.watchStorage(p.fail)
 	return m, nil
 }
@@ -207,14 +209,15 @@ func (m *middlemanPart) setTopology(t *topology.Topology) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	return identityOf(t, m.m.ID()).claimStore(ctx, m.store)
+	return identityOf(t, m.self).claimStore(ctx, m.store)
 }
 
 func (m *middlemanPart) host() node.Host               { return m.m }
 func (m *middlemanPart) handle(batch []causal.Message) { m.m.Handle(batch) }
 func (m *middlemanPart) linkDown(topology.Node)        {}
 func (m *middlemanPart) linkEnded(topology.Node)       {}
-func (m *middlemanPart) linkUp(topology.Node, causal.Leadership) {
+func (m *middlemanPart) linkUp(n topology.Node, _ causal.Leadership) {
+	m.m.LinkUp(n)
 }
 func (m *middlemanPart) unsent(causal.Message) {}
 

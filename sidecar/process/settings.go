@@ -146,10 +146,18 @@ func (s *Settings) locateMember(p *problems) {
 	}
 	n := s.Topology.DCs[s.Self.DC].Members(s.Self.Part)
 	if c.Member < 1 || c.Member > n {
-		p.add("member", "%d given, but a %s of %s has %d; give 1 to %d, or change coordinatorMembers of the topology", c.Member, s.Self.Part, c.DataCenter, n, n)
+		p.add("member", "%d given, but a %s of %s has %d; give 1 to %d, or change %s of the topology", c.Member, s.Self.Part, c.DataCenter, n, n, membersField(s.Self.Part))
 		return
 	}
 	s.Self = s.Self.WithMember(uint8(c.Member))
+}
+
+// membersField is the field of the topology with the number of members of a part.
+func membersField(p topology.Part) string {
+	if p == topology.Middleman {
+		return "shardMembers"
+	}
+	return "coordinatorMembers"
 }
 
 func dataCenterNames(t *topology.Topology) []string {

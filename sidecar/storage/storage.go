@@ -34,10 +34,14 @@ type Store interface {
 	// an error that concerns a single key is in its result.
 	GetMany(ctx context.Context, keys []string) ([]Result, error)
 
-	// Apply makes all writes durable before it returns nil, in order and atomically: after a crash all of them are there
+	// Apply makes all writes and metadata durable before it returns nil, in order and atomically: after a crash all of them are there
 	// or none. After an error they may be there or not, and reads do not tell which until a later Apply has succeeded; the
 	// same writes may be applied again. A context that ends after the engine has taken the writes does not abort Apply.
-	Apply(ctx context.Context, writes []Write) error
+	Apply(ctx context.Context, writes []Write, meta ...Meta) error
+
+	// Clear removes all keys, foreign ones included, and changes metadata. The metadata are durable before the first key is removed; other metadata
+	// stay. After an error, or a crash, some keys may be gone; Clear may be called again. Nothing may be applied meanwhile.
+	Clear(ctx context.Context, meta ...Meta) error
 
 	// Meta returns a piece of metadata. Metadata is never visible as a key, and Len does not count it.
 	Meta(ctx context.Context, name string) (value []byte, found bool, err error)
@@ -76,6 +80,13 @@ type Write struct {
 	// KeyExists tells whether the store holds the key before this write, as the caller knows from its last read or write of
 	// it. Only Len depends on it.
 	KeyExists bool
+}
+
+// Meta is a change of a piece of metadata: it is set to Value, or removed.
+type Meta struct {
+	Name   string
+	Value  []byte
+	Delete bool
 }
 
 // Result is the answer of GetMany for one key. Err is nil or ErrForeign.

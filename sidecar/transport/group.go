@@ -100,6 +100,20 @@ func (g *GRPC) group(n topology.Node) *group {
 	return grp
 }
 
+// Open opens the links to a node, or to all members of its group, that are not there yet, and keeps them from becoming idle. So what is sent
+// to it later does not wait for them.
+func (g *GRPC) Open(n topology.Node) {
+	var out *outbox
+	if g.config.Members != nil && n.HasGroup() {
+		out, _ = g.groupOutbox(n)
+	} else {
+		out, _ = g.outboxFor(n)
+	}
+	if out != nil {
+		out.touch()
+	}
+}
+
 // groupOutbox returns the outbox of the link to the member that serves a node. It opens the links to all members that lack one.
 func (g *GRPC) groupOutbox(n topology.Node) (out *outbox, reason DropReason) {
 	reason = DropNoRoute

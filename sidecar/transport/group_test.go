@@ -85,6 +85,23 @@ func TestWithoutAMemberThatServesPutsAreReportedAsUnsentAndLinksToAllAreOpened(t
 	}
 }
 
+func TestLinksThatWereOpenedAheadCarryTheFirstMessage(t *testing.T) {
+	e, d := &events{}, newDirectory()
+	one, two := start(t, d, []topology.Node{memberOne}, twoMembers), start(t, d, []topology.Node{memberTwo}, twoMembers)
+	client := start(t, d, []topology.Node{sidecarA}, twoMembers, e.use)
+	client.Open(coordinatorA)
+	e.await(t, "member coordinator-0.1@dc0")
+	e.await(t, "member coordinator-0.2@dc0")
+	two.SetLeadership(leadership(5))
+	e.await(t, "up coordinator-0@dc0 5")
+	client.Send(put(sidecarA, coordinatorA, 1))
+	two.wait(t, 1)
+	same(t, "to one", one.seqs(), nil)
+	if len(e.unsent) > 0 {
+		t.Errorf("%v were not sent", e.unsent)
+	}
+}
+
 func TestMessagesFollowTheMemberThatServes(t *testing.T) {
 	e := &events{}
 	client, one, two := startGroup(t, newDirectory(), e)
@@ -299,14 +316,14 @@ func TestMessagesBetweenMembersGoToTheMemberTheyAreFor(t *testing.T) {
 // A node that cannot be dialed answers on the links that it has opened, also if it is served by a member.
 func TestAMemberWithoutAddressIsReachedOverItsOwnLink(t *testing.T) {
 	d := newDirectory()
-	b := start(t, d, []topology.Node{middlemanB}, twoMembers)
+	b := start(t, d, []topology.Node{cacheB}, twoMembers)
 	one := start(t, d, []topology.Node{memberOne}, twoMembers)
 	d.set("", memberOne)
 	one.SetLeadership(leadership(1))
-	one.Send(put(coordinatorA, middlemanB, 1))
+	one.Send(put(coordinatorA, cacheB, 1))
 	b.wait(t, 1)
 	awaitServing(t, b, coordinatorA)
-	b.Send(put(middlemanB, coordinatorA, 2))
+	b.Send(put(cacheB, coordinatorA, 2))
 	one.wait(t, 1)
 }
 

@@ -19,6 +19,7 @@ var (
 	coordinatorA = topology.Node{Part: topology.Coordinator, DC: 0}
 	middlemanA   = topology.Node{Part: topology.Middleman, DC: 0}
 	middlemanB   = topology.Node{Part: topology.Middleman, DC: 1}
+	cacheB       = topology.Node{Part: topology.Cache, DC: 1}
 	sidecarA     = topology.Node{Part: topology.Sidecar, DC: 0, Index: 77}
 )
 

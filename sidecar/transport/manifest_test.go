@@ -61,8 +61,10 @@ func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 			d := newDirectory()
 			b := start(t, d, []topology.Node{middlemanB}, runs(arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic))
 			a := start(t, d, []topology.Node{coordinatorA}, runs(c.topology, c.binding))
-			a.Send(numbered(coordinatorA, middlemanB, 1))
+			a.Open(middlemanB)
 			if c.says == "" {
+				awaitServing(t, a, middlemanB)
+				a.Send(numbered(coordinatorA, middlemanB, 1))
 				b.wait(t, 1)
 				if n := violationCount(b, ViolationManifest); n != 0 {
 					t.Errorf("%d violations", n)

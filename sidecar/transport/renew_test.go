@@ -117,6 +117,7 @@ func TestLinksAreRenewedByAge(t *testing.T) {
 	d := newDirectory()
 	a := startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), ca), renewOften)
 	b := startWith(t, d, middlemanB, newKeys(t, idOf(middlemanB), ca), renewOften)
+	awaitServing(t, a, middlemanB)
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 	waitFor(t, "the link to be renewed", func() bool { return a.Stats().Opened >= 2 })
@@ -132,6 +133,7 @@ func TestTheAuthorityIsReplacedWithoutALostMessage(t *testing.T) {
 	a, b := startWith(t, d, coordinatorA, ka), startWith(t, d, middlemanB, kb)
 	both := []*keys{ka, kb}
 	loaded := func(p *testProcess, n int) bool { return strings.Count(p.log.String(), "loaded new TLS files") >= n }
+	awaitServing(t, a, middlemanB)
 	awaitServing(t, b, coordinatorA)
 	exchange(t, a, b, coordinatorA, middlemanB, numbered, answer, func() {
 		waitFor(t, "the links", func() bool { return a.Stats().Opened >= 2 && b.Stats().Opened >= 2 })
@@ -164,6 +166,7 @@ func TestLinksEndWhenTheirAuthorityIsNoLongerTrusted(t *testing.T) {
 	ka, kb := newKeys(t, idOf(coordinatorA), eu), newKeys(t, idOf(middlemanB), eu)
 	quickly := func(_ *Config, tm *timings) { tm.distrust = 50 * time.Millisecond }
 	a, b := startWith(t, d, coordinatorA, ka, quickly), startWith(t, d, middlemanB, kb, quickly)
+	awaitServing(t, a, middlemanB)
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 	kb.trust(t, eu, us) // the trust domain of all data centers is another one now
@@ -180,6 +183,7 @@ func TestLinksEndWhenACertificateExpires(t *testing.T) {
 	k.issue(t, ca, time.Now().Add(-authority.Backdate), authority.Backdate+4*time.Second)
 	a := startWith(t, d, coordinatorA, k)
 	b := startWith(t, d, middlemanB, newKeys(t, idOf(middlemanB), ca))
+	awaitServing(t, a, middlemanB)
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 	waitFor(t, "the link to end", func() bool { return len(b.Stats().Links) == 0 })

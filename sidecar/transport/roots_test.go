@@ -30,6 +30,7 @@ func TestBothEndsOfALinkLearnWhichAuthoritiesTheOtherAccepts(t *testing.T) {
 	keysA, keysB := newKeys(t, idOf(coordinatorA), before), newKeys(t, idOf(middlemanB), before, after)
 	a := startWith(t, d, coordinatorA, keysA)
 	b := startWith(t, d, middlemanB, keysB)
+	awaitServing(t, a, middlemanB)
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 	awaitServing(t, b, coordinatorA)

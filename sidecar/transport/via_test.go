@@ -150,6 +150,7 @@ func TestLinksMoveToAnotherEgressWithoutALostMessage(t *testing.T) {
 	r := startRegions(t)
 	other := newEgress(t)
 	other.lead(nameOf(middlemanB), r.b.addr)
+	awaitServing(t, r.a, middlemanB)
 	r.a.Send(numbered(coordinatorA, middlemanB, 1))
 	r.b.wait(t, 1)
 	awaitServing(t, r.b, coordinatorA)

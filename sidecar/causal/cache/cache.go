@@ -203,8 +203,34 @@ func (c *Cache) NextTick(now causal.Now) int64 {
 	return next
 }
 
-// LinkUp says that a middleman can be reached again.
-func (c *Cache) LinkUp(now causal.Now, node topology.Node) { c.routes.Suspects.LinkUp(now, node) }
+// LinkDown says that a middleman cannot be reached: the read-throughs that are with it go elsewhere at the next tick.
+func (c *Cache) LinkDown(now causal.Now, node topology.Node) {
+	if node.Part != topology.Middleman {
+		return
+	}
+	c.routes.Suspects.Add(now, node, 0)
+	for _, f := range c.flights.order {
+		if f.id != 0 && f.from.mm == node {
+			f.dueAt = now.Mono
+		}
+	}
+}
+
+// LinkUp says that a middleman can be reached again. The read-throughs that are with it are sent again; if it is not the one from before, it
+// answers that it does not know the stream.
+func (c *Cache) LinkUp(now causal.Now, node topology.Node) {
+	c.routes.Suspects.LinkUp(now, node)
+	s := c.streams[node]
+	if s == nil {
+		return
+	}
+	s.openedAt = 0 // a request to open it may be lost
+	for _, f := range c.flights.order {
+		if f.id != 0 && f.from == s && c.ensureOpen(now, s) && f.epoch == s.epoch {
+			c.sendFill(f)
+		}
+	}
+}
 
 // Idle reports whether no read-through is in flight; then Tick is not urgent.
 func (c *Cache) Idle() bool { return len(c.flights.byID) == 0 }

@@ -346,6 +346,50 @@ func TestAfterOneTimeOutMissesGoRoundAMiddlemanUntilItAnswersAPing(t *testing.T)
 	}
 }
 
+func TestReadThroughsGoElsewhereAtOnceWhenTheLinkToAMiddlemanEnds(t *testing.T) {
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, [][]float64{{0, 50}, {50, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{t: t, c: New(DefaultConfig(topo, cacheNode)), now: causal.Now{Mono: 1}}
+	far := topology.Node{DC: 1, Part: topology.Middleman}
+	for _, mm := range []topology.Node{middlemanNode, far} {
+		h.send(causal.StreamReset{Incarnation: 1}.Message(mm, cacheNode))
+	}
+	h.take()
+	if m := only(t, h.get(1), causal.KindFill); m.To != middlemanNode {
+		t.Fatalf("%s was asked", m.To)
+	}
+	h.c.LinkDown(h.now, middlemanNode)
+	h.c.Tick(h.now)
+	if m := only(t, h.take(), causal.KindFill); m.To != far {
+		t.Errorf("%s was asked next", m.To)
+	}
+}
+
+func TestReadThroughsAreSentAgainWhenAnotherMemberServesTheirShard(t *testing.T) {
+	h := newHarness(t)
+	first := only(t, h.get(1), causal.KindFill).Fill()
+	h.c.LinkUp(h.now, middlemanNode)
+	if again := only(t, h.take(), causal.KindFill).Fill(); again != first {
+		t.Errorf("%+v was asked, and then %+v", first, again)
+	}
+	h.send(causal.StreamReset{Incarnation: 6}.Message(middlemanNode, cacheNode))
+	if again := only(t, h.take(), causal.KindFill).Fill(); again.Epoch == first.Epoch || again.ID != first.ID {
+		t.Errorf("%+v was asked, and %+v of the member that serves now", first, again)
+	}
+}
+
+func TestARequestToOpenAStreamThatIsLostIsRepeatedWhenTheMiddlemanCanBeReached(t *testing.T) {
+	h := newHarness(t)
+	h.c.streams = map[topology.Node]*stream{}
+	h.c.order = nil
+	only(t, h.get(1), causal.KindStreamOpen)
+	h.c.LinkUp(h.now, middlemanNode)
+	only(t, h.take(), causal.KindStreamOpen)
+}
+
 func TestACacheAnswersPings(t *testing.T) {
 	h := newHarness(t)
 	h.send(causal.Ping{ID: 5}.Message(sidecarNode, cacheNode))

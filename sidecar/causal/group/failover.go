@@ -135,6 +135,9 @@ func (g *Group) create(now causal.Now) {
 	if len(names) == 0 || names[0] != g.self.Name {
 		return
 	}
+	if g.opts.External && g.foundation != g.self.Volume {
+		return // the storage is not that of a member yet, or of another group
+	}
 	first := Config{Group: g.self.Volume, Epoch: 1, Members: []ID{g.self}, Primary: g.self}
 	if !g.opts.Register {
 		if len(names) == 1 {
@@ -151,7 +154,9 @@ func (g *Group) create(now causal.Now) {
 			}
 			return
 		}
-		first.Members = append(first.Members, g.answers[i].id)
+		if !g.opts.External { // there, the others get the storage first
+			first.Members = append(first.Members, g.answers[i].id)
+		}
 	}
 	if g.register.fresh && g.register.epoch == 0 && g.canRequest(now) {
 		first.Nonce = g.newNonce()
@@ -199,7 +204,7 @@ func (g *Group) answer(to ID, number uint64) {
 		return
 	}
 	g.send(to, &Answer{Number: number, Cluster: g.state.Cluster, Config: g.state.Config, Session: g.state.Session, Damaged: g.damaged,
-		Fresh: !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0, Serving: g.lead != nil && g.lead.serving})
+		Fresh: !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0 && !g.opts.Occupied, Serving: g.lead != nil && g.lead.serving})
 }
 
 // stepAnswer takes in who another member is and what it knows.

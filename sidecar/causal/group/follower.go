@@ -15,11 +15,16 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 		g.answer(from, 0)
 		return
 	}
-	if !g.enter(now, f) {
+	if g.impaired || !g.enter(now, f) || g.damaged {
 		return
 	}
 	g.heardAt = now.Mono
-	if f.Reset && !g.resetLog(now, f) {
+	if !g.IsFounded() {
+		g.needCopy(from)
+		g.report(from, f)
+		return
+	}
+	if f.Reset && !g.resetLog(now, from, f) {
 		g.report(from, f)
 		return
 	}
@@ -39,7 +44,7 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 	g.matched = max(g.matched, end)
 	g.commit = max(g.commit, min(f.Commit, g.matched))
 	if f.Base <= g.commit+1 {
-		g.collect(now, f.Base)
+		g.collect(now, min(f.Base, g.collectLimit()))
 	}
 	g.acknowledgeWhenDurable(now, from, Ack{Session: f.Session, Match: g.matched, SentAt: f.SentAt, Granted: !f.Released})
 }
@@ -66,7 +71,7 @@ func (g *Group) enter(now causal.Now, f *Frame) bool {
 
 // resetLog starts the log where the frame says, if this is a joining member that does not have what comes before. A member of a
 // configuration has everything that is committed, so it never needs to, and must not.
-func (g *Group) resetLog(now causal.Now, f *Frame) bool {
+func (g *Group) resetLog(now causal.Now, from ID, f *Frame) bool {
 	if broken := g.opts.Broken.Has(causal.ResetAgain); !broken {
 		if g.log.knows(f.Position) && g.log.stamp(f.Position) == f.Stamp {
 			return true // it was reset already, and may have gone on
@@ -74,12 +79,28 @@ func (g *Group) resetLog(now causal.Now, f *Frame) bool {
 		if g.state.Config.Has(g.self) || f.Position+1 < g.log.first() {
 			return false
 		}
+		if g.opts.External {
+			g.needCopy(from)
+			return false
+		}
 	}
-	g.log.reset(f.Position+1, f.Stamp)
-	g.baseIndex = g.write(now, Entry{Kind: EntryReset, Position: f.Position + 1, Anchor: f.Stamp})
-	g.commit, g.matched = f.Position, 0
-	g.save(now)
+	g.startAt(now, f.Position, f.Stamp)
 	return true
+}
+
+// needCopy says that the user has to copy the state of the primary.
+func (g *Group) needCopy(from ID) {
+	if n := len(g.events); n == 0 || g.events[n-1].Kind != NeedsCopy {
+		g.events = append(g.events, Event{Kind: NeedsCopy, From: from})
+	}
+}
+
+// startAt empties the log. It goes on behind the record at pos, which has a stamp.
+func (g *Group) startAt(now causal.Now, pos uint64, stamp Stamp) {
+	g.log.reset(pos+1, stamp)
+	g.baseIndex = g.write(now, Entry{Kind: EntryReset, Position: pos + 1, Anchor: stamp})
+	g.commit, g.matched, g.waits = pos, 0, nil
+	g.save(now)
 }
 
 // diverges reports whether a frame differs from records that are known here to be committed. That never happens, unless this log or the
@@ -134,6 +155,9 @@ func (g *Group) acknowledgeWhenDurable(now causal.Now, to ID, a Ack) {
 }
 
 func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
+	if g.impaired {
+		return
+	}
 	a.Resigning = g.resigning
 	if a.Granted {
 		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
@@ -143,5 +167,9 @@ func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
 
 // report says what this member has.
 func (g *Group) report(to ID, f *Frame) {
+	if !g.IsFounded() { // what the log has is worth nothing
+		g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: 1})
+		return
+	}
 	g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: g.log.first(), Last: g.log.last(), Commit: g.commit, Runs: g.log.tail()})
 }

@@ -78,6 +78,11 @@ type Group struct {
 	diverged    bool // records that are committed here differ from the primary's
 	lost        bool // every volume of the configuration is known to be gone
 
+	// What follows is used with Options.External only.
+	foundation uint64 // the group that the user's storage belongs to
+	applied    uint64 // the storage has the log up to here, durably
+	impaired   bool   // the storage does not respond
+
 	register register
 	proposed uint64 // number of the last nonce
 
@@ -101,6 +106,8 @@ type Event struct {
 	Records []Positioned
 	// HandedOver says of Stop that nothing was in progress: everything that was appended is committed.
 	HandedOver bool
+	// From is, of NeedsCopy, the primary that has what is missing.
+	From ID
 }
 
 // Positioned is a record of the user with its position.
@@ -122,6 +129,8 @@ const (
 	Stop
 	// Reset: the volume is damaged, and its group does without it. Empty it, and start a new member with another volume id.
 	Reset
+	// NeedsCopy: the log of the primary From does not continue the user's storage, so that is to be copied. With Options.External only.
+	NeedsCopy
 )
 
 // New starts a member on a disk that holds image, at a monotonic time in nanoseconds.
@@ -129,7 +138,7 @@ func New(opts Options, image *Image, now causal.Now) *Group {
 	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit, next: image.index + 1,
 		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged, heardAt: now.Mono,
 		// A grant of the life before may have been given just before it ended.
-		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, stalledSince: now.Mono}
+		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}
@@ -137,7 +146,10 @@ func New(opts Options, image *Image, now causal.Now) *Group {
 		g.persisted = &State{}
 		*g.persisted = image.State
 	}
-	g.commit = max(g.commit, g.log.first()-1)
+	g.commit = max(g.commit, g.log.first()-1, min(opts.Applied, g.log.last())) // what is applied was committed
+	if g.isMember() && !g.IsFounded() {
+		g.damaged = true
+	}
 	if !opts.Broken.Has(causal.SameLifeRestart) || g.state.Life == 0 {
 		g.state.Life++
 	}
@@ -189,7 +201,7 @@ func (g *Group) Tick(now causal.Now) {
 		g.tickPrimary(now)
 	case g.isMember():
 		g.watchPrimary(now)
-	default:
+	case !g.impaired:
 		g.knock(now)
 	}
 }
@@ -284,6 +296,9 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
 	g.lost, g.diverged = false, false
 	g.save(now)
+	if g.isMember() && !g.IsFounded() {
+		g.fail() // the storage does not hold what this member has acknowledged
+	}
 	switch {
 	case g.lead != nil && own && c.Primary == g.self:
 		g.applyOwnChange(now)

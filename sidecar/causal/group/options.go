@@ -16,6 +16,13 @@ type Options struct {
 	Register bool
 	Broken   causal.Faults
 
+	// External says that the user keeps the state in a storage beside the log. Foundation is the group that the storage belongs to, as with
+	// Group.SetFoundation, Applied the position up to which it has the log, and Occupied says that it holds something.
+	External   bool
+	Foundation uint64
+	Applied    uint64
+	Occupied   bool
+
 	// Heartbeat is the longest time between frames to a member, SilentAfter that after which one that makes no progress is dropped.
 	Heartbeat, SilentAfter time.Duration
 	// FailoverAfter is when a member acts that does not hear of its primary. It is longer than SilentAfter, so that a primary which

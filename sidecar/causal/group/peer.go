@@ -56,7 +56,7 @@ func (g *Group) replicate(now causal.Now) {
 		if p.match == g.log.last() {
 			p.waitingSince = now.Mono
 		}
-		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes && !(p.probing && p.inflight > 0) {
+		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes && !(p.probing && (p.inflight > 0 || g.asksFirst(p))) {
 			g.sendFrame(now, p)
 		}
 		if now.Mono-p.sentAt >= int64(g.opts.Heartbeat) || p.sentAt == 0 {
@@ -64,6 +64,9 @@ func (g *Group) replicate(now causal.Now) {
 		}
 	}
 }
+
+// asksFirst reports whether a peer that is probed gets no records yet, since most probably it has to copy the user's storage first.
+func (g *Group) asksFirst(p *peer) bool { return g.opts.External && !p.founding }
 
 // sendFrame sends the next records that fit, if any.
 func (g *Group) sendFrame(now causal.Now, p *peer) {
@@ -77,7 +80,7 @@ func (g *Group) sendFrame(now causal.Now, p *peer) {
 		Commit: g.commit, Base: g.log.first(), Reset: p.reset,
 		Number: p.number, Acked: p.match, SentAt: now.Mono, Released: l.paused}
 	size := 0
-	if !p.probing || p.inflight == 0 {
+	if !p.probing || p.inflight == 0 && !g.asksFirst(p) {
 		for pos := p.next; pos <= g.log.last() && p.inflight < g.opts.MaxInflightBytes; pos++ {
 			r := g.log.at(pos)
 			if size += len(r.Data) + recordOverhead; len(f.Records) > 0 && size > g.opts.MaxFrameBytes {
@@ -133,6 +136,9 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 	}
 	p.heardAt = now.Mono
 	match, ok := g.log.match(r.Base, r.Last, r.Runs)
+	if match == 0 && g.opts.External {
+		ok = false // the log does not begin with nothing
+	}
 	switch {
 	case ok && r.Commit > match && g.state.Config.Has(from):
 		// What is committed there is missing or different here: this disk does not hold what it has acknowledged.

@@ -142,7 +142,7 @@ func (g *Group) Collect(now causal.Now, pos uint64) {
 	if g.lead == nil || !g.lead.serving {
 		return
 	}
-	g.collect(now, min(pos, g.commit+1, g.lead.own+1))
+	g.collect(now, min(pos, g.commit+1, g.lead.own+1, g.collectLimit()))
 }
 
 // advance commits what all required members have.
@@ -207,7 +207,7 @@ func (g *Group) serve(now causal.Now) {
 	l := g.lead
 	l.serving, l.servesAt = true, now.Mono
 	e := Event{Kind: Lead, Position: g.log.last()}
-	for pos := g.log.first(); pos <= g.log.last(); pos++ {
+	for pos := g.log.first(); pos <= g.log.last() && !g.opts.External; pos++ {
 		if r := g.log.at(pos); !r.Start {
 			e.Records = append(e.Records, Positioned{pos, r.Data})
 		}

@@ -33,6 +33,8 @@ type Status struct {
 	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of one that a person has
 	// divided. It does not join before it is emptied.
 	Diverged bool
+	// Impaired: the user's storage does not respond, and this member keeps silent.
+	Impaired bool
 	// Lost: every volume of the configuration is gone or damaged.
 	Lost bool
 }
@@ -43,7 +45,7 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Lost: g.lost, Diverged: g.diverged}
+		Frozen: g.frozen, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired}
 	switch {
 	case !g.ready():
 	case g.damaged:

@@ -91,7 +91,7 @@ func (g *Group) TruncateBefore() uint64 {
 	return g.needed
 }
 
-// isStuck reports whether the disk does not respond.
+// isStuck reports whether the disk does not respond, or the user's storage.
 func (g *Group) isStuck(now causal.Now) bool {
-	return g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
+	return g.impaired || g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
 }

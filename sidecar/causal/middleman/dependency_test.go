@@ -193,3 +193,20 @@ func TestRepeatedDependencyCheckOfANodeGetsOneAnswer(t *testing.T) {
 		t.Errorf("answers %v, want one when it is processed and one when it is clean", got)
 	}
 }
+
+func TestADependencyIsAskedForAgainWhenAnotherMemberServesItsShard(t *testing.T) {
+	r := newRig(t)
+	r.put(r.key(self, 0), record(version(10)), after(version(5), r.key(peer, 0)))
+	r.received(causal.KindDepCheck, peer)
+	r.m.LinkUp(r.now, peer)
+	r.pump()
+	if n := len(r.received(causal.KindDepCheck, peer)); n != 1 {
+		t.Errorf("%d checks, want 1", n)
+	}
+	r.step(causal.DepStatus{Version: version(5), Clean: true}.Message(peer, self))
+	r.m.LinkUp(r.now, peer)
+	r.pump()
+	if n := len(r.received(causal.KindDepCheck, peer)); n != 0 {
+		t.Errorf("%d checks for what is clean", n)
+	}
+}

@@ -127,3 +127,19 @@ func TestNewFrontiersKnowThePeersOfTheRing(t *testing.T) {
 		t.Errorf("peers are %v", fs.peers)
 	}
 }
+
+func TestAShardThatAnotherMemberServesIsToldTheFrontiersAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.put(r.key(self, 0), record(version(10)))
+	r.wait(0)
+	r.received(causal.KindFrontier, peer)
+	r.wait(0)
+	if n := len(r.received(causal.KindFrontier, peer)); n != 0 {
+		t.Fatalf("%d frontiers without a reason", n)
+	}
+	r.m.LinkUp(r.now, peer)
+	r.wait(0)
+	if n := len(r.received(causal.KindFrontier, peer)); n != 1 {
+		t.Errorf("%d frontiers, want 1", n)
+	}
+}

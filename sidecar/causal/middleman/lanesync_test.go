@@ -138,3 +138,16 @@ func TestNewCoordinatorsAreAskedOnceTheTopologyHasThem(t *testing.T) {
 		t.Errorf("%v was asked %d times, want once", third, n)
 	}
 }
+
+// What was sent before there was a link is lost, and another member that serves now has not heard of the request.
+func TestALaneIsAskedForAgainWhenItsCoordinatorCanBeReached(t *testing.T) {
+	r := newRig(t)
+	r.restart()
+	r.wait(1)
+	r.received(causal.KindLaneHello, coordinator)
+	r.m.LinkUp(r.now, coordinator)
+	r.wait(0)
+	if n := len(r.received(causal.KindLaneHello, coordinator)); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}

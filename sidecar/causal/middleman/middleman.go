@@ -141,6 +141,22 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.dropTombstones(keepFrom)
 }
 
+// LinkUp says that a node can be reached again, perhaps at another member of its group that has to be told everything anew: what was
+// asked of it is asked again, and what it was told is repeated.
+func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
+	switch n.Part {
+	case topology.Coordinator:
+		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
+	case topology.Middleman:
+		for _, d := range m.deps.unresolved {
+			if !d.clean && n == m.cfg.Topology.Owner(m.ring, d.slot) {
+				m.sendDepCheck(now, d)
+			}
+		}
+		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
+	}
+}
+
 // NextTick returns when Tick has something to do next, if no input comes before.
 func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.isBusy() {

@@ -99,8 +99,8 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 	return best, found
 }
 
-// LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. Puts in flight to it are sent
-// again: they, or their answers, may be lost.
+// LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. What is in flight to it is sent
+// again: the requests, or their answers, may be lost.
 func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Leadership) {
 	if node.Part == topology.Coordinator {
 		s.coordinators.serving[node] = serving
@@ -109,12 +109,15 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		s.resendPuts(now, node)
 	}
 	s.routes.Suspects.LinkUp(now, node)
+	if node.Part == topology.Middleman {
+		s.readAgain(now, node)
+	}
 	if node == s.cfg.Topology.Leader(s.cfg.Self.DC) {
 		s.subscribeAt = now.Mono
 	}
 }
 
-// LinkDown says that no request in flight to node will be answered. Its puts wait until it serves again, its gets are retried at the
+// LinkDown says that no request in flight to node will be answered. Its puts wait until it serves again, its reads are retried at the
 // next tick.
 func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
@@ -123,10 +126,13 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	}
 	for _, c := range s.calls {
 		switch {
-		case c.finished || c.target != node:
+		case c.finished:
+		case c.op.Kind == OpMGet:
+			s.readKeysElsewhere(now, c, node)
+		case c.target != node:
 		case c.op.Kind == OpPut:
 			s.awaitCoordinator(now, c)
-		case c.op.Kind == OpGet:
+		case c.op.Kind == OpGet, c.op.Kind == OpScan:
 			c.retryAt = now.Mono
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // count is an OpCount in progress.
 type count struct {
 	requests []uint64
-	missing  int // replies
+	shards   []topology.Node // that these are with
+	missing  int             // replies
 	keys     int64
 }
 
@@ -33,7 +34,7 @@ func (s *Sidecar) startCount(now causal.Now, c *call) {
 	for _, mm := range s.cfg.Topology.RingMiddlemen(ring) {
 		c.count.missing++
 		id := s.requests.add(c, 0)
-		c.count.requests = append(c.count.requests, id)
+		c.count.requests, c.count.shards = append(c.count.requests, id), append(c.count.shards, mm)
 		timeout = max(timeout, s.routes.Timeout(mm.DC))
 		s.Send(causal.Count{ID: id}.Message(s.cfg.Self, mm))
 	}
@@ -59,5 +60,14 @@ func (s *Sidecar) handleCountReply(now causal.Now, c *call, from topology.Node, 
 	c.count.keys += int64(r.Keys)
 	if c.count.missing--; c.count.missing == 0 {
 		s.finish(c, Result{Count: c.count.keys})
+	}
+}
+
+// countAgain sends the request that is with a shard again, unless it was answered.
+func (s *Sidecar) countAgain(c *call, shard topology.Node) {
+	for i, id := range c.count.requests {
+		if _, waits := s.requests.byID[id]; waits && c.count.shards[i] == shard {
+			s.Send(causal.Count{ID: id}.Message(s.cfg.Self, shard))
+		}
 	}
 }

@@ -57,12 +57,17 @@ func (s *Sidecar) continueRound(now causal.Now, c *call) {
 	for r.sent < len(r.keys) && r.inFlight() < maxKeysInFlight {
 		i := r.keys[r.sent]
 		r.sent++
-		g := causal.Get{Key: c.op.Keys[i], Cut: m.roundCut(), Seen: seen}
-		if known := m.replies[i].record.Version; !known.IsZero() {
-			g.VersionOnly, g.Known = true, known
-		}
-		s.requestKey(now, c, i, g, m.ring == topology.NoRing)
+		s.requestKey(now, c, i, c.roundRequest(i, seen), m.ring == topology.NoRing)
 	}
+}
+
+// roundRequest returns what the round in progress asks for a key.
+func (c *call) roundRequest(i int, seen causal.HLC) causal.Get {
+	g := causal.Get{Key: c.op.Keys[i], Cut: c.mget.roundCut(), Seen: seen}
+	if known := c.mget.replies[i].record.Version; !known.IsZero() {
+		g.VersionOnly, g.Known = true, known
+	}
+	return g
 }
 
 // roundCut returns the cut that the round in progress reads at; 0: the newest values.

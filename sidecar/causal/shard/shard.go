@@ -185,6 +185,13 @@ func (s *Shard) Tick(now causal.Now) {
 	}
 }
 
+// LinkUp says that a node can be reached again.
+func (s *Shard) LinkUp(now causal.Now, n topology.Node) {
+	if s.serving != nil {
+		s.serving.LinkUp(now, n)
+	}
+}
+
 // NextTick returns when Tick has something to do next, if no input comes before.
 func (s *Shard) NextTick(now causal.Now) int64 {
 	next := causal.Never

@@ -42,6 +42,8 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"GetManyAnswersKeyByKey", getMany},
 		{"DataReturnedByGetDoesNotChange", ownedData},
 		{"MetadataIsSeparateFromKeys", metadata},
+		{"MetadataOfABatchIsAppliedWithIt", batchMetadata},
+		{"ClearRemovesEveryKeyAndKeepsMetadata", clearing},
 		{"ScanVisitsEveryKey", scan},
 		{"ScanStopsAtTheFirstError", scanStops},
 		{"ScanCallbacksMayUseTheStore", scanReenters},

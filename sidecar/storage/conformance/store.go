@@ -11,51 +11,6 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-func metadata(t *testing.T, p Place) {
-	s := open(t, p)
-	names := oddKeys
-	for i, name := range names {
-		if err := s.SetMeta(s.ctx, name, []byte("old")); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.SetMeta(s.ctx, name, []byte{byte(i), 0, '\n'}); err != nil {
-			t.Fatal(err)
-		}
-		s.wantMissing(name)
-	}
-	if err := s.SetMeta(s.ctx, "empty", nil); err != nil {
-		t.Fatal(err)
-	}
-	s.wantLen(0)
-	s.wantContents(nil)
-	want := make(map[string]causal.Record)
-	for i, name := range names {
-		want[name] = record(i, "a key of the same name")
-		s.apply(set(name, want[name]))
-	}
-	s.wantContents(want)
-	check := func(s tester) {
-		for i, name := range names {
-			if b, found, err := s.Meta(s.ctx, name); err != nil || !found || string(b) != string([]byte{byte(i), 0, '\n'}) {
-				t.Errorf("meta %.40q: got %q, %v, %v", name, b, found, err)
-			}
-		}
-		if b, found, err := s.Meta(s.ctx, "empty"); err != nil || !found || len(b) != 0 {
-			t.Errorf("empty meta: got %q, %v, %v", b, found, err)
-		}
-	}
-	check(s)
-	for _, name := range names {
-		s.apply(remove(name))
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, p)
-	check(s)
-	s.wantLen(0)
-}
-
 func fill(s tester, n int) map[string]causal.Record {
 	want := make(map[string]causal.Record)
 	var writes []storage.Write
@@ -164,6 +119,7 @@ func everyCall(ctx context.Context, s storage.Store) map[string]error {
 	_, _, errs["Get"] = s.Get(ctx, "k")
 	_, errs["GetMany"] = s.GetMany(ctx, []string{"k"})
 	errs["Apply"] = s.Apply(ctx, []storage.Write{set("other", record(2, "x"))})
+	errs["Clear"] = s.Clear(ctx)
 	_, _, errs["Meta"] = s.Meta(ctx, "name")
 	errs["SetMeta"] = s.SetMeta(ctx, "name", []byte("x"))
 	_, errs["Len"] = s.Len(ctx)

@@ -12,27 +12,18 @@ import (
 )
 
 // Apply implements storage.Store. ctx is checked only at the start: a write that has begun is completed.
-func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
+func (s *Store) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
-	if len(writes) == 0 {
+	if len(writes)+len(meta) == 0 {
 		return nil
 	}
 	b := s.db.NewBatch()
-	var added int64
-	for i := range writes {
-		w := &writes[i]
-		if err := appendWrite(b, w); err != nil {
-			return errors.Join(fmt.Errorf("apply %d writes: %w", len(writes), err), b.Close())
-		}
-		switch {
-		case w.Delete && w.KeyExists:
-			added--
-		case !w.Delete && !w.KeyExists:
-			added++
-		}
+	added, err := appendChanges(b, writes, meta)
+	if err != nil {
+		return errors.Join(fmt.Errorf("apply %d writes: %w", len(writes), err), b.Close())
 	}
 	if err := s.commit(b, added); err != nil {
 		return fmt.Errorf("apply %d writes: %w", len(writes), err)
@@ -42,22 +33,57 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
 
 // SetMeta implements storage.Store.
 func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
+	return s.Apply(ctx, nil, storage.Meta{Name: name, Value: value})
+}
+
+// Clear implements storage.Store. It is atomic.
+func (s *Store) Clear(ctx context.Context, meta ...storage.Meta) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
 	b := s.db.NewBatch()
-	op := b.SetDeferred(1+len(name), len(value))
-	op.Key[0] = prefixMeta
-	copy(op.Key[1:], name)
-	copy(op.Value, value)
-	if err := op.Finish(); err != nil {
-		return errors.Join(fmt.Errorf("set metadata %q: %w", name, err), b.Close())
+	_, err := appendChanges(b, nil, meta)
+	if err == nil {
+		err = b.DeleteRange([]byte{prefixData}, []byte{prefixData + 1}, nil)
 	}
-	if err := s.commit(b, 0); err != nil {
-		return fmt.Errorf("set metadata %q: %w", name, err)
+	if err != nil {
+		return errors.Join(fmt.Errorf("clear: %w", err), b.Close())
+	}
+	if err := s.commit(b, -s.count.Load()); err != nil {
+		return fmt.Errorf("clear: %w", err)
 	}
 	return nil
+}
+
+// appendChanges adds changes to a batch. It returns by how much they change the number of keys.
+func appendChanges(b *pebble.Batch, writes []storage.Write, meta []storage.Meta) (added int64, err error) {
+	for i := range writes {
+		w := &writes[i]
+		if err := appendWrite(b, w); err != nil {
+			return 0, err
+		}
+		switch {
+		case w.Delete && w.KeyExists:
+			added--
+		case !w.Delete && !w.KeyExists:
+			added++
+		}
+	}
+	for i := range meta {
+		if err := appendMeta(b, &meta[i]); err != nil {
+			return 0, err
+		}
+	}
+	return added, nil
+}
+
+func appendMeta(b *pebble.Batch, m *storage.Meta) error {
+	name := append([]byte{prefixMeta}, m.Name...)
+	if m.Delete {
+		return b.Delete(name, nil)
+	}
+	return b.Set(name, m.Value, nil)
 }
 
 // appendWrite encodes w directly into the memory of the batch.

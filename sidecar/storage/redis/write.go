@@ -13,27 +13,40 @@ import (
 const maxBulk = 512 << 20
 
 // Apply implements storage.Store.
-func (s *Store) Apply(ctx context.Context, writes []storage.Write) error {
+func (s *Store) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Leave()
-	if len(writes) == 0 {
+	if len(writes)+len(meta) == 0 {
 		return nil
 	}
-	commands := make([]command, len(writes))
-	for i, w := range writes {
+	commands := make([]command, 0, len(writes)+len(meta)+1) // one more is for the canary
+	for i := range writes {
+		w := &writes[i]
 		size := storage.EncodedLen(w.Record)
 		if len(w.Key) > maxBulk-len(escape) || !w.Delete && size > maxBulk {
 			return fmt.Errorf("apply key %.40q: %d bytes of key and %d of value: Redis takes at most %d of each", w.Key, len(w.Key), size, maxBulk)
 		}
 		if w.Delete {
-			commands[i] = command{"DEL", nameOf(w.Key)}
+			commands = append(commands, command{"DEL", nameOf(w.Key)})
 		} else {
-			commands[i] = command{"SET", nameOf(w.Key), storage.AppendRecord(make([]byte, 0, size), w.Record)}
+			commands = append(commands, command{"SET", nameOf(w.Key), storage.AppendRecord(make([]byte, 0, size), w.Record)})
 		}
 	}
-	return s.write(ctx, commands)
+	return s.write(ctx, append(commands, metaCommands(meta)...))
+}
+
+// metaCommands returns the commands that change metadata.
+func metaCommands(meta []storage.Meta) (commands []command) {
+	for _, m := range meta {
+		if m.Delete {
+			commands = append(commands, command{"HDEL", metaKey, m.Name})
+		} else {
+			commands = append(commands, command{"HSET", metaKey, m.Name, m.Value})
+		}
+	}
+	return commands
 }
 
 // SetMeta implements storage.Store.
@@ -48,7 +61,7 @@ func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
 		}
 		return nil
 	}
-	return s.write(ctx, []command{{"HSET", metaKey, name, value}})
+	return s.write(ctx, metaCommands([]storage.Meta{{Name: name, Value: value}}))
 }
 
 // write runs the commands as one transaction, when it is their turn. If ctx ends before that, nothing was done. Once it is

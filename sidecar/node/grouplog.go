@@ -6,7 +6,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
@@ -14,9 +13,9 @@ import (
 // appendLoop appends entries to the log. It implements group commit, and is the only place that does: all entries that arrive
 // during one append, which ends with a sync, share the next append. The step that has brought them has sent them to the other members before, so that
 // all disks are synced at the same time.
-func (c *Coordinator) appendLoop() {
+func (c *groupHost[M]) appendLoop() {
 	defer close(c.appenderDone)
-	w := logWriter{c: c}
+	w := logWriter[M]{c: c}
 	for {
 		c.mu.Lock()
 		for !c.hasWork() && !c.isDone() {
@@ -37,16 +36,16 @@ func (c *Coordinator) appendLoop() {
 }
 
 // hasWork reports whether appendLoop has something to do. Called with the lock held.
-func (c *Coordinator) hasWork() bool { return len(c.entries) > 0 || c.m.NeedsReset() && !c.closing }
+func (c *groupHost[M]) hasWork() bool { return len(c.entries) > 0 || c.m.NeedsReset() && !c.closing }
 
 // isDone reports whether appendLoop may end. Called with the lock held.
-func (c *Coordinator) isDone() bool {
-	return c.closing && (c.abandoned || c.stopped || c.m.IsSettled())
+func (c *groupHost[M]) isDone() bool {
+	return c.closing && (c.abandoned || c.stopped || c.o.isSettled(c.m))
 }
 
-// logWriter writes entries to the log of a coordinator.
-type logWriter struct {
-	c        *Coordinator
+// logWriter writes entries to the log of a member.
+type logWriter[M groupMachine] struct {
+	c        *groupHost[M]
 	entries  []group.Entry
 	payloads [][]byte
 	ends     []int
@@ -54,7 +53,7 @@ type logWriter struct {
 }
 
 // write makes the entries durable, or empties the volume.
-func (w *logWriter) write(reset bool) error {
+func (w *logWriter[M]) write(reset bool) error {
 	c := w.c
 	defer func() { clear(w.entries) }()
 	if reset {
@@ -62,7 +61,7 @@ func (w *logWriter) write(reset bool) error {
 	}
 	last := w.entries[len(w.entries)-1].Index
 	if c.log == nil { // a damaged volume takes nothing, and its member says nothing that has to be remembered
-		c.step(func(now causal.Now, m *member.Coordinator) { m.Appended(now, last) })
+		c.step(func(now causal.Now, m M) { m.Appended(now, last) })
 		return nil
 	}
 	w.encode()
@@ -76,7 +75,7 @@ func (w *logWriter) write(reset bool) error {
 	return nil
 }
 
-func (w *logWriter) encode() {
+func (w *logWriter[M]) encode() {
 	w.buf, w.ends, w.payloads = w.buf[:0], w.ends[:0], w.payloads[:0]
 	if cap(w.buf) > groupBytes {
 		w.buf = nil
@@ -115,10 +114,10 @@ func groupSize(payloads [][]byte) int {
 	return n
 }
 
-// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest writes are complete
-// and can be truncated; puts are refused long before that. If the disk is full, it waits for that or for space from elsewhere,
-// and puts are refused meanwhile.
-func (c *Coordinator) appendGroup(payloads [][]byte) error {
+// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are needed no
+// more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull says so meanwhile: a coordinator
+// refuses puts long before its log is full.
+func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
 		c.truncate()
@@ -128,10 +127,9 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 				c.volume.reserveSpare()
 			}
 			c.disk.noteWrite(nil)
-			_, logLimit := c.Limits()
-			full := c.log.Bytes() > logLimit
-			c.step(func(now causal.Now, m *member.Coordinator) {
-				m.SetDiskFull(full)
+			full := c.log.Bytes() > c.logLimit()
+			c.step(func(now causal.Now, m M) {
+				c.o.setDiskFull(m, full)
 				m.Appended(now, last)
 			})
 			return nil
@@ -146,7 +144,7 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 		default:
 			return err
 		}
-		c.step(func(_ causal.Now, m *member.Coordinator) { m.SetDiskFull(true) })
+		c.step(func(_ causal.Now, m M) { c.o.setDiskFull(m, true) })
 		c.mu.Lock()
 		closing := c.closing
 		c.mu.Unlock()
@@ -158,8 +156,8 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 }
 
 // appendAtStart makes the entries of a start durable. On a full disk it uses the spare space.
-func (c *Coordinator) appendAtStart(log *wal.Log, entries []group.Entry) error {
-	w := logWriter{c: c, entries: entries}
+func (c *groupHost[M]) appendAtStart(log *wal.Log, entries []group.Entry) error {
+	w := logWriter[M]{c: c, entries: entries}
 	w.encode()
 	_, err := log.Append(w.payloads)
 	if errors.Is(err, wal.ErrNoSpace) && c.volume.releaseSpare() {
@@ -172,7 +170,7 @@ func (c *Coordinator) appendAtStart(log *wal.Log, entries []group.Entry) error {
 const logFullRetry = 50 * time.Millisecond
 
 // truncate removes the entries that the machine no longer needs.
-func (c *Coordinator) truncate() {
+func (c *groupHost[M]) truncate() {
 	c.mu.Lock()
 	before := c.m.TruncateBefore()
 	c.mu.Unlock()
@@ -180,15 +178,18 @@ func (c *Coordinator) truncate() {
 		return
 	}
 	if err := c.log.TruncateBefore(before); err != nil {
-		c.logger.Warn("truncating the write buffer log failed; it will be retried", "error", err)
+		c.logger.Warn("truncating the log failed; it will be retried", "dir", c.volume.dir, "error", err)
 		return
 	}
 	c.truncated = before
 }
 
 // reset empties the volume, which is damaged and which the other members do without, and starts anew with another volume id.
-func (c *Coordinator) reset() error {
+func (c *groupHost[M]) reset() error {
 	c.logger.Warn("emptying the damaged volume; the log comes from the other members", "dir", c.volume.dir)
+	if c.o.suspend != nil {
+		defer c.o.suspend()()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.closeLog(); err != nil {
@@ -200,15 +201,15 @@ func (c *Coordinator) reset() error {
 	return c.start()
 }
 
-// fail stops the coordinator, because writes that the log may have lost must not be acknowledged.
-func (c *Coordinator) fail(err error) {
+// fail stops the member, because writes that the log may have lost must not be acknowledged.
+func (c *groupHost[M]) fail(err error) {
 	c.logFailed.Store(true)
 	c.stop()
 	if errors.Is(err, wal.ErrClosed) {
 		return
 	}
-	c.logger.Error("the write buffer log failed; this coordinator stops", "error", err)
-	if c.o.OnFailure != nil {
-		c.o.OnFailure(err)
+	c.logger.Error("the log failed; this member stops", "node", c.MemberNode(), "dir", c.volume.dir, "error", err)
+	if c.o.onFailure != nil {
+		c.o.onFailure(err)
 	}
 }

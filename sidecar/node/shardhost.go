@@ -1,0 +1,113 @@
+package node
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Handle implements Host: it delivers messages of other members, and those to the middleman while this member serves.
+func (sm *ShardMember) Handle(batch []causal.Message) {
+	for len(batch) > 0 {
+		n, ofGroup := 1, isOfGroup(&batch[0])
+		for n < len(batch) && isOfGroup(&batch[n]) == ofGroup {
+			n++
+		}
+		if ofGroup {
+			sm.groupHost.Handle(batch[:n])
+		} else if mm := sm.Serving(); mm != nil {
+			mm.Handle(batch[:n])
+		}
+		batch = batch[n:]
+	}
+}
+
+func isOfGroup(m *causal.Message) bool {
+	return m.Kind == causal.KindGroup || m.Kind == causal.KindCopy
+}
+
+// Tick implements Host.
+func (sm *ShardMember) Tick() {
+	sm.groupHost.Tick()
+	if mm := sm.Serving(); mm != nil {
+		mm.Tick()
+	}
+}
+
+// SetAlarm implements Host.
+func (sm *ShardMember) SetAlarm(f func(in time.Duration)) {
+	sm.groupHost.SetAlarm(f)
+	sm.mu.Lock()
+	sm.raise = f
+	mm := sm.serving
+	sm.mu.Unlock()
+	if mm != nil {
+		mm.SetAlarm(f)
+	}
+}
+
+// Probe implements Host.
+func (sm *ShardMember) Probe() {
+	sm.groupHost.Probe()
+	if mm := sm.Serving(); mm != nil {
+		mm.Probe()
+	}
+}
+
+// Serving returns the middleman; nil while this member does not serve.
+func (sm *ShardMember) Serving() *Middleman {
+	sm.mu.Lock()
+	defer sm.mu.Unlock()
+	return sm.serving
+}
+
+// What follows is what Middleman tells, of the one that serves here. A member that does not serve knows nothing of it.
+
+// Inspect calls f with the serving middleman, if there is one. f must not change it.
+func (sm *ShardMember) Inspect(f func(*middleman.Middleman)) {
+	if mm := sm.Serving(); mm != nil {
+		mm.Inspect(f)
+	}
+}
+
+// Serves reports whether a middleman serves here.
+func (sm *ShardMember) Serves() bool {
+	mm := sm.Serving()
+	return mm != nil && mm.Serves()
+}
+
+// DataLost is as for Middleman.
+func (sm *ShardMember) DataLost() (lost bool, known []topology.Node) {
+	if mm := sm.Serving(); mm != nil {
+		return mm.DataLost()
+	}
+	return false, nil
+}
+
+// Unanswered is as for Middleman.
+func (sm *ShardMember) Unanswered() []topology.Node {
+	if mm := sm.Serving(); mm != nil {
+		return mm.Unanswered()
+	}
+	return nil
+}
+
+// Resharding is as for Middleman.
+func (sm *ShardMember) Resharding() (stage string, copied, of int) {
+	if mm := sm.Serving(); mm != nil {
+		return mm.Resharding()
+	}
+	return "none", 0, 0
+}
+
+// StorageState returns how many requests to the storage beside this member have failed, and why the last write failed; nil if it succeeded.
+func (sm *ShardMember) StorageState() (failures uint64, problem error) { return sm.health.disk.state() }
+
+// Stats returns the counters of this member.
+func (sm *ShardMember) Stats() (s member.Stats) {
+	sm.host.Inspect(func(m *member.Storage) { s = m.Stats() })
+	return s
+}

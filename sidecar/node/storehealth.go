@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/storage"
+)
+
+const (
+	// storePingInterval is how often the storage beside a member is pinged, and unresponsiveAfter is how long it may fail, or take for a change, before the
+	// others go on without it.
+	storePingInterval = 200 * time.Millisecond
+	unresponsiveAfter = time.Second
+)
+
+// storeHealth knows whether the storage beside a member responds. A full storage does: it is full on all members, or changes pile up at this one, which
+// the machine bounds.
+type storeHealth struct {
+	disk *diskHealth
+
+	mu       sync.Mutex
+	applying time.Time // when the change began that is being made; zero: none is
+	failing  time.Time // since when changes fail
+	deaf     time.Time // since when pings fail
+	full     bool
+	told     bool // that it does not respond
+}
+
+func (h *storeHealth) init(logger *slog.Logger) {
+	h.disk = newDiskHealth(logger, "the storage of this member failed; what failed is repeated until it succeeds")
+}
+
+// beginTask notes that a task begins. Those that do not apply changes may take long.
+func (h *storeHealth) beginTask(applies bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if applies {
+		h.applying = time.Now()
+	}
+}
+
+func (h *storeHealth) endTask(err error) {
+	h.disk.noteWrite(err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.applying = time.Time{}
+	noteOutcome(&h.failing, err)
+}
+
+// notePing takes the outcome of a ping that has begun at a time.
+func (h *storeHealth) notePing(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.full = errors.Is(err, storage.ErrFull)
+	if errors.Is(err, storage.ErrRestarted) { // the server answers again
+		err = nil
+	}
+	noteOutcome(&h.deaf, err)
+}
+
+// noteOutcome keeps since when something fails.
+func noteOutcome(since *time.Time, err error) {
+	switch {
+	case err == nil || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCursor):
+		*since = time.Time{}
+	case since.IsZero():
+		*since = time.Now()
+	}
+}
+
+// update reports whether the storage responds, and whether that has changed.
+func (h *storeHealth) update() (responds, changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	over := func(since time.Time) bool { return !since.IsZero() && now.Sub(since) >= unresponsiveAfter }
+	stuck := over(h.applying) && !h.full || over(h.failing) || over(h.deaf)
+	changed = stuck != h.told
+	h.told = stuck
+	return !stuck, changed
+}
+
+// updateHealth tells the machine whether the storage responds, if that has changed.
+func (sm *ShardMember) updateHealth() {
+	responds, changed := sm.health.update()
+	if !changed {
+		return
+	}
+	if responds {
+		sm.logger.Info("the storage responds again")
+	} else {
+		sm.logger.Warn("the storage does not respond; the other members go on without this one until it does")
+	}
+	sm.step(func(now causal.Now, m *member.Storage) { m.SetStorageResponds(now, responds) })
+}
+
+// watchStore pings the storage until the member ends. A ping that hangs does not delay it.
+func (sm *ShardMember) watchStore() {
+	tick := time.NewTicker(storePingInterval)
+	defer tick.Stop()
+	outcomes, pinging := make(chan error, 1), false
+	defer func() {
+		if pinging {
+			<-outcomes
+		}
+	}()
+	for {
+		select {
+		case <-sm.ctx.Done():
+			return
+		case err := <-outcomes:
+			pinging = false
+			sm.health.notePing(err)
+			if errors.Is(err, storage.ErrFenced) {
+				sm.fail(err)
+			}
+		case <-tick.C:
+			if !pinging {
+				pinging = true
+				go func() {
+					ctx, cancel := context.WithTimeout(sm.ctx, unresponsiveAfter)
+					defer cancel()
+					outcomes <- sm.noteLoss(sm.local.Ping(ctx))
+				}()
+			}
+		}
+		sm.updateHealth()
+	}
+}
