@@ -90,6 +90,9 @@ func (w *World) settleSession(n *node, m *shardMember) {
 		m.session, m.shard, m.changes, m.held, m.busy, m.draining = s, nil, map[uint64]func(){}, nil, false, false
 		m.horizon, m.origins = n.disk.horizon, maps.Clone(n.disk.origins)
 		n.serving++
+		if s != 0 {
+			w.noteSession(n)
+		}
 	}
 	if m.session == 0 {
 		return
@@ -115,8 +118,18 @@ func (w *World) settleSession(n *node, m *shardMember) {
 	}
 }
 
+// noteSession counts the session that a member begins.
+func (w *World) noteSession(n *node) {
+	w.members.Sessions++
+	if last, ok := w.served[n.id.Group()]; ok && last != n.id {
+		w.members.Failovers++
+	}
+	w.served[n.id.Group()] = n.id
+}
+
 // resetMember empties the log of a member that is damaged, and starts a new one.
 func (w *World) resetMember(n *node) {
+	w.members.Resets++
 	w.crash(n)
 	n.disk.loseLog()
 	w.schedule(int64(10*time.Millisecond), func() { w.restart(n) })

@@ -287,6 +287,9 @@ func (w *World) runTask(n *node, t *member.StorageTask) (r member.StorageTaskRes
 	}
 	switch {
 	case r.Err == nil:
+		if d.marker.Copying && !t.Marker.Copying {
+			w.members.Copies++
+		}
 		d.run(t)
 		d.before = nil
 	case w.rng.IntN(2) == 0:

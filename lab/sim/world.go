@@ -100,6 +100,8 @@ type World struct {
 	volumes   uint64                          // the last id that was given to the volume of a member of a group
 	starts    uint64                          // of shards with members
 	faults    FaultCounts
+	members   MemberCounts
+	served    map[topology.Node]topology.Node // by shard: the member that has served it last
 	steps     int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
 	lostWrites bool
@@ -115,7 +117,7 @@ const startMs = 1_700_000_000_000
 // NewWorld starts every coordinator, middleman and cache of t.
 func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
-		registers: map[topology.Node]*groups.Store{}}
+		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{}}
 	w.net.init(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
