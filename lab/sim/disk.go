@@ -182,11 +182,7 @@ func (w *World) storageAnswer(n *node) func(middleman.StorageResult) {
 			return
 		}
 		if m, ok := n.m.(*shardMember); ok {
-			m.held = append(m.held, func() {
-				if n.serving == serving {
-					m.shard.Serving().StorageDone(w.clock(n), r)
-				}
-			})
+			w.hold(n, m, r)
 		} else {
 			n.shard().Serving().StorageDone(w.clock(n), r)
 		}

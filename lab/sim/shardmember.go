@@ -265,12 +265,24 @@ func (w *World) proposeWrite(n *node, m *shardMember, op middleman.StorageOp) {
 	} else {
 		c = m.writes(n, []member.Write{{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists}})
 	}
-	s := m.shard
-	answer := w.storageAnswer(n)
-	w.propose(n, m, c, func() {
+	s, serving := m.shard, n.serving
+	finish := func(failed bool) {
 		s.NoteWrite(op)
-		answer(middleman.StorageResult{ID: op.ID})
-	}, func() { answer(middleman.StorageResult{ID: op.ID, Failed: true}) })
+		if n.serving == serving {
+			w.hold(n, m, middleman.StorageResult{ID: op.ID, Failed: failed})
+		}
+	}
+	w.propose(n, m, c, func() { finish(false) }, func() { finish(true) })
+}
+
+// hold keeps a result for the middleman that serves now until the lease holds.
+func (w *World) hold(n *node, m *shardMember, r middleman.StorageResult) {
+	serving := n.serving
+	m.held = append(m.held, func() {
+		if n.serving == serving {
+			m.shard.Serving().StorageDone(w.clock(n), r)
+		}
+	})
 }
 
 // raise returns the tombstone horizon, at least at h. What was proposed before and is not done yet counts.
