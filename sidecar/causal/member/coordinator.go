@@ -10,7 +10,6 @@ package member
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -37,10 +36,6 @@ type Config struct {
 	Tune func(*group.Options)
 }
 
-// MaxLogBytesInMemory bounds the log of a group that may have several members, on each of them: it is in memory, as a member that was away
-// gets from there what it has missed.
-const MaxLogBytesInMemory = 256 << 20
-
 // reserveBytes is the room in the log beyond its bound: for the last write that was accepted below that, and for the checkpoints without
 // which nothing can be collected.
 const reserveBytes = 32 << 20
@@ -50,11 +45,8 @@ const reserveBytes = 32 << 20
 // Invariants: machine is not nil only between the group's Lead and Stop. It was built from a log that is committed as a whole, and every record
 // that it has emitted since is in backlog or in the log, in its order and under the position that the machine knows it by.
 type Coordinator struct {
-	cfg   Config
-	self  topology.Node // the member
-	topo  *topology.Topology
-	group *group.Group
-	now   causal.Now // of the last input
+	groupMember
+	cfg Config
 
 	machine     *coordinator.Coordinator
 	machineTopo *topology.Topology
@@ -64,20 +56,9 @@ type Coordinator struct {
 	records     recordQueue
 	refusesPuts bool
 	diskFull    bool
-	reset       bool
 	failure     error // the log cannot be read
 
-	appends  []coordinator.LogRecord
-	events   []group.Event
-	messages []group.Message
-	stats    Stats
-}
-
-// Stats counts since the start.
-type Stats struct {
-	// Malformed counts messages of members that could not be decoded, the last one because of MalformedWhy.
-	Malformed    uint64
-	MalformedWhy error
+	appends []coordinator.LogRecord
 }
 
 // New starts a member on a disk that holds image.
@@ -88,7 +69,8 @@ func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
 	if cfg.CollectBytes == 0 {
 		cfg.CollectBytes = defaultCollectBytes
 	}
-	c := &Coordinator{cfg: cfg, self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology, now: now}
+	c := &Coordinator{cfg: cfg}
+	c.groupMember = groupMember{self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology, now: now, settle: c.settleMachine}
 	o := group.DefaultOptions(group.ID{Name: nameOf(c.self), Volume: cfg.Volume})
 	o.Damaged, o.Register, o.Broken = cfg.Damaged, cfg.Register, cfg.Coordinator.Broken
 	o.MaxLogBytes = cfg.MaxLogBytes + reserveBytes
@@ -101,17 +83,6 @@ func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
 	c.group = group.New(o, image, now)
 	c.group.SetDesired(now, c.desired())
 	return c
-}
-
-// nameOf returns the name of a member in its group.
-func nameOf(member topology.Node) string { return strconv.Itoa(int(member.Member)) }
-
-// desired returns the members that the topology gives the group.
-func (c *Coordinator) desired() (d group.Desired) {
-	for _, n := range c.topo.MembersOf(c.cfg.Coordinator.Self) {
-		d.Names = append(d.Names, nameOf(n))
-	}
-	return d
 }
 
 // serves reports whether the machine may act: it is built, and no other member can have one that acts.
@@ -129,18 +100,6 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.machine.Step(now, m)
 	}
 	c.settle(now)
-}
-
-func (c *Coordinator) stepGroup(now causal.Now, m *causal.Message) {
-	if m.To != c.self || m.From.Group() != c.self.Group() || m.From.Member == 0 || m.From.Member > topology.MaxMembers || m.From == c.self {
-		return
-	}
-	msg, err := group.ParseMessage(nameOf(m.From), nameOf(m.To), m.GroupMessage().Body)
-	if err != nil {
-		c.stats.Malformed, c.stats.MalformedWhy = c.stats.Malformed+1, err
-		return
-	}
-	c.group.Step(now, &msg)
 }
 
 // Tick does what is due.
@@ -185,34 +144,6 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.settle(now)
 }
 
-// RegisterDone takes in the outcome of a request to the register.
-func (c *Coordinator) RegisterDone(now causal.Now, res group.RegisterResult) {
-	c.now = now
-	c.group.RegisterDone(now, res)
-	c.settle(now)
-}
-
-// RegisterChanged is a hint that the register has changed. Hints may be wrong, late or lost.
-func (c *Coordinator) RegisterChanged(now causal.Now) {
-	c.now = now
-	c.group.RegisterChanged(now)
-	c.settle(now)
-}
-
-// AcceptRegister says that a person has decided to believe the register: see group.Group.
-func (c *Coordinator) AcceptRegister(now causal.Now) {
-	c.now = now
-	c.group.AcceptRegister(now)
-	c.settle(now)
-}
-
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators and their members, shards and caches.
-func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
-	c.now, c.topo = now, t
-	c.group.SetDesired(now, c.desired())
-	c.settle(now)
-}
-
 // RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
 func (c *Coordinator) RefusePuts() {
 	c.refusesPuts = true
@@ -221,21 +152,14 @@ func (c *Coordinator) RefusePuts() {
 	}
 }
 
-// HandOver makes another member the primary before this one stops, if there is one that has everything. Status tells when that is done.
-func (c *Coordinator) HandOver(now causal.Now) {
-	c.now = now
-	c.group.Resign(now)
-	c.settle(now)
-}
-
 // SetDiskFull says whether puts are to be refused because the disk has no room.
 func (c *Coordinator) SetDiskFull(full bool) {
 	c.diskFull = full
 	c.limitPuts()
 }
 
-// settle carries what the group says to the machine and what the machine logs to the group, until nothing is left to be done now.
-func (c *Coordinator) settle(now causal.Now) {
+// settleMachine carries what the group says to the machine and what the machine logs to the group, until nothing is left to be done now.
+func (c *Coordinator) settleMachine(now causal.Now) {
 	for {
 		c.events = c.group.Events(c.events[:0])
 		for i := range c.events {

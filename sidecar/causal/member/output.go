@@ -2,7 +2,6 @@ package member
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -11,37 +10,12 @@ import (
 
 // Take appends the messages to be sent to dst: to other members, and those of the coordinator.
 func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
-	c.messages = c.group.Take(c.now, c.messages[:0])
-	for i := range c.messages {
-		m := &c.messages[i]
-		number, err := strconv.ParseUint(m.To.Name, 10, 8)
-		if err != nil {
-			continue // the register names a member that is none
-		}
-		dst = append(dst, causal.GroupMessage{Body: m.AppendTo(nil)}.Message(c.self, c.self.WithMember(uint8(number))))
-	}
-	clear(c.messages)
+	dst = c.takeGroup(dst)
 	if c.machine != nil {
 		dst = c.machine.Take(dst)
 	}
 	return dst
 }
-
-// Writes appends the entries to be made durable, in this order, to dst. Appended says when they are; until then the data of their records is
-// not changed, and afterwards it may be.
-func (c *Coordinator) Writes(dst []group.Entry) []group.Entry { return c.group.Writes(dst) }
-
-// TruncateBefore returns the index of the first entry that the disk has to keep.
-func (c *Coordinator) TruncateBefore() uint64 { return c.group.TruncateBefore() }
-
-// RegisterOps appends the requests to be sent to the register to dst. RegisterDone answers each of them once, however late.
-func (c *Coordinator) RegisterOps(dst []group.RegisterOp) []group.RegisterOp {
-	return c.group.RegisterOps(dst)
-}
-
-// NeedsReset reports whether the volume is damaged and the group does without it: it is to be emptied, and a new member started with another
-// volume id.
-func (c *Coordinator) NeedsReset() bool { return c.reset }
 
 // Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the lease.
 func (c *Coordinator) Leadership() causal.Leadership {
@@ -62,14 +36,8 @@ func (c *Coordinator) IsSettled() bool {
 // Failure returns why this member cannot serve although it is the primary; nil: it can.
 func (c *Coordinator) Failure() error { return c.failure }
 
-// Status returns what the group says about itself.
-func (c *Coordinator) Status() group.Status { return c.group.Status() }
-
 // LogBytes returns the size of the log with what waits to be appended, in bytes.
 func (c *Coordinator) LogBytes() int { return c.group.LogBytes() + c.records.waitingBytes }
-
-// Stats returns the counters.
-func (c *Coordinator) Stats() Stats { return c.stats }
 
 // StartAlone brings a member without a register to where it serves. write makes entries durable.
 func (c *Coordinator) StartAlone(now causal.Now, write func([]group.Entry) error) error {

@@ -24,7 +24,7 @@ type StorageConfig struct {
 }
 
 // Storage is the state machine of one member of a shard's group.
-type Storage struct{}
+type Storage struct{ groupMember }
 
 // NewStorage starts a member on a disk that holds image.
 func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage { return &Storage{} }
@@ -34,19 +34,8 @@ func (s *Storage) Tick(now causal.Now)                                     {}
 func (s *Storage) NextTick(now causal.Now) int64                           { return causal.Never }
 func (s *Storage) LinkUp(now causal.Now, n topology.Node)                  {}
 func (s *Storage) Appended(now causal.Now, index uint64)                   {}
-func (s *Storage) RegisterDone(now causal.Now, res group.RegisterResult)   {}
-func (s *Storage) RegisterChanged(now causal.Now)                          {}
-func (s *Storage) AcceptRegister(now causal.Now)                           {}
-func (s *Storage) SetTopology(now causal.Now, t *topology.Topology)        {}
-func (s *Storage) HandOver(now causal.Now)                                 {}
 func (s *Storage) Take(dst []causal.Message) []causal.Message              { return dst }
-func (s *Storage) Writes(dst []group.Entry) []group.Entry                  { return dst }
-func (s *Storage) TruncateBefore() uint64                                  { return 0 }
-func (s *Storage) RegisterOps(dst []group.RegisterOp) []group.RegisterOp   { return dst }
-func (s *Storage) NeedsReset() bool                                        { return false }
 func (s *Storage) Leadership() causal.Leadership                           { return causal.Leadership{} }
-func (s *Storage) Status() group.Status                                    { return group.Status{} }
-func (s *Storage) Stats() Stats                                            { return Stats{} }
 func (s *Storage) LogBytes() int                                           { return 0 }
 func (s *Storage) Failure() error                                          { return nil }
 func (s *Storage) Session() uint64                                         { return 0 }
