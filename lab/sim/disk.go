@@ -33,7 +33,8 @@ type disk struct {
 	task   *member.StorageTask
 	before *content
 
-	hungUntil int64 // the storage does nothing before
+	hungSince, hungUntil int64 // the storage does nothing meanwhile
+
 	slowBy    int64 // added to the latency of every operation until slowUntil, ns
 	slowUntil int64
 }

@@ -113,5 +113,5 @@ func (c *faultInjector) mayLose(n *node) bool {
 func (c *faultInjector) hangStorage(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])
 	c.w.countFault(HungStorage)
-	n.disk.hungUntil = c.w.now + int64(time.Second) + 2*duration
+	n.disk.hungSince, n.disk.hungUntil = c.w.now, c.w.now+int64(time.Second)+2*duration
 }

@@ -241,7 +241,8 @@ func (w *World) runTasks(n *node, m *shardMember) {
 	if len(m.tasks) == 0 {
 		m.since = w.now
 	}
-	if isSilent := w.now-m.since > int64(time.Second); isSilent != m.silent {
+	isHung := w.now < n.disk.hungUntil && w.now-n.disk.hungSince > int64(time.Second)
+	if isSilent := isHung || w.now-m.since > int64(time.Second); isSilent != m.silent {
 		m.silent = isSilent
 		m.SetStorageResponds(w.clock(n), !isSilent)
 	}
