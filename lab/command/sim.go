@@ -123,6 +123,9 @@ func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 	fmt.Fprintf(out, "%d seeds in %s, %.0f per second\n", r.Seeds, r.Elapsed.Round(time.Millisecond), r.SeedsPerSecond())
 	fmt.Fprintf(out, "%d operations, %d messages, %d steps\n", r.Ops, r.Messages, r.Steps)
 	fmt.Fprintf(out, "%d faults: %s\n", r.Faults.Total(), r.Faults.String())
+	if r.Members.Sessions > 0 {
+		fmt.Fprintf(out, "members of shards: %s\n", r.Members)
+	}
 	if r.Failed == 0 {
 		fmt.Fprintln(out, "no violation")
 		return

@@ -33,6 +33,7 @@ type CampaignReport struct {
 	Ops, Steps int
 	Messages   uint64
 	Faults     FaultCounts
+	Members    MemberCounts
 	Elapsed    time.Duration
 	// Failed counts the seeds with violations; Failures holds those with the smallest seeds.
 	Failed   int
@@ -125,6 +126,7 @@ func (s *summary) add(o Outcome) {
 	t.Seeds++
 	t.Ops, t.Steps, t.Messages = t.Ops+o.Ops, t.Steps+o.Steps, t.Messages+o.Messages
 	t.Faults.Add(&o.Faults)
+	t.Members.Add(&o.Members)
 	if len(o.Violations) > 0 {
 		t.Failed++
 		at, _ := slices.BinarySearchFunc(s.failed, o.Seed, func(f Outcome, seed uint64) int { return cmp.Compare(f.Seed, seed) })

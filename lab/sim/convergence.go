@@ -24,7 +24,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	c.heal()
 	wl.scaler.stop()
 	idle := func() bool {
-		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress
+		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress && w.haveJoined()
 	}
 	if !idle() && !w.Run(convergenceTimeout, idle) {
 		return []string{"liveness: operations or writes are incomplete, though all faults ended " + convergenceTimeout.String() + " ago" + wl.unfinishedWork()}
@@ -37,7 +37,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	if w.lostWrites {
 		return nil
 	}
-	violations := w.compareRings()
+	violations := append(w.compareRings(), w.compareMembers()...)
 	for _, n := range append([]*node(nil), w.order...) {
 		if n.id.Part == topology.Sidecar {
 			wl.readAll(n.id)
@@ -92,16 +92,28 @@ func (wl *workload) unfinishedWork() string {
 				text += fmt.Sprintf(", %s is %s and waits for %v", n.id, is, c.Unanswered())
 			}
 		case *shard.Shard:
-			if mm := m.Serving(); mm != nil {
-				if puts, _, _, _ := mm.Depth(); puts > 0 {
-					text += fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
-				}
-			} else if !n.removed {
-				text += fmt.Sprintf(", %s serves nothing and waits for %v", n.id, m.Unanswered())
+			text += unfinishedShard(n, m)
+		case *shardMember:
+			switch {
+			case m.shard != nil:
+				text += unfinishedShard(n, m.shard)
+			case wl.world.serving(n.id.Group()) == nil:
+				text += fmt.Sprintf(", %s is %+v", n.id, m.Status())
 			}
 		}
 	}
 	return text
+}
+
+func unfinishedShard(n *node, s *shard.Shard) string {
+	if mm := s.Serving(); mm != nil {
+		if puts, _, _, _ := mm.Depth(); puts > 0 {
+			return fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
+		}
+	} else if !n.removed {
+		return fmt.Sprintf(", %s serves nothing and waits for %v", n.id, s.Unanswered())
+	}
+	return ""
 }
 
 // readAll reads every key in a new session, each in a process of its own that starts after all other operations.
@@ -123,7 +135,7 @@ func (w *World) compareRings() []string {
 		all := map[string]causal.Record{}
 		for _, n := range w.middlemenOf(topology.RingID(r)) {
 			for k, rec := range n.disk.records {
-				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id && !rec.Value.Tombstone && !w.isLost(k) {
+				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id.Group() && !rec.Value.Tombstone && !w.isLost(k) {
 					all[k] = rec
 				}
 			}
@@ -150,17 +162,18 @@ func (w *World) compareRings() []string {
 // isLost reports whether a shard that has lost its data owns a key.
 func (w *World) isLost(key string) bool {
 	for r := range w.topo.Rings {
-		if w.nodes[w.topo.Owner(topology.RingID(r), topology.SlotOf(key))].disk.dataLost {
+		if w.process(w.topo.Owner(topology.RingID(r), topology.SlotOf(key))).disk.dataLost {
 			return true
 		}
 	}
 	return false
 }
 
+// middlemenOf returns the processes that hold what the middlemen of a ring serve: of one with members, that which serves.
 func (w *World) middlemenOf(r topology.RingID) []*node {
 	var ns []*node
 	for _, n := range w.order {
-		if n.id.Part == topology.Middleman && w.topo.RingOf(n.id.DC) == r {
+		if n.id.Part == topology.Middleman && w.topo.RingOf(n.id.DC) == r && n == w.process(n.id.Group()) {
 			ns = append(ns, n)
 		}
 	}

@@ -12,6 +12,7 @@ type deploymentShape struct {
 	rings, perRing       intRange // rings, and data centres in each
 	shards, coordinators intRange // in each data centre
 	members              intRange // of each coordinator; none: 1
+	shardMembers         intRange // of each shard; none: 1
 	caches               intRange
 	rttMs                intRange // between two data centres
 	// nearbyAcrossRings puts the data centres with the same position in their rings close together, so that the nearest
@@ -45,6 +46,9 @@ func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
 	for i := range dcs {
 		if s.members.to > 0 {
 			dcs[i].CoordinatorMembers = s.members.draw(rng)
+		}
+		if s.shardMembers.to > 0 {
+			dcs[i].ShardMembers = s.shardMembers.draw(rng)
 		}
 	}
 	rtt := make([][]float64, len(dcs))

@@ -7,40 +7,40 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // disk is the durable state of a coordinator or middleman.
 type disk struct {
-	// Of a coordinator: the encoded entries of the log from firstIndex on, and those that are not synced.
+	// Of a coordinator, and of a member of a shard: the encoded entries of the log from firstIndex on, and those that are not synced.
 	volume     uint64 // 0 until it is used
 	log        [][]byte
 	firstIndex uint64
 	unsynced   [][]byte
 	syncing    bool
 	// Of a middleman.
-	records  map[string]causal.Record
-	horizon  causal.HLC
-	state    shard.MigrationState
-	starts   uint64                   // counts the middlemen that served
-	origins  map[topology.Origin]bool // whose writes it has ever held
-	dataLost bool
-	moves    uint64               // counts movers
-	caches   topology.CacheLayout // saved once the leases from before have expired
-	pending  []*storageWrite
+	content
+	pending []*storageWrite
 	// volatile holds, for writes that failed and yet can be read, the records before them. A crash may roll such a write back
 	// until another write succeeds. A nil record: the key was not there.
 	volatile map[string]*causal.Record
 	failNext int // the number of writes that will fail and yet can be read; scenarios set it
+
+	// Of a member of a shard: what its storage is asked to do, and what it held before changes that it has reported as failed, though they can
+	// be read.
+	task   *member.StorageTask
+	before *content
+
+	hungSince, hungUntil int64 // the storage does nothing meanwhile
 
 	slowBy    int64 // added to the latency of every operation until slowUntil, ns
 	slowUntil int64
 }
 
 func newDisk() *disk {
-	return &disk{records: map[string]causal.Record{}, origins: map[topology.Origin]bool{}, firstIndex: 1}
+	return &disk{content: newContent(), firstIndex: 1}
 }
 
 // storageWrite is a write that storage has not acknowledged.
@@ -52,6 +52,7 @@ type storageWrite struct {
 // crash decides which unacknowledged writes survive: a prefix of those to the log, and any of those to storage; with none set,
 // as in scenarios, no write does.
 func (d *disk) crash(rng *rand.Rand, none bool) {
+	d.crashTask(rng, none)
 	if none {
 		for key := range d.volatile {
 			d.rollBack(key)
@@ -149,6 +150,11 @@ func (w *World) diskDelay(n *node, typical time.Duration) int64 {
 	return d + w.slowDelay(n)
 }
 
+// storageDelay draws the latency of an operation of a storage.
+func (w *World) storageDelay(n *node, typical time.Duration) int64 {
+	return max(0, n.disk.hungUntil-w.now) + w.diskDelay(n, typical)
+}
+
 // runStorageOp executes a middleman's storage request.
 func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
 	switch op.Kind {
@@ -160,31 +166,41 @@ func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
 	case middleman.StorageScan:
 		w.scanStorage(n, op)
 	default:
+		if m, ok := n.m.(*shardMember); ok {
+			w.proposeWrite(n, m, op)
+			return
+		}
 		w.writeStorage(n, op)
 	}
 }
 
-// storageAnswer returns a function that delivers a result to the middleman that serves now, if it still does.
+// storageAnswer returns a function that delivers a result to the middleman that serves now, if it still does. That of a member of a shard
+// gets it while the lease holds.
 func (w *World) storageAnswer(n *node) func(middleman.StorageResult) {
 	serving := n.serving
 	return func(r middleman.StorageResult) {
-		if s := n.shard(); s != nil && n.serving == serving {
-			s.Serving().StorageDone(w.clock(n), r)
-			w.flush(n)
+		if n.serving != serving {
+			return
 		}
+		if m, ok := n.m.(*shardMember); ok {
+			w.hold(n, m, r)
+		} else {
+			n.shard().Serving().StorageDone(w.clock(n), r)
+		}
+		w.flush(n)
 	}
 }
 
 // readStorage reads a record at some time between request and answer.
 func (w *World) readStorage(n *node, op middleman.StorageOp) {
 	answer, serving := w.storageAnswer(n), n.serving
-	w.schedule(w.diskDelay(n, time.Millisecond), func() {
+	w.schedule(w.storageDelay(n, time.Millisecond), func() {
 		if n.serving != serving {
 			return
 		}
 		rec, found := n.disk.records[op.Key]
 		failed := w.storageFails()
-		w.schedule(w.diskDelay(n, time.Millisecond), func() {
+		w.schedule(w.storageDelay(n, time.Millisecond), func() {
 			answer(middleman.StorageResult{ID: op.ID, Record: rec, Found: found && !failed, Failed: failed})
 		})
 	})
@@ -193,7 +209,7 @@ func (w *World) readStorage(n *node, op middleman.StorageOp) {
 // scanStorage names keys at some time between request and answer.
 func (w *World) scanStorage(n *node, op middleman.StorageOp) {
 	answer, serving := w.storageAnswer(n), n.serving
-	w.schedule(w.diskDelay(n, time.Millisecond), func() {
+	w.schedule(w.storageDelay(n, time.Millisecond), func() {
 		if n.serving != serving {
 			return
 		}
@@ -208,7 +224,7 @@ func (w *World) scanStorage(n *node, op middleman.StorageOp) {
 			}
 			r.Keys = append(r.Keys, key)
 		}
-		w.schedule(w.diskDelay(n, time.Millisecond), func() { answer(r) })
+		w.schedule(w.storageDelay(n, time.Millisecond), func() { answer(r) })
 	})
 }
 
@@ -217,7 +233,7 @@ func (w *World) writeStorage(n *node, op middleman.StorageOp) {
 	answer, serving := w.storageAnswer(n), n.serving
 	p := &storageWrite{op: op}
 	n.disk.pending = append(n.disk.pending, p)
-	w.schedule(w.diskDelay(n, 2*time.Millisecond), func() {
+	w.schedule(w.storageDelay(n, 2*time.Millisecond), func() {
 		if n.serving != serving {
 			return
 		}

@@ -24,7 +24,9 @@ type faultInjector struct {
 	crashable []*node
 	disks     []*node
 	byPart    [topology.Cache + 1][]*node
-	logLost   bool // a leader has lost its log; one is enough
+	// shardMembers are the processes of shards that have a register.
+	shardMembers []*node
+	logLost      bool // a leader has lost its log; one is enough
 }
 
 func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
@@ -43,6 +45,9 @@ func (c *faultInjector) addTarget(n *node) {
 	if n.id.Part != topology.Sidecar {
 		c.crashable = append(c.crashable, n)
 		c.byPart[n.id.Part] = append(c.byPart[n.id.Part], n)
+		if n.id.Part == topology.Middleman && n.id.Member != 0 {
+			c.shardMembers = append(c.shardMembers, n)
+		}
 		if n.disk != nil {
 			c.disks = append(c.disks, n)
 		}
@@ -81,7 +86,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
-	CrashUnanswered: (*faultInjector).crashUnanswered,
+	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -351,7 +356,7 @@ func (w *World) hasTrace(coordinator topology.Node) bool {
 func (c *faultInjector) forgePut(int64) {
 	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
 	for i := range 100 {
-		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC), topology.SlotOf(key)) == mm.id {
+		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC), topology.SlotOf(key)) == mm.id.Group() {
 			c.w.countFault(ForgedPut)
 			c.w.forgePut(mm, cc.id, key, "forged", 30*365*24*time.Hour)
 			return
@@ -383,7 +388,7 @@ func (c *faultInjector) heal() {
 		c.w.restart(n)
 		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
-			n.disk.slowUntil = 0
+			n.disk.slowUntil, n.disk.hungUntil = 0, 0
 		}
 	}
 }

@@ -19,26 +19,10 @@ func (n *node) coordinator() *coordinator.Coordinator {
 // startMember starts the process of a coordinator from its log.
 func (w *World) startMember(n *node) {
 	d := n.disk
-	if d.volume == 0 {
-		w.volumes++
-		d.volume = w.volumes
-	}
-	var image group.Image
-	for i, b := range d.log {
-		e, err := group.ParseEntry(d.firstIndex+uint64(i), b)
-		if err == nil {
-			err = image.Apply(&e)
-		}
-		if err != nil {
-			panic(err) // the disk loses nothing, and the machine removes nothing that it needs
-		}
-	}
-	if err := image.Check(); err != nil {
-		panic(err)
-	}
+	image := w.readLog(n)
 	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume, Register: n.id.Member != 0,
 		CollectBytes: 1},
-		&image, w.clock(n))
+		image, w.clock(n))
 	n.m = m
 	if n.id.Member != 0 {
 		w.flush(n)
@@ -51,6 +35,29 @@ func (w *World) startMember(n *node) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// readLog returns what the log of a member holds. An empty one gets an id.
+func (w *World) readLog(n *node) *group.Image {
+	d := n.disk
+	if d.volume == 0 {
+		w.volumes++
+		d.volume = w.volumes
+	}
+	image := &group.Image{}
+	for i, b := range d.log {
+		e, err := group.ParseEntry(d.firstIndex+uint64(i), b)
+		if err == nil {
+			err = image.Apply(&e)
+		}
+		if err != nil {
+			panic(err) // the disk loses nothing, and the machine removes nothing that it needs
+		}
+	}
+	if err := image.Check(); err != nil {
+		panic(err)
+	}
+	return image
 }
 
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
@@ -77,8 +84,8 @@ func appendEncoded(dst [][]byte, entries []group.Entry) [][]byte {
 	return dst
 }
 
-// appendLog truncates a coordinator's log and appends to it, one group of entries at a time.
-func (w *World) appendLog(n *node, m *member.Coordinator) {
+// appendLog truncates a member's log and appends to it, one group of entries at a time.
+func (w *World) appendLog(n *node, m groupMember) {
 	d := n.disk
 	w.entries = m.Writes(w.entries[:0])
 	d.unsynced = appendEncoded(d.unsynced, w.entries)
@@ -104,7 +111,7 @@ func (w *World) syncLog(n *node) {
 		d.log = append(d.log, d.unsynced[:count]...)
 		d.unsynced = append([][]byte(nil), d.unsynced[count:]...)
 		d.syncing = false
-		n.m.(*member.Coordinator).Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
+		n.group().Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
 		w.flush(n)
 	})
 }

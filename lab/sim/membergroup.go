@@ -1,15 +1,32 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
+
+// groupMember is the machine of one member of a group: of a coordinator, or of a shard.
+type groupMember interface {
+	machine
+	Leadership() causal.Leadership
+	Status() group.Status
+	Writes(dst []group.Entry) []group.Entry
+	TruncateBefore() uint64
+	Appended(now causal.Now, index uint64)
+	RegisterOps(dst []group.RegisterOp) []group.RegisterOp
+	RegisterDone(now causal.Now, res group.RegisterResult)
+	SetTopology(now causal.Now, t *topology.Topology)
+}
+
+// group returns the machine of a member of a group; nil if the node is down, or is not one.
+func (n *node) group() groupMember {
+	m, _ := n.m.(groupMember)
+	return m
+}
 
 // claim says in which leadership a member serves from a time on; none: it does not.
 type claim struct {
@@ -21,7 +38,9 @@ type claim struct {
 func (w *World) noteClaim(n *node, l causal.Leadership) {
 	if last := len(n.claims) - 1; last < 0 && !l.IsZero() || last >= 0 && n.claims[last].l != l {
 		n.claims = append(n.claims, claim{w.now, l})
-		w.links.leadershipChanged(n, l)
+		if n.id.Part == topology.Coordinator {
+			w.links.leadershipChanged(n, l)
+		}
 	}
 }
 
@@ -45,7 +64,7 @@ func (w *World) process(id topology.Node) *node {
 
 // route returns the process to which a message to a node goes: that with the greatest leadership which the sender has heard of and can reach.
 func (w *World) route(from *node, id topology.Node) (best *node) {
-	if n := w.nodes[id]; n != nil || id.Part != topology.Coordinator {
+	if n := w.nodes[id]; n != nil || !id.HasGroup() {
 		return n
 	}
 	var greatest causal.Leadership
@@ -65,20 +84,23 @@ func (w *World) route(from *node, id topology.Node) (best *node) {
 	return best
 }
 
-// serving returns the process that serves a coordinator; nil: none does.
+// serving returns the process that serves a coordinator, or a shard with several members; nil: none does.
 func (w *World) serving(id topology.Node) *node {
 	for _, n := range w.order {
-		if m, ok := n.m.(*member.Coordinator); ok && n.id.Group() == id && !m.Leadership().IsZero() {
+		if n.id.Group() != id {
+			continue
+		}
+		if m := n.group(); m != nil && !m.Leadership().IsZero() {
 			return n
 		}
 	}
 	return nil
 }
 
-// hasServers reports whether every coordinator with several members is served by one of them.
+// hasServers reports whether every group is served by one of its members.
 func (w *World) hasServers() bool {
 	for _, n := range w.order {
-		if n.id.Member != 0 && w.serving(n.id.Group()) == nil {
+		if n.id.Member != 0 && !n.removed && w.serving(n.id.Group()) == nil {
 			return false
 		}
 	}
@@ -96,8 +118,8 @@ func (w *World) request(n *node, op group.RegisterOp) {
 	reply := func(after int64, res group.RegisterResult) {
 		res.ID = op.ID
 		w.schedule(after, func() {
-			if m, ok := n.m.(*member.Coordinator); ok && n.instance == inst {
-				m.RegisterDone(w.clock(n), res)
+			if n.instance == inst {
+				n.group().RegisterDone(w.clock(n), res)
 				w.flush(n)
 			}
 		})
@@ -126,78 +148,4 @@ func (w *World) request(n *node, op group.RegisterOp) {
 		}
 		reply(upTo(20*time.Millisecond), res)
 	})
-}
-
-// cutRegister makes the register of a member unreachable for it, or for its whole group.
-func (c *faultInjector) cutRegister(duration int64) {
-	n := c.anyOf(c.byPart[topology.Coordinator])
-	c.w.countFault(CutRegister)
-	for _, m := range c.membersOf(n) {
-		if m == n || c.w.rng.IntN(2) == 0 {
-			m.registerCutTill = c.w.now + duration
-		}
-	}
-}
-
-func (c *faultInjector) membersOf(n *node) (all []*node) {
-	for _, m := range c.byPart[topology.Coordinator] {
-		if m.id.Group() == n.id.Group() {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// cutMember cuts a member, mostly the one that serves, off from the others, and perhaps from its register. Some other nodes then reach it only, and some the others only.
-func (c *faultInjector) cutMember(duration int64) {
-	n := c.anyOf(c.byPart[topology.Coordinator])
-	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(4) > 0 {
-		n = s
-	}
-	c.w.countFault(MemberCut)
-	duration += int64(time.Second)
-	if c.w.rng.IntN(2) == 0 {
-		n.registerCutTill = c.w.now + duration
-	}
-	members := c.membersOf(n)
-	for _, m := range members {
-		if m != n {
-			c.cutPair(n, m, duration)
-		}
-	}
-	for _, other := range c.w.order {
-		if slices.Contains(members, other) {
-			continue
-		}
-		if c.w.rng.IntN(2) == 0 {
-			for _, m := range members {
-				if m != n {
-					c.cutPair(other, m, duration)
-				}
-			}
-		} else if c.w.rng.IntN(2) == 0 {
-			c.cutPair(other, n, duration)
-		}
-	}
-}
-
-// wipeMember replaces the volume of a member, if the others are all up and in step: no other copy is missing.
-func (c *faultInjector) wipeMember(duration int64) {
-	n := c.anyOf(c.byPart[topology.Coordinator])
-	s := c.w.serving(n.id.Group())
-	if s == nil || n.id.Member == 0 {
-		return
-	}
-	config := s.m.(*member.Coordinator).Status().Config
-	left := 0
-	for _, m := range c.membersOf(n) {
-		if m != n && slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume }) {
-			left++
-		}
-	}
-	if left == 0 || c.w.registers[n.id.Group()].Config.Epoch != config.Epoch {
-		return
-	}
-	c.crashNode(n, MemberWipe, duration)
-	n.disk = newDisk()
 }

@@ -69,6 +69,7 @@ var profiles = []Profile{
 	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},
 	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
 	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
+	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
 	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 
@@ -356,6 +357,29 @@ func members(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 25 + rng.IntN(40), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.faultEvery = ms(300, 2500, rng)
 	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4, SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
+}
+
+func shards(p *runPlan, rng *rand.Rand) {
+	members(p, rng)
+	p.shape.shardMembers, p.set.ShardRegister = intRange{1, 3}, rng.IntN(2) == 0
+	if rng.IntN(4) > 0 {
+		p.shape.shardMembers = intRange{2, 3}
+	}
+	p.shape.members, p.shape.coordinators = intRange{1, 1 + rng.IntN(3)}, intRange{1, 1 + rng.IntN(2)}
+	p.keys = 2 + rng.IntN(16)
+	p.mix.del, p.mix.token = rng.IntN(20), rng.IntN(10)
+	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
+	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
+	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3, CrashStaged: 3, CrashUnheard: 1,
+		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1, Slow: 1, Cut: 1}
+	switch rng.IntN(4) {
+	case 0:
+		p.scaleEvery = ms(300, 2000, rng)
+		p.set.Lease = ms(600, 1800, rng)
+	case 1:
+		p.scaleEvery, p.scaled, p.shape.caches = ms(100, 800, rng), cacheCount, intRange{1, 3}
+		p.set.Cache = true
+	}
 }
 
 func failovers(p *runPlan, rng *rand.Rand) {

@@ -17,6 +17,7 @@ type Outcome struct {
 	Ops, Steps int
 	Messages   uint64
 	Faults     FaultCounts
+	Members    MemberCounts
 	// Violations lists what the checker found in the history, and what no history shows: rings that diverge, operations
 	// that never finish.
 	Violations []string
@@ -54,7 +55,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	w.Run(pl.length, nil)
 	o := Outcome{Profile: p.Name, Seed: seed}
 	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
-	o.History, o.Ops, o.Faults, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.steps, w.net.sent
+	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members, w.steps, w.net.sent
 	o.Report = checker.Check(wl.history, history.Options{MaxViolations: 3})
 	for _, v := range o.Report.Violations {
 		o.Violations = append(o.Violations, v.String())

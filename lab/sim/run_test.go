@@ -65,6 +65,7 @@ func TestOneSeedIsOneSchedule(t *testing.T) {
 func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 	var checker history.Checker
 	var harms FaultCounts
+	var members MemberCounts
 	for _, p := range Profiles() {
 		ops, puts := 0, 0
 		seeds := 5
@@ -74,6 +75,7 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 		for seed := range uint64(seeds) {
 			o := Run(p, seed, causal.Faults{}, &checker)
 			harms.Add(&o.Faults)
+			members.Add(&o.Members)
 			ops, puts = ops+o.Ops, puts+o.Report.Stats.Puts
 		}
 		if ops < 500 || puts < 50 {
@@ -84,6 +86,9 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 		if n == 0 {
 			t.Errorf("no profile injected the fault %s", InjectedFault(h))
 		}
+	}
+	if members.Failovers == 0 || members.Copies == 0 || members.Resets == 0 {
+		t.Errorf("shards with members: only %s", members)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -87,7 +86,7 @@ func (r *scaler) hasConverged() bool {
 		if n.removed {
 			continue
 		}
-		if n.topo != r.w.topo || n.id.Part == topology.Middleman && (!n.isUp() || n.shard().IsResharding()) {
+		if n.topo != r.w.topo || n.id.Part == topology.Middleman && !r.w.hasResharded(n) {
 			return false
 		}
 		if n.id.Part != topology.Coordinator {
@@ -109,6 +108,19 @@ func (r *scaler) hasConverged() bool {
 		}
 	}
 	return true
+}
+
+// hasResharded reports whether a middleman, or the one of its members that serves, has the current topology and has done what that asks for.
+func (w *World) hasResharded(n *node) bool {
+	if n.id.Member == 0 {
+		return n.isUp() && !n.shard().IsResharding()
+	}
+	s := w.serving(n.id.Group())
+	if s == nil {
+		return false
+	}
+	m := s.m.(*shardMember)
+	return m.shard != nil && m.topo == w.topo && !m.shard.IsResharding()
 }
 
 // hasLostLog reports whether a coordinator has lost its log.
@@ -133,7 +145,9 @@ func (r *scaler) scaleShards(shards map[topology.DC]int) {
 	r.propagate(dcs)
 	for dc := range dcs {
 		for i := was[dc].Shards; i < dcs[dc].Shards; i++ {
-			r.startNode(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)})
+			for _, id := range r.w.processesOf(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}) {
+				r.startNode(id)
+			}
 		}
 	}
 }
@@ -191,11 +205,17 @@ func (r *scaler) finishChange() {
 		dcs[i].ShardsBefore, dcs[i].CoordinatorsBefore = 0, 0
 	}
 	r.inProgress = false
+	hasLeft := map[topology.Node]bool{}
+	for _, n := range r.w.order {
+		if n.mover() != nil && n.mover().HasLeft() {
+			hasLeft[n.id.Group()] = true
+		}
+	}
 	for _, n := range r.w.order {
 		dc := &r.w.topo.DCs[n.id.DC]
 		surplus := n.id.Part == topology.Cache && n.id.Index >= uint64(dc.Caches) ||
 			n.id.Part == topology.Coordinator && n.id.Index >= uint64(dc.Coordinators)
-		if n.mover() != nil && n.mover().HasLeft() || surplus {
+		if hasLeft[n.id.Group()] || surplus {
 			r.w.crash(n)
 			n.removed = true
 		}
@@ -238,7 +258,7 @@ func (r *scaler) deliver(n *node) {
 		m.SetTopology(n.topo)
 	case *cache.Cache:
 		m.SetTopology(n.topo)
-	case *member.Coordinator:
+	case groupMember:
 		m.SetTopology(r.w.clock(n), n.topo)
 		r.w.flush(n)
 	case *shard.Shard:

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The network. A node is use1.coordinator, use1.middleman/1, use1.cache, a session's name for its sidecar, use1 for all of a
+// The network. A node is use1.coordinator, use1.middleman/1, its member use1.middleman/1.2, use1.cache, a session's name for its sidecar, use1 for all of a
 // data centre, or *.
 //
 //	hold H KINDS FROM TO [KEY]   holds back messages that are sent from now on; KINDS is put-after,put-ack or *
@@ -38,6 +38,7 @@ func (s *scenario) nodes(pattern string) (func(topology.Node) bool, error) {
 	}
 	place, part, _ := strings.Cut(pattern, ".")
 	part, index, given := strings.Cut(part, "/")
+	index, member, _ := strings.Cut(index, ".")
 	dc, err := s.dc(place)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,8 @@ func (s *scenario) nodes(pattern string) (func(topology.Node) bool, error) {
 		return nil, fmt.Errorf("unknown part %q", part)
 	}
 	return func(n topology.Node) bool {
-		return n.DC == dc && (want == topology.PartNone || n.Part == want) && (!given || strconv.FormatUint(n.Index, 10) == index)
+		return n.DC == dc && (want == topology.PartNone || n.Part == want) && (!given || strconv.FormatUint(n.Index, 10) == index) &&
+			(member == "" || strconv.Itoa(int(n.Member)) == member)
 	}, nil
 }
 

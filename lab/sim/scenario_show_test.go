@@ -59,6 +59,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.coordinatorStates(), nil
 	case args[0] == "shards":
 		return s.shardStates(), nil
+	case args[0] == "members":
+		return s.memberStates(), nil
 	case args[0] == "cache" && len(args) == 2:
 		return s.showCache(args[1])
 	}
@@ -69,7 +71,7 @@ func (s *scenario) showStorage(name string) string {
 	key := s.key(name)
 	var parts []string
 	for r := range s.rings {
-		owner := s.world.nodes[s.topo.Owner(topology.RingID(r), topology.SlotOf(key))]
+		owner := s.world.process(s.topo.Owner(topology.RingID(r), topology.SlotOf(key)))
 		text := "nothing"
 		if rec, found := owner.disk.records[key]; found {
 			text = string(rec.Value.Data)

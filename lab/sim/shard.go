@@ -14,10 +14,15 @@ import (
 // isUp reports whether the node's process is running.
 func (n *node) isUp() bool { return n.m != nil }
 
-// shard returns the machine of a middleman's process; nil if the node is down or is not a middleman.
+// shard returns the machine of a middleman's process; nil if the node is down, follows another member, or is not a middleman.
 func (n *node) shard() *shard.Shard {
-	s, _ := n.m.(*shard.Shard)
-	return s
+	switch m := n.m.(type) {
+	case *shard.Shard:
+		return m
+	case *shardMember:
+		return m.shard
+	}
+	return nil
 }
 
 // mover returns the mover of a middleman; nil if it is not resharding.
@@ -37,8 +42,16 @@ func (w *World) newMover(n *node) *shard.Mover {
 		n.disk.state.Map = n.topo.Map(n.topo.RingOf(n.id.DC))
 		return nil
 	}
-	cfg := shard.DefaultMoverConfig(n.topo, n.id)
 	n.disk.moves++
+	return w.moverFrom(n, n.topo)
+}
+
+// moverFrom returns the mover that the state on the disk of a middleman gives; nil if its ring is not being resharded.
+func (w *World) moverFrom(n *node, t *topology.Topology) *shard.Mover {
+	if !shard.NeedsMover(t, n.id.Group()) {
+		return nil
+	}
+	cfg := shard.DefaultMoverConfig(t, n.id.Group())
 	cfg.Life, cfg.State, cfg.Chunk, cfg.Broken = n.disk.moves, n.disk.state, 3, w.settings.Broken
 	cfg.Notice = 0
 	if w.settings.Lease > 0 {
@@ -47,10 +60,18 @@ func (w *World) newMover(n *node) *shard.Mover {
 	return shard.NewMover(cfg)
 }
 
+// past returns what the storage of a middleman tells of earlier starts.
+func (n *node) past(w *World) shard.Past {
+	return shard.Past{Starts: n.disk.starts, DataLost: n.disk.dataLost, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
+}
+
 // startShard starts the process of a middleman.
 func (w *World) startShard(n *node) {
-	past := shard.Past{Starts: n.disk.starts, DataLost: n.disk.dataLost, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
-	n.m = shard.New(n.topo, n.id, w.newMover(n), past)
+	if n.id.Member != 0 {
+		w.startShardMember(n)
+		return
+	}
+	n.m = shard.New(n.topo, n.id, w.newMover(n), n.past(w))
 	w.reconcile(n)
 }
 
@@ -74,15 +95,7 @@ func (w *World) reconcile(n *node) {
 
 // serve starts the middleman under the current slot map, if the shard may serve.
 func (w *World) serve(n *node, s *shard.Shard) {
-	cfg := middleman.DefaultConfig(n.topo, n.id)
-	cfg.Broken = w.settings.Broken
-	if w.settings.Lease > 0 {
-		cfg.Lease = w.settings.Lease
-	}
-	if w.settings.KeepMs > 0 {
-		cfg.KeepMs = w.settings.KeepMs
-	}
-	plan, ok := s.PlanStart(cfg, shard.History{Starts: n.disk.starts, Caches: n.disk.caches, Horizon: n.disk.horizon})
+	plan, ok := s.PlanStart(w.middlemanConfig(n), n.disk.history())
 	if !ok {
 		return
 	}
@@ -104,10 +117,26 @@ func (w *World) serve(n *node, s *shard.Shard) {
 	}
 }
 
+func (w *World) middlemanConfig(n *node) middleman.Config {
+	cfg := middleman.DefaultConfig(n.topo, n.id.Group())
+	cfg.Broken = w.settings.Broken
+	if w.settings.Lease > 0 {
+		cfg.Lease = w.settings.Lease
+	}
+	if w.settings.KeepMs > 0 {
+		cfg.KeepMs = w.settings.KeepMs
+	}
+	return cfg
+}
+
+func (d *disk) history() shard.History {
+	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon}
+}
+
 // runMoveOp executes a mover's storage request, after the delay of the disk.
 func (w *World) runMoveOp(n *node, mover *shard.Mover, op shard.MoveOp) {
 	life := n.life
-	w.schedule(w.diskDelay(n, 2*time.Millisecond), func() {
+	w.schedule(w.storageDelay(n, 2*time.Millisecond), func() {
 		if n.mover() != mover || n.life != life {
 			// The node crashed: storage may have executed the request all the same.
 			if n.mover() == nil && n.life == life+1 && op.Kind >= shard.MoveApply && !w.settings.NoRandomness && w.rng.IntN(2) == 0 {

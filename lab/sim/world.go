@@ -70,7 +70,11 @@ type Settings struct {
 	QuietAfter time.Duration
 	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
 	MaxBufferBytes int
-	Broken         causal.Faults
+	// ShardRegister gives a register to shards with one member, too.
+	ShardRegister bool
+	// RetainBytes and MaxFrameBytes make the logs of shards collect more, and their followers lag, if they are small; 0: the defaults.
+	RetainBytes, MaxFrameBytes int
+	Broken                     causal.Faults
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a million
 	// storage requests fail.
 	FaultsPerMillion int
@@ -92,9 +96,12 @@ type World struct {
 	batch     []causal.Message
 	ops       []middleman.StorageOp
 	entries   []group.Entry
-	registers map[topology.Node]*groups.Store // by coordinator
-	volumes   uint64                          // the last id that was given to the volume of a coordinator
+	registers map[topology.Node]*groups.Store // by coordinator or shard
+	volumes   uint64                          // the last id that was given to the volume of a member of a group
+	starts    uint64                          // of shards with members
 	faults    FaultCounts
+	members   MemberCounts
+	served    map[topology.Node]topology.Node // by shard: the member that has served it last
 	steps     int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
 	lostWrites bool
@@ -110,19 +117,24 @@ const startMs = 1_700_000_000_000
 // NewWorld starts every coordinator, middleman and cache of t.
 func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
-		registers: map[topology.Node]*groups.Store{}}
+		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{}}
 	w.net.init(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
-		members := t.MembersOf(id)
-		if len(members) == 1 { // it is served by one process, which goes by its name
-			members[0] = id
-		}
-		for _, m := range members {
+		for _, m := range w.processesOf(id) {
 			w.start(w.add(m))
 		}
 	})
 	return w
+}
+
+// processesOf returns the processes of a node. One that serves alone goes by the name of the node, unless it has a register.
+func (w *World) processesOf(id topology.Node) []topology.Node {
+	members := w.topo.MembersOf(id)
+	if len(members) == 1 && (id.Part != topology.Middleman || !w.settings.ShardRegister) {
+		members[0] = id
+	}
+	return members
 }
 
 // add creates a node without starting it.
@@ -252,6 +264,9 @@ func (w *World) deliver(d *delivery) {
 
 // flush sends the messages in a machine's outbox and starts the I/O that it requests.
 func (w *World) flush(n *node) {
+	if m, ok := n.m.(*shardMember); ok {
+		w.settleSession(n, m)
+	}
 	w.batch = n.m.Take(w.batch[:0])
 	for i := range w.batch {
 		w.net.send(n, w.batch[i])
@@ -266,17 +281,36 @@ func (w *World) flush(n *node) {
 			}
 		}
 		w.reconcile(n)
-	case *member.Coordinator:
-		w.appendLog(n, m)
-		for _, op := range m.RegisterOps(nil) {
-			w.request(n, op)
+	case *shardMember:
+		if m.shard != nil && m.shard.Serving() != nil {
+			w.ops = m.shard.Serving().Ops(w.ops[:0])
+			for _, op := range w.ops {
+				m.shard.NoteWrite(op)
+				w.runStorageOp(n, op)
+			}
 		}
-		w.noteClaim(n, m.Leadership())
+		w.reconcileReplicated(n, m)
+		w.runTasks(n, m)
+		w.flushGroup(n, m)
+		if m.NeedsReset() {
+			w.resetMember(n)
+		}
+	case *member.Coordinator:
+		w.flushGroup(n, m)
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			n.onResults(rs)
 		}
 	}
+}
+
+// flushGroup starts the I/O that a member of a group requests.
+func (w *World) flushGroup(n *node, m groupMember) {
+	w.appendLog(n, m)
+	for _, op := range m.RegisterOps(nil) {
+		w.request(n, op)
+	}
+	w.noteClaim(n, m.Leadership())
 }
 
 // withMachine calls f with the machine of a node, if the node is up, and then flushes the machine.

@@ -24,6 +24,7 @@ type Shard struct {
 	serving  *middleman.Middleman // nil while nothing is served
 	view     *topology.Topology   // under which serving serves
 	draining bool                 // a middleman was stopped, and storage may still carry out its requests
+	planned  bool                 // a middleman is about to start
 
 	past    Past
 	inquiry *inquiry        // nil unless the storage is empty and it is not known yet whether it should be
@@ -98,6 +99,7 @@ func (s *Shard) IsCurrent() bool {
 
 // Stop ends the middleman that serves, if one does: it gets no further message.
 func (s *Shard) Stop() {
+	s.planned = false
 	if s.serving != nil {
 		s.serving, s.view, s.draining = nil, nil, true
 	}
@@ -129,12 +131,13 @@ type Start struct {
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
-// History.Starts before it starts the middleman.
+// History.Starts, and then starts the middleman. Until then slots are not handed over either: they might be written once more.
 func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	view, ok := s.servingTopology()
 	if !ok || s.draining || s.serving != nil {
 		return Start{}, false
 	}
+	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.DataLost = view, h.Starts+1, h.Horizon, s.past.DataLost
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
@@ -146,7 +149,7 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 
 // Start makes m, which was made from PlanStart's Config, the middleman that serves.
 func (s *Shard) Start(m *middleman.Middleman, p Start) {
-	s.serving, s.view, s.compared = m, p.Config.Topology, nil
+	s.serving, s.view, s.compared, s.planned = m, p.Config.Topology, nil, false
 	s.serving.SetCoordinators(s.topo)
 }
 
@@ -226,7 +229,7 @@ func (s *Shard) MoveOps(dst []MoveOp) []MoveOp {
 	if !s.canMove() {
 		return dst
 	}
-	if s.serving == nil && !s.draining {
+	if s.serving == nil && !s.draining && !s.planned {
 		s.mover.noteStopped()
 	}
 	return s.mover.takeOps(dst)

@@ -307,6 +307,32 @@ func TestNothingIsServedWhileStorageMayStillCarryOutEarlierRequests(t *testing.T
 	}
 }
 
+// The host makes the incarnation durable between plan and start, which takes a while. What the middleman writes then must be in the last list.
+func TestSlotsAreNotHandedOverWhileAMiddlemanIsAboutToStart(t *testing.T) {
+	topo, self := oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
+	cfg := DefaultMoverConfig(topo, self)
+	cfg.Life = 1
+	mover := NewMover(cfg)
+	s := New(topo, self, mover, Past{Starts: 1})
+	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1})
+	if !ok {
+		t.Fatal("nothing is to be served before slots move")
+	}
+	mover.phase = phaseStopping // everybody has a copy
+	if ops := s.MoveOps(nil); len(ops) > 0 {
+		t.Errorf("slots are handed over although a middleman starts that may write to them: %+v", ops)
+	}
+	s.Start(middleman.New(plan.Config, causal.Now{}), plan)
+	if ops := s.MoveOps(nil); len(ops) > 0 || s.IsCurrent() {
+		t.Errorf("the middleman serves under the old map, and it is current: %v, %+v", s.IsCurrent(), ops)
+	}
+	s.Stop()
+	s.Drained()
+	if ops := s.MoveOps(nil); len(ops) != 1 || !ops[0].State.Stopped {
+		t.Errorf("nothing is written any more, and slots are not handed over: %+v", ops)
+	}
+}
+
 func TestAMiddlemanStartsWithWhatItsStorageKnowsOfItsPast(t *testing.T) {
 	self := topology.Node{Part: topology.Middleman}
 	layout := oneRing(t, 1, 0).CacheLayout()

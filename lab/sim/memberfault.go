@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// anyMember draws a coordinator's process, or one of a shard that has members.
+func (c *faultInjector) anyMember() *node {
+	if len(c.shardMembers) > 0 && c.w.rng.IntN(3) > 0 {
+		return c.anyOf(c.shardMembers)
+	}
+	return c.anyOf(c.byPart[topology.Coordinator])
+}
+
+// cutRegister makes the register of a member unreachable for it, or for its whole group.
+func (c *faultInjector) cutRegister(duration int64) {
+	n := c.anyMember()
+	c.w.countFault(CutRegister)
+	for _, m := range c.membersOf(n) {
+		if m == n || c.w.rng.IntN(2) == 0 {
+			m.registerCutTill = c.w.now + duration
+		}
+	}
+}
+
+func (c *faultInjector) membersOf(n *node) (all []*node) {
+	for _, m := range c.byPart[n.id.Part] {
+		if m.id.Group() == n.id.Group() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// cutMember cuts a member, mostly the one that serves, off from the others, and perhaps from its register. Some other nodes then reach it only, and some the others only.
+func (c *faultInjector) cutMember(duration int64) {
+	n := c.anyMember()
+	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(4) > 0 {
+		n = s
+	}
+	c.w.countFault(MemberCut)
+	duration += int64(time.Second)
+	if c.w.rng.IntN(2) == 0 {
+		n.registerCutTill = c.w.now + duration
+	}
+	members := c.membersOf(n)
+	for _, m := range members {
+		if m != n {
+			c.cutPair(n, m, duration)
+		}
+	}
+	for _, other := range c.w.order {
+		if slices.Contains(members, other) {
+			continue
+		}
+		if c.w.rng.IntN(2) == 0 {
+			for _, m := range members {
+				if m != n {
+					c.cutPair(other, m, duration)
+				}
+			}
+		} else if c.w.rng.IntN(2) == 0 {
+			c.cutPair(other, n, duration)
+		}
+	}
+}
+
+// wipeMember replaces the volume of a member, if the others are all up and in step: no other copy is missing. That of a shard loses its log,
+// its storage, or both.
+func (c *faultInjector) wipeMember(duration int64) {
+	n := c.anyMember()
+	if !c.mayLose(n) {
+		return
+	}
+	if n.id.Part == topology.Coordinator {
+		c.crashNode(n, MemberWipe, duration)
+		n.disk = newDisk()
+		return
+	}
+	switch c.w.rng.IntN(3) {
+	case 0:
+		c.crashNode(n, MemberWipe, duration)
+		n.disk = newDisk()
+	case 1:
+		c.crashNode(n, LogLost, duration)
+		n.disk.loseLog()
+	default:
+		c.crashNode(n, StorageLost, duration)
+		n.disk.loseStorage()
+	}
+}
+
+// mayLose reports whether what a member holds may be lost: the member that serves has another one, which has all that is committed.
+func (c *faultInjector) mayLose(n *node) bool {
+	s := c.w.serving(n.id.Group())
+	if s == nil || n.id.Member == 0 || !n.isUp() {
+		return false
+	}
+	config := s.group().Status().Config
+	isSound := func(m *node) bool {
+		has := slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume })
+		return has && (m.id.Part == topology.Coordinator || m.disk.marker.Volume == m.disk.volume && !m.disk.marker.Copying)
+	}
+	left := slices.ContainsFunc(c.membersOf(n), func(m *node) bool { return m != n && isSound(m) })
+	return left && c.w.registers[n.id.Group()].Config.Epoch == config.Epoch
+}
+
+// hangStorage makes the storage of a middleman respond to nothing for some seconds.
+func (c *faultInjector) hangStorage(duration int64) {
+	n := c.anyOf(c.byPart[topology.Middleman])
+	c.w.countFault(HungStorage)
+	n.disk.hungSince, n.disk.hungUntil = c.w.now, c.w.now+int64(time.Second)+2*duration
+}

@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Members of shards:
+//
+//	await-served             waits until every node is served
+//	await-members            waits until all members are up, and have joined the groups of their shards
+//	show members             which member serves each shard, how many belong to it, and which keys of storages differ
+//	lose-log NODE            gives a node that is down an empty log
+//	lose-storage NODE        gives a node that is down an empty storage
+//	cut-register NODE D      the register cannot be reached by the node for that long
+func init() {
+	verbs["await-served"] = (*scenario).awaitServed
+	verbs["await-members"] = func(s *scenario, _ []string) (string, error) {
+		if !s.world.Run(commandTimeout, s.world.haveJoined) {
+			return "", fmt.Errorf("not all members have joined: %s", s.memberStates())
+		}
+		return "", s.advanceBy(time.Second)
+	}
+	verbs["lose-log"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.loseLog() })
+	}
+	verbs["lose-storage"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.loseStorage() })
+	}
+	verbs["cut-register"] = func(s *scenario, args []string) (string, error) {
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return "", err
+		}
+		return s.each(args[:1], func(n *node) { n.registerCutTill = s.world.now + int64(d) })
+	}
+}
+
+// awaitServed waits until each shard with members is served by a middleman.
+func (s *scenario) awaitServed([]string) (string, error) {
+	served := func() bool {
+		if !s.world.hasServers() {
+			return false
+		}
+		for _, n := range s.world.order {
+			if n.id.Part == topology.Middleman && n.id.Member != 0 {
+				if sh := s.world.serving(n.id.Group()).shard(); sh == nil || sh.Serving() == nil {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if !served() && !s.world.Run(commandTimeout, served) {
+		return "", fmt.Errorf("not every shard is served: %s", s.memberStates())
+	}
+	return "", nil
+}
+
+func (s *scenario) memberStates() string {
+	var all []string
+	for _, n := range s.world.order {
+		if n.id.Part != topology.Middleman || n.id.Member != 1 {
+			continue
+		}
+		name := fmt.Sprintf("%s/%d", s.dcs[n.id.DC].Name, n.id.Index)
+		if p := s.world.serving(n.id.Group()); p == nil {
+			all = append(all, name+" is not served")
+		} else {
+			all = append(all, fmt.Sprintf("%s served by %d of %d", name, p.id.Member, len(p.group().Status().Config.Members)))
+		}
+	}
+	return strings.Join(append(all, s.world.compareMembers()...), ", ")
+}
