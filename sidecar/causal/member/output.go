@@ -65,6 +65,9 @@ func (c *Coordinator) Failure() error { return c.failure }
 // Status returns what the group says about itself.
 func (c *Coordinator) Status() group.Status { return c.group.Status() }
 
+// Health returns how this member finds its group.
+func (c *Coordinator) Health(now causal.Now) group.Health { return c.group.Health(now) }
+
 // LogBytes returns the size of the log with what waits to be appended, in bytes.
 func (c *Coordinator) LogBytes() int { return c.group.LogBytes() + c.records.waitingBytes }
 
