@@ -3,6 +3,7 @@ package process
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -44,8 +45,14 @@ func serveAdmin(dir string, c *node.Coordinator, log *slog.Logger) *adminServer 
 	return a
 }
 
+// maxSocketPath bounds the path of a unix socket: 108 bytes on Linux, 104 elsewhere, with a byte at the end.
+const maxSocketPath = 103
+
 // listenAdmin listens at a socket. One that is there is left from a process that has ended: the log, which is locked, has one user.
 func listenAdmin(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path %s has %d bytes, and that of a socket may have %d: give dataDir a shorter one", path, len(path), maxSocketPath)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func describeGroup(c *node.Coordinator) *contract.Group {
 	}
 	switch {
 	case s.Frozen != "":
-		g.Problem, g.ProblemForMs = contract.GroupFrozen, milliseconds(h.Frozen)
+		g.Problem, g.Reason, g.ProblemForMs = contract.GroupFrozen, s.Frozen, milliseconds(h.Frozen)
 	case s.Lost:
 		g.Problem, g.ProblemForMs = contract.GroupLost, milliseconds(h.Lost)
 	case s.Diverged:
