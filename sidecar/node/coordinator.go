@@ -92,7 +92,7 @@ func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error
 	o := &c.options
 	cfg := member.Config{Coordinator: o.Config, Member: o.Member, Volume: v.id, Damaged: damaged, Register: o.Register != nil, MaxLogBytes: int(o.MaxLogBytes)}
 	if cfg.Register {
-		cfg.MaxLogBytes = min(cfg.MaxLogBytes, member.MaxLogBytesInMemory)
+		cfg.MaxLogBytes = c.maxLogInMemory()
 	}
 	m := member.New(cfg, &v.image, o.Clock())
 	v.image = group.Image{} // the machine has it

@@ -59,8 +59,5 @@ func (c *Coordinator) PendingRings() (rings topology.RingSet) {
 	return rings
 }
 
-// Limits returns the sizes at which the coordinator refuses puts: of incomplete writes in memory, and of the log on disk
-// (nine tenths of its bound, because writes that are already accepted must fit), in bytes.
-func (c *Coordinator) Limits() (bufferBytes, logBytes int64) {
-	return int64(c.options.Config.MaxBytes), c.logLimit()
-}
+// BufferLimit returns the size of incomplete writes in memory at which the coordinator refuses puts, in bytes.
+func (c *Coordinator) BufferLimit() int64 { return int64(c.options.Config.MaxBytes) }

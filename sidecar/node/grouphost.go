@@ -11,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
@@ -33,7 +34,11 @@ type groupMachine interface {
 	RegisterDone(now causal.Now, res group.RegisterResult)
 	RegisterChanged(now causal.Now)
 	Leadership() causal.Leadership
+	AcceptRegister(now causal.Now)
 	Status() group.Status
+	Health(now causal.Now) group.Health
+	Stats() member.Stats
+	LogBytes() int
 	Failure() error
 }
 

@@ -127,7 +127,7 @@ func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 				c.volume.reserveSpare()
 			}
 			c.disk.noteWrite(nil)
-			full := c.log.Bytes() > c.logLimit()
+			full := c.log.Bytes() > refusalSize(c.o.maxLogBytes)
 			c.step(func(now causal.Now, m M) {
 				c.o.setDiskFull(m, full)
 				m.Appended(now, last)

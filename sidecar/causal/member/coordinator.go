@@ -180,6 +180,7 @@ func (c *Coordinator) handle(now causal.Now, e *group.Event) {
 	case group.Committed:
 		c.committed = e.Position
 		c.records.release(e.Position)
+		c.records.measure(now, e.Position, &c.stats.Commits)
 	case group.Stop:
 		if c.cfg.Coordinator.Broken.Has(causal.KeepMachine) {
 			c.deposed = c.machine
@@ -238,7 +239,7 @@ func (c *Coordinator) advance(now causal.Now) (acted bool) {
 		c.machine.Appended(now, c.committed)
 	}
 	c.appends = c.machine.Appends(c.appends[:0])
-	c.records.push(c.appends)
+	c.records.push(now, c.appends)
 	clear(c.appends)
 	c.records.appendTo(now, c.group)
 	if before := c.records.collectable(c.machine.TruncateBefore()); before > 0 {

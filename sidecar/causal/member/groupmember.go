@@ -28,6 +28,8 @@ type Stats struct {
 	// Malformed counts messages of members that could not be decoded, the last one because of MalformedWhy.
 	Malformed    uint64
 	MalformedWhy error
+	// Commits is how long records took from when the user emitted them until all members had them on disk.
+	Commits CommitLatency
 }
 
 // MaxLogBytesInMemory bounds the log of a group that may have several members, on each of them: it is in memory, as a member that was away
@@ -139,6 +141,9 @@ func (g *groupMember) NeedsReset() bool { return g.reset }
 
 // Status returns what the group says about itself.
 func (g *groupMember) Status() group.Status { return g.group.Status() }
+
+// Health returns how this member finds its group.
+func (g *groupMember) Health(now causal.Now) group.Health { return g.group.Health(now) }
 
 // Stats returns the counters.
 func (g *groupMember) Stats() Stats { return g.stats }
