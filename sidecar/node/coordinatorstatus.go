@@ -14,6 +14,12 @@ func (c *Coordinator) Status() (s group.Status) {
 	return s
 }
 
+// GroupStatus returns the same, and how many members the group has and should have, at one moment.
+func (c *Coordinator) GroupStatus() (s group.Status, n member.Count) {
+	c.host.Inspect(func(m *member.Coordinator) { s, n = m.Status(), m.Count() })
+	return s, n
+}
+
 // Role returns what this member does.
 func (c *Coordinator) Role() group.Role { return c.Status().Role }
 

@@ -108,7 +108,7 @@ func nameOf(member topology.Node) string { return strconv.Itoa(int(member.Member
 
 // desired returns the members that the topology gives the group.
 func (c *Coordinator) desired() (d group.Desired) {
-	for _, n := range c.topo.MembersOf(c.cfg.Coordinator.Self) {
+	for _, n := range c.topo.DesiredMembersOf(c.cfg.Coordinator.Self) {
 		d.Names = append(d.Names, nameOf(n))
 	}
 	return d

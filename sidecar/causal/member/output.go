@@ -2,6 +2,7 @@ package member
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -64,6 +65,33 @@ func (c *Coordinator) Failure() error { return c.failure }
 
 // Status returns what the group says about itself.
 func (c *Coordinator) Status() group.Status { return c.group.Status() }
+
+// Count is how many members a group has.
+type Count struct {
+	// Wanted are those that the topology gives the group, Present those of them that are in its configuration.
+	Wanted, Present int
+	// Leaving are those that the topology does not give the group, and whom commits wait for.
+	Leaving int
+}
+
+// Count counts the members of the group, as far as this member knows.
+func (c *Coordinator) Count() (n Count) {
+	d, s := c.desired(), c.group.Status()
+	n.Wanted = len(d.Names)
+	for _, id := range s.Config.Members {
+		if slices.Contains(d.Names, id.Name) {
+			n.Present++
+		} else {
+			n.Leaving++
+		}
+	}
+	for _, id := range s.Pending {
+		if !slices.Contains(d.Names, id.Name) {
+			n.Leaving++
+		}
+	}
+	return n
+}
 
 // LogBytes returns the size of the log with what waits to be appended, in bytes.
 func (c *Coordinator) LogBytes() int { return c.group.LogBytes() + c.records.waitingBytes }
