@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -72,11 +74,34 @@ func decideMembersStart(in Observed, f, requested *topology.File) Decision {
 		if grows = true; !in.usesRegister(dc.Name) {
 			return deny(ReasonRegisterMissing, "the etcd of %s has not served yet", dc.Name)
 		}
+		if d := in.checkRegisters(&dc); !d.Allowed {
+			return d
+		}
 	}
 	if d := decideStart(in, f); !d.Allowed || !grows {
 		return d
 	}
 	return checkGroups(in, f)
+}
+
+// checkRegisters denies if a coordinator runs without its register, because its pod started with an older file than its template.
+func (in *Observed) checkRegisters(dc *topology.FileDataCenter) Decision {
+	for j := range *dc.Coordinators {
+		for _, pod := range in.membersPods(dc, j) {
+			if slices.Contains(in.Reports[pod].RestartNeeded, contract.FieldRegister) {
+				return deny(ReasonRegisterMissing, "%s has started before its register was in its configuration; delete the pod", pod)
+			}
+		}
+	}
+	return allow()
+}
+
+// membersChange reports whether the spec asks a data center for another number of members than a layout has.
+func (in *Observed) membersChange(f *topology.File, name string) bool {
+	dc := findDataCenter(f, name)
+	return dc != nil && slices.ContainsFunc(in.Store.Spec.DataCenters, func(of v1alpha1.DataCenter) bool {
+		return of.Name == name && max(1, int(of.Coordinators.Members)) != membersOf(dc)
+	})
 }
 
 // startMembers sets the requested numbers of members. New members join by themselves. If members leave, the layout keeps the number from

@@ -25,6 +25,8 @@ type membersRun struct {
 	says    []plan.Measure
 	// inUse are the coordinators that the first one reports.
 	inUse []int
+	// behind is a pod that runs without the register in its configuration.
+	behind string
 }
 
 // TestMembersChangeWhileAStoreRuns plays whole changes of the numbers of members. The commands:
@@ -36,6 +38,7 @@ type membersRun struct {
 //	group J serving=M members=N wanted=N leaving=N
 //	                               sets which member serves a coordinator, and what it says about its group
 //	inuse J...                     sets which coordinators the first one reports as in use
+//	behind P                       makes a pod run without the register that its configuration has
 //	whole                          makes all groups as the configuration of the parts says
 //	forget                         loses the record
 //	plan                           plans, carries the plan out, restarts included, and shows it
@@ -77,6 +80,8 @@ func TestMembersChangeWhileAStoreRuns(t *testing.T) {
 				d.MaybeScanArgs(t, "leaving", &m.MembersLeaving)
 			case "whole":
 				r.settle(t)
+			case "behind":
+				r.behind = d.CmdArgs[0].Key
 			case "inuse":
 				r.inUse = nil
 				for i := range d.CmdArgs {
@@ -169,6 +174,9 @@ func (r *membersRun) measure() {
 			}
 			if !m.Follows && j == 0 {
 				report.CoordinatorsInUse = r.inUse
+			}
+			if p.Name == r.behind {
+				report.RestartNeeded = []string{"register"}
 			}
 			r.in.Reports[p.Name] = plan.Report{Readiness: report}
 		}
