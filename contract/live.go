@@ -8,12 +8,13 @@ import (
 )
 
 // AppliesLive reports whether parts that run with the topology old switch to next without a restart. They do if the two
-// differ in nothing but the epoch and the numbers of coordinators, shards and caches: a change of data centers, rings
-// or round-trip times needs a restart.
+// differ in nothing but the epoch and the numbers of coordinators, their members, shards and caches: a change of data
+// centers, rings or round-trip times needs a restart.
 func AppliesLive(old, next *topology.Topology) bool {
 	same := func(x, y topology.DataCenter) bool {
 		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
 		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
+		x.CoordinatorMembers, x.CoordinatorMembersBefore = y.CoordinatorMembers, y.CoordinatorMembersBefore
 		return x == y
 	}
 	return slices.EqualFunc(old.DCs, next.DCs, same) && reflect.DeepEqual(old.Rings, next.Rings) && reflect.DeepEqual(old.RTT, next.RTT)

@@ -14,6 +14,13 @@ const (
 	// until it is known that there is none.
 	MetricRoundTrip   = "causalstore_coordinator_round_trip_seconds"
 	LabelToDataCenter = "to_data_center"
+	// MetricServes is 1 if a member of a coordinator's group serves it, else 0.
+	MetricServes = "causalstore_coordinator_serves"
+	// MetricGroupMembers is how many of the members that the group should have, MetricGroupMembersWanted, are in it, and
+	// MetricGroupMembersLeaving how many others are, as the member knows it.
+	MetricGroupMembers        = "causalstore_coordinator_group_members"
+	MetricGroupMembersWanted  = "causalstore_coordinator_group_members_wanted"
+	MetricGroupMembersLeaving = "causalstore_coordinator_group_members_leaving"
 	// MetricPeerState is 1 for the PeerState, given by the label LabelState, of another data center, and 0 for the others.
 	MetricPeerState = "causalstore_peer_state"
 	LabelState      = "state"

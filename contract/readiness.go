@@ -131,6 +131,9 @@ type Acceptance struct {
 	Behind string `json:"behind,omitempty"`
 }
 
+// FieldRegister is Config.Register in Readiness.RestartNeeded.
+const FieldRegister = "register"
+
 // Readiness is the answer to PathReady.
 type Readiness struct {
 	Ready      bool   `json:"ready"`

@@ -16,8 +16,8 @@ import (
 // label is the form of what becomes a label of server names: of data centers and store ids.
 var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// partLabel is the first label of the name of a part.
-var partLabel = regexp.MustCompile(`^[a-z]+-[0-9]+$`)
+// partLabel is the first label of the name of a part, or of a member of its group.
+var partLabel = regexp.MustCompile(`^[a-z]+-[0-9]+(-[0-9]+)?$`)
 
 // check returns what is wrong with an input.
 func (in Input) check() error {
@@ -43,7 +43,7 @@ func (in Input) check() error {
 	for _, p := range in.Parts {
 		first, rest, _ := strings.Cut(p.Name, ".")
 		if !partLabel.MatchString(first) || rest != in.DataCenter+"."+in.StoreID || seen[p.Name] {
-			errs = append(errs, fmt.Errorf("the name %q of a part is given twice, or is not <role>-<index>.%s.%s", p.Name, in.DataCenter, in.StoreID))
+			errs = append(errs, fmt.Errorf("the name %q of a part is given twice, or is not <role>-<index>.%s.%s, or for a member <role>-<index>-<member>", p.Name, in.DataCenter, in.StoreID))
 		}
 		seen[p.Name] = true
 		if err := checkAddress(p.Address); err != nil {

@@ -61,7 +61,7 @@ type DataCenter struct {
 }
 
 // Zones are the availability zones of a data centre. Coordinators and caches run in the front zones and shards in the back zones, so
-// that a write survives the loss of either side.
+// that a write survives the loss of either side. The second member of a coordinator is in the back zones too.
 //
 // +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone"
 type Zones struct {
@@ -95,13 +95,14 @@ type Coordinators struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Members is the number of members that hold each coordinator's log, on volumes of their own. More than 1 is not supported on Kubernetes yet.
+	// Members is the number of members that hold each coordinator's log, on hosts and volumes of their own: 1 to 3. With more than 1, a
+	// write is acknowledged when all of them have it, and another member takes over from one that is lost; this needs an etcd (see etcd). It
+	// can be changed while the store serves.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
-	// +kubebuilder:validation:XValidation:rule="self <= 1",message="coordinators.members: more than 1 is not supported on Kubernetes yet; use 1"
 	Members int32 `json:"members,omitempty"`
 	// Volume holds a coordinator's log, which uses up to three quarters of it.
 	//

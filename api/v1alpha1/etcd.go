@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"regexp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -89,6 +90,29 @@ func (s *CausalStoreSpec) EtcdZonesOf(dc *DataCenter) []string {
 	}
 }
 
+// MemberZonesOf returns the zones of a member, from 1, of a data centre's coordinators: of the first one the front zones, of the second one
+// the back zones, so that either side may go. The third one is in what zones its etcd has besides, or else in the front zones. With placement
+// SingleZone there are none.
+func (s *CausalStoreSpec) MemberZonesOf(dc *DataCenter, member int) []string {
+	zones := s.ZonesOf(dc)
+	switch member {
+	case 1:
+		return zones.Frontend
+	case 2:
+		return zones.Backend
+	}
+	var others []string
+	for _, z := range s.EtcdZonesOf(dc) {
+		if !slices.Contains(zones.Frontend, z) && !slices.Contains(zones.Backend, z) {
+			others = append(others, z)
+		}
+	}
+	if len(others) > 0 {
+		return others
+	}
+	return zones.Frontend
+}
+
 var etcdEndpoint = regexp.MustCompile(`^https://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[[][0-9a-f:.]+[]]):[1-9][0-9]{0,4}$`)
 
 func (e Etcd) validate(p *problems) {
@@ -107,6 +131,13 @@ func (e Etcd) validate(p *problems) {
 			break
 		}
 	}
+}
+
+// ValidateChange returns why coordinators that use an etcd cannot go from another one to this one.
+func (e Etcd) ValidateChange(old Etcd) []string {
+	var p problems
+	e.validateChange(old, true, &p)
+	return p
 }
 
 // validateChange refuses what would give the coordinators another etcd: they trust only the one that they have.

@@ -25,8 +25,6 @@ type Limits struct {
 	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount and of the
 	// Services of edges. An entry that ends in / allows all keys that begin with it.
 	Labels, Annotations []string
-	// Members is how many members a coordinator may have; 0 is 1. The parts do not run several yet.
-	Members int32
 }
 
 // Check returns what a store must not choose, as far as it concerns the data centres of a region.
@@ -41,7 +39,6 @@ func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	for i := range s.DataCenters {
 		if dc := &s.DataCenters[i]; dc.Region == region {
 			p = append(p, l.checkPods("pods of "+dc.Name, &dc.Pods)...)
-			p.require(dc.Coordinators.Members <= max(l.Members, 1), "coordinators.members: more than %d is not supported on Kubernetes yet; use %[1]d (%s)", max(l.Members, 1), dc.Name)
 			p.require(dc.Etcd.Image == "" || l.AllowsImage(dc.Etcd.Image), "etcd.image (%s): %s is not allowed; this operator allows %s",
 				dc.Name, dc.Etcd.Image, strings.Join(l.Images, ", "))
 			if dc.Edge != nil {

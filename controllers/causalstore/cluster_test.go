@@ -57,7 +57,7 @@ type cluster struct {
 	user string
 	// edgeImage is the image of edges that operators have.
 	edgeImage string
-	// etcdImage is that of etcds, and limits what stores may choose.
+	// etcdImage is that of etcds, and limits are what stores may choose.
 	etcdImage string
 	limits    v1alpha1.Limits
 	// identity of operators, which is the namespace of their lease.

@@ -156,7 +156,7 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 	case err != nil:
 		forbidden = []string{err.Error()}
 	case last != nil:
-		forbidden = seen.Store.Spec.ValidateChange(last)
+		forbidden = append(seen.Store.Spec.ValidateChange(last), plan.ForbiddenEtcds(seen.Observed, last)...)
 	}
 	if why := seen.Record.ForbiddenID(&seen.Store.Spec); why != "" && len(forbidden) == 0 {
 		forbidden = []string{why}

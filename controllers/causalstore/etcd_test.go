@@ -1,7 +1,6 @@
 package causalstore_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -18,43 +17,21 @@ import (
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
-// severalMembers makes the operator read stores whose coordinators have three members, which the API server does not accept yet.
-type severalMembers struct{ client.Client }
-
-func (m severalMembers) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-	err := m.Client.Get(ctx, key, o, options...)
-	if s, ok := o.(*v1alpha1.CausalStore); ok && err == nil {
-		for i := range s.Spec.DataCenters {
-			s.Spec.DataCenters[i].Coordinators.Members = 3
-		}
-	}
-	return err
-}
-
 func newClusterWithEtcd(t *testing.T) *cluster {
 	t.Helper()
 	k := newCluster(t)
-	k.wrap = func(c client.Client) client.Client { return severalMembers{c} }
-	k.limits, k.etcdImage = v1alpha1.Limits{Members: 3}, "etcd:v3.6.8"
+	k.etcdImage = "etcd:v3.6.8"
 	return k
 }
 
-func TestStoresWithSeveralMembersAreRefusedUntilPartsRunThem(t *testing.T) {
-	k := newClusterWithEtcd(t)
-	k.limits = v1alpha1.Limits{}
-	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", nil)
-	c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonSpecRefused)
-	if !strings.Contains(c.Message, "coordinators.members: more than 1 is not supported on Kubernetes yet; use 1 (here)") {
-		t.Errorf("message: %s", c.Message)
-	}
-}
+// threeMembers gives each coordinator three members.
+func threeMembers(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Coordinators.Members = 3 }
 
 // TestAnEtcdIsMadeRepairedAndRestartedForAnotherAuthority: the simulated pods are not etcds; package etcd tests those.
 func TestAnEtcdIsMadeRepairedAndRestartedForAnotherAuthority(t *testing.T) {
 	k := newClusterWithEtcd(t)
 	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", nil)
+	k.sample("one-data-center.yaml", threeMembers)
 	k.awaitCondition("try", v1alpha1.ConditionEtcdReady, yes, v1alpha1.ReasonEtcdServes)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.await("the etcd to be founded", func() (bool, string) {
@@ -135,7 +112,10 @@ func (k *cluster) etcdRuns(bundle []byte) (bool, string) {
 func TestAnEtcdGoesWithItsStore(t *testing.T) {
 	k := newClusterWithEtcd(t)
 	k.operator("local", "causalstore:v1")
-	s := k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	s := k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
+		threeMembers(s)
+		s.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	})
 	k.awaitCondition("try", v1alpha1.ConditionEtcdReady, yes, v1alpha1.ReasonEtcdServes)
 	var set appsv1.StatefulSet
 	k.get("try-here-etcd", &set)

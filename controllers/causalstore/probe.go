@@ -123,6 +123,15 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 	for _, g := range families[contract.MetricStabilityLag].GetMetric() {
 		out.Published, out.StabilityLag = true, seconds(g)
 	}
+	for _, g := range families[contract.MetricServes].GetMetric() {
+		out.Follows = g.GetGauge().GetValue() == 0
+	}
+	for name, into := range map[string]*int{contract.MetricGroupMembers: &out.Members, contract.MetricGroupMembersWanted: &out.MembersWanted,
+		contract.MetricGroupMembersLeaving: &out.MembersLeaving} {
+		for _, g := range families[name].GetMetric() {
+			*into = int(g.GetGauge().GetValue())
+		}
+	}
 	for _, g := range families[contract.MetricRingLag].GetMetric() {
 		for _, l := range g.GetLabel() {
 			if l.GetName() == contract.LabelToRing {

@@ -63,7 +63,7 @@ func (r *Reconciler) notifyPods(ctx context.Context, seen *status.Observed, p pl
 // notifySidecars does the same for pods of apps that have a sidecar of the store, while shards or coordinators change:
 // a sidecar with the old topology is refused keys that have moved.
 func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, p plan.Plan) error {
-	if len(p.Notify)+len(p.Resharding.Changes)+len(p.Scaling.ScaleDowns) == 0 || p.Record.Epoch == p.Record.RestartEpoch {
+	if len(p.Notify)+len(p.Resharding.Changes)+len(p.Scaling.ScaleDowns)+len(p.Scaling.Members.Changes) == 0 || p.Record.Epoch == p.Record.RestartEpoch {
 		return nil
 	}
 	namespaces := r.Namespaces

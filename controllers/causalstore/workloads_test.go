@@ -300,7 +300,7 @@ func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name str
 	p.Labels[appsv1.StatefulSetRevisionLabel], p.Labels[appsv1.PodIndexLabel] = revision, fmt.Sprint(index)
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	zones := []string{"zone-a"} // without an affinity any will do
-	if p.Spec.Affinity != nil {
+	if p.Spec.Affinity != nil && p.Spec.Affinity.NodeAffinity != nil {
 		zones = p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
 	}
 	p.Spec.NodeName = "node-" + zones[(shardOf(p)+index)%len(zones)]

@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
 )
 
 // What a group reports, in /readyz and /metrics, while it is whole, lacks a member, has no register and is frozen; and a person lets it go on
 // with an empty etcd in the place of the lost one. Writes go on all the time.
 func TestAGroupReportsAndRecovers(t *testing.T) {
-	etcd := newEtcd(t)
-	etcd.start()
+	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
-	d.addMember("a", etcd.endpoint)
+	d.addMember("a", etcd.Endpoint)
 	d.startAll()
 	d.awaitWhole(t, "a")
 	w := d.writeOften(t, "a", 4)
@@ -56,7 +56,7 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	d.restart(second)
 	d.awaitWhole(t, "a")
 
-	etcd.kill()
+	etcd.Kill()
 	d.awaitGroup(t, "without a register", func(g *contract.Group) error {
 		if g.Register == nil || g.Register.UnreachableForMs == nil || g.Register.AnsweredMsAgo == nil {
 			return fmt.Errorf("it says %s", show(g))
@@ -64,8 +64,8 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 		return nil
 	})
 	w.await(t, 100)
-	must(t, os.RemoveAll(etcd.dir))
-	etcd.start()
+	etcd.Empty()
+	etcd.Start()
 	d.awaitGroup(t, "that is frozen", func(g *contract.Group) error {
 		if g.Problem != contract.GroupFrozen || g.ProblemForMs == nil || g.Reason == "" || g.Register.UnreachableForMs != nil {
 			return fmt.Errorf("it says %s", show(g))
@@ -106,10 +106,9 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 // All volumes of a group are lost. What people can do then: remove the group from etcd, with all folders empty. It serves again if nothing was
 // ever written through it, and otherwise says that its log is lost.
 func TestAGroupBeginsAnewWhenAllOfItsVolumesAreLost(t *testing.T) {
-	etcd := newEtcd(t)
-	etcd.start()
+	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
-	d.addMember("a", etcd.endpoint)
+	d.addMember("a", etcd.Endpoint)
 	d.startAll()
 	d.awaitWhole(t, "a")
 	d.loseGroup(t, etcd)
@@ -126,7 +125,7 @@ func TestAGroupBeginsAnewWhenAllOfItsVolumesAreLost(t *testing.T) {
 }
 
 // loseGroup empties both volumes of the coordinator of a, waits until its members say that all is lost, and makes them begin anew.
-func (d *deployment) loseGroup(t *testing.T, etcd *etcdServer) {
+func (d *deployment) loseGroup(t *testing.T, etcd *etcdserver.Server) {
 	t.Helper()
 	members := []string{"a-coordinator", "a-coordinator-2"}
 	wipe := func() {
@@ -156,7 +155,7 @@ func (d *deployment) loseGroup(t *testing.T, etcd *etcdServer) {
 	}
 	wipe()
 	key := base64.StdEncoding.EncodeToString([]byte("causalstore/a/coordinator-0"))
-	resp, err := http.Post("http://"+etcd.endpoint+"/v3/kv/deleterange", "application/json", strings.NewReader(`{"key":"`+key+`"}`))
+	resp, err := http.Post("http://"+etcd.Endpoint+"/v3/kv/deleterange", "application/json", strings.NewReader(`{"key":"`+key+`"}`))
 	must(t, err)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), `"deleted":"1"`) {

@@ -30,8 +30,9 @@ var (
 	coordinatorClock  = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorServes = coordinatorFamily.gauge("serves", "1 if this member serves the coordinator, else 0. The other metrics of writes are those of the member that serves.")
 	coordinatorEpoch  = coordinatorFamily.gauge("group_epoch", "Epoch of the group that holds the log, as this member knows it. Each change of members or of the primary raises it.")
-	coordinatorSize   = coordinatorFamily.gauge("group_members", "Members that have every acknowledged write on their disks, as this member knows it.")
+	coordinatorSize   = coordinatorFamily.gauge("group_members", "Members that the group should have and that have every acknowledged write on their disks, as this member knows it.")
 	coordinatorWanted = coordinatorFamily.gauge("group_members_wanted", "Members that the group should have.")
+	coordinatorLeaver = coordinatorFamily.gauge("group_members_leaving", "Members that the topology no longer has, and that have not left the group yet, as this member knows it.")
 	coordinatorLast   = coordinatorFamily.gauge("group_log_position", "Position of the last record of the log on this member. Behind that of the member that serves, it lacks records.")
 	coordinatorFrozen = coordinatorFamily.gauge("group_problem", "1 if something keeps the group from changing, or this member out of it, else 0; the readiness report says what.")
 	coordinatorShort  = coordinatorFamily.gauge("group_under_replicated_seconds", "For how long the group has been without a wanted member, as this member knows it, in seconds; 0: it has all.")
@@ -49,7 +50,7 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		if c == nil {
 			return
 		}
-		emitGroup(c, t, emit)
+		emitGroup(c, emit)
 		var writes, bytes int
 		var e causal.VectorEntry
 		var refused uint64
@@ -112,12 +113,14 @@ func (l commitLatency) Collect(ch chan<- prometheus.Metric) {
 }
 
 // emitGroup emits what the group of a coordinator says about itself.
-func emitGroup(c *node.Coordinator, t *topology.Topology, emit emitFunc) {
-	s, h := c.Status(), c.Health()
+func emitGroup(c *node.Coordinator, emit emitFunc) {
+	s, n := c.GroupStatus()
+	h := c.Health()
 	emit(coordinatorServes, float64(boolIndex(s.Role == group.Serving)))
 	emit(coordinatorEpoch, float64(s.Config.Epoch))
-	emit(coordinatorSize, float64(len(s.Config.Members)))
-	emit(coordinatorWanted, float64(len(t.MembersOf(c.ID()))))
+	emit(coordinatorSize, float64(n.Present))
+	emit(coordinatorWanted, float64(n.Wanted))
+	emit(coordinatorLeaver, float64(n.Leaving))
 	emit(coordinatorLast, float64(s.Last))
 	emit(coordinatorFrozen, float64(boolIndex(s.Problem() != "")))
 	emit(coordinatorShort, max(0, h.Short.Seconds()))

@@ -108,7 +108,7 @@ func (c *Coordinator) RefusePuts() {
 	c.step(func(_ causal.Now, m *member.Coordinator) { m.RefusePuts() })
 }
 
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches.
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators and their members, shards and caches.
 func (c *Coordinator) SetTopology(t *topology.Topology) {
 	c.step(func(now causal.Now, m *member.Coordinator) { m.SetTopology(now, t) })
 }

@@ -36,6 +36,7 @@ type groupMachine interface {
 	Leadership() causal.Leadership
 	AcceptRegister(now causal.Now)
 	Status() group.Status
+	Count() member.Count
 	Health(now causal.Now) group.Health
 	Stats() member.Stats
 	LogBytes() int

@@ -16,6 +16,12 @@ func (c *groupHost[M]) Status() (s group.Status) {
 	return s
 }
 
+// GroupStatus returns the same, and how many members the group has and should have, at one moment.
+func (c *groupHost[M]) GroupStatus() (s group.Status, n member.Count) {
+	c.host.Inspect(func(m M) { s, n = m.Status(), m.Count() })
+	return s, n
+}
+
 // Role returns what this member does.
 func (c *groupHost[M]) Role() group.Role { return c.Status().Role }
 

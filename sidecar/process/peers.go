@@ -6,13 +6,15 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 )
 
-// peers reports how the other data centers are found by a first coordinator. It is nil for other coordinators, which do not probe.
+// peers reports how the other data centers are found by a first coordinator. It is nil for other coordinators, and for members that
+// follow, which do not probe.
 func (p *process) peers(c *coordinatorPart) []contract.Peer {
-	if p.self.Group() != p.topo().Leader(p.self.DC) {
+	if p.self.Group() != p.topo().Leader(p.self.DC) || c.c.Role() != group.Serving {
 		return nil
 	}
 	trips := map[topology.DC]float64{}

@@ -82,6 +82,9 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if part == topology.Sidecar {
 		c.Index = 0
 	}
+	if part != topology.Coordinator {
+		c.Register = nil // unused, so that its changes need no restart
+	}
 	if c.TLS != nil {
 		tls := *c.TLS
 		for _, name := range []*string{&tls.Cert, &tls.Key} {

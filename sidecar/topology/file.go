@@ -28,8 +28,11 @@ type FileDataCenter struct {
 	CoordinatorsBefore *int `json:"coordinatorsBefore,omitempty"`
 	// CoordinatorMembers is the number of members, 1 to 3, that hold the log of each coordinator on disks of their own.
 	CoordinatorMembers *int `json:"coordinatorMembers,omitempty"`
-	Caches             *int `json:"caches,omitempty"`
-	Shards             *int `json:"shards,omitempty"`
+	// CoordinatorMembersBefore is the number of members before a reduction. It must stay until the surplus members have left the
+	// groups. Omitted, there is no reduction.
+	CoordinatorMembersBefore *int `json:"coordinatorMembersBefore,omitempty"`
+	Caches                   *int `json:"caches,omitempty"`
+	Shards                   *int `json:"shards,omitempty"`
 	// ShardMembers is the number of members, 1 to 3, that hold the storage of each shard, each with a log and a storage of its own.
 	ShardMembers *int `json:"shardMembers,omitempty"`
 	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has switched to
@@ -40,8 +43,8 @@ type FileDataCenter struct {
 // Counts returns the data center with the counts that are left out filled in, but without its ring.
 func (d *FileDataCenter) Counts() DataCenter {
 	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1), CoordinatorsBefore: countOr(d.CoordinatorsBefore, 0),
-		CoordinatorMembers: countOr(d.CoordinatorMembers, 1),
-		Caches:             countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardsBefore: countOr(d.ShardsBefore, 0)}
+		CoordinatorMembers: countOr(d.CoordinatorMembers, 1), CoordinatorMembersBefore: countOr(d.CoordinatorMembersBefore, 0),
+		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardsBefore: countOr(d.ShardsBefore, 0)}
 }
 
 // FileRing is one ring: data centres that together hold one full copy of the data.
@@ -94,7 +97,8 @@ func (f *File) Topology() (*Topology, error) {
 		for _, b := range []struct {
 			name  string
 			count *int
-		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}, {"coordinatorMembers", d.CoordinatorMembers}, {"shardMembers", d.ShardMembers}} {
+		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}, {"coordinatorMembers", d.CoordinatorMembers},
+			{"coordinatorMembersBefore", d.CoordinatorMembersBefore}, {"shardMembers", d.ShardMembers}} {
 			if b.count != nil && *b.count < 1 {
 				return nil, fmt.Errorf("data centre %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
 			}

@@ -129,8 +129,11 @@ type DataCenter struct {
 	CoordinatorsBefore int
 	// CoordinatorMembers is the number of members that hold the log of each coordinator; 0 is 1.
 	CoordinatorMembers int
-	Caches             int
-	Shards             int
+	// CoordinatorMembersBefore is the number of members before the reduction in progress; 0 if there is none. The digest of a
+	// topology without one is that of versions that do not know it.
+	CoordinatorMembersBefore int `json:",omitempty"`
+	Caches                   int
+	Shards                   int
 	// ShardMembers is the number of members that hold the storage of each shard; 0 is 1.
 	ShardMembers int
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
@@ -140,8 +143,19 @@ type DataCenter struct {
 // RunningMiddlemen returns how many middlemen run in the DC: during resharding, those of the old and of the new shards.
 func (d *DataCenter) RunningMiddlemen() int { return max(d.Shards, d.ShardsBefore) }
 
-// Members returns how many members the group of a part has.
+// Members returns how many members of the group of a part run, including those that leave it.
 func (d *DataCenter) Members(p Part) int {
+	switch p {
+	case Coordinator:
+		return max(d.CoordinatorMembers, d.CoordinatorMembersBefore, 1)
+	case Middleman:
+		return max(d.ShardMembers, 1)
+	}
+	return 1
+}
+
+// DesiredMembers returns how many members the group of a part should have.
+func (d *DataCenter) DesiredMembers(p Part) int {
 	switch p {
 	case Coordinator:
 		return max(d.CoordinatorMembers, 1)
@@ -216,8 +230,9 @@ func (t *Topology) validate() error {
 			return fmt.Errorf("data centre %q is declared twice", dc.Name)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
 			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
-		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers:
-			return fmt.Errorf("data centre %q: %d members for each coordinator; declare 1 to %d", dc.Name, dc.CoordinatorMembers, MaxMembers)
+		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers || dc.CoordinatorMembersBefore < 0 || dc.CoordinatorMembersBefore > MaxMembers:
+			return fmt.Errorf("data centre %q: %d members for each coordinator, before that %d; declare 1 to %d", dc.Name, dc.CoordinatorMembers,
+				dc.CoordinatorMembersBefore, MaxMembers)
 		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers:
 			return fmt.Errorf("data centre %q: %d members for each shard; declare 1 to %d", dc.Name, dc.ShardMembers, MaxMembers)
 		case dc.RunningCoordinators() > MaxCoordinators:
@@ -343,8 +358,8 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
-// MembersOf returns the members of the group of a node, the preferred primary first. Coordinators and middlemen have a group, even if it
-// has one member; other nodes are returned as they are.
+// MembersOf returns the members of the group of a node that run, the preferred primary first. Coordinators and middlemen have a group, even if
+// it has one member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {
 	if !n.HasGroup() || int(n.DC) >= len(t.DCs) {
 		return []Node{n}
@@ -354,6 +369,15 @@ func (t *Topology) MembersOf(n Node) []Node {
 		members[i] = n.WithMember(uint8(i + 1))
 	}
 	return members
+}
+
+// DesiredMembersOf returns those of MembersOf that the group should have: without those that leave it.
+func (t *Topology) DesiredMembersOf(n Node) []Node {
+	all := t.MembersOf(n)
+	if int(n.DC) >= len(t.DCs) {
+		return all
+	}
+	return all[:t.DCs[n.DC].DesiredMembers(n.Part)]
 }
 
 // Hash returns the hash of a key that selects its cache.

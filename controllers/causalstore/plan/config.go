@@ -60,7 +60,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
-	c.DataDir, c.Storage, c.Limits = dataDir, b.storageConfig(), limits(dc)
+	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc), b.register(dc)
 	data := map[string]string{}
 	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar} {
 		text, err := yaml.Marshal(file)
@@ -113,11 +113,11 @@ func (b *builder) addresses(from *v1alpha1.DataCenter, egress int) map[string]co
 // podAddresses returns the addresses of the pods of a data center in this cluster.
 func (b *builder) podAddresses(dc *v1alpha1.DataCenter) contract.Addresses {
 	store := b.store.Name
-	return b.partsOf(dc, func(role contract.Role, index int) string {
+	return b.partsOf(dc, func(role contract.Role, index, member int) string {
 		pod := ""
 		switch role {
 		case contract.RoleCoordinator:
-			pod = coordinatorName(store, dc.Name, index)
+			pod = coordinatorName(store, dc.Name, index, member)
 		case contract.RoleCache:
 			pod = fmt.Sprintf("%s-%d", cachesName(store, dc.Name), index)
 		case contract.RoleMiddleman:
@@ -128,17 +128,17 @@ func (b *builder) podAddresses(dc *v1alpha1.DataCenter) contract.Addresses {
 	})
 }
 
-// partsOf returns an address for every part that a data center has by the layout.
-func (b *builder) partsOf(dc *v1alpha1.DataCenter, address func(role contract.Role, index int) string) (a contract.Addresses) {
+// partsOf returns an address for every part that a data center has by the layout, of coordinators for each of their members.
+func (b *builder) partsOf(dc *v1alpha1.DataCenter, address func(role contract.Role, index, member int) string) (a contract.Addresses) {
 	counts := b.counts(dc)
-	for i := range counts.RunningCoordinators() {
-		a.Coordinators = append(a.Coordinators, address(contract.RoleCoordinator, i))
-	}
+	eachMember(counts, func(i, member int) {
+		a.Coordinators = append(a.Coordinators, address(contract.RoleCoordinator, i, member))
+	})
 	for i := range dc.Caches.Replicas {
-		a.Caches = append(a.Caches, address(contract.RoleCache, int(i)))
+		a.Caches = append(a.Caches, address(contract.RoleCache, int(i), 1))
 	}
 	for i := range counts.RunningMiddlemen() {
-		a.Middlemen = append(a.Middlemen, address(contract.RoleMiddleman, i))
+		a.Middlemen = append(a.Middlemen, address(contract.RoleMiddleman, i, 1))
 	}
 	return a
 }

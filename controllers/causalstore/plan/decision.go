@@ -46,6 +46,14 @@ const (
 	ReasonCoordinatorInUse Reason = "CoordinatorInUse"
 	// ReasonNotServing: a coordinator that joins does not serve yet.
 	ReasonNotServing Reason = "CoordinatorNotServing"
+	// ReasonRegisterMissing: coordinators do not have the register yet that groups with several members need.
+	ReasonRegisterMissing Reason = "RegisterMissing"
+	// ReasonGroupNotServed: of the members of a group none serves, or more than one says so.
+	ReasonGroupNotServed Reason = "GroupNotServed"
+	// ReasonGroupNotWhole: a member of a group lacks acknowledged writes.
+	ReasonGroupNotWhole Reason = "GroupNotWhole"
+	// ReasonMemberLeaves: a member that is to leave its group has not left it.
+	ReasonMemberLeaves Reason = "MemberLeaves"
 	// ReasonLogNotDrained: a coordinator has accepted writes that are not in every ring.
 	ReasonLogNotDrained Reason = "LogNotDrained"
 )

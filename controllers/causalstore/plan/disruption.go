@@ -11,7 +11,8 @@ import (
 
 // disruptionBudgets allow one pod of each component to be evicted at a time, and pods that are not ready always, so
 // that a node can be drained at any time. Coordinators that join or leave may not be ready for long, and must not count
-// as the one that is away.
+// as the one that is away. Members of coordinators that join do: another pod could be the only one that has what the group
+// has acknowledged.
 func (b *builder) disruptionBudgets(dc *v1alpha1.DataCenter) []client.Object {
 	var all []client.Object
 	for _, component := range []string{ComponentCoordinator, ComponentCache, ComponentShard} {
@@ -42,5 +43,5 @@ func (b *builder) servingDuringChange(dc *v1alpha1.DataCenter) int32 {
 	if d.CoordinatorsBefore == nil && served == *d.Coordinators {
 		return 0
 	}
-	return int32(served)
+	return int32(served * membersOf(d))
 }

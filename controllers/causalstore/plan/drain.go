@@ -20,6 +20,10 @@ type Measure struct {
 	// Answering says of each data center that a first coordinator has probed whether its middlemen answer. Other coordinators
 	// probe none. A coordinator without incomplete writes has no lag, so this alone tells that a ring can be reached.
 	Answering map[string]bool
+	// Follows says that the coordinator is one member of a group, and does not serve it.
+	Follows bool
+	// Members is how many of the MembersWanted that the group should have are in it, and MembersLeaving how many others are.
+	Members, MembersWanted, MembersLeaving int
 }
 
 const (

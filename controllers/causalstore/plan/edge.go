@@ -100,7 +100,7 @@ func (b *builder) edgeInput(dc *v1alpha1.DataCenter) edge.Input {
 		for i, name := range of.names {
 			host, _, err := net.SplitHostPort(name)
 			if err != nil {
-				panic(err) // unreachable: PartAddress joins them
+				panic(err) // unreachable: MemberAddress joins them
 			}
 			in.Parts = append(in.Parts, edge.Part{Name: host, Address: of.addresses[i]})
 		}
@@ -116,8 +116,8 @@ func (b *builder) edgeInput(dc *v1alpha1.DataCenter) edge.Input {
 
 // partNames returns the addresses of the parts of a data center by which the edges of other regions know them.
 func (b *builder) partNames(dc *v1alpha1.DataCenter) contract.Addresses {
-	return b.partsOf(dc, func(role contract.Role, index int) string {
-		return contract.PartAddress(role, index, dc.Name, b.record.ID)
+	return b.partsOf(dc, func(role contract.Role, index, member int) string {
+		return contract.MemberAddress(role, index, member, dc.Name, b.record.ID)
 	})
 }
 

@@ -28,7 +28,7 @@ func (b *builder) advanceRecord() error {
 	if err != nil {
 		return err
 	}
-	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Image: in.Image,
+	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Register: countRegisters(in, last == nil), Image: in.Image,
 		Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:

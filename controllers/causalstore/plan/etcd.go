@@ -18,7 +18,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/etcd"
 )
 
-// The etcd of a data center is a StatefulSet that exists if coordinators of this data center have several members. Package etcd has its
+// The etcd of a data center is a StatefulSet that exists if coordinators of this data center have several members, or have had. Package etcd has its
 // configuration and certificates, and knows how a member starts.
 
 // AnnotationNewEtcd on a store names a data center whose etcd has lost its data for good, and is to be founded again, empty. Coordinators
@@ -28,9 +28,9 @@ const AnnotationNewEtcd = "causalstore.io/new-etcd"
 // annotationEtcdBundle on a pod of an etcd is the digest of the authorities that it accepts.
 const annotationEtcdBundle = "causalstore.io/etcd-authority"
 
-// HasEtcd reports whether the operator runs an etcd for a data center.
+// HasEtcd reports whether the operator runs an etcd for a data center. Coordinators that have had several members still use it.
 func (in *Observed) HasEtcd(dc *v1alpha1.DataCenter) bool {
-	return dc.Region == in.Region && dc.Coordinators.Members > 1 && !dc.Etcd.IsExternal()
+	return dc.Region == in.Region && (dc.Coordinators.Members > 1 || in.usesRegister(dc.Name)) && !dc.Etcd.IsExternal()
 }
 
 // IsOfEtcd reports whether a pod, or another object, is of an etcd.

@@ -35,10 +35,10 @@ func ofEtcd(p plan.Plan) (names []string) {
 	return names
 }
 
-func TestTheObjectsOfAnEtcdMatchTheGoldenFile(t *testing.T) {
+func TestTheObjectsOfMembersAndTheirEtcdMatchTheGoldenFile(t *testing.T) {
 	var out bytes.Buffer
 	for _, o := range planned(t, withEtcd(t)).Apply {
-		if plan.IsOfEtcd(o) {
+		if plan.IsOfEtcd(o) || o.GetLabels()[plan.LabelComponent] == plan.ComponentCoordinator || o.GetName() == "try-here" {
 			write(t, &out, o)
 		}
 	}

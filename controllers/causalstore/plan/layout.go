@@ -14,8 +14,12 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 	f := topology.File{}
 	count := func(n int32) *int { i := int(n); return &i }
 	for _, dc := range s.DataCenters {
-		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: dc.Name,
-			Coordinators: count(dc.Coordinators.Replicas), Caches: count(dc.Caches.Replicas), Shards: count(dc.Shards)})
+		d := topology.FileDataCenter{Name: dc.Name, Coordinators: count(dc.Coordinators.Replicas), Caches: count(dc.Caches.Replicas),
+			Shards: count(dc.Shards)}
+		if dc.Coordinators.Members > 1 {
+			d.CoordinatorMembers = count(dc.Coordinators.Members)
+		}
+		f.DataCenters = append(f.DataCenters, d)
 	}
 	for _, r := range s.Rings {
 		ring := topology.FileRing{Name: r.Name}
@@ -29,26 +33,32 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 	return f
 }
 
-// advanceLayout sets the numbers of coordinators and shards in next, which is the layout that the spec asks for, to
-// those that the parts are to run now. Changes happen one after the other: while one is in progress the layout holds
-// the numbers from before it, and no other starts. Coordinators change before shards.
+// advanceLayout sets the numbers of coordinators, their members and shards in next, which is the layout that the spec asks
+// for, to those that the parts are to run now. Changes happen one after the other: while one is in progress the layout
+// holds the numbers from before it, and no other starts. Coordinators change before their members, and these before shards.
 func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, Resharding) {
 	requested := topology.File{DataCenters: slices.Clone(next.DataCenters)}
 	for i := range next.DataCenters {
 		dc := &next.DataCenters[i]
 		if before := findDataCenter(last, dc.Name); before != nil {
 			dc.Coordinators, dc.CoordinatorsBefore = before.Coordinators, before.CoordinatorsBefore
+			dc.CoordinatorMembers, dc.CoordinatorMembersBefore = before.CoordinatorMembers, before.CoordinatorMembersBefore
 			dc.Shards, dc.ShardsBefore = before.Shards, before.ShardsBefore
 		}
 	}
 	var scaling CoordinatorScaling
 	var resharding Resharding
 	switch {
-	case scalingDown(in, next) || anyResharding(next.DataCenters):
-		scaling.Blockers, resharding.Blockers = finishScaleDown(in, next), finishResharding(in, next)
+	case scalingDown(in, next) || membersLeave(in, next) || anyResharding(next.DataCenters):
+		scaling.Blockers, scaling.Members.Blockers = finishScaleDown(in, next), finishMembersLeave(in, next)
+		resharding.Blockers = finishResharding(in, next)
 	case coordinatorsDiffer(next, &requested):
 		if scaling.Start = decideStart(in, next); scaling.Start.Allowed {
 			startScaling(next, &requested)
+		}
+	case membersDiffer(next, &requested):
+		if scaling.Members.Start = decideMembersStart(in, next, &requested); scaling.Members.Start.Allowed {
+			startMembers(in, next, &requested)
 		}
 	case shardsDiffer(next, &requested):
 		if resharding.Start = decideStart(in, next); resharding.Start.Allowed {
@@ -56,6 +66,7 @@ func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, 
 		}
 	}
 	scaling.describe(in, next, &requested)
+	scaling.Members.describe(in, next, &requested)
 	resharding.describe(in, next, &requested)
 	return scaling, resharding
 }
@@ -84,9 +95,11 @@ func checkStatefulSets(in Observed, f *topology.File) Decision {
 		if !in.IsLocal(dc.Name) {
 			continue
 		}
-		name, want := coordinatorsName(in.Store.Name, dc.Name), int32(dc.RunningCoordinators())
-		if s := findStatefulSet(in.StatefulSets, name); s == nil || s.Spec.Replicas == nil || *s.Spec.Replicas != want {
-			return deny(ReasonStatefulSetNotScaled, "StatefulSet %s does not have %d replicas yet", name, want)
+		for m := range dc.Members(topology.Coordinator) {
+			name, want := coordinatorsName(in.Store.Name, dc.Name, m+1), int32(dc.RunningCoordinators())
+			if s := findStatefulSet(in.StatefulSets, name); s == nil || s.Spec.Replicas == nil || *s.Spec.Replicas != want {
+				return deny(ReasonStatefulSetNotScaled, "StatefulSet %s does not have %d replicas yet", name, want)
+			}
 		}
 		for j := range dc.RunningMiddlemen() {
 			if name := shardName(in.Store.Name, dc.Name, j); findStatefulSet(in.StatefulSets, name) == nil {
@@ -97,7 +110,7 @@ func checkStatefulSets(in Observed, f *topology.File) Decision {
 	return allow()
 }
 
-// checkPods denies while a pod is not ready, or a coordinator that has left still has its pod.
+// checkPods denies while a pod is not ready, or a coordinator or a member that has left still has its pod.
 func checkPods(in Observed, f *topology.File) Decision {
 	for i := range in.Pods {
 		p := &in.Pods[i]

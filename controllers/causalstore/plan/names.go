@@ -15,6 +15,8 @@ const (
 	LabelManagedBy  = "app.kubernetes.io/managed-by"
 	LabelDataCenter = "causalstore.io/data-center"
 	LabelShard      = "causalstore.io/shard"
+	// LabelMember on the objects of a member of a group, if it is not the first one, is its number.
+	LabelMember = "causalstore.io/member"
 	// LabelRegion is the region of the operator that made the object.
 	LabelRegion = "causalstore.io/region"
 )
@@ -87,9 +89,20 @@ func EdgeName(store, dc string) string    { return DataCenterName(store, dc) + "
 func IngressName(store, dc string) string { return DataCenterName(store, dc) + "-ingress" }
 
 // The names of the StatefulSets. The longest has 52 characters, so that the names of its pods fit into a label.
-func coordinatorsName(store, dc string) string { return DataCenterName(store, dc) + "-cc" }
-func cachesName(store, dc string) string       { return DataCenterName(store, dc) + "-cache" }
+// Each member of the coordinators' groups has one.
+func coordinatorsName(store, dc string, member int) string {
+	return memberName(DataCenterName(store, dc)+"-cc", member)
+}
+func cachesName(store, dc string) string { return DataCenterName(store, dc) + "-cache" }
 func shardName(store, dc string, i int) string {
 	return fmt.Sprintf("%s-shard-%d", DataCenterName(store, dc), i)
+}
+
+// memberName returns the name of the StatefulSet of a member, from the one of the first.
+func memberName(first string, member int) string {
+	if member == 1 {
+		return first
+	}
+	return fmt.Sprintf("%s-m%d", first, member)
 }
 func partsName(store, dc string) string { return DataCenterName(store, dc) + "-parts" }

@@ -54,7 +54,7 @@ func IsClaimOfStore(store string, claim client.Object) bool {
 	dc := labels[LabelDataCenter]
 	switch labels[LabelComponent] {
 	case ComponentCoordinator:
-		return isClaimOf(claim.GetName(), coordinatorsName(store, dc))
+		return isClaimOf(claim.GetName(), coordinatorsName(store, dc, Member(claim)))
 	case ComponentEtcd:
 		return isClaimOf(claim.GetName(), EtcdName(store, dc))
 	case ComponentShard:

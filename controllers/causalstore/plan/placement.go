@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,7 +22,29 @@ func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s wo
 			Effect: a.Effect, TolerationSeconds: a.TolerationSeconds})
 	}
 	t.Spec.Affinity = b.affinity(s.zones, set.NodeAffinity)
+	if s.hasMembers {
+		b.separateMembers(t, dc, s.component)
+	}
 	t.Spec.TopologySpreadConstraints = b.spread(dc, s.component, set.TopologySpreadConstraints)
+}
+
+// separateMembers keeps the members of a group off each other's hosts: they are the pods of a component that have the same number, each in a
+// StatefulSet of its own. Other pods of the component do not matter, so a data center needs only as many hosts as a group has members. With
+// one zone, hosts may be scarce, and different ones are preferred only.
+func (b *builder) separateMembers(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, component string) {
+	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, MatchLabelKeys: []string{appsv1.PodIndexLabel},
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+			LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}}
+	apart := &corev1.PodAntiAffinity{}
+	if b.spec.SingleZone() {
+		apart.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: term}}
+	} else {
+		apart.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{term}
+	}
+	if t.Spec.Affinity == nil {
+		t.Spec.Affinity = &corev1.Affinity{}
+	}
+	t.Spec.Affinity.PodAntiAffinity = apart
 }
 
 // addTo returns own with the entries of added whose keys it lacks. It returns nil if there are none.

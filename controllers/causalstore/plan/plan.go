@@ -143,11 +143,14 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	}
 	objects = append(objects, b.partsService(dc))
 	objects = append(objects, b.disruptionBudgets(dc)...)
-	sets := []*appsv1.StatefulSet{b.coordinatorSet(dc)}
+	counts := b.counts(dc)
+	var sets []*appsv1.StatefulSet
+	for m := range counts.Members(topology.Coordinator) {
+		sets = append(sets, b.coordinatorSet(dc, m+1))
+	}
 	if dc.Caches.Replicas > 0 {
 		sets = append(sets, b.cacheSet(dc))
 	}
-	counts := b.counts(dc)
 	for i := range counts.RunningMiddlemen() {
 		sets = append(sets, b.shardSet(dc, i))
 	}

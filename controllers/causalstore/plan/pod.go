@@ -29,14 +29,18 @@ type workload struct {
 	grace int64
 	// inputs are the part of the spec that the pods depend on.
 	inputs any
+	// hasMembers says that pods with the same number are members of one group.
+	hasMembers bool
 }
 
 // statefulSet builds a StatefulSet with the update strategy OnDelete: the operator restarts its pods zone by zone,
 // while Kubernetes would go by index, and so through all zones.
 func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.StatefulSet {
 	selector := map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: s.component}
-	if shard, ok := s.labels[LabelShard]; ok {
-		selector[LabelShard] = shard
+	for _, key := range []string{LabelShard, LabelMember} {
+		if value, ok := s.labels[key]; ok {
+			selector[key] = value
+		}
 	}
 	out := &appsv1.StatefulSet{
 		ObjectMeta: b.meta(s.name, s.labels),

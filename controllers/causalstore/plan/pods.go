@@ -7,12 +7,21 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Index returns the number of a pod in its StatefulSet.
 func Index(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Labels[appsv1.PodIndexLabel]) // Kubernetes writes the label
 	return n
+}
+
+// Member returns which member of a group a pod is, from 1.
+func Member(o client.Object) int {
+	if n, err := strconv.Atoi(o.GetLabels()[LabelMember]); err == nil {
+		return n
+	}
+	return 1
 }
 
 // Ready reports whether a pod serves.
@@ -74,8 +83,8 @@ func findStatefulSet(all []appsv1.StatefulSet, name string) *appsv1.StatefulSet 
 	return nil
 }
 
-func coordinatorName(store, dc string, i int) string {
-	return fmt.Sprintf("%s-%d", coordinatorsName(store, dc), i)
+func coordinatorName(store, dc string, i, member int) string {
+	return fmt.Sprintf("%s-%d", coordinatorsName(store, dc, member), i)
 }
 
 // MiddlemanName returns the name of the pod of a shard.

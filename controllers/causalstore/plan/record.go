@@ -26,6 +26,8 @@ type Record struct {
 	Served map[string]int
 	// Etcd are the data centers of this region whose etcd has once been whole.
 	Etcd map[string]bool
+	// Register are the data centers of this region whose coordinators have been given a register, which they keep.
+	Register map[string]bool
 	// Image is the image of stores that name none. It is set from the operator when the store is created, and stays.
 	Image string
 	// Spec is the last spec that was applied, as JSON.
@@ -43,6 +45,7 @@ const (
 	recordLayout       = "layout.json"
 	recordServed       = "served.json"
 	recordEtcd         = "etcd.json"
+	recordRegister     = "register.json"
 	recordImage        = "image"
 	recordSpec         = "spec.json"
 	recordOperator     = "operator"
@@ -68,9 +71,11 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
 		}
 	}
-	if text := m.Data[recordEtcd]; text != "" {
-		if err := json.Unmarshal([]byte(text), &r.Etcd); err != nil {
-			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordEtcd, err)
+	for key, into := range map[string]*map[string]bool{recordEtcd: &r.Etcd, recordRegister: &r.Register} {
+		if text := m.Data[key]; text != "" {
+			if err := json.Unmarshal([]byte(text), into); err != nil {
+				return nil, fmt.Errorf("ConfigMap %s: %s: %w; set it to an object such as {\"DATA-CENTER\":true}", m.Name, key, err)
+			}
 		}
 	}
 	return r, nil
@@ -87,12 +92,15 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
 		recordOperator: r.Operator, recordID: r.ID,
 	}}
-	if len(r.Etcd) > 0 {
-		text, err := json.Marshal(r.Etcd)
+	for key, of := range map[string]map[string]bool{recordEtcd: r.Etcd, recordRegister: r.Register} {
+		if len(of) == 0 {
+			continue
+		}
+		text, err := json.Marshal(of)
 		if err != nil {
 			panic(err) // unreachable, as above
 		}
-		m.Data[recordEtcd] = string(text)
+		m.Data[key] = string(text)
 	}
 	return m
 }

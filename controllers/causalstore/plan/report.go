@@ -31,7 +31,7 @@ func (in *Observed) currentReport(pod string) (Report, Decision) {
 
 // InvolvedPods returns the pods whose parts report on a change that the record has. In a change of shards these are all
 // but the caches. In a change of coordinators they are those that leave, those that join, and the first one of their
-// data center.
+// data center, and if members are to change all.
 func (in *Observed) InvolvedPods() map[string]bool {
 	all := map[string]bool{}
 	f, err := in.Record.LayoutFile()
@@ -43,7 +43,8 @@ func (in *Observed) InvolvedPods() map[string]bool {
 		p := &in.Pods[i]
 		switch p.Labels[LabelComponent] {
 		case ComponentCoordinator:
-			all[p.Name] = resharding || isLeaving(f, p) || decidesDepartures(f, p) || isJoining(in.Record, f, p)
+			all[p.Name] = resharding || isLeaving(f, p) || decidesDepartures(f, p) || isJoining(in.Record, f, p) ||
+				in.membersChange(f, p.Labels[LabelDataCenter])
 		case ComponentShard:
 			all[p.Name] = resharding
 		}

@@ -33,7 +33,8 @@ type rolloutPods struct {
 }
 
 // planRestarts returns the pods to restart now: one, of one data center, once all others of the store serve and the
-// logs of the coordinators have drained. Pods restart zone by zone, shards before the front, so that a bad image breaks
+// logs of the coordinators have drained. A member of a coordinator restarts only while all groups have all of their
+// members, and those that usually follow come first: each coordinator then moves twice at most. Pods restart zone by zone, shards before the front, so that a bad image breaks
 // one pod in one zone. An outdated pod that does not serve restarts first, because nothing is lost by it: this is how a
 // bad image is replaced. While slots move in this region only such a pod restarts, because the copies that a middleman
 // has handed out would have to start again. Nothing waits for a coordinator that leaves, because it does not serve; it
@@ -52,6 +53,9 @@ func planRestarts(in Observed, f *topology.File, resharding bool) ([]Restart, Ro
 		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
 	drained, late := checkLogs(in)
+	if whole := checkGroups(in, f); isCoordinator(next) && !whole.Allowed {
+		drained = whole
+	}
 	r.Next, r.LateLogs = decideRestart(in, next, pods, drained, resharding), late
 	if !r.Next.Allowed {
 		return nil, r
@@ -119,6 +123,9 @@ func rolloutOrder(in Observed) func(*corev1.Pod) int {
 			at := max(0, slices.Index(zones.Backend, zone))
 			if p.Labels[LabelComponent] != ComponentShard {
 				at = max(1, len(zones.Backend)) + max(0, slices.Index(zones.Frontend, zone))
+			}
+			if isCoordinator(p) { // there are at most 8 zones
+				at += max(0, int(dc.Coordinators.Members)-Member(p)) * 8
 			}
 			return i*100 + at
 		}

@@ -25,11 +25,13 @@ type CoordinatorScaling struct {
 	// Start decides whether the requested change starts; it is zero if none is requested, or another change is in
 	// progress.
 	Start Decision
+	// Members is the progress of a change of the numbers of their members.
+	Members MemberScaling
 }
 
 // Pending reports whether a change is in progress or requested.
 func (s CoordinatorScaling) Pending() bool {
-	return len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) > 0
+	return len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) > 0 || s.Members.pending()
 }
 
 // String describes the change for people. It is empty if none is pending.
@@ -44,7 +46,8 @@ func (s CoordinatorScaling) String() string {
 	if len(s.Joining) > 0 {
 		texts = append(texts, "coordinators are joining: "+strings.Join(messages(s.Joining), ", "))
 	}
-	return strings.Join(append(texts, describeRequested("coordinators", s.ScaleDowns, s.Requested, s.Start)...), "; ")
+	texts = append(texts, describeRequested("coordinators", s.ScaleDowns, s.Requested, s.Start)...)
+	return strings.Join(append(texts, s.Members.texts()...), "; ")
 }
 
 // coordinatorsDiffer reports whether the spec asks for other numbers of coordinators.
@@ -105,7 +108,7 @@ func finishScaleDown(in Observed, f *topology.File) (blockers []Decision) {
 // not in use, and is not in the topology that the first one runs, has no incomplete writes and cannot be admitted
 // again. So a coordinator that is unreachable for good can be removed too. Its own report is for people only.
 func (in *Observed) decideDeparture(dc string, j int) Decision {
-	first, pod := coordinatorName(in.Store.Name, dc, 0), coordinatorName(in.Store.Name, dc, j)
+	first, pod := in.servingPod(dc, 0), in.servingPod(dc, j)
 	report, decision := in.currentReport(first)
 	switch {
 	case !decision.Allowed:
@@ -147,8 +150,10 @@ func (s *CoordinatorScaling) describe(in Observed, f, requested *topology.File) 
 		}
 		served := int(in.Record.ServedCoordinators(dc.Name))
 		for j := served; served > 0 && j < *dc.Coordinators && local; j++ {
-			if d := in.checkServing(coordinatorName(in.Store.Name, dc.Name, j)); d.Denied() {
-				s.Joining = append(s.Joining, d)
+			for _, pod := range in.membersPods(dc, j) {
+				if d := in.checkServing(pod); d.Denied() {
+					s.Joining = append(s.Joining, d)
+				}
 			}
 		}
 	}
@@ -179,7 +184,9 @@ func countServed(in Observed, last, next *topology.File) map[string]int {
 		if last != nil {
 			n = int(in.Record.ServedCoordinators(dc.Name))
 		}
-		for n = min(n, *dc.Coordinators); n < *dc.Coordinators && isReady(in.Pods, coordinatorName(in.Store.Name, dc.Name, n)); {
+		// Of several members, one that follows is ready before the coordinator is admitted, and the one that serves is not.
+		unready := func(pod string) bool { return !isReady(in.Pods, pod) }
+		for n = min(n, *dc.Coordinators); n < *dc.Coordinators && !slices.ContainsFunc(in.membersPods(dc, n), unready); {
 			n++
 		}
 		all[dc.Name] = n
@@ -187,7 +194,7 @@ func countServed(in Observed, last, next *topology.File) map[string]int {
 	return all
 }
 
-// LeavingPods returns the pods of the coordinators that leave. They serve no longer.
+// LeavingPods returns the pods of the coordinators that leave, which serve no longer, and of the members that do.
 func (in *Observed) LeavingPods() map[string]bool {
 	all := map[string]bool{}
 	if f, err := in.Record.LayoutFile(); err == nil && f != nil {
@@ -198,10 +205,10 @@ func (in *Observed) LeavingPods() map[string]bool {
 	return all
 }
 
-// isLeaving reports whether a pod is a coordinator that leaves its data center.
+// isLeaving reports whether a pod is a coordinator that leaves its data center, or a member that leaves its group.
 func isLeaving(f *topology.File, p *corev1.Pod) bool {
 	dc := findDataCenter(f, p.Labels[LabelDataCenter])
-	return isCoordinator(p) && dc != nil && Index(p) >= *dc.Coordinators
+	return isCoordinator(p) && dc != nil && Index(p) >= *dc.Coordinators || isLeavingMember(f, p)
 }
 
 // decidesDepartures reports whether a pod is the first coordinator of a data center that others leave.
@@ -223,7 +230,7 @@ func isSurplus(in Observed, f *topology.File, p *corev1.Pod) bool {
 	}
 	for i := range in.Store.Spec.DataCenters {
 		if dc := &in.Store.Spec.DataCenters[i]; dc.Name == p.Labels[LabelDataCenter] {
-			return isCoordinator(p) && Index(p) >= int(dc.Coordinators.Replicas)
+			return isCoordinator(p) && (Index(p) >= int(dc.Coordinators.Replicas) || Member(p) > max(1, int(dc.Coordinators.Members)))
 		}
 	}
 	return false

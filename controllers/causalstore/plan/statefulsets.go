@@ -42,6 +42,9 @@ type inputs struct {
 	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
 	Storage      *v1alpha1.Storage      `json:"storage,omitempty"`
 	Front        *frontInputs           `json:"front,omitempty"`
+	// Register is what coordinators read only at a start, and Member which ones they are, if not the first.
+	Register *contract.Register `json:"register,omitempty"`
+	Member   int                `json:"member,omitempty"`
 }
 
 func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
@@ -50,39 +53,53 @@ func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
 		PodSettings: b.spec.PodsOf(dc)}
 }
 
-// coordinatorSet builds the coordinators. Each pod also has a front for clients without a sidecar, unless fronts are off.
-func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
-	in := b.inputs(dc, b.spec.ZonesOf(dc).Frontend)
-	in.Reads, in.Front = b.spec.Session.Reads, b.frontInputs()
-	b.setCoordinatorInputs(&in, dc)
+// coordinatorSet builds one member of all coordinators. Each pod also has a front for clients without a sidecar, unless fronts are off: so
+// these are served while any zone of coordinators is.
+func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter, member int) *appsv1.StatefulSet {
+	zones, name := b.spec.MemberZonesOf(dc, member), coordinatorsName(b.store.Name, dc.Name, member)
+	in := b.inputs(dc, zones)
+	in.Reads, in.Front, in.Register = b.spec.Session.Reads, b.frontInputs(), b.register(dc)
+	labels := b.partLabels(dc, ComponentCoordinator)
+	if member > 1 {
+		in.Member, labels = member, withLabel(labels, LabelMember, strconv.Itoa(member))
+	}
+	b.setCoordinatorInputs(&in, dc, name)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
 		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
 		PortHTTP, resourcesOr(dc.Coordinators.Resources, CoordinatorDemand), corev1.VolumeMount{Name: "data", MountPath: dataDir})
+	if member > 1 {
+		cc.Args = append(cc.Args, "--member="+strconv.Itoa(member))
+	}
 	cc.Env = append(cc.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
 	cc.VolumeMounts = append(cc.VolumeMounts, mount)
 	cc.Ports = append(cc.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
-	containers, volumes := []corev1.Container{cc}, []corev1.Volume{own}
+	volumes := []corev1.Volume{own}
+	if in.Register != nil {
+		v, mount := b.registerVolume(dc)
+		volumes, cc.VolumeMounts = append(volumes, v), append(cc.VolumeMounts, mount)
+	}
+	containers := []corev1.Container{cc}
 	if b.spec.Clients.Front.IsEnabled() {
 		front, ofFront := b.front(dc)
 		containers, volumes = append(containers, front), append(volumes, ofFront...)
 	}
 	counts := b.counts(dc)
 	return b.statefulSet(dc, workload{
-		name: coordinatorsName(b.store.Name, dc.Name), component: ComponentCoordinator, labels: b.partLabels(dc, ComponentCoordinator),
-		replicas: int32(counts.RunningCoordinators()), zones: b.spec.ZonesOf(dc).Frontend, volume: &dc.Coordinators.Volume,
-		containers: containers, volumes: volumes, grace: coordinatorGraceSeconds, inputs: in,
+		name: name, component: ComponentCoordinator, labels: labels,
+		replicas: int32(counts.RunningCoordinators()), zones: zones, volume: &dc.Coordinators.Volume,
+		containers: containers, volumes: volumes, grace: coordinatorGraceSeconds, inputs: in, hasMembers: in.Register != nil,
 	})
 }
 
-// setCoordinatorInputs adds the part of the spec of coordinators that pods depend on, which is all but their number.
+// setCoordinatorInputs adds the part of the spec of coordinators that pods depend on, which is all but their numbers.
 // Versions of the operator from before that number could change included it, so pods that were built for any number are
 // up to date.
-func (b *builder) setCoordinatorInputs(in *inputs, dc *v1alpha1.DataCenter) {
+func (b *builder) setCoordinatorInputs(in *inputs, dc *v1alpha1.DataCenter, set string) {
 	like := dc.Coordinators
 	like.Members = 0 // a change of their number restarts none of them
 	in.Coordinators = &like
-	was := findStatefulSet(b.in.StatefulSets, coordinatorsName(b.store.Name, dc.Name))
+	was := findStatefulSet(b.in.StatefulSets, set)
 	for like.Replicas = topology.MaxCoordinators; like.Replicas > 0; like.Replicas-- {
 		if was != nil && was.Annotations[annotationInputs] == digest(in) {
 			return

@@ -87,9 +87,12 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 			return "", nil
 		}
 		index := c.Name[strings.LastIndex(c.Name, "-")+1:]
-		if n, err := strconv.ParseInt(index, 10, 32); err == nil && int32(n) < dc.Coordinators.Replicas {
-			return "zones.frontend", dc.Zones.Frontend
+		m := Member(c)
+		if n, err := strconv.ParseInt(index, 10, 32); err != nil || int32(n) >= dc.Coordinators.Replicas || m > max(1, int(dc.Coordinators.Members)) {
+			return "", nil
 		}
+		return []string{"zones.frontend", "zones.backend", "the zones of third members (those of etcd.zones that are in neither of zones, or else zones.frontend)"}[m-1],
+			in.Store.Spec.MemberZonesOf(dc, m)
 	}
 	return "", nil
 }

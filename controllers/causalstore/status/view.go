@@ -61,11 +61,13 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 	replicas := v.Store.Spec.Storage.Replicas
 	dataShards := cmp.Or(v.Record.DataShards(dc.Name), dc.Shards)
 	served := min(cmp.Or(v.Record.ServedCoordinators(dc.Name), dc.Coordinators.Replicas), dc.Coordinators.Replicas)
-	s.Coordinators, s.Caches = v1alpha1.Count{Desired: dc.Coordinators.Replicas}, v1alpha1.Count{Desired: dc.Caches.Replicas}
+	members := max(1, dc.Coordinators.Members)
+	s.Coordinators, s.Caches = v1alpha1.Count{Desired: dc.Coordinators.Replicas * members}, v1alpha1.Count{Desired: dc.Caches.Replicas}
 	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
 	before := s // the parts that have served before
 	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards * replicas}, v1alpha1.Count{Desired: served}
 	missing := served
+	present, serving := map[int32]bool{}, map[int32]bool{} // coordinators with a pod, and with one that serves or can take over
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -73,12 +75,16 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		}
 		switch p.Labels[plan.LabelComponent] {
 		case plan.ComponentCoordinator:
-			n := int32(plan.Index(p))
-			v.count(&s.Coordinators, p, n < dc.Coordinators.Replicas)
-			v.count(&before.Coordinators, p, n < served)
-			v.addMeasure(&s, p, n < served)
-			if n < served {
+			n, stays := int32(plan.Index(p)), plan.Member(p) <= int(members)
+			v.count(&s.Coordinators, p, n < dc.Coordinators.Replicas && stays)
+			v.addMeasure(&s, p, n < served && stays)
+			if n < served && !present[n] {
+				present[n] = true
 				missing--
+			}
+			if n < served && !serving[n] && plan.Ready(p) && p.DeletionTimestamp == nil { // a group goes on with one of its members
+				serving[n] = true
+				before.Coordinators.Ready++
 			}
 		case plan.ComponentCache:
 			v.count(&s.Caches, p, true)
@@ -140,6 +146,9 @@ func (v *view) asked() bool { return v.Measured != nil || v.Unmeasured != nil }
 func (v *view) addMeasure(s *v1alpha1.DataCenterStatus, p *corev1.Pod, hasServed bool) {
 	m, ok := v.Measured[p.Name]
 	hasServed = hasServed && !v.leaving[p.Name]
+	if ok && m.Follows {
+		return // the member that serves knows
+	}
 	if !ok {
 		if v.asked() && hasServed {
 			v.unasked = append(v.unasked, fmt.Sprintf("%s (%s)", p.Name, cmp.Or(v.Unmeasured[p.Name], "it was not asked")))

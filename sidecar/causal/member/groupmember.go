@@ -1,6 +1,7 @@
 package member
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -47,7 +48,7 @@ func (g *groupMember) nodeOf(name string) (topology.Node, bool) {
 
 // desired returns the members that the topology gives the group.
 func (g *groupMember) desired() (d group.Desired) {
-	for _, n := range g.topo.MembersOf(g.self.Group()) {
+	for _, n := range g.topo.DesiredMembersOf(g.self.Group()) {
 		d.Names = append(d.Names, nameOf(n))
 	}
 	return d
@@ -141,6 +142,33 @@ func (g *groupMember) NeedsReset() bool { return g.reset }
 
 // Status returns what the group says about itself.
 func (g *groupMember) Status() group.Status { return g.group.Status() }
+
+// Count is how many members a group has.
+type Count struct {
+	// Wanted are those that the topology gives the group, Present those of them that are in its configuration.
+	Wanted, Present int
+	// Leaving are those that the topology does not give the group, and whom commits wait for.
+	Leaving int
+}
+
+// Count counts the members of the group, as far as this member knows.
+func (g *groupMember) Count() (n Count) {
+	d, s := g.desired(), g.group.Status()
+	n.Wanted = len(d.Names)
+	for _, id := range s.Config.Members {
+		if slices.Contains(d.Names, id.Name) {
+			n.Present++
+		} else {
+			n.Leaving++
+		}
+	}
+	for _, id := range s.Pending {
+		if !slices.Contains(d.Names, id.Name) {
+			n.Leaving++
+		}
+	}
+	return n
+}
 
 // Health returns how this member finds its group.
 func (g *groupMember) Health(now causal.Now) group.Health { return g.group.Health(now) }
