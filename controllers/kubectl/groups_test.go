@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -59,4 +60,11 @@ func TestStatusAndTopologyShowGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "groups", out.String())
+	out.Reset()
+	if err := writeStatus(&out, w.store, w.parts, nil, testTime); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "coordinator 1 of virginia") {
+		t.Errorf("status does not show groups:\n%s", out.String())
+	}
 }

@@ -70,7 +70,19 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	if err != nil {
 		return err
 	}
-	args := []string{"exec", "--stdin", target, "--namespace", s.Namespace, "--container", "coordinator"}
+	cmd.SilenceUsage = true
+	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, coordinator %d of %s, at pod %s:\n", s.Namespace, s.Name, index, dc, target)
+	run := exec.CommandContext(cmd.Context(), "kubectl", c.execArguments(s.Namespace, target, f)...)
+	run.Stdin, run.Stdout, run.Stderr, run.Env = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Environ()
+	if err := run.Run(); err != nil {
+		return fmt.Errorf("run kubectl exec in pod %s: %w", target, err)
+	}
+	return nil
+}
+
+// execArguments returns the arguments of kubectl that run causalstore recover in a pod.
+func (c *cluster) execArguments(namespace, pod string, f recoverFlags) []string {
+	args := []string{"exec", "--stdin", pod, "--namespace", namespace, "--container", "coordinator"}
 	if c.kubeconfig != "" {
 		args = append(args, "--kubeconfig", c.kubeconfig)
 	}
@@ -84,14 +96,7 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	if f.yes {
 		args = append(args, "--yes")
 	}
-	cmd.SilenceUsage = true
-	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, coordinator %d of %s, at pod %s:\n", s.Namespace, s.Name, index, dc, target)
-	run := exec.CommandContext(cmd.Context(), "kubectl", args...)
-	run.Stdin, run.Stdout, run.Stderr, run.Env = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Environ()
-	if err := run.Run(); err != nil {
-		return fmt.Errorf("run kubectl exec in pod %s: %w", target, err)
-	}
-	return nil
+	return args
 }
 
 // groupReport is the report of a pod of coordinators, or why there is none.

@@ -35,3 +35,14 @@ func TestTheMemberThatServesDecidesForAGroupOrElseTheOneWithTheHighestEpoch(t *t
 		}
 	}
 }
+
+func TestADecisionIsMadeByTheProgramInThePodOfTheMember(t *testing.T) {
+	c := &cluster{context: "us", kubeconfig: "file"}
+	if got, want := strings.Join(c.execArguments("shop", "orders-cc-0", recoverFlags{accept: true, yes: true}), " "),
+		"exec --stdin orders-cc-0 --namespace shop --container coordinator --kubeconfig file --context us -- /causalstore recover --data-dir /data --accept-register --yes"; got != want {
+		t.Errorf("kubectl %s\nwant    %s", got, want)
+	}
+	if got := strings.Join((&cluster{}).execArguments("shop", "p", recoverFlags{}), " "); strings.Contains(got, "accept") || strings.Contains(got, "yes") {
+		t.Errorf("to look only: %s", got)
+	}
+}

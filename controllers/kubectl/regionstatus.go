@@ -76,7 +76,7 @@ func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*regionPods
 	if err := v.writeFaults(w); err != nil {
 		return err
 	}
-	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.edgeTable(), unready.orNothing(), conditions.orNothing(), v.variationTable()} {
+	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.groupTable(), v.edgeTable(), unready.orNothing(), conditions.orNothing(), v.variationTable()} {
 		if err := t.write(w); err != nil {
 			return err
 		}
@@ -146,6 +146,15 @@ func (v *storeRegions) dataCenterTable() table {
 		}
 	}
 	return all
+}
+
+// groupTable lists the groups of all regions.
+func (v *storeRegions) groupTable() table {
+	all := section("CONTEXT", groupColumns)
+	for _, r := range v.known() {
+		all.add(r.context, groupRows(r.store))
+	}
+	return all.orNothing()
 }
 
 // edgeTable lists the edges of all regions.

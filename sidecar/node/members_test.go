@@ -15,6 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/wal"
@@ -377,5 +378,15 @@ func TestSeveralMembersNeedARegister(t *testing.T) {
 	_, err = NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator}), Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "register") {
 		t.Error(err)
+	}
+}
+
+// What a member with others keeps is in memory too, so its log is full long before the disk's bound.
+func TestTheLimitOfALogIsTheOneThatIsMet(t *testing.T) {
+	m := startMembers(t)
+	p := m.primary()
+	bytes, limit := p.LogUse()
+	if want := int64(member.MaxLogBytesInMemory / 10 * 9); limit > want+10 || limit < want-10 || bytes <= 0 {
+		t.Errorf("the log has %d bytes, and puts are refused from %d; want about %d", bytes, limit, want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 func TestARecordIsCommittedWhenAllMembersHaveIt(t *testing.T) {
@@ -353,5 +355,25 @@ func TestAVolumeOfAnotherGroupNeitherJoinsNorDisturbs(t *testing.T) {
 	}
 	if got := string(b.members["o"].g.log.at(2).Data); got != "of o" {
 		t.Errorf("O has lost its record, and has %q", got)
+	}
+}
+
+// A follower of a frozen group whose primary is gone may not take over, and does not say that it follows.
+func TestAFrozenFollowerWithoutAPrimaryDoesNotFollow(t *testing.T) {
+	g := New(DefaultOptions(ID{"2", 2}), &Image{}, causal.Now{Mono: 1})
+	g.Appended(causal.Now{Mono: 1}, g.lifeIndex)
+	g.state.Config = Config{Group: 1, Epoch: 3, Members: []ID{{"1", 1}, {"2", 2}}, Primary: ID{"1", 1}}
+	g.frozen = frozenForeign
+	if s := g.Status(); s.Role != Following || !s.Foreign {
+		t.Errorf("with a primary: %s", s.Role)
+	}
+	for at := int64(0); at < 2*int64(g.opts.FailoverAfter); at += int64(g.opts.Heartbeat) { // a longer pause would be this process' own
+		g.Tick(causal.Now{Mono: 1 + at})
+	}
+	if s := g.Status(); s.Role != Electing {
+		t.Errorf("without a primary: %s", s.Role)
+	}
+	if h := g.Health(causal.Now{Mono: 1 + 3*int64(g.opts.FailoverAfter)}); h.Frozen < g.opts.FailoverAfter {
+		t.Errorf("frozen for %s", h.Frozen)
 	}
 }
