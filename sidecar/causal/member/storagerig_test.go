@@ -114,8 +114,7 @@ func (r *shardRig) start(p *shardMember) {
 	}
 	p.held = nil
 	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume, Damaged: p.damaged, Found: p.store.marker,
-		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken,
-		Tune: func(o *group.Options) { o.CollectBytes = 1 << 10 }}, &image, r.now)
+		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, &image, r.now)
 	r.flush()
 }
 
