@@ -81,7 +81,7 @@ func (n Node) Group() Node {
 }
 
 // HasGroup reports whether a node is served by the members of a group, also if that is only one.
-func (n Node) HasGroup() bool { return n.Part == Coordinator }
+func (n Node) HasGroup() bool { return n.Part == Coordinator || n.Part == Middleman }
 
 // WithMember returns a member of the group of n.
 func (n Node) WithMember(m uint8) Node {
@@ -131,6 +131,8 @@ type DataCenter struct {
 	CoordinatorMembers int
 	Caches             int
 	Shards             int
+	// ShardMembers is the number of members that hold the storage of each shard; 0 is 1.
+	ShardMembers int
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
 }
@@ -140,8 +142,11 @@ func (d *DataCenter) RunningMiddlemen() int { return max(d.Shards, d.ShardsBefor
 
 // Members returns how many members the group of a part has.
 func (d *DataCenter) Members(p Part) int {
-	if p == Coordinator {
+	switch p {
+	case Coordinator:
 		return max(d.CoordinatorMembers, 1)
+	case Middleman:
+		return max(d.ShardMembers, 1)
 	}
 	return 1
 }
@@ -213,6 +218,8 @@ func (t *Topology) validate() error {
 			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
 		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers:
 			return fmt.Errorf("data centre %q: %d members for each coordinator; declare 1 to %d", dc.Name, dc.CoordinatorMembers, MaxMembers)
+		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers:
+			return fmt.Errorf("data centre %q: %d members for each shard; declare 1 to %d", dc.Name, dc.ShardMembers, MaxMembers)
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data centre %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}
@@ -336,8 +343,8 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
-// MembersOf returns the members of the group of a node, the preferred primary first. Coordinators have a group, even if it has one
-// member; other nodes are returned as they are.
+// MembersOf returns the members of the group of a node, the preferred primary first. Coordinators and middlemen have a group, even if it
+// has one member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {
 	if !n.HasGroup() || int(n.DC) >= len(t.DCs) {
 		return []Node{n}
