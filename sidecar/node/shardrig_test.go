@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type shardRig struct {
 // beside is what outlives a process of a member: the disk of its log, and a storage that is opened by each process.
 type beside struct {
 	disk vfs.FS
+	dir  string // of the log; "": /log
 	open func() (storage.Store, error)
 }
 
@@ -144,7 +146,7 @@ func (r *shardRig) start(i int, b beside) {
 	}); err != nil {
 		r.Fatal(err)
 	}
-	sm, err := NewShardMember(context.Background(), ShardMemberOptions{Member: id.Member, Dir: "/log", FS: b.disk, Register: r.register, RetainBytes: r.retain,
+	sm, err := NewShardMember(context.Background(), ShardMemberOptions{Member: id.Member, Dir: cmp.Or(b.dir, "/log"), FS: b.disk, Register: r.register, RetainBytes: r.retain,
 		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: NewClock(), Net: r.net, Store: store, InlineReads: true, Logger: discard,
 			OnFailure: func(err error) {
 				r.lock.Lock()
