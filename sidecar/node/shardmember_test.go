@@ -2,14 +2,18 @@ package node
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -21,7 +25,10 @@ func TestAcknowledgedWritesOfAShardSurviveTheLossOfAnyMemberWithItsStorage(t *te
 		p := r.primary()
 		r.put(100)
 		r.crash(p)
-		r.check2(r.awaitAnother(p))
+		lost := time.Now()
+		next := r.awaitAnother(p)
+		t.Logf("another member serves after %v", time.Since(lost))
+		r.check2(next)
 		r.put(100)
 		r.start(p, inMemory(p)) // is copied under writes
 		r.put(300)
@@ -125,6 +132,59 @@ func (s *stuckStore) Apply(ctx context.Context, writes []storage.Write, meta ...
 	return s.Store.Apply(ctx, writes, meta...)
 }
 
+// fullStore is a store that can be full.
+type fullStore struct {
+	storage.Store
+	full atomic.Bool
+}
+
+func (s *fullStore) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
+	if s.full.Load() {
+		return storage.ErrFull
+	}
+	return s.Store.Apply(ctx, writes, meta...)
+}
+
+// The storages of all members are full at the same time, as they hold the same. Else: each member takes its own for one that does not respond, and
+// nobody serves reads.
+func TestAShardWithFullStoragesGoesOnToServe(t *testing.T) {
+	var full [3]fullStore
+	r := newShardRig(t, 3, func(i int) beside {
+		b := inMemory(i)
+		open := b.open
+		b.open = func() (_ storage.Store, err error) {
+			full[i].Store, err = open()
+			return &full[i], err
+		}
+		return b
+	})
+	r.putAll(100)
+	p := r.primary()
+	l := r.members()[p].Leadership()
+	for i := range full {
+		full[i].full.Store(true)
+	}
+	r.put(100)
+	r.await("many attempts", func() bool {
+		for _, m := range r.members() {
+			if failures, problem := m.StorageState(); failures < 10 || !errors.Is(problem, storage.ErrFull) {
+				return false
+			}
+		}
+		return true
+	})
+	if now := r.members()[p].Leadership(); now != l {
+		t.Errorf("the leadership is %v, it was %v", now, l)
+	}
+	for i := range full {
+		full[i].full.Store(false)
+	}
+	r.awaitDrained()
+	for i := range full {
+		r.awaitEqual(i)
+	}
+}
+
 func TestOthersGoOnWithoutAMemberWhoseStorageHangs(t *testing.T) {
 	var stuck [3]stuckStore
 	r := newShardRig(t, 3, func(i int) beside {
@@ -148,6 +208,53 @@ func TestOthersGoOnWithoutAMemberWhoseStorageHangs(t *testing.T) {
 		r.put(100)
 		r.awaitDrained()
 		r.awaitEqual(p)
+	}
+}
+
+// A member that cannot reach the others keeps its middleman for when it can again, but that one hears, says and does nothing meanwhile: another member may
+// serve.
+func TestTheMiddlemanOfAMemberActsOnlyUnderTheLease(t *testing.T) {
+	r := newShardRig(t, 3, inMemory)
+	r.putAll(100)
+	p := r.primary()
+	m := r.members()[p]
+	var answers atomic.Int64
+	asker := topology.Node{Part: topology.Coordinator, Index: 5}
+	if err := r.net.Register(asker, func(batch []causal.Message) { answers.Add(int64(len(batch))) }); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() int64 {
+		before := answers.Load()
+		m.Handle([]causal.Message{causal.PastQuery{ID: 1}.Message(asker, m.ID())})
+		return answers.Load() - before
+	}
+	r.await("an answer", func() bool { return ask() > 0 })
+	mm := m.Serving()
+	r.register.SetFault(register.Away) // so the others cannot be dropped
+	var kept [3]beside
+	for i := range kept {
+		if i != p {
+			kept[i] = r.crash(i)
+		}
+	}
+	r.await("the lease to end", func() bool { return m.Leadership().IsZero() })
+	r.put(100)
+	for range 20 {
+		m.Tick()
+		if n := ask(); n > 0 || m.Serving() != mm {
+			t.Errorf("without the lease, it gave %d answers; the middleman is %p, it was %p", n, m.Serving(), mm)
+		}
+	}
+	r.register.SetFault(register.NoFault)
+	for i := range kept {
+		if i != p {
+			r.start(i, kept[i])
+		}
+	}
+	r.awaitDrained()
+	r.awaitWhole()
+	for i := range kept {
+		r.awaitEqual(i)
 	}
 }
 
