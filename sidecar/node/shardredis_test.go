@@ -5,6 +5,7 @@ package node
 import (
 	"os/exec"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -74,6 +75,11 @@ func TestAShardOnRedisSurvivesTheRestartOfAnyServer(t *testing.T) {
 		for _, i := range []int{(p + 1) % 3, p} { // beside a follower, and beside the primary
 			r.put(100)
 			b.kill(i)
+			if i == p {
+				killed := time.Now()
+				r.awaitAnother(p)
+				t.Logf("another member serves %v after the server of the primary was killed", time.Since(killed))
+			}
 			r.put(100)
 			r.awaitDrained() // the others go on
 			b.run(i)
