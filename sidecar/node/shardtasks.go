@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a member.Applied. Empty, it is worth
-// nothing, as if it were missing.
+// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a member.Applied.
 const metaApplied = "applied"
 
 func markerMeta(a member.Applied) storage.Meta {
@@ -22,8 +19,8 @@ func markerMeta(a member.Applied) storage.Meta {
 
 // readApplied reads what a storage says about itself, and whether it is empty.
 func readApplied(ctx context.Context, s storage.Store) (found member.Applied, empty bool, err error) {
-	b, _, err := s.Meta(ctx, metaApplied)
-	if err == nil && len(b) > 0 {
+	b, marked, err := s.Meta(ctx, metaApplied)
+	if err == nil && marked {
 		found, err = member.ParseApplied(b)
 	}
 	if err != nil {
@@ -60,7 +57,6 @@ func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta
 
 // runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the storage.
 func (sm *ShardMember) runTasks() {
-	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
 		t, life, ok := sm.nextTask()
 		if !ok {
@@ -69,14 +65,8 @@ func (sm *ShardMember) runTasks() {
 		sm.health.beginTask(t.Kind == member.TaskApply)
 		r := sm.carryOut(t)
 		sm.health.endTask(r.Err)
-		if r.Err == nil {
-			wait.Reset()
-		} else {
+		if r.Err != nil { // the machine repeats it after a pause
 			sm.health.disk.noteFailures(1, r.Err)
-			select { // the machine asks again at once
-			case <-time.After(wait.Next()):
-			case <-sm.ctx.Done():
-			}
 		}
 		sm.updateHealth()
 		sm.step(func(now causal.Now, m *member.Storage) {
@@ -141,7 +131,9 @@ func (sm *ShardMember) carryOut(t member.StorageTask) (r member.StorageTaskResul
 	case member.TaskWrite:
 		r.Err = sm.writeCopy(ctx, t)
 	}
-	r.BadCursor = errors.Is(r.Err, storage.ErrCursor)
+	if errors.Is(r.Err, storage.ErrCursor) {
+		return member.StorageTaskResult{BadCursor: true}
+	}
 	r.Err = sm.noteLoss(r.Err)
 	return r
 }
@@ -203,9 +195,14 @@ func (sm *ShardMember) noteLoss(err error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			cause := fmt.Errorf("the storage of this member has lost data and is to be copied from another member: %w", err)
-			if err := sm.local.SetMeta(ctx, metaApplied, nil); err != nil {
-				cause = errors.Join(cause, err)
+			cause := fmt.Errorf("the storage of this member has lost data, and is copied from another member when this one starts again: %w", err)
+			var marker member.Applied
+			sm.host.Inspect(func(m *member.Storage) { marker = m.Applied() })
+			if marker.Volume != 0 {
+				marker = member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true}
+				if err := sm.local.SetMeta(ctx, metaApplied, marker.AppendTo(nil)); err != nil {
+					cause = errors.Join(cause, err)
+				}
 			}
 			sm.fail(cause)
 		}()

@@ -174,6 +174,13 @@ func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
 	s.settle(now)
 }
 
+// NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the other members, which have the
+// same keys, or this member falls behind until too much is queued.
+func (s *Storage) NoteStorageFull(now causal.Now) {
+	s.now, s.progressAt = now, now.Mono
+	s.settle(now)
+}
+
 // Take appends the messages to be sent to other members to dst.
 func (s *Storage) Take(dst []causal.Message) []causal.Message {
 	dst = append(s.takeGroup(dst), s.outbox...)
