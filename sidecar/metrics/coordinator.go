@@ -8,7 +8,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -26,14 +25,9 @@ var (
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
 		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
-	coordinatorClock  = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
-	coordinatorServes = coordinatorFamily.gauge("serves", "1 if this member serves the coordinator, else 0. The other metrics of writes are those of the member that serves.")
-	coordinatorEpoch  = coordinatorFamily.gauge("group_epoch", "Epoch of the group that holds the log, as this member knows it. Each change of members or of the primary raises it.")
-	coordinatorSize   = coordinatorFamily.gauge("group_members", "Members that have every acknowledged write on their disks, as this member knows it.")
-	coordinatorWanted = coordinatorFamily.gauge("group_members_wanted", "Members that the group should have.")
-	coordinatorLast   = coordinatorFamily.gauge("group_log_position", "Position of the last record of the log on this member. Behind that of the member that serves, it lacks records.")
-	coordinatorFrozen = coordinatorFamily.gauge("group_problem", "1 if something keeps the group from changing, or this member out of it, else 0; the readiness report says what.")
-	coordinatorRV     = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
+	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
+	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator collects the metrics of a coordinator of t.
@@ -43,7 +37,7 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		if c == nil {
 			return
 		}
-		emitGroup(c, t, emit)
+		coordinatorGroup.emit(c.Status(), t.MembersOf(c.ID()), emit)
 		var writes, bytes int
 		var e causal.VectorEntry
 		var refused uint64
@@ -78,15 +72,4 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			emit(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
 		}
 	}}
-}
-
-// emitGroup emits what the group of a coordinator says about itself.
-func emitGroup(c *node.Coordinator, t *topology.Topology, emit emitFunc) {
-	s := c.Status()
-	emit(coordinatorServes, float64(boolIndex(s.Role == group.Serving)))
-	emit(coordinatorEpoch, float64(s.Config.Epoch))
-	emit(coordinatorSize, float64(len(s.Config.Members)))
-	emit(coordinatorWanted, float64(len(t.MembersOf(c.ID()))))
-	emit(coordinatorLast, float64(s.Last))
-	emit(coordinatorFrozen, float64(boolIndex(s.Problem() != "")))
 }

@@ -82,7 +82,7 @@ func TestEachMemberOfACoordinatorHasAnAddress(t *testing.T) {
 	if first := mustLoad(t, strings.Replace(threeMembers, "dataCenter: eu\n", "dataCenter: us\n", 1), topology.Coordinator).Self; first.Member != 1 {
 		t.Errorf("without member: %v", first)
 	}
-	if other := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nmember: 3\n", 1), topology.Middleman).Self; other.Member != 0 {
+	if other := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nmember: 3\n", 1), topology.Sidecar).Self; other.Member != 0 {
 		t.Errorf("a part without a group uses the field: %v", other)
 	}
 }
