@@ -12,8 +12,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a member.Applied. Empty, it is worth
-// nothing, as if it were missing.
+// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a member.Applied.
 const metaApplied = "applied"
 
 func markerMeta(a member.Applied) storage.Meta {
@@ -22,8 +21,8 @@ func markerMeta(a member.Applied) storage.Meta {
 
 // readApplied reads what a storage says about itself, and whether it is empty.
 func readApplied(ctx context.Context, s storage.Store) (found member.Applied, empty bool, err error) {
-	b, _, err := s.Meta(ctx, metaApplied)
-	if err == nil && len(b) > 0 {
+	b, marked, err := s.Meta(ctx, metaApplied)
+	if err == nil && marked {
 		found, err = member.ParseApplied(b)
 	}
 	if err != nil {
@@ -141,7 +140,9 @@ func (sm *ShardMember) carryOut(t member.StorageTask) (r member.StorageTaskResul
 	case member.TaskWrite:
 		r.Err = sm.writeCopy(ctx, t)
 	}
-	r.BadCursor = errors.Is(r.Err, storage.ErrCursor)
+	if errors.Is(r.Err, storage.ErrCursor) {
+		return member.StorageTaskResult{BadCursor: true}
+	}
 	r.Err = sm.noteLoss(r.Err)
 	return r
 }
@@ -203,9 +204,14 @@ func (sm *ShardMember) noteLoss(err error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			cause := fmt.Errorf("the storage of this member has lost data and is to be copied from another member: %w", err)
-			if err := sm.local.SetMeta(ctx, metaApplied, nil); err != nil {
-				cause = errors.Join(cause, err)
+			cause := fmt.Errorf("the storage of this member has lost data, and is copied from another member when this one starts again: %w", err)
+			var marker member.Applied
+			sm.host.Inspect(func(m *member.Storage) { marker = m.Applied() })
+			if marker.Volume != 0 {
+				marker = member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true}
+				if err := sm.local.SetMeta(ctx, metaApplied, marker.AppendTo(nil)); err != nil {
+					cause = errors.Join(cause, err)
+				}
 			}
 			sm.fail(cause)
 		}()

@@ -28,8 +28,9 @@ type storeHealth struct {
 	applying time.Time // when the change began that is being made; zero: none is
 	failing  time.Time // since when changes fail
 	deaf     time.Time // since when pings fail
-	full     bool
-	told     bool // that it does not respond
+	full     bool      // as the last ping says
+	refused  bool      // the last change failed because it is full
+	told     bool      // that it does not respond
 }
 
 func (h *storeHealth) init(logger *slog.Logger) {
@@ -49,7 +50,7 @@ func (h *storeHealth) endTask(err error) {
 	h.disk.noteWrite(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.applying = time.Time{}
+	h.applying, h.refused = time.Time{}, errors.Is(err, storage.ErrFull)
 	noteOutcome(&h.failing, err)
 }
 
@@ -86,8 +87,18 @@ func (h *storeHealth) update() (responds, changed bool) {
 	return !stuck, changed
 }
 
-// updateHealth tells the machine whether the storage responds, if that has changed.
+// isFull reports whether the storage has no room.
+func (h *storeHealth) isFull() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.full || h.refused
+}
+
+// updateHealth tells the machine whether the storage responds, if that has changed, and whether it is full.
 func (sm *ShardMember) updateHealth() {
+	if sm.health.isFull() {
+		sm.step(func(now causal.Now, m *member.Storage) { m.NoteStorageFull(now) })
+	}
 	responds, changed := sm.health.update()
 	if !changed {
 		return

@@ -44,11 +44,12 @@ type Options struct {
 	MaxUncommittedBytes int // at which Append refuses
 	MaxLogBytes         int // at which Append refuses
 	MaxRecordBytes      int // of one record
+	CollectBytes        int // that CollectBeyond collects at a time at least: it costs two entries on the disk
 }
 
 // DefaultOptions returns the defaults.
 func DefaultOptions(self ID) Options {
 	return Options{Self: self, Register: true, Heartbeat: 100 * time.Millisecond, SilentAfter: time.Second, FailoverAfter: 1200 * time.Millisecond,
 		Retry: 300 * time.Millisecond, RegisterTimeout: 3 * time.Second, ReadEvery: 5 * time.Second, StuckAfter: 3 * time.Second, Lease: time.Second,
-		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20, MaxRecordBytes: 64 << 20}
+		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20, MaxRecordBytes: 64 << 20, CollectBytes: 1 << 20}
 }

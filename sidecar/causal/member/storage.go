@@ -71,6 +71,7 @@ type Storage struct {
 	doubted bool // a task has failed: what it was to write may be there
 	lastRan TaskKind
 
+	giveUp    bool   // the volume is to be emptied
 	leads     bool   // the group serves here
 	leadsFrom uint64 // this was the end of its log then
 	session   uint64
@@ -173,6 +174,13 @@ func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
 	s.settle(now)
 }
 
+// NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the other members, which have the
+// same keys, or this member falls behind until too much is queued.
+func (s *Storage) NoteStorageFull(now causal.Now) {
+	s.now, s.progressAt = now, now.Mono
+	s.settle(now)
+}
+
 // Take appends the messages to be sent to other members to dst.
 func (s *Storage) Take(dst []causal.Message) []causal.Message {
 	dst = append(s.takeGroup(dst), s.outbox...)
@@ -228,7 +236,7 @@ func (s *Storage) handle(now causal.Now, e *group.Event) {
 		s.leads, s.session, s.givers = false, 0, nil
 		s.proposed.reset()
 	case group.Reset:
-		s.reset = true
+		s.giveUp = true
 	case group.NeedsCopy:
 		s.beginCopy(now, e.From)
 	}

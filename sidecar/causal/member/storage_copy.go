@@ -40,7 +40,7 @@ const askAgainAfter = int64(time.Second)
 
 // beginCopy begins to copy the storage of a primary, whose log does not continue the one here.
 func (s *Storage) beginCopy(now causal.Now, source group.ID) {
-	if c := s.copying; s.reset || c != nil && (c.source == source || c.step >= copyLog) {
+	if c := s.copying; s.giveUp || c != nil && (c.source == source || c.step >= copyLog) {
 		return
 	}
 	// What was never a copy of the group's storage may be the only one of something.

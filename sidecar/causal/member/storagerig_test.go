@@ -123,7 +123,7 @@ type shardRig struct {
 	copied  func(m *causal.Message) int
 	serial  uint64
 	known   map[string]bool   // what the middleman of the session believes to be there
-	by      *shardMember      // whose session it is
+	by      *Storage          // whose session it is
 	session uint64            // its number
 	pending map[uint64]uint64 // proposals of the session, with their serials
 	keyOf   map[uint64]string // by serial
@@ -188,7 +188,8 @@ func (r *shardRig) start(p *shardMember) {
 	}
 	p.held = nil
 	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume, Damaged: p.damaged, Found: p.store.marker,
-		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, &image, r.now)
+		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken,
+		Tune: func(o *group.Options) { o.CollectBytes = 1 << 10 }}, &image, r.now)
 	r.flush()
 }
 
@@ -319,8 +320,8 @@ func (r *shardRig) check() {
 	if p == nil || p.paused {
 		return
 	}
-	if r.by != p || r.session != p.s.Session() {
-		r.by, r.session, r.pending = p, p.s.Session(), map[uint64]uint64{}
+	if r.by != p.s || r.session != p.s.Session() {
+		r.by, r.session, r.pending = p.s, p.s.Session(), map[uint64]uint64{}
 		r.known = map[string]bool{}
 		for k := range p.store.keys {
 			r.known[k] = true
@@ -436,17 +437,18 @@ func (r *shardRig) describe() (text string) {
 	return text
 }
 
-// isConsistent waits until all storages have everything, and reports whether they are the same.
-func (r *shardRig) checkConsistent() {
-	r.t.Helper()
-	r.await("all storages to have everything", func() bool {
-		for _, p := range r.members {
-			if p.s == nil || p.s.applied.Position < r.members[0].s.group.Last() || p.s.copying != nil || p.s.group.Commit() < p.s.group.Last() {
-				return false
-			}
+// isQuiet reports whether all members have applied the same log.
+func (r *shardRig) isQuiet() bool {
+	for _, p := range r.members {
+		if p.s == nil || p.s.applied.Position < r.members[0].s.group.Last() || p.s.copying != nil || p.s.group.Commit() < p.s.group.Last() {
+			return false
 		}
-		return true
-	})
+	}
+	return true
+}
+
+// compare checks that all storages are the same, and have every acknowledged write.
+func (r *shardRig) compare() {
 	first := &r.members[0].store
 	for _, p := range r.members {
 		if !maps.EqualFunc(first.keys, p.store.keys, func(a, b causal.Record) bool { return a.Version == b.Version }) || !maps.Equal(first.meta, p.store.meta) {
@@ -460,5 +462,15 @@ func (r *shardRig) checkConsistent() {
 				r.fail(fmt.Sprintf("member %d has %s of %d, and %d was acknowledged", p.number, key, got, want))
 			}
 		}
+	}
+}
+
+// checkEnd checks a group whose members are all there.
+func (r *shardRig) checkEnd() {
+	r.t.Helper()
+	r.awaitAll()
+	r.await("all storages to have everything", r.isQuiet)
+	if r.compare(); r.wrong != "" {
+		r.t.Error(r.wrong)
 	}
 }
