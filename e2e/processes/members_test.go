@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -86,12 +87,15 @@ func (d *deployment) addMember(dc, etcd string) {
 }
 
 // awaitWhole waits until both members of a coordinator have every acknowledged write.
-func (d *deployment) awaitWhole(t *testing.T, dc string) {
+func (d *deployment) awaitWhole(t *testing.T, dc string) { d.awaitWholeGroup(t, dc, "coordinator") }
+
+// awaitWholeGroup does so for a part.
+func (d *deployment) awaitWholeGroup(t *testing.T, dc, part string) {
 	t.Helper()
-	eventually(t, "the group of "+dc+" to be whole", func() error {
+	eventually(t, "the group of the "+part+" of "+dc+" to be whole", func() error {
 		serving := 0
-		for _, name := range []string{dc + "-coordinator", dc + "-coordinator-2"} {
-			if members, _ := d.procs[name].metric("causalstore_coordinator_group_members{"); members != 2 {
+		for _, name := range []string{dc + "-" + part, dc + "-" + part + "-2"} {
+			if members, _ := d.procs[name].metric("causalstore_" + part + "_group_members{"); members != 2 {
 				return fmt.Errorf("%s says that the group has %v members", name, members)
 			}
 			if d.serves(name) {
@@ -106,7 +110,8 @@ func (d *deployment) awaitWhole(t *testing.T, dc string) {
 }
 
 func (d *deployment) serves(name string) bool {
-	v, _ := d.procs[name].metric("causalstore_coordinator_serves{")
+	_, part, _ := strings.Cut(strings.TrimSuffix(name, "-2"), "-")
+	v, _ := d.procs[name].metric("causalstore_" + part + "_serves{")
 	return v == 1
 }
 
@@ -117,31 +122,38 @@ type etcdServer struct {
 	dir      string
 	endpoint string
 	peer     string
+	health   string
+	tls      []string // flags; none: plain text
 	cmd      *exec.Cmd
 }
 
-func newEtcd(t *testing.T) *etcdServer {
+func newEtcd(t *testing.T, tls ...string) *etcdServer {
 	t.Helper()
 	program, err := binaries.Find(t.Context(), "etcd")
 	if err != nil {
 		t.Skip(err)
 	}
 	var p ports
-	e := &etcdServer{t: t, program: program, dir: t.TempDir(), endpoint: p.take(t), peer: p.take(t)}
+	e := &etcdServer{t: t, program: program, dir: t.TempDir(), endpoint: p.take(t), peer: p.take(t), health: p.take(t), tls: tls}
 	t.Cleanup(e.kill)
 	return e
 }
 
 func (e *etcdServer) start() {
 	e.t.Helper()
-	cmd, err := e.program.Command("etcd", "--data-dir", e.dir, "--listen-client-urls", "http://"+e.endpoint, "--advertise-client-urls", "http://"+e.endpoint,
-		"--listen-peer-urls", "http://"+e.peer, "--initial-advertise-peer-urls", "http://"+e.peer, "--initial-cluster", "default=http://"+e.peer, "--log-level", "error")
+	clients := "http://" + e.endpoint
+	if len(e.tls) > 0 {
+		clients = "https://" + e.endpoint
+	}
+	args := append([]string{"--data-dir", e.dir, "--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-metrics-urls", "http://" + e.health,
+		"--listen-peer-urls", "http://" + e.peer, "--initial-advertise-peer-urls", "http://" + e.peer, "--initial-cluster", "default=http://" + e.peer, "--log-level", "error"}, e.tls...)
+	cmd, err := e.program.Command("etcd", args...)
 	must(e.t, err)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(e.t, cmd.Start())
 	e.cmd = cmd
 	eventually(e.t, "etcd to be ready", func() error {
-		resp, err := http.Get("http://" + e.endpoint + "/health")
+		resp, err := http.Get("http://" + e.health + "/health")
 		if err == nil {
 			resp.Body.Close()
 		}
