@@ -28,7 +28,7 @@ func TestAcknowledgedWritesOfAShardSurviveTheLossOfAnyMemberWithItsStorage(t *te
 		lost := time.Now()
 		next := r.awaitAnother(p)
 		t.Logf("another member serves after %v", time.Since(lost))
-		r.check2(next)
+		r.checkAcknowledged(next)
 		r.put(100)
 		r.start(p, inMemory(p)) // is copied under writes
 		r.put(300)
@@ -41,8 +41,8 @@ func TestAcknowledgedWritesOfAShardSurviveTheLossOfAnyMemberWithItsStorage(t *te
 	}
 }
 
-// check2 waits until the writes are acknowledged by the member that serves now, and checks its storage.
-func (r *shardRig) check2(i int) {
+// checkAcknowledged waits until the writes are acknowledged by the member that serves now, and checks its storage.
+func (r *shardRig) checkAcknowledged(i int) {
 	r.Helper()
 	r.awaitDrained()
 	r.check(i)
@@ -116,7 +116,7 @@ func TestAMemberOfAShardHandsOver(t *testing.T) {
 	r.put(100)
 	kept := r.end(p, (*ShardMember).Close)
 	r.put(100)
-	r.check2(next)
+	r.checkAcknowledged(next)
 	r.start(p, kept)
 	r.awaitWhole()
 	r.awaitEqual(p)
@@ -203,7 +203,7 @@ func TestOthersGoOnWithoutAMemberWhoseStorageHangs(t *testing.T) {
 		p := r.primary()
 		stuck[p].mu.Lock()
 		r.put(100)
-		r.check2(r.awaitAnother(p))
+		r.checkAcknowledged(r.awaitAnother(p))
 		r.putAll(100)
 		stuck[p].mu.Unlock()
 		r.awaitWhole()

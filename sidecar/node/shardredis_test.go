@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage"

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -59,7 +57,6 @@ func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta
 
 // runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the storage.
 func (sm *ShardMember) runTasks() {
-	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
 		t, life, ok := sm.nextTask()
 		if !ok {
@@ -68,14 +65,8 @@ func (sm *ShardMember) runTasks() {
 		sm.health.beginTask(t.Kind == member.TaskApply)
 		r := sm.carryOut(t)
 		sm.health.endTask(r.Err)
-		if r.Err == nil {
-			wait.Reset()
-		} else {
+		if r.Err != nil { // the machine repeats it after a pause
 			sm.health.disk.noteFailures(1, r.Err)
-			select { // the machine asks again at once
-			case <-time.After(wait.Next()):
-			case <-sm.ctx.Done():
-			}
 		}
 		sm.updateHealth()
 		sm.step(func(now causal.Now, m *member.Storage) {

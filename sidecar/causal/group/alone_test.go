@@ -96,6 +96,25 @@ func TestAMemberAloneKeepsItsLogOnDiskOnly(t *testing.T) {
 	b.append("p", "more")
 }
 
+// The next heartbeat would be too late: the swap is done before it.
+func TestAPrimaryThatHandsOverGivesItsLeasesBackAtOnce(t *testing.T) {
+	b := pq(t)
+	p := b.members["p"].g
+	for _, m := range b.members {
+		m.g.SetDesired(b.now, Desired{Names: []string{"p", "q"}})
+	}
+	b.pass(time.Second, "p", "q")
+	p.Take(b.now, nil)
+	p.Resign(b.now)
+	p.Tick(b.now)
+	for _, m := range p.Take(b.now, nil) {
+		if f, ok := m.Body.(*Frame); ok && f.Released {
+			return
+		}
+	}
+	t.Error("it has sent no frame that asks for no grant")
+}
+
 func TestAPrimaryThatResignsHandsOverAndStaysAFollower(t *testing.T) {
 	b := pq(t)
 	p, q := b.members["p"], b.members["q"]

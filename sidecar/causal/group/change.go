@@ -45,7 +45,12 @@ func (g *Group) plan(now causal.Now) {
 	for _, id := range wanted.Members {
 		g.peerOf(now, id)
 	}
-	l.paused = l.paused || wanted.Primary != g.self
+	if wanted.Primary != g.self && !l.paused {
+		l.paused = true
+		for _, p := range l.peers {
+			p.sentAt = 0 // at once, since the swap may be done before the next heartbeat: the frame gives the leases back
+		}
+	}
 	if g.isPrepared(now) {
 		g.submit(now)
 	}

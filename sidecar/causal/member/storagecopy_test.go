@@ -105,6 +105,30 @@ func TestACopyBeginsAgainUnderAnotherPrimary(t *testing.T) {
 	}
 }
 
+// The late request makes the primary, which has forgotten the copy, believe that one begins.
+func TestALateRequestForTheFirstPageDoesNotContinueACopy(t *testing.T) {
+	r, q, held := copyingRig(t, 2)
+	r.await("a request", func() bool { return len(*held) > 0 })
+	late := (*held)[0]
+	r.next(held)
+	r.await("a page", func() bool { return len(*held) > 0 })
+	r.next(held)
+	r.await("the request for the second one", func() bool { return len(*held) > 0 })
+	request := *held
+	r.write("k0", true) // is on the first page
+	p := r.members[0]
+	p.crash()
+	r.start(p)
+	r.await("the primary", func() bool { return r.primary() == p })
+	p.s.Step(r.now, &late)
+	p.s.Step(r.now, &request[0])
+	r.copied = func(*causal.Message) int { return 1 }
+	r.checkEnd()
+	if q.s.copies != 2 {
+		t.Errorf("%d copies", q.s.copies)
+	}
+}
+
 func TestACopyBeginsAgainWhenTheCursorIsLost(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	for range 3 {
