@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
@@ -82,12 +83,15 @@ func (d *deployment) addMember(dc, etcd string) {
 }
 
 // awaitWhole waits until both members of a coordinator have every acknowledged write.
-func (d *deployment) awaitWhole(t *testing.T, dc string) {
+func (d *deployment) awaitWhole(t *testing.T, dc string) { d.awaitWholeGroup(t, dc, "coordinator") }
+
+// awaitWholeGroup does so for a part.
+func (d *deployment) awaitWholeGroup(t *testing.T, dc, part string) {
 	t.Helper()
-	eventually(t, "the group of "+dc+" to be whole", func() error {
+	eventually(t, "the group of the "+part+" of "+dc+" to be whole", func() error {
 		serving := 0
-		for _, name := range []string{dc + "-coordinator", dc + "-coordinator-2"} {
-			if members, _ := d.procs[name].metric("causalstore_coordinator_group_members{"); members != 2 {
+		for _, name := range []string{dc + "-" + part, dc + "-" + part + "-2"} {
+			if members, _ := d.procs[name].metric("causalstore_" + part + "_group_members{"); members != 2 {
 				return fmt.Errorf("%s says that the group has %v members", name, members)
 			}
 			if d.serves(name) {
@@ -102,6 +106,7 @@ func (d *deployment) awaitWhole(t *testing.T, dc string) {
 }
 
 func (d *deployment) serves(name string) bool {
-	v, _ := d.procs[name].metric("causalstore_coordinator_serves{")
+	_, part, _ := strings.Cut(strings.TrimSuffix(name, "-2"), "-")
+	v, _ := d.procs[name].metric("causalstore_" + part + "_serves{")
 	return v == 1
 }

@@ -70,7 +70,7 @@ While it runs, its admin address accepts faults and shows the state:
   curl http://127.0.0.1:7000/metrics      # for Prometheus, labeled by data center`,
 		Example: `  causalstore local
   causalstore local --storage redis --data-dir ./data
-  causalstore local --members 2                         # each coordinator's log on two disks
+  causalstore local --members 2                         # each coordinator's log and each shard on two disks
   causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -84,7 +84,7 @@ While it runs, its admin address accepts faults and shows the state:
 	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
-	fs.IntVar(&f.members, "members", 0, "members that hold the log of each coordinator, 1 to 3, each with a folder of its own (default as the topology says, or 1)")
+	fs.IntVar(&f.members, "members", 0, "members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the topology says, or 1)")
 	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default a file in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")

@@ -58,7 +58,7 @@ type Fault struct {
 	Part string `json:"part,omitempty"`
 	// Index is that of the part in its data center; without it, all are meant.
 	Index *uint64 `json:"index,omitempty"`
-	// Member is that of a coordinator, from 1; without it, all are meant.
+	// Member is that of a coordinator or middleman, from 1; without it, all are meant.
 	Member uint8 `json:"member,omitempty"`
 }
 
@@ -141,7 +141,7 @@ type OriginState struct {
 	Group      GroupState            `json:"group"`
 }
 
-// GroupState is the group that holds the log of a coordinator, as the member says that serves, or one that is up.
+// GroupState is the group that holds the log of a coordinator, or a shard, as the member says that serves, or one that is up.
 type GroupState struct {
 	Epoch   uint64        `json:"epoch"`
 	Primary string        `json:"primary"` // the member
@@ -174,10 +174,11 @@ type DCState struct {
 	MinSVLagMs int64            `json:"minSvLagMs"`
 }
 
-// MiddlemanState is one shard.
+// MiddlemanState is one shard. It is up if a member serves it.
 type MiddlemanState struct {
 	Shard         uint64          `json:"shard"`
 	Up            bool            `json:"up"`
+	Group         *GroupState     `json:"group,omitempty"` // of several members
 	DataLost      bool            `json:"dataLost"`
 	Puts          int             `json:"putsInWork"`
 	Processed     int             `json:"processedAboveRV"`
@@ -249,13 +250,23 @@ func (d *Deployment) serving(n topology.Node) (best *node.Coordinator) {
 	return best
 }
 
+// groupStatus returns what a part that is up says about its group; false if it has none.
+func (p *part) groupStatus() (s group.Status, ok bool) {
+	switch {
+	case p.coordinator != nil:
+		return p.coordinator.Status(), true
+	case p.member != nil:
+		return p.member.Status(), true
+	}
+	return s, false
+}
+
 func (d *Deployment) groupState(n topology.Node) (g GroupState) {
 	var last uint64
 	var config group.Config
 	for _, m := range d.topo.MembersOf(n) {
 		ms := MemberState{Member: m.Member}
-		if c := d.parts[m].coordinator; c != nil {
-			s := c.Status()
+		if s, ok := d.parts[m].groupStatus(); ok {
 			ms.Up, ms.Role, ms.Problem, ms.Behind = true, s.Role.String(), s.Problem(), s.Last
 			last = max(last, s.Last)
 			if s.Config.Epoch > config.Epoch {
@@ -277,16 +288,7 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 	dc := d.topo.DCs[f.dc]
 	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(), BoundBy: []SessionState{}}
 	for i := range dc.Shards {
-		ms := MiddlemanState{Shard: uint64(i)}
-		if m := d.parts[topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i), Member: 1}].middleman; m != nil {
-			ms.Up = true
-			ms.DataLost, _ = m.DataLost()
-			m.Inspect(func(m *middleman.Middleman) {
-				ms.Puts, ms.Processed, ms.CachedAtBytes, ms.HistoryBytes = m.Depth()
-				ms.Stats = m.Stats()
-			})
-		}
-		s.Middlemen = append(s.Middlemen, ms)
+		s.Middlemen = append(s.Middlemen, d.middlemanState(topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i)}))
 	}
 	for i := range dc.Caches {
 		cs := CacheState{Index: uint64(i)}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -57,9 +58,9 @@ type Options struct {
 	// TokenKey authenticates session tokens; if it is empty, a key is generated.
 	TokenKey []byte
 	Logger   *slog.Logger
-	// Members is the number of members of each coordinator, instead of the topology's; 0: as the topology says.
+	// Members is the number of members of each coordinator and of each shard, instead of the topology's; 0: as the topology says.
 	Members int
-	// Register holds the configurations of the coordinators' groups if they have several members; nil: a file in DataDir.
+	// Register holds the configurations of the groups that have several members; nil: a file in DataDir.
 	Register register.Register
 	// Tune may change the configurations of the machines before they start.
 	Tune Tune
@@ -91,11 +92,14 @@ type Deployment struct {
 	fronts []*front
 }
 
-// part is a member of a coordinator, a middleman or a cache; its running half is nil after a crash.
+// part is a member of a coordinator or of a shard, or a cache; its running half is nil after a crash.
 type part struct {
 	id          topology.Node
 	coordinator *node.Coordinator
-	middleman   *node.Middleman
+	shard       shardHost         // nil, or alone, or member
+	alone       *node.Middleman   // of a shard with one member
+	member      *node.ShardMember // of several
+	serves      atomic.Bool       // of a shard: readers get what this part has
 	cache       *node.Cache
 	store       storage.Store
 	server      stopper // of the store, if it is a process
@@ -105,7 +109,7 @@ type part struct {
 
 type stopper interface{ Stop(context.Context) error }
 
-func (p *part) up() bool { return p.coordinator != nil || p.middleman != nil || p.cache != nil }
+func (p *part) up() bool { return p.coordinator != nil || p.shard != nil || p.cache != nil }
 
 // front is the sidecar of one data center with its Redis port.
 type front struct {
@@ -136,12 +140,12 @@ func Start(ctx context.Context, o Options) (*Deployment, error) {
 	return d, nil
 }
 
-// setMembers gives the coordinators of the topology the number of members that is asked for.
+// setMembers gives the coordinators and shards of the topology the number of members that is asked for.
 func (o *Options) setMembers() error {
 	if o.Members > 0 {
 		dcs := slices.Clone(o.Topology.DCs)
 		for i := range dcs {
-			dcs[i].CoordinatorMembers = o.Members
+			dcs[i].CoordinatorMembers, dcs[i].ShardMembers = o.Members, o.Members
 		}
 		t, err := topology.New(o.Topology.Epoch, dcs, o.Topology.Rings, o.Topology.RTT)
 		if err != nil {
@@ -152,7 +156,7 @@ func (o *Options) setMembers() error {
 	return nil
 }
 
-// openRegister opens the register of the coordinators' groups: what they have agreed on lives as long as their data.
+// openRegister opens the register of the groups: what they have agreed on lives as long as their data.
 func (o *Options) openRegister() error {
 	if o.Register != nil {
 		return nil
@@ -232,8 +236,8 @@ func (d *Deployment) awaitEstablished(ctx context.Context) error {
 	return nil
 }
 
-// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet. Of a coordinator with
-// several members, one serves and the others follow.
+// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet. Of several
+// members, one serves and the others follow.
 func (d *Deployment) isEstablished(p *part) bool {
 	switch {
 	case p.coordinator != nil:
@@ -243,8 +247,11 @@ func (d *Deployment) isEstablished(p *part) bool {
 		}
 		is := p.coordinator.Membership()
 		return (is == coordinator.Serving || is == coordinator.LogLost) && len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Coordinator)
-	case p.middleman != nil:
-		return p.middleman.Serves()
+	case p.member != nil:
+		s := p.member.Status()
+		return s.Role == group.Following || p.member.Serves() && len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Middleman)
+	case p.alone != nil:
+		return p.alone.Serves()
 	}
 	return true
 }

@@ -56,8 +56,8 @@ func (p *part) host() node.Host {
 	switch {
 	case p.coordinator != nil:
 		return p.coordinator
-	case p.middleman != nil:
-		return p.middleman
+	case p.shard != nil:
+		return p.shard
 	case p.cache != nil:
 		return p.cache
 	}
@@ -119,7 +119,7 @@ func (d *Deployment) wipe(ctx context.Context, f Fault) error {
 			err = errors.Join(err, p.server.Stop(ctx))
 			p.server = nil
 		}
-		err = errors.Join(err, os.RemoveAll(d.dir(p.id)))
+		err = errors.Join(err, os.RemoveAll(d.dir(p.id)), os.RemoveAll(d.shardLog(p.id)))
 	}
 	return err
 }

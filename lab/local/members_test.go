@@ -19,10 +19,9 @@ import (
 const membersEnv = "CAUSALSTORE_E2E_ALL_MEMBERS"
 
 func TestNoClientNoticesThatMembersAreLost(t *testing.T) {
-	for _, members := range []int{2, 3} {
-		t.Run(fmt.Sprint("members=", members), func(t *testing.T) {
-			res, h, report := underLoadWith(t, memberLosses(members).length(), local.Options{Scope: node.ScopeConnection, Cache: true, Members: members},
-				memberLosses(members).inflict)
+	for _, losses := range []memberLosses{{"coordinator", 2}, {"coordinator", 3}, {"middleman", 2}, {"middleman", 3}} {
+		t.Run(fmt.Sprintf("%s members=%d", losses.part, losses.members), func(t *testing.T) {
+			res, h, report := underLoadWith(t, losses.length(), local.Options{Scope: node.ScopeConnection, Cache: true, Members: losses.members}, losses.inflict)
 			if !report.OK() {
 				keep(t, h, report)
 			}
@@ -57,8 +56,11 @@ func TestGroupsGoOnWithoutTheirRegister(t *testing.T) {
 	}
 }
 
-// memberLosses is the number of members of each coordinator. Each one crashes in turn; every second one also loses its folder.
-type memberLosses int
+// memberLosses makes each member of a part crash in turn, of all indices at once; every second one also loses its folders.
+type memberLosses struct {
+	part    string
+	members int
+}
 
 // dataCenters returns those whose members are lost.
 func (memberLosses) dataCenters() []string {
@@ -74,7 +76,7 @@ func (memberLosses) dataCenters() []string {
 
 // length is longer than the losses take on a slow machine.
 func (m memberLosses) length() time.Duration {
-	return time.Duration(len(m.dataCenters())*int(m)) * 3 * time.Second
+	return time.Duration(len(m.dataCenters())*m.members) * 3 * time.Second
 }
 
 func (m memberLosses) inflict(d *local.Deployment, _ *rand.Rand, _ time.Duration) <-chan harmed {
@@ -82,7 +84,7 @@ func (m memberLosses) inflict(d *local.Deployment, _ *rand.Rand, _ time.Duration
 	go func() {
 		var h harmed
 		for i, dc := range m.dataCenters() {
-			for member := range int(m) {
+			for member := range m.members {
 				h.err = errors.Join(h.err, m.lose(d, &h, dc, uint8(member+1), (i+member)%2 == 1))
 			}
 		}
@@ -91,10 +93,10 @@ func (m memberLosses) inflict(d *local.Deployment, _ *rand.Rand, _ time.Duration
 	return done
 }
 
-// lose stops a member of each coordinator of a data center for a while, and waits until all groups are whole again.
+// lose stops a member of each group of a data center for a while, and waits until all groups are whole again.
 func (m memberLosses) lose(d *local.Deployment, h *harmed, dc string, member uint8, wipe bool) error {
 	ctx := context.Background()
-	f := local.Fault{DC: dc, Part: "coordinator", Member: member}
+	f := local.Fault{DC: dc, Part: m.part, Member: member}
 	kinds := []string{"crash", "restart"}
 	if wipe {
 		kinds = []string{"crash", "wipe", "restart"}
@@ -103,7 +105,7 @@ func (m memberLosses) lose(d *local.Deployment, h *harmed, dc string, member uin
 		if f.Kind == "restart" {
 			time.Sleep(1800 * time.Millisecond) // the fault: longer than a failover takes
 		}
-		h.faults = append(h.faults, fmt.Sprintf("%s of member %d of %s", f.Kind, member, dc))
+		h.faults = append(h.faults, fmt.Sprintf("%s of %s member %d of %s", f.Kind, m.part, member, dc))
 		if err := d.Inject(ctx, f); err != nil {
 			return err
 		}
@@ -121,15 +123,26 @@ func (m memberLosses) lose(d *local.Deployment, h *harmed, dc string, member uin
 
 // missing says which group of a data center lacks a member.
 func (m memberLosses) missing(d *local.Deployment, dc string) string {
-	for _, o := range d.State().Origins {
+	isWhole := func(up bool, g local.GroupState) bool {
 		in := 0
-		for _, s := range o.Group.Members {
+		for _, s := range g.Members {
 			if s.InGroup {
 				in++
 			}
 		}
-		if o.DC == dc && (in != int(m) || !o.Up) {
+		return up && in == m.members
+	}
+	st := d.State()
+	for _, o := range st.Origins {
+		if o.DC == dc && !isWhole(o.Up, o.Group) {
 			return fmt.Sprintf("the group of origin %d is not whole again: %+v", o.Origin, o.Group)
+		}
+	}
+	for _, s := range st.DataCenters {
+		for _, mm := range s.Middlemen {
+			if s.Name == dc && !isWhole(mm.Up, *mm.Group) {
+				return fmt.Sprintf("the group of shard %d is not whole again: %+v", mm.Shard, *mm.Group)
+			}
 		}
 	}
 	return ""

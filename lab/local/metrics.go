@@ -21,7 +21,15 @@ func (d *Deployment) register() {
 		case topology.Coordinator:
 			r.MustRegister(metrics.Coordinator(d.topo, func() *node.Coordinator { return locked(d, &p.coordinator) }))
 		case topology.Middleman:
-			r.MustRegister(metrics.Middleman(func() *node.Middleman { return locked(d, &p.middleman) }))
+			r.MustRegister(metrics.Middleman(func() metrics.Shard {
+				if s := locked(d, &p.shard); s != nil {
+					return s
+				}
+				return nil // not a shardHost without a value
+			}))
+			if d.topo.DCs[n.DC].Members(n.Part) > 1 {
+				r.MustRegister(metrics.ShardGroup(func() *node.ShardMember { return locked(d, &p.member) }))
+			}
 		case topology.Cache:
 			r.MustRegister(metrics.Cache(func() *node.Cache { return locked(d, &p.cache) }))
 		}
@@ -32,8 +40,8 @@ func (d *Deployment) register() {
 	}
 }
 
-// locked reads a pointer that faults may change.
-func locked[T any](d *Deployment, p **T) *T {
+// locked reads what faults may change.
+func locked[T any](d *Deployment, p *T) T {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return *p

@@ -66,16 +66,17 @@ func (o *observer) sidecar(next transport.Handler) transport.Handler {
 	}
 }
 
-// store observes the storage of a shard: readers of the ring may see what it has applied. Writes that arrive after a
-// greater one of the same key are never applied.
-func (o *observer) store(dc topology.DC, s storage.Store) storage.Store {
-	return &observedStore{s, o, o.topo.RingOf(dc)}
+// store observes the storage of a shard: readers of the ring may see what it has applied, on the member that serves. Writes that arrive
+// after a greater one of the same key are never applied.
+func (o *observer) store(p *part, s storage.Store) storage.Store {
+	return &observedStore{s, o, o.topo.RingOf(p.id.DC), p}
 }
 
 type observedStore struct {
 	storage.Store
 	o    *observer
 	ring topology.RingID
+	part *part
 }
 
 // Apply implements storage.Store.
@@ -85,7 +86,7 @@ func (s *observedStore) Apply(ctx context.Context, writes []storage.Write, meta 
 		return err
 	}
 	for i := range writes {
-		if w := &writes[i]; !w.Delete {
+		if w := &writes[i]; !w.Delete && s.part.serves.Load() {
 			v := w.Record.Version
 			s.o.visible[s.o.pair(v, s.ring)].add(s.o.since(v))
 		}

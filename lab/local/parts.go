@@ -13,7 +13,6 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
@@ -142,27 +141,6 @@ func (k keysOf) Key(name string, changed func()) register.Key {
 	return k.Register.Key(k.dataCenter+"/"+name, changed)
 }
 
-func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
-	if err := d.openStore(ctx, p); err != nil {
-		return err
-	}
-	cfg := middleman.DefaultConfig(d.topo, p.id.Group())
-	if d.o.Tune.Middleman != nil {
-		d.o.Tune.Middleman(&cfg)
-	}
-	m, err := node.NewMiddleman(ctx, node.MiddlemanOptions{Config: cfg, Clock: d.clock, Net: d.net, Store: p.store,
-		InlineReads: d.o.Engine == "embedded", Logger: d.o.Logger})
-	if err != nil {
-		return err
-	}
-	p.middleman = m
-	if err := d.join(p, m, whenUp(m.LinkUp)); err != nil {
-		return err
-	}
-	d.net.SetLeadership(p.id, m.Leadership())
-	return nil
-}
-
 // openStore opens the storage of a shard, unless a crashed middleman has left it open.
 func (d *Deployment) openStore(ctx context.Context, p *part) error {
 	if p.store != nil {
@@ -173,7 +151,7 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 		if err != nil {
 			return err
 		}
-		p.store = d.observer.store(p.id.DC, s)
+		p.store = d.observer.store(p, s)
 		return nil
 	}
 	server, err := redisserver.Start(ctx, redisserver.Options{Dir: d.dir(p.id)})
@@ -185,7 +163,7 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
-	p.store = d.observer.store(p.id.DC, s)
+	p.store = d.observer.store(p, s)
 	return nil
 }
 
@@ -215,10 +193,9 @@ func (d *Deployment) stopPart(_ context.Context, p *part, crash bool) error {
 			_, err = p.coordinator.Close()
 		}
 		p.coordinator = nil
-	case p.middleman != nil:
-		d.leave(p, p.middleman)
-		p.middleman.Close()
-		p.middleman = nil
+	case p.shard != nil:
+		d.leave(p, p.shard)
+		err = p.stopShard(crash)
 	case p.cache != nil:
 		d.leave(p, p.cache)
 		p.cache.Close()
@@ -237,8 +214,8 @@ func (d *Deployment) selected(f Fault) ([]*part, error) {
 	switch {
 	case want == topology.PartNone && f.Part != "all":
 		return nil, fmt.Errorf("unknown part %q; use coordinator, middleman, cache or all", f.Part)
-	case f.Member != 0 && want != topology.Coordinator:
-		return nil, errors.New("only coordinators have members; leave member out, or set part to coordinator")
+	case f.Member != 0 && !(topology.Node{Part: want}).HasGroup():
+		return nil, errors.New("only coordinators and middlemen have members; leave member out, or set part to one of them")
 	}
 	var parts []*part
 	d.topo.Nodes(func(n topology.Node) {

@@ -51,11 +51,11 @@ identify the part, which ignores the settings of other parts:
     rings:
     - {name: america, dataCenters: [us-east-1]}
     - {name: europe, dataCenters: [eu-west-1]}
-  addresses:                     # of all parts, in the order of their indices; may change at run time; of coordinators, all members
+  addresses:                     # of all parts, in the order of their indices; may change at run time; of coordinators and middlemen, all members
     us-east-1: {coordinators: ["10.1.0.1:7400"], middlemen: ["10.1.0.2:7400"], caches: ["10.1.0.3:7400"]}
     eu-west-1: {coordinators: ["10.2.0.1:7400"], middlemen: ["10.2.0.2:7400"], caches: ["10.2.0.3:7400"]}
   storage: {engine: redis, redis: {address: "127.0.0.1:6379", passwordFile: /secrets/redis}}
-  dataDir: /var/lib/causalstore  # a coordinator's log
+  dataDir: /var/lib/causalstore  # the log of a coordinator, and of a shard with several members
   session: {scope: Pod, reads: Latest}
   listen: {redis: none, redisTLS: ":6380"}                        # Redis clients with TLS only
   redisTLS: {cert: /redis-tls/tls.crt, key: /redis-tls/tls.key}   # clientCA: also ask clients for certificates
@@ -103,8 +103,13 @@ func newMiddlemanCommand(o Options) *cobra.Command {
 		Use:   "middleman",
 		Short: "Apply writes to the storage of one shard in causal order and serve reads",
 		Long: `Runs a middleman, the only writer to the storage of its shard. It applies writes in causal order, and serves reads of
-sidecars and caches. Its index is that of the shard within the data centre.` + configHelp,
-		Example: `  causalstore middleman --config causalstore.yaml --data-center us-east-1 --index 0`,
+sidecars and caches. Its index is that of the shard within the data centre.
+
+If the topology gives shards several members (shardMembers), each of them is a process of its own with a storage and a log
+(dataDir) of its own. They agree in an etcd (register.etcd) who of them serves; the others take over when it is lost. On
+SIGTERM the member that serves makes another one serve first.` + configHelp,
+		Example: `  causalstore middleman --config causalstore.yaml --data-center us-east-1 --index 0
+  causalstore middleman --config causalstore.yaml --data-center us-east-1 --index 0 --member 2 --data-dir /var/lib/causalstore`,
 	})
 }
 
@@ -147,6 +152,8 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 		fs.IntVar(&f.member, "member", 1, "which member of its group this coordinator is, from 1; overrides member")
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
+		fs.IntVar(&f.member, "member", 1, "which member of its group this middleman is, from 1; overrides member")
+		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of a shard with several members; overrides dataDir")
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
 		fs.BoolVar(&f.dropFuture, "drop-future-versions", false, "repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, before serving; check the clock first")
 	}

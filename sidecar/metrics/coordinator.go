@@ -8,7 +8,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -27,20 +26,9 @@ var (
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
 		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
-	coordinatorClock  = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
-	coordinatorServes = coordinatorFamily.gauge("serves", "1 if this member serves the coordinator, else 0. The other metrics of writes are those of the member that serves.")
-	coordinatorEpoch  = coordinatorFamily.gauge("group_epoch", "Epoch of the group that holds the log, as this member knows it. Each change of members or of the primary raises it.")
-	coordinatorSize   = coordinatorFamily.gauge("group_members", "Members that the group should have and that have every acknowledged write on their disks, as this member knows it.")
-	coordinatorWanted = coordinatorFamily.gauge("group_members_wanted", "Members that the group should have.")
-	coordinatorLeaver = coordinatorFamily.gauge("group_members_leaving", "Members that the topology no longer has, and that have not left the group yet, as this member knows it.")
-	coordinatorLast   = coordinatorFamily.gauge("group_log_position", "Position of the last record of the log on this member. Behind that of the member that serves, it lacks records.")
-	coordinatorFrozen = coordinatorFamily.gauge("group_problem", "1 if something keeps the group from changing, or this member out of it, else 0; the readiness report says what.")
-	coordinatorShort  = coordinatorFamily.gauge("group_under_replicated_seconds", "For how long the group has been without a wanted member, as this member knows it, in seconds; 0: it has all.")
-	coordinatorFroze  = coordinatorFamily.gauge("group_frozen_seconds", "For how long the register is another one or older than the group, so that the group does not change, in seconds; 0: it is believed.")
-	coordinatorLost   = coordinatorFamily.gauge("group_lost_seconds", "For how long the volumes of all members are known to be gone or damaged, in seconds; 0: they are not.")
-	coordinatorAway   = coordinatorFamily.gauge("group_register_unreachable_seconds",
-		"For how long the register has not answered this member, which is the primary or looks for one, in seconds; 0: it answers.")
-	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
+	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
+	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator collects the metrics of a coordinator of t.
@@ -50,7 +38,7 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		if c == nil {
 			return
 		}
-		emitGroup(c, emit)
+		coordinatorGroup.emit(c, emit)
 		var writes, bytes int
 		var e causal.VectorEntry
 		var refused uint64
@@ -110,23 +98,4 @@ func (l commitLatency) Collect(ch chan<- prometheus.Metric) {
 		buckets[bound.Seconds()] = below
 	}
 	ch <- prometheus.MustNewConstHistogram(commitDesc, commits.Total(), commits.Sum.Seconds(), buckets)
-}
-
-// emitGroup emits what the group of a coordinator says about itself.
-func emitGroup(c *node.Coordinator, emit emitFunc) {
-	s, n := c.GroupStatus()
-	h := c.Health()
-	emit(coordinatorServes, float64(boolIndex(s.Role == group.Serving)))
-	emit(coordinatorEpoch, float64(s.Config.Epoch))
-	emit(coordinatorSize, float64(n.Present))
-	emit(coordinatorWanted, float64(n.Wanted))
-	emit(coordinatorLeaver, float64(n.Leaving))
-	emit(coordinatorLast, float64(s.Last))
-	emit(coordinatorFrozen, float64(boolIndex(s.Problem() != "")))
-	emit(coordinatorShort, max(0, h.Short.Seconds()))
-	emit(coordinatorFroze, max(0, h.Frozen.Seconds()))
-	emit(coordinatorLost, max(0, h.Lost.Seconds()))
-	if h.HasRegister {
-		emit(coordinatorAway, max(0, h.RegisterAway.Seconds()))
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 var (
@@ -28,8 +27,14 @@ var (
 	middlemanForeign       = middlemanFamily.counter("foreign_values_total", "Values found in storage that CausalStore did not write.")
 )
 
+// Shard is a middleman, or a member of a shard's group.
+type Shard interface {
+	Inspect(f func(*middleman.Middleman))
+	StorageState() (failures uint64, problem error)
+}
+
 // Middleman collects the metrics of a middleman.
-func Middleman(get func() *node.Middleman) prometheus.Collector {
+func Middleman(get func() Shard) prometheus.Collector {
 	return collector{middlemanFamily, func(emit emitFunc) {
 		mm := get()
 		if mm == nil {

@@ -231,9 +231,10 @@ func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) er
 	return nil
 }
 
-// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost.
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost. It does not wait for a gate, as the network
+// calls it: what it would repeat is repeated in time.
 func (mm *Middleman) LinkUp(n topology.Node) {
-	mm.step(func(now causal.Now, s *shard.Shard) { s.LinkUp(now, n) })
+	mm.tryStep(func(now causal.Now, s *shard.Shard) { s.LinkUp(now, n) })
 }
 
 // Close stops the middleman. Coordinators resend unacknowledged puts to its next start. The store stays open.

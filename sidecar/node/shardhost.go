@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -54,6 +57,14 @@ func (sm *ShardMember) Probe() {
 	sm.groupHost.Probe()
 	if mm := sm.Serving(); mm != nil {
 		mm.Probe()
+	}
+}
+
+// LinkUp tells the machines that a node, or another member, is reachable again: what was on its way to it may be lost.
+func (sm *ShardMember) LinkUp(n topology.Node) {
+	sm.groupHost.LinkUp(n)
+	if mm := sm.Serving(); mm != nil && n.Member == 0 {
+		mm.LinkUp(n)
 	}
 }
 
@@ -110,4 +121,13 @@ func (sm *ShardMember) StorageState() (failures uint64, problem error) { return 
 func (sm *ShardMember) Stats() (s member.Stats) {
 	sm.host.Inspect(func(m *member.Storage) { s = m.Stats() })
 	return s
+}
+
+// IsOfGroup reports whether a storage is that of a member of a group: some of what it should hold may be in the log beside it only.
+func IsOfGroup(ctx context.Context, s storage.Store) (bool, error) {
+	_, found, err := s.Meta(ctx, metaApplied)
+	if err != nil {
+		return false, fmt.Errorf("read %s from storage: %w", metaApplied, err)
+	}
+	return found, nil
 }

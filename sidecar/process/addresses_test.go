@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -82,8 +83,39 @@ func TestEachMemberOfACoordinatorHasAnAddress(t *testing.T) {
 	if first := mustLoad(t, strings.Replace(threeMembers, "dataCenter: eu\n", "dataCenter: us\n", 1), topology.Coordinator).Self; first.Member != 1 {
 		t.Errorf("without member: %v", first)
 	}
-	if other := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nmember: 3\n", 1), topology.Middleman).Self; other.Member != 0 {
+	if other := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nmember: 3\n", 1), topology.Sidecar).Self; other.Member != 0 {
 		t.Errorf("a part without a group uses the field: %v", other)
+	}
+}
+
+// twoShardMembers is good, with shards in eu that have two members each.
+var twoShardMembers = strings.NewReplacer("caches: 0}", "caches: 0, shardMembers: 2}", "dataDir: /data", `dataDir: /data
+register: {etcd: {endpoints: ["127.0.0.1:2379"]}}`).Replace(good)
+
+func TestEachMemberOfAShardHasAnAddress(t *testing.T) {
+	parsed, err := contract.ParseConfig([]byte(twoShardMembers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *parsed
+	eu := c.Addresses["eu"]
+	eu.Middlemen = []string{"10.3.1.1:1", "10.3.1.2:1", "10.3.2.1:1", "10.3.2.2:1"}
+	c.Addresses["eu"], c.Index, c.Member = eu, 1, 2
+	s, err := check(c, topology.Middleman)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := topology.Node{DC: 1, Part: topology.Middleman, Index: 1, Member: 2}
+	if addr, _ := newAddressBook(s.addresses).addressOf(want); s.Self != want || addr != "10.3.2.2:1" {
+		t.Errorf("self is %v, at %s", s.Self, addr)
+	}
+	c.DataDir = ""
+	if _, err := check(c, topology.Middleman); err == nil || !strings.Contains(err.Error(), "dataDir: missing") || !strings.Contains(err.Error(), "(shardMembers)") {
+		t.Errorf("without dataDir: %v", err)
+	}
+	c.DataDir, c.Storage = "/data/./x", contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: "/data/x"}}
+	if _, err := check(c, topology.Middleman); err == nil || !strings.Contains(err.Error(), "is storage.embedded.dir as well") {
+		t.Errorf("with one folder for log and storage: %v", err)
 	}
 }
 

@@ -32,8 +32,9 @@ func (c *cachePart) linkEnded(n topology.Node)     { c.c.LinkDown(n) }
 func (c *cachePart) linkUp(n topology.Node, _ causal.Leadership) {
 	c.c.LinkUp(n)
 }
-func (c *cachePart) unsent(causal.Message) {}
-func (c *cachePart) ready() error          { return nil }
+func (c *cachePart) memberUp(topology.Node) {}
+func (c *cachePart) unsent(causal.Message)  {}
+func (c *cachePart) ready() error           { return nil }
 
 func (c *cachePart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)

@@ -98,7 +98,8 @@ func (c *coordinatorPart) linkEnded(topology.Node)       {}
 func (c *coordinatorPart) linkUp(n topology.Node, _ causal.Leadership) {
 	c.c.LinkUp(n)
 }
-func (c *coordinatorPart) unsent(causal.Message) {}
+func (c *coordinatorPart) memberUp(m topology.Node) { c.c.LinkUp(m) }
+func (c *coordinatorPart) unsent(causal.Message)    {}
 
 func (c *coordinatorPart) close() error {
 	if c.register == nil {

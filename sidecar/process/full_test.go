@@ -58,7 +58,7 @@ func newPeer(t *testing.T, addr string) *peer {
 			n = n.WithMember(1)
 		}
 		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{n}, Handler: p.handle,
-			Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to }})
+			Members: topo.MembersOf, Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to.WithMember(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,12 +27,28 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
+// shardHost runs a shard: node.Middleman alone, or node.ShardMember with others.
+type shardHost interface {
+	node.Host
+	Handle(batch []causal.Message)
+	LinkUp(n topology.Node)
+	SetTopology(t *topology.Topology) error
+	Inspect(f func(*middleman.Middleman))
+	DataLost() (lost bool, known []topology.Node)
+	Unanswered() []topology.Node
+	Resharding() (stage string, copied, of int)
+	StorageState() (failures uint64, problem error)
+}
+
+// middlemanPart is a middleman: alone with its storage, or a member of its group, which may not serve now.
 type middlemanPart struct {
-	m     *node.Middleman
-	self  topology.Node // a member of its group
-	store storage.Store
-	topo  func() *topology.Topology
-	log   *slog.Logger
+	m      shardHost
+	alone  *node.Middleman // nil with a group
+	member *memberPart     // nil without
+	self   topology.Node   // a member of its group
+	store  storage.Store
+	topo   func() *topology.Topology
+	log    *slog.Logger
 
 	mu         sync.Mutex
 	storageErr error         // why the storage cannot be used now
@@ -53,21 +69,36 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
+	m := &middlemanPart{self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
+	if err := p.startShard(ctx, m); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	p.metrics.MustRegister(metrics.Middleman(func() metrics.Shard { return m.m }))
+	go m.watchStorage(p.fail)
+	return m, nil
+}
+
+// startShard starts the host of m: a member of a group if there are several, or if the storage is that of one.
+func (p *process) startShard(ctx context.Context, m *middlemanPart) error {
 	config := middleman.DefaultConfig(p.topo(), p.self.Group())
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
-	n, err := node.NewMiddleman(ctx, node.MiddlemanOptions{
-		Config: config, Clock: p.clock, Net: p.net, Store: store,
-		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail})
+	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store,
+		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail}
+	grouped, err := node.IsOfGroup(ctx, m.store)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return err
 	}
-	p.net.SetLeadership(n.Leadership())
-	p.metrics.MustRegister(metrics.Middleman(func() *node.Middleman { return n }))
-	m := &middlemanPart{m: n, self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
-	go m.watchStorage(p.fail)
-	return m, nil
+	if grouped || p.o.Settings.members() > 1 {
+		return p.startMember(ctx, m, o)
+	}
+	if m.alone, err = node.NewMiddleman(ctx, o); err != nil {
+		return err
+	}
+	m.m = m.alone
+	p.net.SetLeadership(m.alone.Leadership())
+	return nil
 }
 
 const (
@@ -176,14 +207,17 @@ func (m *middlemanPart) watchStorage(fail func(error)) {
 		if errors.Is(err, storage.ErrRestarted) { // the server answers again: see there
 			err = nil
 		}
-		if errors.Is(err, storage.ErrDataLost) {
-			m.m.ReportDataLoss(err)
-		}
 		m.mu.Lock()
 		m.storageErr = err
 		m.mu.Unlock()
+		if m.alone == nil { // a member of a group does the rest itself
+			continue
+		}
+		if errors.Is(err, storage.ErrDataLost) {
+			m.alone.ReportDataLoss(err)
+		}
 		if err != nil {
-			m.m.NoteStorageFailure(err)
+			m.alone.NoteStorageFailure(err)
 		}
 		if errors.Is(err, storage.ErrFenced) {
 			fail(err)
@@ -219,6 +253,12 @@ func (m *middlemanPart) linkEnded(topology.Node)       {}
 func (m *middlemanPart) linkUp(n topology.Node, _ causal.Leadership) {
 	m.m.LinkUp(n)
 }
+
+func (m *middlemanPart) memberUp(member topology.Node) {
+	if m.member != nil {
+		m.m.LinkUp(member)
+	}
+}
 func (m *middlemanPart) unsent(causal.Message) {}
 
 func (m *middlemanPart) ready() error {
@@ -240,18 +280,33 @@ func (m *middlemanPart) ready() error {
 	case writeErr != nil:
 		return inState(contract.StateStorageFailing, fmt.Errorf("storage takes no writes: %w", writeErr))
 	}
+	if m.member != nil {
+		if err := m.member.ready(); err != nil {
+			return err
+		}
+	}
 	if nodes := m.m.Unanswered(); len(nodes) > 0 {
 		return explainUnanswered(m.topo(), "storage", nodes)
 	}
 	return nil
 }
 
-// drain stops at once: peers send unacknowledged messages again to the next start.
-func (m *middlemanPart) drain(context.Context) (answered bool, err error) {
-	m.m.Close()
+// drain stops at once, or when another member serves: peers send unacknowledged messages again to who serves next.
+func (m *middlemanPart) drain(ctx context.Context) (answered bool, err error) {
+	if m.member != nil {
+		err = m.member.drain(ctx)
+	} else {
+		m.alone.Close()
+	}
 	close(m.done)
 	<-m.ended
-	return false, nil
+	return false, err
 }
 
-func (m *middlemanPart) close() error { return m.store.Close() }
+func (m *middlemanPart) close() error {
+	var err error
+	if m.member != nil {
+		err = m.member.close()
+	}
+	return errors.Join(err, m.store.Close())
+}

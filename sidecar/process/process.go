@@ -69,6 +69,8 @@ type part interface {
 	linkEnded(n topology.Node)
 	// linkUp reports that a node can be reached; with a group, in a leadership, and again in each later one.
 	linkUp(n topology.Node, l causal.Leadership)
+	// memberUp reports that a member of a group can be reached, whether or not it serves.
+	memberUp(member topology.Node)
 	// unsent reports a put that was dropped before it was sent.
 	unsent(put causal.Message)
 	// setTopology switches to a topology that applies live (contract.AppliesLive).
@@ -240,8 +242,8 @@ func (p *process) join() error {
 			}
 		},
 		MemberUp: func(member topology.Node) {
-			if r, ok := p.running().(*coordinatorPart); ok {
-				r.c.LinkUp(member)
+			if r := p.running(); r != nil {
+				r.memberUp(member)
 			}
 		},
 		Unsent: func(put causal.Message) {

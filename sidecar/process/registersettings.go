@@ -7,7 +7,6 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // checkRegister checks where the configurations of groups are. A group of one member needs no register.
@@ -17,14 +16,15 @@ func (s *Settings) checkRegister(p *problems) {
 		if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) {
 			return // locate has said so
 		}
-		if n := s.Topology.DCs[s.Self.DC].Members(topology.Coordinator); n > 1 {
-			p.add("register", "missing, and the topology gives each coordinator of %s %d members (coordinatorMembers): they need an etcd to agree who is the primary. "+
-				"Give register.etcd.endpoints, or set coordinatorMembers to 1", s.Config.DataCenter, n)
+		if n := s.members(); n > 1 {
+			field := membersField(s.Self.Part)
+			p.add("register", "missing, and the topology gives each %s of %s %d members (%s): they need an etcd to agree who is the primary. "+
+				"Give register.etcd.endpoints, or set %s to 1", s.Self.Part, s.Config.DataCenter, n, field, field)
 		}
 		return
 	}
 	if c.Etcd == nil {
-		p.add("register.etcd", "missing; give endpoints there, or leave register out if no coordinator has more than one member")
+		p.add("register.etcd", "missing; give endpoints there, or leave register out if no coordinator or shard has more than one member")
 		return
 	}
 	etcd := *c.Etcd
@@ -49,6 +49,9 @@ func (s *Settings) checkRegister(p *problems) {
 		}
 	}
 }
+
+// members returns how many members the group of this process has by the topology.
+func (s *Settings) members() int { return s.Topology.DCs[s.Self.DC].Members(s.Self.Part) }
 
 // checkEndpoints checks the addresses of the servers, and that they are not reached in plain text over a network.
 func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {

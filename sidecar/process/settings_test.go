@@ -51,7 +51,7 @@ func mustLoad(t *testing.T, text string, part topology.Part) *Settings {
 
 func TestAValidConfigurationIsAccepted(t *testing.T) {
 	s := mustLoad(t, strings.Replace(good, "dataCenter: eu\n", "dataCenter: eu\nindex: 1\n", 1), topology.Middleman)
-	if want := (topology.Node{DC: 1, Part: topology.Middleman, Index: 1}); s.Self != want {
+	if want := (topology.Node{DC: 1, Part: topology.Middleman, Index: 1, Member: 1}); s.Self != want {
 		t.Errorf("self is %v, want %v", s.Self, want)
 	}
 	if s.Scope != node.ScopeConnection || !s.Snapshot || !s.Static || s.Topology.Epoch != 3 {
@@ -146,6 +146,9 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Coordinator, "dataDir: /data", "", []string{"dataDir:", "durable volume"}},
 		{topology.Coordinator, "cacheBytes: 1000", "logBytes: 1Mi", []string{"limits.logBytes", "64Mi"}},
 		{topology.Coordinator, "caches: 0}", "caches: 0, coordinatorMembers: 3}", []string{"register: missing", "each coordinator of eu 3 members", "register.etcd.endpoints"}},
+		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 2}", []string{"register: missing", "each middleman of eu 2 members (shardMembers)",
+			"addresses.eu.middlemen: 2 given, but the topology has 2 with 2 members each, 4 in all"}},
+		{topology.Middleman, "caches: 0}\n", "caches: 0, shardMembers: 4}\n", []string{"topology: data centre \"eu\": 4 members for each shard; declare 1 to 3"}},
 		{topology.Coordinator, "binding: static", "register: {}", []string{"register.etcd: missing"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {}}", []string{"register.etcd.endpoints: 0 given"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"https://a:2379\", b, \"c:1\", \"c:1\"]}}",

@@ -143,6 +143,7 @@ func (s *sidecarPart) setTopology(t *topology.Topology) error {
 
 func (s *sidecarPart) host() node.Host               { return s.s }
 func (s *sidecarPart) handle(batch []causal.Message) { s.s.Handle(batch) }
+func (s *sidecarPart) memberUp(topology.Node)        {}
 func (s *sidecarPart) linkDown(n topology.Node)      { s.s.LinkDown(n) }
 func (s *sidecarPart) linkEnded(n topology.Node)     { s.s.LinkEnded(n) }
 func (s *sidecarPart) linkUp(n topology.Node, l causal.Leadership) {

@@ -234,7 +234,7 @@ func TestHandshakesAreBoundedAndWhoBeginsMostLosesTheOldest(t *testing.T) {
 		}
 	}
 	// While all of them wait, somebody who ends a handshake gets its link: it displaces, and is younger than all.
-	if _, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB); err != nil {
+	if _, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB.WithMember(1)); err != nil {
 		t.Errorf("a handshake beside them: %v", err)
 	}
 	if err := other.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {

@@ -255,7 +255,7 @@ func TestOneIdentityCannotTakeAllLinks(t *testing.T) {
 	if n := flood("dddd"); n != 0 {
 		t.Errorf("a fourth app has got %d links, above the limit of all", n)
 	}
-	if _, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB); err != nil {
+	if _, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB.WithMember(1)); err != nil {
 		t.Errorf("the sidecars have taken the link of a middleman: %v", err)
 	}
 	if got := fmt.Sprint(len(c.Stats().Links)); got != fmt.Sprint(3*quota+1) {

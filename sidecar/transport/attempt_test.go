@@ -31,6 +31,7 @@ func TestReasonsOfFailedLinksAreToldApart(t *testing.T) {
 		a = startWith(t, d, coordinatorA, ka, changes...)
 		b := startWith(t, d, middlemanB, kb, changes...)
 		if len(changes) == 0 {
+			awaitServing(t, a, middlemanB)
 			a.Send(numbered(coordinatorA, middlemanB, 1))
 			b.wait(t, 1)
 		}
@@ -57,7 +58,7 @@ func TestReasonsOfFailedLinksAreToldApart(t *testing.T) {
 	})
 	t.Run("nobody listens", func(t *testing.T) {
 		d := newDirectory()
-		d.set("127.0.0.1:1", middlemanB)
+		d.set("127.0.0.1:1", middlemanB.WithMember(1))
 		awaitFailure(t, startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), eu)), middlemanB, FailureUnreachable)
 	})
 	t.Run("the link is back", func(t *testing.T) {

@@ -353,7 +353,7 @@ func TestLinksToAllMembersBecomeIdleTogether(t *testing.T) {
 
 // Else a member that has moved would be taken for unreachable, and so nobody would dial it.
 func TestFailedAttemptsAtAnOldAddressAreNotReported(t *testing.T) {
-	for _, n := range []topology.Node{memberOne, middlemanB} {
+	for _, n := range []topology.Node{memberOne, cacheB} {
 		d, e := newDirectory(), &events{}
 		d.set("127.0.0.1:1", n)
 		client := start(t, d, []topology.Node{sidecarA}, twoMembers, e.use)

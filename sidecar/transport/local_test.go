@@ -169,7 +169,7 @@ func TestMessagesSentBeforeACrashAreLostEvenIfTheNodeIsBack(t *testing.T) {
 		same(t, "before the crash", b.seqs(), nil)
 		same(t, "after the crash", again.seqs(), []uint64{3})
 		s := l.Stats()
-		same(t, "drops", s.Drops, []DropStats{{causal.KindPut, DropNoRoute, 1}, {causal.KindPut, DropClosed, 1}})
+		same(t, "drops", s.Drops, []DropStats{{causal.KindPut, DropClosed, 1}, {causal.KindPut, DropNotServing, 1}})
 		same(t, "messages", s.Messages, []MessageStats{{causal.KindPut, 2, 1}})
 	})
 }
