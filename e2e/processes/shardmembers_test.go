@@ -27,7 +27,12 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	etcd := newEtcd(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file", filepath.Join(ours, "authority.crt"))
 	etcd.start()
 	d := planDeployment(t, certs, waitForCoordinators)
-	d.addShardMember("a", etcd.endpoint)
+	d.addShardMember("a")
+	d.seenFrom = func(dc, part string, c *contract.Config) {
+		if dc == "a" && part == "middleman" {
+			c.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.endpoint}}}
+		}
+	}
 	d.startAll()
 	d.awaitWholeGroup(t, "a", "middleman")
 	w := d.writeOften(t, "a", 4)
@@ -69,8 +74,7 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 }
 
 // addShardMember gives the shard of a data center a second member.
-func (d *deployment) addShardMember(dc, etcd string) {
-	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd}}}
+func (d *deployment) addShardMember(dc string) {
 	i := slices.Index([]string{"a", "b", "c"}, dc)
 	two := 2
 	d.config.Topology.DataCenters[i].ShardMembers = &two
