@@ -47,12 +47,20 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	}{{"a-middleman", false}, {"a-middleman-2", false}, {"a-middleman", true}, {"a-middleman-2", true}} {
 		w.slowest()
 		r.slowest()
-		serving := d.serves(lost.member)
+		serving, began := d.serves(lost.member), time.Now()
 		d.kill(lost.member)
+		other := map[bool]string{true: "a-middleman", false: "a-middleman-2"}[lost.member != "a-middleman"]
+		eventually(t, other+" to serve", func() error {
+			if !d.serves(other) {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+		took := time.Since(began)
 		w.await(t, 300) // without it
 		r.await(t, 300)
-		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the slowest write took %v, the slowest read %v", lost.member, serving, lost.wipe,
-			w.slowest(), r.slowest())
+		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the other one served after %v; the slowest write took %v, the slowest read %v",
+			lost.member, serving, lost.wipe, took, w.slowest(), r.slowest())
 		if lost.wipe {
 			must(t, errors.Join(os.RemoveAll(d.path(lost.member)), os.RemoveAll(d.path(lost.member+".log.d"))))
 		}
