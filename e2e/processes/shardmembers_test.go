@@ -27,7 +27,12 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	server := certs.issue(ours, "a", "etcd", "0")
 	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file", filepath.Join(ours, "authority.crt"))
 	d := planDeployment(t, certs, waitForCoordinators)
-	d.addShardMember("a", etcd.Endpoint)
+	d.addShardMember("a")
+	d.seenFrom = func(dc, part string, c *contract.Config) {
+		if dc == "a" && part == "middleman" {
+			c.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
+		}
+	}
 	d.startAll()
 	d.awaitWholeGroup(t, "a", "middleman")
 	w := d.writeOften(t, "a", 4)
@@ -42,12 +47,20 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	}{{"a-middleman", false}, {"a-middleman-2", false}, {"a-middleman", true}, {"a-middleman-2", true}} {
 		w.slowest()
 		r.slowest()
-		serving := d.serves(lost.member)
+		serving, began := d.serves(lost.member), time.Now()
 		d.kill(lost.member)
+		other := map[bool]string{true: "a-middleman", false: "a-middleman-2"}[lost.member != "a-middleman"]
+		eventually(t, other+" to serve", func() error {
+			if !d.serves(other) {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+		took := time.Since(began)
 		w.await(t, 300) // without it
 		r.await(t, 300)
-		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the slowest write took %v, the slowest read %v", lost.member, serving, lost.wipe,
-			w.slowest(), r.slowest())
+		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the other one served after %v; the slowest write took %v, the slowest read %v",
+			lost.member, serving, lost.wipe, took, w.slowest(), r.slowest())
 		if lost.wipe {
 			must(t, errors.Join(os.RemoveAll(d.path(lost.member)), os.RemoveAll(d.path(lost.member+".log.d"))))
 		}
@@ -69,8 +82,7 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 }
 
 // addShardMember gives the shard of a data center a second member.
-func (d *deployment) addShardMember(dc, etcd string) {
-	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd}}}
+func (d *deployment) addShardMember(dc string) {
 	i := slices.Index([]string{"a", "b", "c"}, dc)
 	two := 2
 	d.config.Topology.DataCenters[i].ShardMembers = &two
