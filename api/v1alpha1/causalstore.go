@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Engine",type=string,priority=1,JSONPath=`.spec.storage.engine`
 // +kubebuilder:printcolumn:name="Epoch",type=integer,priority=1,JSONPath=`.status.topology.epoch`
 // +kubebuilder:printcolumn:name="Paused",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
+// +kubebuilder:printcolumn:name="Under-replicated",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="UnderReplicated")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name: must have at most 20 characters, because the names of pods contain it; use a shorter name"

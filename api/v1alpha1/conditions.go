@@ -28,6 +28,9 @@ const (
 	ConditionEdgesReady = "EdgesReady"
 	// ConditionEtcdReady is True while every pod of the etcds that the operator runs in this cluster serves.
 	ConditionEtcdReady = "EtcdReady"
+	// ConditionUnderReplicated is True while a group of members that hold one log has fewer of them than the spec asks for, or cannot change: it is
+	// frozen or lost, or its register does not answer. It is Unknown while a group has not reported.
+	ConditionUnderReplicated = "UnderReplicated"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -113,6 +116,14 @@ const (
 	ReasonEtcdMissing       = "EtcdMembersMissing"
 	ReasonEtcdWithoutQuorum = "EtcdWithoutQuorum"
 	ReasonEtcdImageMissing  = "NoEtcdImage"
+
+	ReasonNoGroups            = "OneMemberEach"
+	ReasonFullyReplicated     = "AllMembersFollow"
+	ReasonMembersMissing      = "MembersMissing"
+	ReasonGroupLost           = "GroupLost"
+	ReasonGroupFrozen         = "GroupFrozen"
+	ReasonRegisterUnreachable = "RegisterUnreachable"
+	ReasonGroupsUnknown       = "GroupsNotReported"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

@@ -11,7 +11,7 @@ type CausalStoreStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
-	// CertificatesCurrent, EdgesReady, EtcdReady, ClientsReady, InjectionReady and Paused.
+	// CertificatesCurrent, EdgesReady, EtcdReady, UnderReplicated, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map
@@ -183,6 +183,12 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	Etcd *Count `json:"etcd,omitempty"`
+	// Groups has the members that hold the log of each coordinator, if there are several.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Groups []GroupStatus `json:"groups,omitempty"`
 	// Edge is the state of the edge, if parts of other regions are reached through it.
 	//
 	// +optional
@@ -202,6 +208,64 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	IncompleteWrites *int64 `json:"incompleteWrites,omitempty"`
+}
+
+// GroupStatus is the state of the members that hold the log of one part, as the one that serves reports it.
+type GroupStatus struct {
+	// Part is the kind of the part, such as coordinator.
+	//
+	// +required
+	Part string `json:"part"`
+	// Index of the part in its data centre, from 0.
+	//
+	// +required
+	Index int32 `json:"index"`
+	// Epoch of the group. Each change of its members or primary raises it.
+	//
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+	// Primary is the number of the member that serves, from 1; 0: none is known to.
+	//
+	// +optional
+	Primary int32 `json:"primary,omitempty"`
+	// Wanted is the number of members that the spec asks for.
+	//
+	// +optional
+	Wanted int32 `json:"wanted,omitempty"`
+	// Members are the numbers of those that have every acknowledged write on their disks.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Members []int32 `json:"members,omitempty"`
+	// Behind are the members that are missing, or do not follow.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Behind []GroupMemberStatus `json:"behind,omitempty"`
+	// Problem says what keeps the group from changing; it is empty if nothing does.
+	//
+	// +optional
+	Problem string `json:"problem,omitempty"`
+}
+
+// GroupMemberStatus is the state of a member that is missing, or does not follow.
+type GroupMemberStatus struct {
+	// Member is its number, from 1.
+	//
+	// +required
+	Member int32 `json:"member"`
+	// State is joining, silent, stalled, damaged or lost; it is empty if it is not known.
+	//
+	// +optional
+	State string `json:"state,omitempty"`
+	// BehindRecords and BehindBytes are about how much of the log it has not acknowledged, if it is sent any.
+	//
+	// +optional
+	BehindRecords int64 `json:"behindRecords,omitempty"`
+	// +optional
+	BehindBytes int64 `json:"behindBytes,omitempty"`
 }
 
 // EdgeStatus is the state of the edge of a data centre.

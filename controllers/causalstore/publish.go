@@ -82,7 +82,7 @@ func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, were, are []v1a
 // needsAttention reports whether people should look at a condition.
 func needsAttention(c *metav1.Condition) bool {
 	switch c.Type {
-	case v1alpha1.ConditionDegraded:
+	case v1alpha1.ConditionDegraded, v1alpha1.ConditionUnderReplicated:
 		return c.Status == metav1.ConditionTrue
 	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent:
 		return c.Status == metav1.ConditionFalse

@@ -24,7 +24,7 @@ func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[
 	involved := seen.InvolvedPods()
 	return r.askPods(ctx, seen.Pods, func(p *corev1.Pod) bool {
 		first := p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && plan.Index(p) == 0
-		return involved[p.Name] || p.Status.PodIP != "" && (first || !plan.Ready(p))
+		return involved[p.Name] || seen.HasGroup(p) || p.Status.PodIP != "" && (first || !plan.Ready(p))
 	})
 }
 

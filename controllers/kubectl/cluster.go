@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -32,10 +31,8 @@ type connection struct {
 	namespace string
 }
 
-func (c *cluster) connect() (*connection, error) { return c.connectVia(nil) }
-
-// connectVia returns a client that knows resources from a mapper, or else asks the cluster for them.
-func (c *cluster) connectVia(mapper meta.RESTMapper) (*connection, error) {
+// connect returns a client of the cluster. Each of its requests is bounded by contextTimeout.
+func (c *cluster) connect() (*connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
 	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
@@ -50,12 +47,13 @@ func (c *cluster) connectVia(mapper meta.RESTMapper) (*connection, error) {
 	if out.config, err = files.ClientConfig(); err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w; set --kubeconfig or KUBECONFIG to a file", err)
 	}
+	out.config.Timeout = contextTimeout
 	out.config.QPS = -1 // no client-side limit: the API server has priority and fairness
 	s := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		return nil, err
 	}
-	out.Client, err = client.New(out.config, client.Options{Scheme: s, Mapper: mapper})
+	out.Client, err = client.New(out.config, client.Options{Scheme: s, Mapper: newMapper()})
 	return out, err
 }
 

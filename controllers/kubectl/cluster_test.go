@@ -34,6 +34,9 @@ func newTestCluster(t *testing.T) *testCluster {
 	if h.k, err = (&cluster{kubeconfig: h.kubeconfig, namespace: "shop"}).connect(); err != nil {
 		t.Fatal(err)
 	}
+	if h.k.Client, err = client.New(h.k.config, client.Options{Scheme: h.k.Scheme()}); err != nil { // tests make objects of which commands know nothing
+		t.Fatal(err)
+	}
 	h.store.UID = ""
 	status := h.store.Status
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, h.store)

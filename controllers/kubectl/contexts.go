@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
@@ -82,7 +80,8 @@ func (v *storeRegions) known() (all []*regionStore) {
 	return all
 }
 
-// contextTimeout bounds how long a cluster has to answer what a command asks it before it shows something.
+// contextTimeout bounds each request to a cluster, and, with several contexts, how long a cluster has to answer what a command asks it before it
+// shows something.
 const contextTimeout = 20 * time.Second
 
 // eachContext calls read for each region at once, with a bound in time, and keeps the errors.
@@ -107,16 +106,6 @@ func atOnce(regions []*regionStore, read func(*regionStore) error) {
 	running.Wait()
 }
 
-// mapperOfRegions knows what is read of several clusters. A client that asks a cluster for its resources has no bound in time for that.
-func mapperOfRegions() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	m.Add(v1alpha1.GroupVersion.WithKind("CausalStore"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	return m
-}
-
 // findStores returns the stores of a namespace, or only the named one, as all clusters have them. The namespace is the same in all:
 // that of the flag, or of the first context. It fails if no cluster has one.
 func findStores(ctx context.Context, clusters []*cluster, name string) ([]*storeRegions, error) {
@@ -124,7 +113,7 @@ func findStores(ctx context.Context, clusters []*cluster, name string) ([]*store
 	contexts := make([]*regionStore, 0, len(clusters))
 	for _, c := range clusters {
 		r := &regionStore{context: c.context}
-		if r.k, r.err = c.connectVia(mapperOfRegions()); r.err == nil {
+		if r.k, r.err = c.connect(); r.err == nil {
 			if namespace == "" {
 				namespace = r.k.namespace
 			}

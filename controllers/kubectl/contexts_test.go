@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,6 +121,52 @@ func TestAClusterThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	_, err := findStores(ctx, []*cluster{{kubeconfig: file, context: "slow"}, {kubeconfig: file, context: "typo"}}, "")
 	if err == nil || !strings.Contains(err.Error(), "slow: no answer within 20s") || !strings.Contains(err.Error(), `typo: read the kubeconfig: `) {
 		t.Error(err)
+	}
+}
+
+// A client that asks for the resources of a cluster waits for half a minute, whatever its context says.
+func TestNoCommandAsksAClusterForItsResources(t *testing.T) {
+	ended := make(chan struct{})
+	var recording sync.Mutex
+	var paths []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		recording.Lock()
+		paths = append(paths, r.URL.Path)
+		recording.Unlock()
+		select {
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(ended)
+	all := api.NewConfig()
+	all.Clusters["silent"], all.Contexts["silent"], all.CurrentContext = &api.Cluster{Server: server.URL}, &api.Context{Cluster: "silent", Namespace: "shop"}, "silent"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*all, file); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range [][]string{{"status"}, {"topology"}, {"top", "--once"}, {"doctor"}, {"check"}, {"check", "--all-namespaces"}, {"explain", "key", "k"}, {"explain", "pod", "p"},
+		{"pause", "orders"}, {"support-bundle"}, {"trust"}, {"rotate-ca", "us", "--yes"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		cmd := NewCommand()
+		cmd.SetArgs(append([]string{"--kubeconfig", file}, line...))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(ctx); err == nil {
+			t.Errorf("%v succeeds without a cluster", line)
+		}
+		cancel()
+	}
+	recording.Lock()
+	defer recording.Unlock()
+	for _, path := range paths {
+		if path == "/api" || path == "/apis" || path == "/api/v1" || strings.HasPrefix(path, "/apis/") && strings.Count(path, "/") == 3 {
+			t.Errorf("a command has asked for %s", path)
+		}
+	}
+	if len(paths) == 0 {
+		t.Error("no command has asked anything")
 	}
 }
 

@@ -79,6 +79,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 		}
 		fmt.Fprintln(t, strings.Join(dataCenterRow(&d), "\t"))
 	}
+	writeRows(t, groupColumns, groupRows(s))
 	writeEdges(t, s)
 	writeUnreadyPods(t, s, pods, downs, now)
 	writeConditions(t, s, now)
@@ -196,8 +197,8 @@ var healthyConditions = map[string]metav1.ConditionStatus{
 	v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
 	v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
 	v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
-	v1alpha1.ConditionEtcdReady:    metav1.ConditionTrue,
-	v1alpha1.ConditionEdgesReady:   metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
+	v1alpha1.ConditionEtcdReady:    metav1.ConditionTrue, v1alpha1.ConditionUnderReplicated: metav1.ConditionFalse,
+	v1alpha1.ConditionEdgesReady: metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
 	v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
 }
 

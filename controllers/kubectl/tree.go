@@ -131,7 +131,7 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 		n         int32
 		name      string
 	}{
-		{plan.ComponentCoordinator, dc.Coordinators.Replicas, "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
+		{plan.ComponentCoordinator, dc.Coordinators.Replicas * max(1, dc.Coordinators.Members), "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
 		{plan.ComponentShard, dc.Shards * max(1, in.store.Spec.Storage.Replicas), "shards"},
 	}
 	here := in.isHere(dc.Name)
@@ -149,8 +149,55 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 	}
 	b.columns = append(b.columns, strings.Join(counts, ", "))
 	zones := in.store.Spec.ZonesOf(dc)
-	b.children = append(in.zoneNodes(dc, "front", zones.Frontend), in.zoneNodes(dc, "back", zones.Backend)...)
+	b.children = slices.Concat(in.groupNodes(dc.Name), in.zoneNodes(dc, sideFront, zones.Frontend), in.zoneNodes(dc, sideBack, zones.Backend))
+	if slices.ContainsFunc(in.parts, func(p corev1.Pod) bool { return plan.IsOfEtcd(&p) && p.Labels[plan.LabelDataCenter] == dc.Name }) {
+		elsewhere := slices.DeleteFunc(slices.Clone(in.store.Spec.EtcdZonesOf(dc)), func(z string) bool {
+			return slices.Contains(zones.Frontend, z) || slices.Contains(zones.Backend, z)
+		})
+		b.children = append(b.children, in.zoneNodes(dc, sideEtcd, elsewhere)...)
+	}
 	return b
+}
+
+// groupNodes draws the groups of members that hold the logs of a data centre.
+func (in *topologyView) groupNodes(dc string) (all []treeNode) {
+	for i := range in.store.Status.DataCenters {
+		d := &in.store.Status.DataCenters[i]
+		for j := range d.Groups {
+			if g := &d.Groups[j]; d.Name == dc {
+				columns := []string{fmt.Sprintf("group of %s %d", g.Part, g.Index), "primary: " + formatPrimary(g),
+					fmt.Sprintf("epoch %d, members %s", g.Epoch, formatMembers(g))}
+				if wrong := describeBehind(g); wrong != "" {
+					columns[2] += "; " + wrong
+				}
+				all = append(all, treeNode{columns: columns})
+			}
+		}
+	}
+	return all
+}
+
+// The sides of a data centre. An etcd has pods on both, and perhaps in zones of its own.
+const (
+	sideFront = "front"
+	sideBack  = "back"
+	sideEtcd  = "etcd"
+)
+
+// sideOf returns on which side of a data centre a pod is drawn: by the zone of its node, where pods of its kind are in several.
+func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
+	zones, zone := in.store.Spec.ZonesOf(dc), in.zoneOf[p.Spec.NodeName]
+	switch {
+	case p.Labels[plan.LabelComponent] == plan.ComponentShard:
+		return sideBack
+	case !plan.IsOfEtcd(p) && plan.Member(p) == 1:
+		return sideFront
+	case slices.Contains(zones.Frontend, zone):
+		return sideFront
+	case slices.Contains(zones.Backend, zone):
+		return sideBack
+	}
+	return sideEtcd
 }
 
 // isHere reports whether a data centre is in this cluster.
@@ -186,7 +233,7 @@ func (in *topologyView) zoneNodes(dc *v1alpha1.DataCenter, side string, names []
 	slices.SortFunc(parts, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	for i := range parts {
 		p := &parts[i]
-		if p.Labels[plan.LabelDataCenter] != dc.Name || (p.Labels[plan.LabelComponent] == plan.ComponentShard) != (side == "back") {
+		if p.Labels[plan.LabelDataCenter] != dc.Name || in.sideOf(dc, p) != side {
 			continue
 		}
 		to := &rest

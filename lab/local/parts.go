@@ -104,7 +104,7 @@ func (d *Deployment) startCoordinator(p *part) error {
 	}
 	o := node.CoordinatorOptions{Config: cfg, Member: p.id.Member, Clock: d.clock, Net: d.net, Dir: d.dir(p.id), Logger: d.o.Logger,
 		OnLeadership: func(l causal.Leadership) { d.net.SetLeadership(p.id, l) }}
-	if d.topo.DCs[p.id.DC].Members(topology.Coordinator) > 1 {
+	if d.needsRegister(p.id) {
 		o.Register = keysOf{d.o.Register, d.topo.DCs[p.id.DC].Name}
 	}
 	c, err := node.NewCoordinator(o)
@@ -116,6 +116,17 @@ func (d *Deployment) startCoordinator(p *part) error {
 	p.coordinator = c
 	d.watch(p, c, c.LinkUp)
 	return nil
+}
+
+// needsRegister reports whether the group of a coordinator is in the register: it has several members, or had. The register of the data
+// directory says so itself; one that was given is used in any case.
+func (d *Deployment) needsRegister(n topology.Node) bool {
+	dc := d.topo.DCs[n.DC]
+	if dc.Members(topology.Coordinator) > 1 {
+		return true
+	}
+	m, ok := d.o.Register.(*register.Memory)
+	return !ok || m.Has(dc.Name+"/"+register.KeyOf(n.Group()))
 }
 
 // keysOf is the part of a register that a data center uses.

@@ -36,7 +36,7 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand, newMiddlemanCommand, newCacheCommand, newIdentityCommand} {
+	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand, newMiddlemanCommand, newCacheCommand, newIdentityCommand, newRecoverCommand} {
 		root.AddCommand(newCommand(o))
 	}
 	root.AddCommand(o.Commands...)

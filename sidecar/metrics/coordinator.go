@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -18,7 +19,7 @@ var (
 
 	coordinatorWrites      = coordinatorFamily.gauge("incomplete_writes", "Accepted writes that are not in every ring yet.")
 	coordinatorBytes       = coordinatorFamily.gauge("incomplete_bytes", "Size of the accepted writes that are not in every ring yet, keys and values, in bytes.")
-	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log on disk, in bytes.")
+	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log, in bytes: on disk, or in memory if there may be several members and it is nearer to its limit there.")
 	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes", "Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
 	coordinatorLogLimit    = coordinatorFamily.gauge("log_limit_bytes", "Size of log_bytes at which writes are refused (BUSY), in bytes.")
 	coordinatorLogErrors   = coordinatorFamily.counter("log_errors_total", "Writes to the log that failed because the disk was full. They are repeated.")
@@ -34,12 +35,17 @@ var (
 	coordinatorLeaver = coordinatorFamily.gauge("group_members_leaving", "Members that the topology no longer has, and that have not left the group yet, as this member knows it.")
 	coordinatorLast   = coordinatorFamily.gauge("group_log_position", "Position of the last record of the log on this member. Behind that of the member that serves, it lacks records.")
 	coordinatorFrozen = coordinatorFamily.gauge("group_problem", "1 if something keeps the group from changing, or this member out of it, else 0; the readiness report says what.")
-	coordinatorRV     = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorShort  = coordinatorFamily.gauge("group_under_replicated_seconds", "For how long the group has been without a wanted member, as this member knows it, in seconds; 0: it has all.")
+	coordinatorFroze  = coordinatorFamily.gauge("group_frozen_seconds", "For how long the register is another one or older than the group, so that the group does not change, in seconds; 0: it is believed.")
+	coordinatorLost   = coordinatorFamily.gauge("group_lost_seconds", "For how long the volumes of all members are known to be gone or damaged, in seconds; 0: they are not.")
+	coordinatorAway   = coordinatorFamily.gauge("group_register_unreachable_seconds",
+		"For how long the register has not answered this member, which is the primary or looks for one, in seconds; 0: it answers.")
+	coordinatorRV = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
 )
 
 // Coordinator collects the metrics of a coordinator of t.
 func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.Collector {
-	return collector{coordinatorFamily, func(emit emitFunc) {
+	return several{commitLatency{get}, collector{coordinatorFamily, func(emit emitFunc) {
 		c := get()
 		if c == nil {
 			return
@@ -64,11 +70,11 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		emit(coordinatorWrites, float64(writes))
 		emit(coordinatorBytes, float64(bytes))
 		emit(coordinatorClock, float64(refused))
-		emit(coordinatorLog, float64(c.LogBytes()))
 		failures, _ := c.LogState()
 		emit(coordinatorLogErrors, float64(failures))
-		bufferLimit, logLimit := c.Limits()
-		emit(coordinatorBufferLimit, float64(bufferLimit))
+		emit(coordinatorBufferLimit, float64(c.BufferLimit()))
+		logBytes, logLimit := c.LogUse()
+		emit(coordinatorLog, float64(logBytes))
 		emit(coordinatorLogLimit, float64(logLimit))
 		if e.SV == 0 {
 			return // it has not published yet
@@ -78,12 +84,38 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		for r, h := range e.RV {
 			emit(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
 		}
-	}}
+	}}}
+}
+
+// commitDesc describes what commitLatency collects.
+var commitDesc = prometheus.NewDesc(prometheus.BuildFQName(namespace, "coordinator", "commit_duration_seconds"),
+	"Time from when the coordinator has a record for its log until all members have it on disk, in seconds. Observed by the member that serves.", nil, nil)
+
+// commitLatency is a prometheus.Collector of the commits of a coordinator.
+type commitLatency struct{ get func() *node.Coordinator }
+
+// Describe implements prometheus.Collector.
+func (l commitLatency) Describe(ch chan<- *prometheus.Desc) { ch <- commitDesc }
+
+// Collect implements prometheus.Collector.
+func (l commitLatency) Collect(ch chan<- prometheus.Metric) {
+	c := l.get()
+	if c == nil {
+		return
+	}
+	commits := c.Commits()
+	buckets, below := map[float64]uint64{}, uint64(0)
+	for i, bound := range member.CommitBounds {
+		below += commits.Counts[i]
+		buckets[bound.Seconds()] = below
+	}
+	ch <- prometheus.MustNewConstHistogram(commitDesc, commits.Total(), commits.Sum.Seconds(), buckets)
 }
 
 // emitGroup emits what the group of a coordinator says about itself.
 func emitGroup(c *node.Coordinator, emit emitFunc) {
 	s, n := c.GroupStatus()
+	h := c.Health()
 	emit(coordinatorServes, float64(boolIndex(s.Role == group.Serving)))
 	emit(coordinatorEpoch, float64(s.Config.Epoch))
 	emit(coordinatorSize, float64(n.Present))
@@ -91,4 +123,10 @@ func emitGroup(c *node.Coordinator, emit emitFunc) {
 	emit(coordinatorLeaver, float64(n.Leaving))
 	emit(coordinatorLast, float64(s.Last))
 	emit(coordinatorFrozen, float64(boolIndex(s.Problem() != "")))
+	emit(coordinatorShort, max(0, h.Short.Seconds()))
+	emit(coordinatorFroze, max(0, h.Frozen.Seconds()))
+	emit(coordinatorLost, max(0, h.Lost.Seconds()))
+	if h.HasRegister {
+		emit(coordinatorAway, max(0, h.RegisterAway.Seconds()))
+	}
 }

@@ -69,6 +69,23 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
+// several are collectors that are registered together.
+type several []prometheus.Collector
+
+// Describe implements prometheus.Collector.
+func (s several) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range s {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s several) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range s {
+		c.Collect(ch)
+	}
+}
+
 // lagSeconds returns how far a timestamp is behind the wall clock, in seconds; 0 if it is ahead.
 func lagSeconds(h causal.HLC, now time.Time) float64 {
 	return max(0, float64(now.UnixMilli()-h.WallMs())/1e3)

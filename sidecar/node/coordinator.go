@@ -129,7 +129,7 @@ func (c *Coordinator) start() error {
 	o := &c.o
 	cfg := member.Config{Coordinator: o.Config, Member: o.Member, Register: o.Register != nil, MaxLogBytes: int(o.MaxLogBytes)}
 	if cfg.Register {
-		cfg.MaxLogBytes = min(cfg.MaxLogBytes, member.MaxLogBytesInMemory)
+		cfg.MaxLogBytes = c.maxLogInMemory()
 	}
 	segment := min(segmentBytes, o.MaxLogBytes/2)
 	v, err := c.volume.open(wal.Options{FS: o.FS, Logger: o.Logger, MaxBytes: o.MaxLogBytes + segment + logReserve, SegmentBytes: segment})
@@ -201,6 +201,36 @@ func (c *Coordinator) RefusePuts() {
 // done.
 func (c *Coordinator) HandOver() {
 	c.step(func(now causal.Now, m *member.Coordinator) { m.HandOver(now) })
+}
+
+// AcceptRegister makes the group believe its register again, which is another one or older than the group: the configuration that this
+// member knows, of the given epoch, continues there. The caller is a person who knows that no other member knows a higher one.
+func (c *Coordinator) AcceptRegister(epoch uint64) (err error) {
+	c.step(func(now causal.Now, m *member.Coordinator) {
+		if s := m.Status(); acceptable(&s, epoch) != nil {
+			err = acceptable(&s, epoch)
+			return
+		}
+		m.AcceptRegister(now)
+	})
+	return err
+}
+
+// acceptable returns why the register cannot be accepted at a member, or nil.
+func acceptable(s *group.Status, epoch uint64) error {
+	switch {
+	case s.Frozen == "":
+		return errors.New("the group is not frozen, so there is nothing to accept")
+	case s.Foreign:
+		return fmt.Errorf("%s: to accept it would replace that one. Give each store a prefix of its own in etcd (register.etcd.prefix), or remove the key if that group is gone", s.Frozen)
+	case s.Config.Epoch != epoch:
+		return fmt.Errorf("this member knows epoch %d, and not epoch %d any more: look again", s.Config.Epoch, epoch)
+	case s.Role == group.Following:
+		return fmt.Errorf("member %s is the primary and is heard of: accept the register there", s.Config.Primary.Name)
+	case s.Role != group.Serving && s.Role != group.Electing && s.Role != group.Aligning:
+		return fmt.Errorf("this member is %s, and does not have the whole log: accept the register at another one", s.Role)
+	}
+	return nil
 }
 
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators and their members, shards and caches.

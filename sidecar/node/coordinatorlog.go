@@ -128,8 +128,7 @@ func (c *Coordinator) appendGroup(payloads [][]byte) error {
 				c.volume.reserveSpare()
 			}
 			c.disk.noteWrite(nil)
-			_, logLimit := c.Limits()
-			full := c.log.Bytes() > logLimit
+			full := c.log.Bytes() > refusalSize(c.o.MaxLogBytes)
 			c.step(func(now causal.Now, m *member.Coordinator) {
 				m.SetDiskFull(full)
 				m.Appended(now, last)

@@ -20,6 +20,21 @@ func (c *Coordinator) GroupStatus() (s group.Status, n member.Count) {
 	return s, n
 }
 
+// Health returns how this member finds its group.
+func (c *Coordinator) Health() (h group.Health) {
+	c.host.Inspect(func(m *member.Coordinator) { h = m.Health(c.o.Clock()) })
+	return h
+}
+
+// Commits returns how long records took to be committed.
+func (c *Coordinator) Commits() (l member.CommitLatency) {
+	c.host.Inspect(func(m *member.Coordinator) { l = m.Stats().Commits })
+	return l
+}
+
+// HasRegister reports whether the group may have several members.
+func (c *Coordinator) HasRegister() bool { return c.o.Register != nil }
+
 // Role returns what this member does.
 func (c *Coordinator) Role() group.Role { return c.Status().Role }
 
@@ -94,14 +109,36 @@ func (c *Coordinator) PendingRings() (rings topology.RingSet) {
 	return rings
 }
 
-// Limits returns the sizes at which the coordinator refuses puts: of incomplete writes in memory, and of the log on disk
-// (nine tenths of its bound, because writes that are already accepted must fit), in bytes.
-func (c *Coordinator) Limits() (bufferBytes, logBytes int64) {
-	return int64(c.o.Config.MaxBytes), c.o.MaxLogBytes - c.o.MaxLogBytes/10
+// BufferLimit returns the size of incomplete writes in memory at which the coordinator refuses puts, in bytes.
+func (c *Coordinator) BufferLimit() int64 { return int64(c.o.Config.MaxBytes) }
+
+// LogUse returns the size of the log, and the size at which the coordinator refuses puts, in bytes. They are those on disk; if there may be
+// several members the log is in memory too, and what is nearer to its limit counts.
+func (c *Coordinator) LogUse() (bytes, limit int64) {
+	bytes, limit = c.diskBytes(), refusalSize(c.o.MaxLogBytes)
+	if c.o.Register == nil {
+		return bytes, limit
+	}
+	var inMemory int64
+	c.host.Inspect(func(m *member.Coordinator) { inMemory = int64(m.LogBytes()) })
+	memoryLimit := refusalSize(int64(c.maxLogInMemory()))
+	if float64(inMemory)*float64(limit) >= float64(bytes)*float64(memoryLimit) {
+		return inMemory, memoryLimit
+	}
+	return bytes, limit
 }
 
-// LogBytes returns the size of the log on disk.
-func (c *Coordinator) LogBytes() int64 {
+// refusalSize returns the size of a log at which puts are refused: nine tenths of its bound, because writes that are already accepted must
+// fit.
+func refusalSize(bound int64) int64 { return bound - bound/10 }
+
+// maxLogInMemory bounds the log in the memory of a member that may have others.
+func (c *Coordinator) maxLogInMemory() int {
+	return int(min(c.o.MaxLogBytes, member.MaxLogBytesInMemory))
+}
+
+// diskBytes returns the size of the log on disk.
+func (c *Coordinator) diskBytes() int64 {
 	c.mu.Lock()
 	log := c.log
 	c.mu.Unlock()

@@ -27,6 +27,7 @@ type coordinatorPart struct {
 	dir      string
 	log      *slog.Logger
 	topo     func() *topology.Topology
+	admin    *adminServer // nil without a register
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -66,7 +67,10 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{n, reg, p.self, c.DataDir, p.log, p.topo}
+	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo}
+	if reg != nil {
+		part.admin = serveAdmin(c.DataDir, n, p.log)
+	}
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
 }
@@ -100,6 +104,7 @@ func (c *coordinatorPart) close() error {
 	if c.register == nil {
 		return nil
 	}
+	c.admin.close()
 	return c.register.Close()
 }
 

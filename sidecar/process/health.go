@@ -127,6 +127,7 @@ func (h *health) readiness() contract.Readiness {
 		r.Shards = contract.ReshardingState(stage)
 	case *coordinatorPart:
 		r.Membership = memberships[part.c.Membership()]
+		r.Group = describeGroup(part.c)
 		r.CoordinatorsInUse = part.c.CoordinatorsInUse()
 		r.Peers = p.peers(part)
 		before := part.c.PendingRings()

@@ -100,6 +100,14 @@ func (m *Memory) SetFault(f Fault) {
 	}
 }
 
+// Has reports whether there is a value for a key.
+func (m *Memory) Has(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.values[name]
+	return ok
+}
+
 // Close implements Register.
 func (m *Memory) Close() error { return nil }
 

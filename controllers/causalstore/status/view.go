@@ -32,6 +32,7 @@ type view struct {
 	unasked     []string  // coordinators that have served, and whose lag is unknown, with the reason
 	problems    []problem // why pods do not serve, by pod
 	edges       edgesView
+	groups      []group
 	etcds       etcdsView
 	// edgeProblems are the problems of edges. They explain nothing about parts.
 	edgeProblems []problem
@@ -103,7 +104,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		v.unasked = append(v.unasked, fmt.Sprintf("%d of %s (there is no pod)", missing, dc.Name))
 	}
 	slices.Sort(s.Images)
-	s.Edge, s.Etcd = v.addEdge(dc), v.addEtcd(dc)
+	s.Edge, s.Etcd, s.Groups = v.addEdge(dc), v.addEtcd(dc), v.addGroups(dc)
 	v.local++
 	if missing := shortfallOf(s); missing.any() {
 		v.missing = append(v.missing, missing)

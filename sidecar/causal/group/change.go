@@ -130,7 +130,13 @@ func (g *Group) applyOwnChange(now causal.Now) {
 	if l.paused {
 		l.paused, l.resumedAt = false, now.Mono
 	}
-	l.peers = slices.DeleteFunc(l.peers, func(p *peer) bool { return p.gone || !g.state.Config.Has(p.id) && !g.desired.has(p.id.Name) })
+	l.peers = slices.DeleteFunc(l.peers, func(p *peer) bool {
+		drop := p.gone || !g.state.Config.Has(p.id) && !g.desired.has(p.id.Name)
+		if drop {
+			l.letGo(p)
+		}
+		return drop
+	})
 	for _, id := range g.state.Config.Members {
 		g.peerOf(now, id)
 	}

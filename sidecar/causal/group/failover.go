@@ -182,11 +182,11 @@ func (g *Group) stepProbe(now causal.Now, from ID, p *Probe) {
 	}
 	for _, other := range l.peers {
 		if other.id.Name == from.Name && other.id != from {
-			other.gone = true // the name has another volume now
+			other.gone, other.goneAs = true, PeerReplaced
 		}
 	}
 	if known := g.findPeer(from); known != nil && !slices.Contains(g.required(), from) {
-		known.heardAt = now.Mono
+		known.heardAt, known.isHeard = now.Mono, true
 	}
 	if p.Join && l.serving && g.desired.has(from.Name) && len(l.peers) < maxPending {
 		g.peerOf(now, from)
@@ -214,8 +214,12 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 	}
 	if l := g.lead; l != nil {
 		for _, p := range l.peers {
-			if p.id.Name == from.Name && (p.id != from || a.Damaged) {
-				p.gone = true
+			switch {
+			case p.id.Name != from.Name:
+			case p.id != from:
+				p.gone, p.goneAs = true, PeerReplaced
+			case a.Damaged:
+				p.gone, p.goneAs = true, PeerDamaged
 			}
 		}
 		g.plan(now)

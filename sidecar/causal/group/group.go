@@ -80,6 +80,7 @@ type Group struct {
 
 	register register
 	proposed uint64 // number of the last nonce
+	troubles troubles
 
 	// persisted is used with the fault SessionNotPersisted only.
 	persisted *State
@@ -180,6 +181,7 @@ func (g *Group) Tick(now causal.Now) {
 	if !g.ready() {
 		return
 	}
+	g.noteTroubles(now)
 	if paused > int64(g.opts.SilentAfter)/2 {
 		g.forgive(now)
 	}

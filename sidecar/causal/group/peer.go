@@ -20,6 +20,8 @@ type peer struct {
 	probing bool
 	reset   bool // it has nothing in common with the log, and is to start at the base
 	gone    bool // its volume is gone or damaged
+	goneAs  PeerState
+	isHeard bool // something was heard of it in this session
 	// resigning: it is about to stop.
 	resigning bool
 	// inflight is the size of what was sent and is not acknowledged, in bytes.
@@ -103,7 +105,7 @@ func (g *Group) stepAck(now causal.Now, from ID, a *Ack) {
 	if p == nil || a.Session != g.lead.session {
 		return
 	}
-	p.heardAt, p.resigning = now.Mono, a.Resigning
+	p.heardAt, p.isHeard, p.resigning = now.Mono, true, a.Resigning
 	if a.Granted && a.SentAt >= g.lead.resumedAt {
 		p.grantedUntil = max(p.grantedUntil, g.grantEnd(now, a))
 	}
@@ -131,7 +133,7 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 	if p == nil {
 		return
 	}
-	p.heardAt = now.Mono
+	p.heardAt, p.isHeard = now.Mono, true
 	match, ok := g.log.match(r.Base, r.Last, r.Runs)
 	switch {
 	case ok && r.Commit > match && g.state.Config.Has(from):
@@ -140,7 +142,7 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 		return
 	case ok && (match < r.Acked || r.Commit > match) || !ok && p.founding:
 		// Its disk does not hold what it has acknowledged; or it is the disk of another group, which a person has to empty.
-		p.gone = true
+		p.gone, p.goneAs = true, PeerDamaged
 		g.plan(now)
 		return
 	case r.Number <= p.ignore:

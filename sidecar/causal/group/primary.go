@@ -18,6 +18,8 @@ type leadership struct {
 	own     uint64 // the log is durable here up to this position
 	serving bool
 	peers   []*peer // of all members and joining members but this one
+	// departed are those that were peers, for Health.
+	departed []departed
 	// uncommitted is the size of the records above commit, in bytes.
 	uncommitted int
 
@@ -238,6 +240,7 @@ func (g *Group) tickPrimary(now causal.Now) {
 	for i := len(g.lead.peers) - 1; i >= 0; i-- {
 		p := g.lead.peers[i]
 		if !slices.Contains(g.required(), p.id) && g.isSilent(now, p) {
+			g.lead.letGo(p)
 			g.lead.peers = slices.Delete(g.lead.peers, i, i+1) // it asks again to join
 			continue
 		}

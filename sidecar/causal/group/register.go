@@ -118,6 +118,9 @@ func (g *Group) RegisterDone(now causal.Now, res RegisterResult) {
 	}
 	r.busy = false
 	op := r.op
+	if !op.Swap || res.Outcome == Done {
+		g.noteRead(now, res.Outcome == Done)
+	}
 	if res.Outcome != Done {
 		r.waitTill = now.Mono + int64(g.opts.Retry)
 	}
@@ -135,6 +138,9 @@ func (g *Group) RegisterDone(now causal.Now, res RegisterResult) {
 	}
 }
 
+// frozenForeign is why a group is frozen whose place in the register is taken by another one.
+const frozenForeign = "the register holds the configuration of another group"
+
 // observe judges what the register holds against what was known when the read was sent.
 func (g *Group) observe(now causal.Now, res RegisterResult) {
 	r := &g.register
@@ -149,7 +155,7 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 		return
 	case r.knownEpoch == 0:
 	case res.Found && res.Config.Group != r.knownGroup:
-		problem = "the register holds the configuration of another group"
+		problem = frozenForeign
 	case r.knownCluster == "":
 		// This group was in no register yet, but for a swap of its only member that may have applied.
 	case r.cluster != r.knownCluster:

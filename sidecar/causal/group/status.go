@@ -30,6 +30,8 @@ type Status struct {
 	Bytes   int
 	// Frozen says why the configuration is not changed until a person decides; "": it can be changed.
 	Frozen string
+	// Foreign: it is frozen because the register holds the configuration of another group, which AcceptRegister would replace.
+	Foreign bool
 	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of one that a person has
 	// divided. It does not join before it is emptied.
 	Diverged bool
@@ -43,7 +45,7 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Lost: g.lost, Diverged: g.diverged}
+		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged}
 	switch {
 	case !g.ready():
 	case g.damaged:
@@ -54,7 +56,7 @@ func (g *Group) Status() Status {
 		s.Role = Aligning
 	case !g.isMember():
 		s.Role = Outside
-	case g.suspicion.started:
+	case g.suspicion.started, g.frozen != "" && g.tickedAt-g.heardAt > int64(g.opts.FailoverAfter): // frozen, it may not try
 		s.Role = Electing
 	default:
 		s.Role = Following

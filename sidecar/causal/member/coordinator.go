@@ -78,6 +78,8 @@ type Stats struct {
 	// Malformed counts messages of members that could not be decoded, the last one because of MalformedWhy.
 	Malformed    uint64
 	MalformedWhy error
+	// Commits is how long records took from when the coordinator emitted them until all members had them on disk.
+	Commits CommitLatency
 }
 
 // New starts a member on a disk that holds image.
@@ -256,6 +258,7 @@ func (c *Coordinator) handle(now causal.Now, e *group.Event) {
 	case group.Committed:
 		c.committed = e.Position
 		c.records.release(e.Position)
+		c.records.measure(now, e.Position, &c.stats.Commits)
 	case group.Stop:
 		if c.cfg.Coordinator.Broken.Has(causal.KeepMachine) {
 			c.deposed = c.machine
@@ -314,7 +317,7 @@ func (c *Coordinator) advance(now causal.Now) (acted bool) {
 		c.machine.Appended(now, c.committed)
 	}
 	c.appends = c.machine.Appends(c.appends[:0])
-	c.records.push(c.appends)
+	c.records.push(now, c.appends)
 	clear(c.appends)
 	c.records.appendTo(now, c.group)
 	if before := c.records.collectable(c.machine.TruncateBefore()); before > 0 {

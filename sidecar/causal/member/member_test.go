@@ -234,3 +234,84 @@ func TestMessagesThatAreNotOfTheGroupAreDropped(t *testing.T) {
 		t.Errorf("sent %v, %+v", sent, p.c.Stats())
 	}
 }
+
+func TestTheLatencyOfCommitsIsMeasuredUntilAllMembersHaveTheRecords(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.primary()
+	before := p.c.Stats().Commits
+	r.put(p, 1, "a", []byte("v"))
+	fast := p.c.Stats().Commits
+	if n := fast.Total() - before.Total(); n == 0 {
+		t.Error("a commit was not counted")
+	}
+	r.members[1].paused = true
+	r.put(p, 2, "b", []byte("v"))
+	r.pass(400 * time.Millisecond)
+	after := p.c.Stats().Commits
+	if n := after.Total(); n != fast.Total() {
+		t.Errorf("%d commits were counted while a member does not have the records", n-fast.Total())
+	}
+	r.members[1].paused = false
+	r.await("the answer", func() bool { _, ok := r.reply(2); return ok })
+	if took := p.c.Stats().Commits.Sum - fast.Sum; took < 400*time.Millisecond {
+		t.Errorf("the records took %s, and were held for 400ms", took)
+	}
+}
+
+func TestAPrimarySaysWhichMemberIsMissingAndWhy(t *testing.T) {
+	r := newRig(t, 3)
+	p := r.primary()
+	peer := func(name string) group.PeerHealth {
+		for _, h := range r.primary().c.Health(r.now).Peers {
+			if h.Name == name {
+				return h
+			}
+		}
+		t.Fatalf("nothing is known of member %s", name)
+		return group.PeerHealth{}
+	}
+	if h := p.c.Health(r.now); h.Short >= 0 || peer("2").State != group.PeerInStep || peer("3").Heard < 0 {
+		t.Errorf("a group with all members: %+v", h)
+	}
+	lost := r.members[2]
+	lost.crash()
+	r.put(p, 1, "a", []byte("v"))
+	r.await("the group to do without it", func() bool { return len(p.c.Status().Config.Members) == 2 })
+	r.pass(3 * time.Second)
+	h := p.c.Health(r.now)
+	if h.Short < 2*time.Second || peer("3").State != group.PeerSilent || peer("3").Heard < 3*time.Second {
+		t.Errorf("a group without a member: %+v", h)
+	}
+	if follower := r.members[1].c.Health(r.now); follower.Short < 2*time.Second || len(follower.Peers) != 0 {
+		t.Errorf("a follower's word: %+v", follower)
+	}
+	lost.disk, lost.volume = nil, lost.volume+100
+	r.start(lost)
+	r.await("it to be back", func() bool { return p.c.Health(r.now).Short < 0 })
+	if peer("3").State != group.PeerInStep || peer("3").Behind != 0 {
+		t.Errorf("a member that is back: %+v", peer("3"))
+	}
+}
+
+func TestAPrimarySaysHowFarAMemberIsBehindAndSinceWhenTheRegisterIsAway(t *testing.T) {
+	r := newRig(t, 2)
+	p := r.primary()
+	r.pass(6 * time.Second)
+	if h := p.c.Health(r.now); !h.HasRegister || h.RegisterAway >= 0 || h.RegisterAnswered < 0 || h.RegisterAnswered > 6*time.Second {
+		t.Errorf("with the register: %+v", h)
+	}
+	r.away = true
+	r.pass(10 * time.Second)
+	r.members[1].paused = true
+	r.put(p, 1, "a", make([]byte, 1000))
+	r.pass(2 * time.Second)
+	h := p.c.Health(r.now)
+	if h.RegisterAway < 2*time.Second || len(h.Peers) != 1 || h.Peers[0].State != group.PeerSilent || h.Peers[0].Behind == 0 || h.Peers[0].BehindBytes < 1000 {
+		t.Errorf("without the register, and with a member that does not respond: %+v", h)
+	}
+	r.away, r.members[1].paused = false, false
+	r.await("it to be well", func() bool {
+		h := p.c.Health(r.now)
+		return h.RegisterAway < 0 && len(h.Peers) == 1 && h.Peers[0].State == group.PeerInStep && h.Peers[0].Behind == 0
+	})
+}

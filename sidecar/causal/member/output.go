@@ -93,6 +93,9 @@ func (c *Coordinator) Count() (n Count) {
 	return n
 }
 
+// Health returns how this member finds its group.
+func (c *Coordinator) Health(now causal.Now) group.Health { return c.group.Health(now) }
+
 // LogBytes returns the size of the log with what waits to be appended, in bytes.
 func (c *Coordinator) LogBytes() int { return c.group.LogBytes() + c.records.waitingBytes }
 

@@ -23,6 +23,9 @@ type recordQueue struct {
 	marks        []uint64
 	noted        int
 
+	// batches are the records that are not committed yet, in order, with the time at which they were emitted.
+	batches []batch
+
 	// recycle: the memory of records is used again when they are committed, since the group does not keep them.
 	recycle bool
 	used    []chunk // oldest first; the last one is being filled
@@ -45,7 +48,10 @@ const (
 )
 
 // push encodes records and adds them to the queue.
-func (q *recordQueue) push(records []coordinator.LogRecord) {
+func (q *recordQueue) push(now causal.Now, records []coordinator.LogRecord) {
+	if len(records) > 0 {
+		q.batches = append(q.batches, batch{first: q.next, last: q.next + uint64(len(records)) - 1, at: now.Mono})
+	}
 	for i := range records {
 		size := records[i].SizeHint()
 		c := q.chunk(size, records[i:])

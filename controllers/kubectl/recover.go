@@ -1,0 +1,173 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+)
+
+// recoverFlags are the flags of recover.
+type recoverFlags struct {
+	accept, yes bool
+}
+
+func (c *cluster) recoverCommand() *cobra.Command {
+	var f recoverFlags
+	cmd := &cobra.Command{
+		Use:   "recover STORE DATA-CENTRE/INDEX",
+		Short: "Let the frozen group of a coordinator go on with another register",
+		Long: `Shows the group of members that holds the log of a coordinator, and with --accept-register lets it go on if it is frozen: because its
+etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
+is there now. If no member serves, it is that of the member with the highest epoch, and all of them have to answer.
+
+It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get pods/proxy and to create pods/exec.`,
+		Example: `  kubectl causal recover orders us-east-1/0 --namespace shop
+  kubectl causal recover orders us-east-1/0 --namespace shop --accept-register`,
+		Args: cobra.ExactArgs(2), ValidArgsFunction: c.completeStore,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.recover(cmd, args[0], args[1], f) },
+	}
+	cmd.Flags().BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) error {
+	dc, number, ok := strings.Cut(of, "/")
+	index, err := strconv.Atoi(number)
+	if !ok || err != nil || index < 0 {
+		return fmt.Errorf("%q is no coordinator: name one as DATA-CENTRE/INDEX, for example us-east-1/0", of)
+	}
+	k, err := c.connect()
+	if err != nil {
+		return err
+	}
+	s, err := k.findStore(cmd.Context(), store)
+	if err != nil {
+		return err
+	}
+	parts, err := k.partPods(cmd.Context(), s)
+	if err != nil {
+		return err
+	}
+	reports, err := k.readGroupReports(cmd.Context(), parts, dc)
+	if err != nil {
+		return err
+	}
+	target, err := chooseMember(reports, dc, index, f.accept)
+	if err != nil {
+		return err
+	}
+	args := []string{"exec", "--stdin", target, "--namespace", s.Namespace, "--container", "coordinator"}
+	if c.kubeconfig != "" {
+		args = append(args, "--kubeconfig", c.kubeconfig)
+	}
+	if c.context != "" {
+		args = append(args, "--context", c.context)
+	}
+	args = append(args, "--", "/causalstore", "recover", "--data-dir", plan.DataDir)
+	if f.accept {
+		args = append(args, "--accept-register")
+	}
+	if f.yes {
+		args = append(args, "--yes")
+	}
+	cmd.SilenceUsage = true
+	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, coordinator %d of %s, at pod %s:\n", s.Namespace, s.Name, index, dc, target)
+	run := exec.CommandContext(cmd.Context(), "kubectl", args...)
+	run.Stdin, run.Stdout, run.Stderr, run.Env = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Environ()
+	if err := run.Run(); err != nil {
+		return fmt.Errorf("run kubectl exec in pod %s: %w", target, err)
+	}
+	return nil
+}
+
+// groupReport is the report of a pod of coordinators, or why there is none.
+type groupReport struct {
+	pod    string
+	report contract.Readiness
+	err    error
+}
+
+// readGroupReports asks all coordinators of a data centre.
+func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, dc string) ([]groupReport, error) {
+	pods, err := typedv1.NewForConfig(k.config)
+	if err != nil {
+		return nil, err
+	}
+	var all []groupReport
+	var writing sync.Mutex
+	var running sync.WaitGroup
+	for i := range parts {
+		p := &parts[i]
+		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || p.Labels[plan.LabelDataCenter] != dc {
+			continue
+		}
+		running.Go(func() {
+			report, err := readReadiness(ctx, pods, p)
+			writing.Lock()
+			defer writing.Unlock()
+			all = append(all, groupReport{p.Name, report, err})
+		})
+	}
+	running.Wait()
+	slices.SortFunc(all, func(a, b groupReport) int { return strings.Compare(a.pod, b.pod) })
+	return all, nil
+}
+
+// chooseMember returns the pod of the member that decides for a group: the one that serves. Without one, to decide needs the report of all,
+// since only the member with the highest epoch may.
+func chooseMember(reports []groupReport, dc string, index int, decide bool) (string, error) {
+	var best *groupReport
+	var silent []string
+	heard := map[int]bool{}
+	wanted := 0
+	for i := range reports {
+		r := &reports[i]
+		if r.err != nil || r.report.Group == nil && r.report.Index == index && r.report.Membership == "" {
+			silent = append(silent, fmt.Sprintf("%s (%s)", r.pod, silence(r)))
+			continue
+		}
+		g := r.report.Group
+		if g == nil || r.report.Index != index {
+			continue
+		}
+		heard[g.Member], wanted = true, max(wanted, len(g.Wanted), len(g.Members))
+		serves := g.Role == contract.GroupServing
+		if best == nil || serves && best.report.Group.Role != contract.GroupServing ||
+			serves == (best.report.Group.Role == contract.GroupServing) && g.Epoch > best.report.Group.Epoch {
+			best = r
+		}
+	}
+	switch {
+	case best == nil && len(silent) > 0:
+		return "", fmt.Errorf("no member of coordinator %d of %s answers: %s", index, dc, strings.Join(silent, ", "))
+	case best == nil:
+		return "", fmt.Errorf("no pod runs a member of coordinator %d of %s, or it has one member only, which needs no register", index, dc)
+	case !decide || best.report.Group.Role == contract.GroupServing:
+		return best.pod, nil
+	case len(heard) < wanted:
+		return "", errors.New("no member serves, and not all of them answer, so it is not known which one has the highest epoch. Bring them back first: " +
+			orDash(strings.Join(silent, ", ")))
+	}
+	return best.pod, nil
+}
+
+func silence(r *groupReport) string {
+	if r.err != nil {
+		return oneLine(r.err)
+	}
+	return orDash(r.report.Reason)
+}

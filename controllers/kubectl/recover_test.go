@@ -1,0 +1,37 @@
+package kubectl
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/contract"
+)
+
+func TestTheMemberThatServesDecidesForAGroupOrElseTheOneWithTheHighestEpoch(t *testing.T) {
+	of := func(pod string, index, member int, role contract.GroupRole, epoch uint64) groupReport {
+		return groupReport{pod: pod, report: contract.Readiness{Index: index, Membership: contract.MembershipJoining,
+			Group: &contract.Group{Member: member, Role: role, Epoch: epoch, Wanted: []int{1, 2}, Members: []int{1, 2}, Problem: contract.GroupFrozen}}}
+	}
+	away := groupReport{pod: "away", err: errors.New("no route")}
+	for _, c := range []struct {
+		when    string
+		reports []groupReport
+		decide  bool
+		pod     string
+		fails   string
+	}{
+		{"one serves", []groupReport{of("a", 0, 1, contract.GroupFollowing, 9), of("b", 0, 2, contract.GroupServing, 8)}, true, "b", ""},
+		{"one serves and the other is away", []groupReport{away, of("b", 0, 2, contract.GroupServing, 8)}, true, "b", ""},
+		{"none serves", []groupReport{of("a", 0, 1, contract.GroupElecting, 8), of("b", 0, 2, contract.GroupElecting, 9)}, true, "b", ""},
+		{"none serves and one is away", []groupReport{of("a", 0, 1, contract.GroupElecting, 8), away}, true, "", "away (no route)"},
+		{"the same, to look only", []groupReport{of("a", 0, 1, contract.GroupElecting, 8), away}, false, "a", ""},
+		{"it is another coordinator", []groupReport{of("a", 1, 1, contract.GroupServing, 8)}, true, "", "no pod runs a member"},
+		{"nobody answers", []groupReport{away}, true, "", "answers: away (no route)"},
+	} {
+		pod, err := chooseMember(c.reports, "dc", 0, c.decide)
+		if pod != c.pod || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s: %q, %v", c.when, pod, err)
+		}
+	}
+}

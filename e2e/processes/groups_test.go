@@ -1,0 +1,215 @@
+package processes_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/causalstore/causalstore/contract"
+)
+
+// What a group reports, in /readyz and /metrics, while it is whole, lacks a member, has no register and is frozen; and a person lets it go on
+// with an empty etcd in the place of the lost one. Writes go on all the time.
+func TestAGroupReportsAndRecovers(t *testing.T) {
+	etcd := newEtcd(t)
+	etcd.start()
+	d := planDeployment(t, nil, waitForCoordinators)
+	d.addMember("a", etcd.endpoint)
+	d.startAll()
+	d.awaitWhole(t, "a")
+	w := d.writeOften(t, "a", 4)
+	defer w.stop()
+	w.await(t, 100)
+	d.awaitGroup(t, "that is whole", func(g *contract.Group) error {
+		if g.IsShort() || g.Problem != "" || g.Primary != g.Member || len(g.Members) != 2 || len(g.Others) != 1 || g.Others[0].State != contract.MemberInStep ||
+			g.Others[0].HeardMsAgo == nil || g.Register == nil || g.Register.UnreachableForMs != nil {
+			return fmt.Errorf("it says %s", show(g))
+		}
+		return nil
+	})
+	first, second := "a-coordinator", "a-coordinator-2"
+	if d.serves(second) {
+		first, second = second, first
+	}
+	if n, _ := d.procs[first].metric("causalstore_coordinator_commit_duration_seconds_count{"); n == 0 {
+		t.Error("no commit was measured")
+	}
+	d.kill(second)
+	d.awaitGroup(t, "without a member", func(g *contract.Group) error {
+		if !g.IsShort() || len(g.Others) != 1 || g.Others[0].State != contract.MemberSilent {
+			return fmt.Errorf("it says %s", show(g))
+		}
+		return nil
+	})
+	eventually(t, "the metric to say for how long", func() error {
+		if v, _ := d.procs[first].metric("causalstore_coordinator_group_under_replicated_seconds{"); v <= 0 {
+			return fmt.Errorf("it is %v", v)
+		}
+		return nil
+	})
+	d.restart(second)
+	d.awaitWhole(t, "a")
+
+	etcd.kill()
+	d.awaitGroup(t, "without a register", func(g *contract.Group) error {
+		if g.Register == nil || g.Register.UnreachableForMs == nil || g.Register.AnsweredMsAgo == nil {
+			return fmt.Errorf("it says %s", show(g))
+		}
+		return nil
+	})
+	w.await(t, 100)
+	must(t, os.RemoveAll(etcd.dir))
+	etcd.start()
+	d.awaitGroup(t, "that is frozen", func(g *contract.Group) error {
+		if g.Problem != contract.GroupFrozen || g.ProblemForMs == nil || g.Reason == "" || g.Register.UnreachableForMs != nil {
+			return fmt.Errorf("it says %s", show(g))
+		}
+		return nil
+	})
+	w.await(t, 100)
+	serving := d.serving("a")
+	if out, err := d.program("recover", "--data-dir", d.path(serving)); err != nil || !strings.Contains(out, "frozen: the register is another one") {
+		t.Errorf("recover shows: %s, %v", out, err)
+	}
+	if out, err := d.program("recover", "--data-dir", d.path(serving), "--accept-register"); err == nil || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("recover without an answer: %s, %v", out, err)
+	}
+	follower := "a-coordinator"
+	if serving == follower {
+		follower = "a-coordinator-2"
+	}
+	if out, err := d.program("recover", "--data-dir", d.path(follower), "--accept-register", "--yes"); err == nil {
+		t.Errorf("a follower lets the group go on: %s", out)
+	}
+	out, err := d.program("recover", "--data-dir", d.path(serving), "--accept-register", "--yes")
+	if err != nil || !strings.Contains(out, "done: epoch") {
+		t.Fatalf("recover: %s, %v", out, err)
+	}
+	d.awaitGroup(t, "that has gone on", func(g *contract.Group) error {
+		if g.Problem != "" || g.IsShort() {
+			return fmt.Errorf("it says %s", show(g))
+		}
+		return nil
+	})
+	d.kill(serving) // a failover needs the register
+	w.await(t, 200)
+	d.restart(serving)
+	d.awaitWhole(t, "a")
+}
+
+// All volumes of a group are lost. What people can do then: remove the group from etcd, with all folders empty. It serves again if nothing was
+// ever written through it, and otherwise says that its log is lost.
+func TestAGroupBeginsAnewWhenAllOfItsVolumesAreLost(t *testing.T) {
+	etcd := newEtcd(t)
+	etcd.start()
+	d := planDeployment(t, nil, waitForCoordinators)
+	d.addMember("a", etcd.endpoint)
+	d.startAll()
+	d.awaitWhole(t, "a")
+	d.loseGroup(t, etcd)
+	d.awaitWhole(t, "a")
+	must(t, d.client("a").Set(t.Context(), "k", "v", 0).Err())
+	d.loseGroup(t, etcd)
+	eventually(t, "the loss of the log to be reported", func() error {
+		r, err := d.procs["a-coordinator"].readiness()
+		if err == nil && (r.State != contract.StateDataLost || r.Membership != contract.MembershipLogLost) {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+}
+
+// loseGroup empties both volumes of the coordinator of a, waits until its members say that all is lost, and makes them begin anew.
+func (d *deployment) loseGroup(t *testing.T, etcd *etcdServer) {
+	t.Helper()
+	members := []string{"a-coordinator", "a-coordinator-2"}
+	wipe := func() {
+		for _, name := range members {
+			d.kill(name)
+			must(t, os.RemoveAll(d.path(name)))
+		}
+	}
+	wipe()
+	for _, name := range members {
+		d.start(d.procs[name])
+	}
+	for _, name := range members {
+		eventually(t, name+" to know that all volumes are lost", func() error {
+			r, err := d.procs[name].readiness()
+			if err == nil && (r.Ready || r.Group == nil || r.Group.Problem != contract.GroupLost || r.Group.ProblemForMs == nil) {
+				err = fmt.Errorf("%+v of %+v", r.Group, r)
+			}
+			return err
+		})
+	}
+	if v, ok := d.procs[members[0]].metric("causalstore_coordinator_group_lost_seconds{"); !ok || v <= 0 {
+		t.Errorf("the metric says that it is lost for %v", v)
+	}
+	if out, err := d.program("recover", "--data-dir", d.path(members[0]), "--accept-register", "--yes"); err == nil {
+		t.Errorf("a lost group is made to go on: %s", out)
+	}
+	wipe()
+	key := base64.StdEncoding.EncodeToString([]byte("causalstore/a/coordinator-0"))
+	resp, err := http.Post("http://"+etcd.endpoint+"/v3/kv/deleterange", "application/json", strings.NewReader(`{"key":"`+key+`"}`))
+	must(t, err)
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), `"deleted":"1"`) {
+		t.Fatalf("remove the group from etcd: %s, %v", b, err)
+	}
+	for _, name := range members {
+		d.start(d.procs[name])
+	}
+}
+
+// program runs a command of the program, without input, and returns what it prints.
+func (d *deployment) program(args ...string) (string, error) {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func show(g *contract.Group) string {
+	b, _ := json.Marshal(g) // it was decoded
+	return string(b)
+}
+
+// serving returns the process that serves the coordinator of a data center.
+func (d *deployment) serving(dc string) string {
+	for _, name := range []string{dc + "-coordinator", dc + "-coordinator-2"} {
+		if d.serves(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// awaitGroup waits until the member that serves the coordinator of a says of its group what ok wants.
+func (d *deployment) awaitGroup(t *testing.T, what string, ok func(*contract.Group) error) {
+	t.Helper()
+	eventually(t, "the report of a group "+what, func() error {
+		name := d.serving("a")
+		if name == "" {
+			return fmt.Errorf("no member serves")
+		}
+		_, b, err := d.procs[name].get("/readyz")
+		if err != nil {
+			return err
+		}
+		var r contract.Readiness
+		if err := json.Unmarshal(b, &r); err != nil {
+			return err
+		}
+		if r.Group == nil || r.Group.Role != contract.GroupServing {
+			return fmt.Errorf("%s has no group that it serves", name)
+		}
+		return ok(r.Group)
+	})
+}
