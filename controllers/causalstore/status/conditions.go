@@ -115,7 +115,7 @@ func (v *view) created() bool {
 func (v *view) rollingOut() bool {
 	p := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionProgressing)
 	was := p != nil && (p.Reason == v1alpha1.ReasonRollingOut || p.Reason == v1alpha1.ReasonLogNotDrained)
-	return v.Rollout.Outdated > 0 || was && len(v.lost) > 0
+	return v.Rollout.Outdated > 0 || was && len(v.away) > 0
 }
 
 // maxRestartTime is how long a pod may take to restart until it counts as lost.
@@ -156,7 +156,7 @@ func progressing(v *view) verdict {
 	case v.Rollout.Outdated > 0:
 		return yes(v1alpha1.ReasonRollingOut, "%s%s", restarts(v.Rollout), scaling)
 	case v.rollingOut():
-		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.lost), causes(v.problems), scaling)
+		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.away), causes(v.problems), scaling)
 	case v.Scaling.Pending():
 		return yes(v1alpha1.ReasonCoordinators, "%s", v.Scaling)
 	case v.Rollout.Next.Denied():

@@ -23,6 +23,7 @@ type view struct {
 	missing     []shortfall // parts that the spec asks for and that do not serve
 	lost        []shortfall // the same, of parts that have served before
 	lostParts   int32
+	away        []shortfall               // the same, with the members of coordinators that others stand in for
 	dataShards  map[string]v1alpha1.Count // shards of the local data centers that hold data
 	served      map[string]v1alpha1.Count // coordinators of the local data centers that have served
 	leaving     map[string]bool           // pods of coordinators that leave
@@ -66,6 +67,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
 	before := s // the parts that have served before
 	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards * replicas}, v1alpha1.Count{Desired: served}
+	ofMembers := v1alpha1.Count{Desired: served * members}
 	missing := served
 	present, serving := map[int32]bool{}, map[int32]bool{} // coordinators with a pod, and with one that serves or can take over
 	for i := range v.Pods {
@@ -77,6 +79,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		case plan.ComponentCoordinator:
 			n, stays := int32(plan.Index(p)), plan.Member(p) <= int(members)
 			v.count(&s.Coordinators, p, n < dc.Coordinators.Replicas && stays)
+			v.count(&ofMembers, p, n < served && stays)
 			v.addMeasure(&s, p, n < served && stays)
 			if n < served && !present[n] {
 				present[n] = true
@@ -114,6 +117,11 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 	if lost := shortfallOf(before); lost.any() {
 		v.lost = append(v.lost, lost)
 		v.lostParts += lost.total()
+	}
+	each := before
+	each.Coordinators = ofMembers
+	if away := shortfallOf(each); away.any() {
+		v.away = append(v.away, away)
 	}
 	v.dataShards[dc.Name], v.served[dc.Name] = before.Shards, before.Coordinators
 	v.dataCenters = append(v.dataCenters, s)
