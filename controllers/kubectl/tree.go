@@ -188,16 +188,16 @@ const (
 func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 	zones, zone := in.store.Spec.ZonesOf(dc), in.zoneOf[p.Spec.NodeName]
 	switch {
-	case p.Labels[plan.LabelComponent] == plan.ComponentShard:
+	case p.Labels[plan.LabelComponent] == plan.ComponentShard || slices.Contains(zones.Backend, zone):
 		return sideBack
-	case !plan.IsOfEtcd(p) && plan.Member(p) == 1:
-		return sideFront
 	case slices.Contains(zones.Frontend, zone):
 		return sideFront
-	case slices.Contains(zones.Backend, zone):
+	case plan.IsOfEtcd(p) || slices.Contains(in.store.Spec.EtcdZonesOf(dc), zone):
+		return sideEtcd
+	case plan.Member(p) == 2: // it waits for a node, or its zone has changed
 		return sideBack
 	}
-	return sideEtcd
+	return sideFront
 }
 
 // isHere reports whether a data centre is in this cluster.
