@@ -131,7 +131,7 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 		n         int32
 		name      string
 	}{
-		{plan.ComponentCoordinator, dc.Coordinators.Replicas, "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
+		{plan.ComponentCoordinator, dc.Coordinators.Replicas * max(1, dc.Coordinators.Members), "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
 		{plan.ComponentShard, dc.Shards * max(1, in.store.Spec.Storage.Replicas), "shards"},
 	}
 	here := in.isHere(dc.Name)
@@ -184,20 +184,20 @@ const (
 	sideEtcd  = "etcd"
 )
 
-// sideOf returns on which side of a data centre a pod is drawn.
+// sideOf returns on which side of a data centre a pod is drawn: by the zone of its node, where pods of its kind are in several.
 func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 	zones, zone := in.store.Spec.ZonesOf(dc), in.zoneOf[p.Spec.NodeName]
 	switch {
-	case p.Labels[plan.LabelComponent] == plan.ComponentShard:
+	case p.Labels[plan.LabelComponent] == plan.ComponentShard || slices.Contains(zones.Backend, zone):
 		return sideBack
-	case !plan.IsOfEtcd(p):
-		return sideFront
 	case slices.Contains(zones.Frontend, zone):
 		return sideFront
-	case slices.Contains(zones.Backend, zone):
+	case plan.IsOfEtcd(p) || slices.Contains(in.store.Spec.EtcdZonesOf(dc), zone):
+		return sideEtcd
+	case plan.Member(p) == 2: // it waits for a node, or its zone has changed
 		return sideBack
 	}
-	return sideEtcd
+	return sideFront
 }
 
 // isHere reports whether a data centre is in this cluster.
