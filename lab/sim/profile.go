@@ -366,7 +366,7 @@ func shards(p *runPlan, rng *rand.Rand) {
 		p.shape.shardMembers = intRange{2, 3}
 	}
 	p.shape.members, p.shape.coordinators = intRange{1, 1 + rng.IntN(3)}, intRange{1, 1 + rng.IntN(2)}
-	p.keys = 2 + rng.IntN(16)
+	p.keys, p.length = 2+rng.IntN(16), ms(4000, 9000, rng)
 	p.mix.del, p.mix.token = rng.IntN(20), rng.IntN(10)
 	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
 	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
