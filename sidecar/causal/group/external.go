@@ -11,8 +11,8 @@ import (
 // takes part when its storage has a foundation in the group: it is that from which the group was created, or a copy of another
 // member's, at the position from which its log goes on.
 
-// isFounded reports whether the log goes on where the user's storage is.
-func (g *Group) isFounded() bool {
+// IsFounded reports whether the log goes on where the user's storage is.
+func (g *Group) IsFounded() bool {
 	return !g.opts.External || g.foundation != 0 && g.foundation == g.state.Config.Group
 }
 
@@ -112,3 +112,29 @@ func (g *Group) CollectBeyond(now causal.Now, keep int, before uint64) {
 		g.collect(now, pos)
 	}
 }
+
+// Group returns what names the group; 0: this member knows of none.
+func (g *Group) Group() uint64 { return g.state.Config.Group }
+
+// Life counts the starts on this volume.
+func (g *Group) Life() uint64 { return g.state.Life }
+
+// IsDamaged reports whether the volume or the user's storage has lost what it had acknowledged.
+func (g *Group) IsDamaged() bool { return g.damaged }
+
+// IsImpaired returns what SetImpaired has said.
+func (g *Group) IsImpaired() bool { return g.impaired }
+
+// Last returns the position of the last record in the image.
+func (i *Image) Last() uint64 { return i.log.last() }
+
+// StampAt is Group.StampAt of the image.
+func (i *Image) StampAt(pos uint64) (Stamp, bool) {
+	if !i.log.knows(pos) {
+		return Stamp{}, false
+	}
+	return i.log.stamp(pos), true
+}
+
+// Has reports whether a member is in the configuration.
+func (g *Group) Has(id ID) bool { return g.state.Config.Has(id) }

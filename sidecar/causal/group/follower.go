@@ -19,7 +19,7 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 		return
 	}
 	g.heardAt = now.Mono
-	if !g.isFounded() {
+	if !g.IsFounded() {
 		g.needCopy(from)
 		g.report(from, f)
 		return
@@ -167,7 +167,7 @@ func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
 
 // report says what this member has.
 func (g *Group) report(to ID, f *Frame) {
-	if !g.isFounded() { // what the log has is worth nothing
+	if !g.IsFounded() { // what the log has is worth nothing
 		g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: 1})
 		return
 	}

@@ -147,7 +147,7 @@ func New(opts Options, image *Image, now causal.Now) *Group {
 		*g.persisted = image.State
 	}
 	g.commit = max(g.commit, g.log.first()-1, min(opts.Applied, g.log.last())) // what is applied was committed
-	if g.isMember() && !g.isFounded() {
+	if g.isMember() && !g.IsFounded() {
 		g.damaged = true
 	}
 	if !opts.Broken.Has(causal.SameLifeRestart) || g.state.Life == 0 {
@@ -296,7 +296,7 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
 	g.lost, g.diverged = false, false
 	g.save(now)
-	if g.isMember() && !g.isFounded() {
+	if g.isMember() && !g.IsFounded() {
 		g.fail() // the storage does not hold what this member has acknowledged
 	}
 	switch {

@@ -151,6 +151,8 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 		return
 	case r.Number <= p.ignore:
 		return
+	case !ok && p.reset && g.opts.External:
+		return // it copies the user's storage, and is asked with each heartbeat whether it has done so
 	case ok:
 		p.agreed, p.probing, p.reset = match, false, false
 	default:

@@ -1,6 +1,10 @@
 package member
 
 import (
+	"errors"
+	"fmt"
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -23,25 +27,251 @@ type StorageConfig struct {
 	Tune func(*group.Options)
 }
 
-// Storage is the state machine of one member of a shard's group.
-type Storage struct{ groupMember }
+// The bounds of a Storage.
+const (
+	defaultRetainBytes = 32 << 20
+	// maxUnappliedBytes is how much may be committed and not applied: beyond, the storage counts as one that does not respond. A primary takes no
+	// more changes from half of it on.
+	maxUnappliedBytes = 64 << 20
+	// maxWaitingBytes bounds the changes that the log does not take yet.
+	maxWaitingBytes = 64 << 20
+	// A task applies about maxApplyBytes, and maxApplyChanges at most; one larger change makes a task of its own.
+	maxApplyBytes   = 1 << 20
+	maxApplyChanges = 1024
+	// stalledAfter is when a storage counts as one that does not respond.
+	stalledAfter = int64(time.Second)
+	// retryTaskAfter is the pause before a task that failed is repeated.
+	retryTaskAfter = int64(100 * time.Millisecond)
+)
+
+// Storage is the state machine of one member of a shard's group (PROTOCOL, Shards on groups): a group.Group whose records are changes, and what
+// applies them to the local storage when they are committed.
+//
+// Invariants: the storage has exactly the changes up to applied.Position, but while it is copied, and perhaps those of the task that is under way.
+// What is committed is applied in order and once. The log is not collected beyond marker, which the storage holds. While the
+// storage is copied, and until its marker says that it is complete, the group has no foundation, so it acknowledges nothing.
+type Storage struct {
+	groupMember
+	cfg     StorageConfig
+	failure error // the log cannot be read, or the storage belongs to somebody else
+
+	// applied is what the storage has; marker is what it says that it has. They differ by records without changes.
+	applied, marker Applied
+	attempted       uint64 // changes up to here may be in the storage
+	counted         uint64 // queued is the size of the committed records up to here that are not applied, in bytes
+	queued          int
+
+	responds   bool  // as the host says
+	progressAt int64 // when something was applied last, or nothing was to be
+	tickedAt   int64
+
+	task    *task // nil: none is under way
+	tasks   uint64
+	retryAt int64
+	doubted bool // a task has failed: what it was to write may be there
+	lastRan TaskKind
+
+	leads     bool   // the group serves here
+	leadsFrom uint64 // this was the end of its log then
+	session   uint64
+	sessions  uint64
+	proposed  proposals
+	givers    []*giver
+	copying   *copying // nil: the storage is not copied
+	copies    uint64
+	outbox    []causal.Message
+}
 
 // NewStorage starts a member on a disk that holds image.
-func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage { return &Storage{} }
+func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage {
+	if cfg.MaxLogBytes == 0 {
+		cfg.MaxLogBytes = MaxLogBytesInMemory
+	}
+	if cfg.RetainBytes == 0 {
+		cfg.RetainBytes = defaultRetainBytes
+	}
+	cfg.RetainBytes = min(cfg.RetainBytes, cfg.MaxLogBytes/2)
+	s := &Storage{cfg: cfg, marker: cfg.Found, responds: true, progressAt: now.Mono, tickedAt: now.Mono}
+	s.groupMember = groupMember{self: cfg.Self, topo: cfg.Topology, now: now, settle: s.settleStorage}
+	o := group.DefaultOptions(group.ID{Name: nameOf(cfg.Self), Volume: cfg.Volume})
+	o.Broken, o.External, o.MaxLogBytes = cfg.Broken, true, cfg.MaxLogBytes
+	o.Occupied = !cfg.Empty || cfg.Found != Applied{}
+	o.Damaged = cfg.Damaged || !continues(&cfg.Found, cfg.Volume, image)
+	if !o.Damaged && cfg.Found.Volume == cfg.Volume && !cfg.Found.Copying {
+		o.Foundation, o.Applied = cfg.Found.Group, cfg.Found.Position
+		s.applied = cfg.Found
+	}
+	if cfg.Tune != nil {
+		cfg.Tune(&o)
+	}
+	s.proposed.maxRecordBytes = o.MaxRecordBytes
+	s.counted, s.attempted = s.applied.Position, s.applied.Position
+	s.group = group.New(o, image, now)
+	s.group.SetDesired(now, s.desired())
+	s.settle(now)
+	return s
+}
 
-func (s *Storage) Step(now causal.Now, m *causal.Message)                  {}
-func (s *Storage) Tick(now causal.Now)                                     {}
-func (s *Storage) NextTick(now causal.Now) int64                           { return causal.Never }
-func (s *Storage) LinkUp(now causal.Now, n topology.Node)                  {}
-func (s *Storage) Appended(now causal.Now, index uint64)                   {}
-func (s *Storage) Take(dst []causal.Message) []causal.Message              { return dst }
-func (s *Storage) Leadership() causal.Leadership                           { return causal.Leadership{} }
-func (s *Storage) LogBytes() int                                           { return 0 }
-func (s *Storage) Failure() error                                          { return nil }
-func (s *Storage) Session() uint64                                         { return 0 }
-func (s *Storage) HoldsLease(now causal.Now) bool                          { return false }
-func (s *Storage) Propose(now causal.Now, c Change) (id uint64, err error) { return 0, nil }
-func (s *Storage) Done(dst []uint64) []uint64                              { return dst }
-func (s *Storage) Tasks(dst []StorageTask) []StorageTask                   { return dst }
-func (s *Storage) TaskDone(now causal.Now, id uint64, r StorageTaskResult) {}
-func (s *Storage) SetStorageResponds(now causal.Now, ok bool)              {}
+// continues reports whether a storage with a marker and a log can be those of one member. If not, one of them has lost something.
+func continues(found *Applied, volume uint64, image *group.Image) bool {
+	switch {
+	case found.Volume != volume:
+		return image.Last() == 0 // the log is new
+	case found.Copying:
+		return true // it was a member at no time since: group.New sees to it that it is none
+	}
+	stamp, known := image.StampAt(found.Position)
+	return known && stamp == found.Stamp
+}
+
+// Step handles one message of another member. Those to the node are for the middleman's machine, while this member serves.
+func (s *Storage) Step(now causal.Now, m *causal.Message) {
+	s.now = now
+	switch m.Kind {
+	case causal.KindGroup:
+		s.stepGroup(now, m)
+	case causal.KindCopy:
+		s.stepCopy(now, m)
+	}
+	s.settle(now)
+}
+
+// Tick does what is due.
+func (s *Storage) Tick(now causal.Now) {
+	s.now = now
+	if now.Mono-s.tickedAt > stalledAfter/2 {
+		s.progressAt = now.Mono // this process had stopped, not the storage
+	}
+	s.tickedAt = now.Mono
+	s.group.Tick(now)
+	s.settle(now)
+}
+
+// NextTick returns when Tick has something to do next, if no input comes before. A group with a register ticks often enough for everything here.
+func (s *Storage) NextTick(now causal.Now) int64 { return s.group.NextTick(now) }
+
+// LinkUp says that another member of the group can be reached again: what was on its way there may be lost.
+func (s *Storage) LinkUp(now causal.Now, n topology.Node) {
+	s.now = now
+	if n.Member != 0 && n.Group() == s.self.Group() {
+		s.group.LinkUp(now, nameOf(n))
+		s.copyLinkUp(n)
+	}
+	s.settle(now)
+}
+
+// Appended says that the entries up to an index are durable on the disk.
+func (s *Storage) Appended(now causal.Now, index uint64) {
+	s.now = now
+	s.group.Appended(now, index)
+	s.settle(now)
+}
+
+// SetStorageResponds says whether the local storage responds, as the host knows besides from tasks.
+func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
+	s.now, s.responds = now, ok
+	s.settle(now)
+}
+
+// Take appends the messages to be sent to other members to dst.
+func (s *Storage) Take(dst []causal.Message) []causal.Message {
+	dst = append(s.takeGroup(dst), s.outbox...)
+	s.outbox = causal.Recycle(s.outbox)
+	return dst
+}
+
+// Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the lease.
+func (s *Storage) Leadership() causal.Leadership {
+	if s.session == 0 {
+		return causal.Leadership{}
+	}
+	return s.group.Leadership(s.now)
+}
+
+// Session returns the number of the session in which this member serves, counted from 1 since the start; 0: it does not serve. It serves when it is the
+// primary and its storage has everything that was committed before.
+func (s *Storage) Session() uint64 { return s.session }
+
+// HoldsLease reports whether this member serves, and no other one can.
+func (s *Storage) HoldsLease(now causal.Now) bool { return s.session != 0 && s.group.HoldsLease(now) }
+
+// LogBytes returns the size of the log with what waits to be appended, in bytes.
+func (s *Storage) LogBytes() int { return s.group.LogBytes() + s.proposed.waitingBytes }
+
+// Applied returns what the storage says about itself.
+func (s *Storage) Applied() Applied { return s.marker }
+
+// Failure returns why this member cannot take part although the group could; nil: nothing keeps it.
+func (s *Storage) Failure() error { return s.failure }
+
+// settleStorage takes in what the group says, and does what can be done.
+func (s *Storage) settleStorage(now causal.Now) {
+	s.events = s.group.Events(s.events[:0])
+	for i := range s.events {
+		s.handle(now, &s.events[i])
+	}
+	s.countCommitted()
+	s.serve()
+	s.proposed.appendTo(now, s.group, s.queued)
+	s.advanceCopy(now)
+	s.advanceGivers(now)
+	s.startTask(now)
+	s.watchStorage(now)
+	s.collect(now)
+}
+
+func (s *Storage) handle(now causal.Now, e *group.Event) {
+	switch e.Kind {
+	case group.Lead:
+		s.leads, s.leadsFrom = true, e.Position
+	case group.Stop:
+		s.leads, s.session, s.givers = false, 0, nil
+		s.proposed.reset()
+	case group.Reset:
+		s.reset = true
+	case group.NeedsCopy:
+		s.beginCopy(now, e.From)
+	}
+}
+
+// serve begins a session when the storage has everything that was committed before the group served here.
+func (s *Storage) serve() {
+	if s.leads && s.session == 0 && (s.applied.Position >= s.leadsFrom || s.cfg.Broken.Has(causal.ServeUnapplied)) {
+		s.sessions++
+		s.session = s.sessions
+		s.proposed.begin(s.group.Last())
+	}
+}
+
+// countCommitted adds what was committed lately to what is queued for the storage.
+func (s *Storage) countCommitted() {
+	s.counted = max(s.counted, s.group.Base()-1)
+	for commit := s.group.Commit(); s.counted < commit; s.counted++ {
+		s.queued += len(s.group.At(s.counted + 1).Data)
+	}
+}
+
+// watchStorage makes this member one that keeps silent while its storage does not respond.
+func (s *Storage) watchStorage(now causal.Now) {
+	if s.copying != nil || !s.group.IsFounded() || s.applied.Position >= s.group.Commit() {
+		s.progressAt = now.Mono
+	}
+	limit := maxUnappliedBytes
+	if s.group.IsImpaired() {
+		limit /= 2
+	}
+	s.group.SetImpaired(now, !s.responds || now.Mono-s.progressAt > stalledAfter || s.queued > limit)
+}
+
+// collect collects the log as far as the storage has it, but for what members that were away may need, and those that copy the storage do.
+func (s *Storage) collect(now causal.Now) {
+	if s.leads {
+		s.group.CollectBeyond(now, s.cfg.RetainBytes, min(s.marker.Position, s.heldByGivers())+1)
+	}
+}
+
+// fail notes why this member cannot take part.
+func (s *Storage) fail(format string, args ...any) { s.failure = fmt.Errorf(format, args...) }
+
+// errNotServing is why Propose refuses.
+var errNotServing = errors.New("this member of the shard's group does not serve; ask the others")

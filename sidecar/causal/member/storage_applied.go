@@ -10,7 +10,7 @@ import (
 // Applied is what a storage says about itself: which changes of which log it has. It is written atomically with the changes that it names, so
 // each is applied once. The zero Applied stands for a storage that was never that of a member.
 type Applied struct {
-	// Group names the group for ever, and Volume the log beside the storage. Group is 0 while the storage is copied.
+	// Group names the group for ever, and Volume the log beside the storage.
 	Group, Volume uint64
 	// The storage has the changes up to Position, whose record has Stamp.
 	Position uint64

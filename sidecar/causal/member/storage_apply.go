@@ -1,0 +1,153 @@
+package member
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+)
+
+// task is the request to the storage that is under way.
+type task struct {
+	StorageTask
+	taken bool
+	bytes int // of the records whose changes it applies
+	stamp group.Stamp
+	done  func(now causal.Now, r *StorageTaskResult)
+}
+
+// Tasks appends what the local storage is to do to dst.
+func (s *Storage) Tasks(dst []StorageTask) []StorageTask {
+	if s.task == nil || s.task.taken {
+		return dst
+	}
+	s.task.taken = true
+	return append(dst, s.task.StorageTask)
+}
+
+// TaskDone says what has become of a task.
+func (s *Storage) TaskDone(now causal.Now, id uint64, r StorageTaskResult) {
+	s.now = now
+	t := s.task
+	if t == nil || t.ID != id {
+		return
+	}
+	s.task = nil
+	if r.Err != nil {
+		s.retryAt = now.Mono + retryTaskAfter
+		s.doubted = s.doubted || t.Kind != TaskRead
+	} else {
+		t.done(now, &r)
+	}
+	s.settle(now)
+}
+
+// begin makes t the task that is under way.
+func (s *Storage) begin(t task) {
+	s.tasks++
+	t.ID = s.tasks
+	s.task, s.lastRan = &t, t.Kind
+}
+
+// startTask gives the storage the next thing to do. Reads for others take turns with changes.
+func (s *Storage) startTask(now causal.Now) {
+	if s.task != nil || now.Mono < s.retryAt || s.failure != nil {
+		return
+	}
+	switch {
+	case s.copying != nil:
+		s.startCopyTask()
+	case s.lastRan == TaskApply && s.startRead():
+	case s.startApply():
+	case s.startRead():
+	default:
+		s.prepareCreation()
+	}
+}
+
+// prepareCreation marks the storage of the member that may create the group, before it does. Else: it creates the group, stops, and finds a log with records
+// beside a storage without a marker, as if that had lost something.
+func (s *Storage) prepareCreation() {
+	if s.marker != (Applied{}) || s.group.Last() > 0 || s.group.Group() != 0 || s.group.IsDamaged() {
+		return
+	}
+	if d := s.desired(); len(d.Names) == 0 || d.Names[0] != nameOf(s.self) {
+		return
+	}
+	marker := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(now causal.Now, _ *StorageTaskResult) {
+		s.applied, s.marker = marker, marker
+		s.group.SetFoundation(now, marker.Group)
+	}})
+}
+
+// startApply applies the next committed changes. It returns false if there are none.
+func (s *Storage) startApply() bool {
+	end := s.group.Commit()
+	if s.cfg.Broken.Has(causal.ApplyUncommitted) {
+		end = s.group.Last()
+	}
+	if !s.group.IsFounded() {
+		return false
+	}
+	if base := s.group.Base(); s.applied.Position+1 < base { // only with rules broken
+		s.applied.Position = base - 1
+	}
+	t := task{StorageTask: StorageTask{Kind: TaskApply}}
+	pos := s.applied.Position
+	for pos < end && t.bytes < maxApplyBytes && len(t.Changes) < maxApplyChanges {
+		r := s.group.At(pos + 1)
+		if !r.Start {
+			c, ok := s.proposed.at(pos + 1)
+			if !ok {
+				var err error
+				if c, err = ParseChange(r.Data); err != nil { // another version has written it
+					s.fail("read change %d of the log: %w", pos+1, err)
+					return false
+				}
+			}
+			t.Changes = append(t.Changes, c)
+		}
+		pos++
+		t.stamp, t.bytes = r.Stamp, t.bytes+len(r.Data)
+	}
+	switch {
+	case pos == s.applied.Position:
+		return false
+	case len(t.Changes) == 0:
+		s.applied.Position, s.applied.Stamp = pos, t.stamp // nothing that the storage has to know
+		s.queued -= t.bytes
+		s.serve()
+		return false
+	}
+	t.Marker = s.markerAt(pos, t.stamp)
+	t.CheckExistence = s.doubted || s.applied.Position < s.applied.Exact
+	s.attempted = max(s.attempted, pos)
+	t.done = func(now causal.Now, _ *StorageTaskResult) { s.noteApplied(now, &t) }
+	if s.cfg.Broken.Has(causal.MarkerAhead) {
+		s.markAhead(t)
+		return true
+	}
+	s.begin(t)
+	return true
+}
+
+// markAhead carries out the fault: the marker is written first.
+func (s *Storage) markAhead(t task) {
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: t.Marker}, done: func(causal.Now, *StorageTaskResult) { s.begin(t) }})
+}
+
+// markerAt returns the marker of the storage when it has the changes up to a position.
+func (s *Storage) markerAt(pos uint64, stamp group.Stamp) Applied {
+	m := Applied{Group: s.applied.Group, Volume: s.cfg.Volume, Position: pos, Stamp: stamp, Exact: s.applied.Exact}
+	if pos >= m.Exact {
+		m.Exact = 0
+	}
+	return m
+}
+
+// noteApplied takes in that the storage has the changes of a task.
+func (s *Storage) noteApplied(now causal.Now, t *task) {
+	s.applied, s.marker, s.doubted = t.Marker, t.Marker, false
+	s.queued, s.progressAt = max(s.queued-t.bytes, 0), now.Mono
+	s.group.SetApplied(t.Marker.Position)
+	s.proposed.apply(t.Marker.Position)
+}

@@ -1,0 +1,475 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// modelStore is a storage that keeps a number of keys of its own.
+type modelStore struct {
+	keys   map[string]causal.Record
+	meta   map[string]string
+	marker Applied
+	len    int
+}
+
+func newModelStore() modelStore {
+	return modelStore{keys: map[string]causal.Record{}, meta: map[string]string{}}
+}
+
+func (m *modelStore) set(key string, r causal.Record, exists bool) {
+	if !exists {
+		m.len++
+	}
+	m.keys[key] = r
+}
+
+// run carries out a task.
+func (m *modelStore) run(t *StorageTask) (r StorageTaskResult) {
+	switch t.Kind {
+	case TaskApply:
+		for _, c := range t.Changes {
+			for _, w := range c.Writes {
+				exists := w.KeyExists
+				if t.CheckExistence {
+					_, exists = m.keys[w.Key]
+				}
+				if !w.Delete {
+					m.set(w.Key, w.Record, exists)
+					continue
+				}
+				if exists {
+					m.len--
+				}
+				delete(m.keys, w.Key)
+			}
+			m.setMeta(c.Meta)
+		}
+	case TaskClear:
+		*m = newModelStore()
+	case TaskRead:
+		for _, k := range slices.Sorted(maps.Keys(m.keys)) {
+			if k <= t.After {
+				continue
+			}
+			const perPage = 3
+			if len(r.Records) == perPage {
+				r.Next = r.Records[perPage-1].Key
+				break
+			}
+			r.Records = append(r.Records, causal.Moved{Key: k, Record: m.keys[k]})
+		}
+		for name, v := range m.meta {
+			if t.First {
+				r.Meta = append(r.Meta, Meta{name, []byte(v)})
+			}
+		}
+		return r
+	case TaskWrite:
+		for _, x := range t.Records {
+			_, exists := m.keys[x.Key]
+			m.set(x.Key, x.Record, exists)
+		}
+		m.setMeta(t.Meta)
+	}
+	m.marker = t.Marker
+	return r
+}
+
+func (m *modelStore) setMeta(meta []Meta) {
+	for _, x := range meta {
+		m.meta[x.Name] = string(x.Value)
+	}
+}
+
+// shardMember is a member of a shard's group with its disk and its storage.
+type shardMember struct {
+	number  uint8
+	volume  uint64
+	damaged bool
+	s       *Storage // nil while it is down
+	disk    [][]byte // encoded entries, from index first on
+	first   uint64
+	store   modelStore
+	held    *StorageTask // is under way
+	hung    bool         // the storage does nothing
+	fails   int          // tasks that fail, every second one after it took effect
+	cut     bool         // from the other members
+	paused  bool
+}
+
+// shardRig runs the members of one shard in virtual time. Disks are instantaneous; storages are, unless they hang or fail.
+type shardRig struct {
+	t        *testing.T
+	now      causal.Now
+	topo     *topology.Topology
+	members  []*shardMember
+	register group.Config
+	away     bool // the register
+	broken   causal.Faults
+	volumes  uint64
+	retain   int
+	maxLog   int
+	// copied is asked about each message of a copy: how often is it delivered?
+	copied  func(m *causal.Message) int
+	serial  uint64
+	known   map[string]bool   // what the middleman of the session believes to be there
+	by      *Storage          // whose session it is
+	session uint64            // its number
+	pending map[uint64]uint64 // proposals of the session, with their serials
+	keyOf   map[uint64]string // by serial
+	acked   map[string]uint64 // by key
+	wrong   string            // the first thing that was wrong
+}
+
+func newShardRig(t *testing.T, members int, faults ...causal.Fault) *shardRig {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &shardRig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000}, broken: causal.FaultsOf(faults...), volumes: 100,
+		keyOf: map[uint64]string{}, acked: map[string]uint64{}, retain: 1 << 10, copied: func(*causal.Message) int { return 1 }}
+	for i := range members {
+		p := &shardMember{number: uint8(i + 1), volume: r.newVolume(), first: 1, store: newModelStore()}
+		r.members = append(r.members, p)
+	}
+	return r
+}
+
+// startAll starts all members and waits until all are in the configuration.
+func (r *shardRig) startAll() *shardRig {
+	r.t.Helper()
+	for _, p := range r.members {
+		r.start(p)
+	}
+	r.awaitAll()
+	return r
+}
+
+func (r *shardRig) awaitAll() {
+	r.t.Helper()
+	r.await("all members", func() bool {
+		p := r.primary()
+		return p != nil && len(p.s.Status().Config.Members) == len(r.members)
+	})
+}
+
+func (r *shardRig) newVolume() uint64 {
+	r.volumes++
+	return r.volumes
+}
+
+// start starts a member from its disk and its storage.
+func (r *shardRig) start(p *shardMember) {
+	r.t.Helper()
+	var image group.Image
+	for i, b := range p.disk {
+		e, err := group.ParseEntry(p.first+uint64(i), b)
+		if err == nil {
+			err = image.Apply(&e)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := image.Check(); err != nil {
+		r.t.Fatal(err)
+	}
+	p.held = nil
+	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume, Damaged: p.damaged, Found: p.store.marker,
+		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, &image, r.now)
+	r.flush()
+}
+
+func (p *shardMember) crash() { p.s, p.held = nil, nil }
+
+// wipe takes the log of a member that is down, and gives it another volume.
+func (r *shardRig) wipe(p *shardMember) {
+	p.volume, p.damaged, p.disk, p.first = r.newVolume(), false, nil, 1
+}
+
+// primary returns the member that serves; nil: none does.
+func (r *shardRig) primary() *shardMember {
+	for _, p := range r.members {
+		if p.s != nil && !p.paused && p.s.HoldsLease(r.now) {
+			return p
+		}
+	}
+	return nil
+}
+
+// flush carries out what the members ask for until they ask for nothing.
+func (r *shardRig) flush() {
+	r.t.Helper()
+	for busy := true; busy; {
+		busy = false
+		for _, p := range r.members {
+			if p.s != nil && !p.paused {
+				busy = r.flushOne(p) || busy
+			}
+		}
+		r.check()
+	}
+}
+
+func (r *shardRig) flushOne(p *shardMember) (busy bool) {
+	messages := p.s.Take(nil)
+	if entries := p.s.Writes(nil); len(entries) > 0 {
+		busy = true
+		for i := range entries {
+			p.disk = append(p.disk, entries[i].AppendTo(nil))
+		}
+		p.s.Appended(r.now, entries[len(entries)-1].Index)
+	}
+	if drop := p.s.TruncateBefore(); drop > p.first {
+		p.disk, p.first = p.disk[drop-p.first:], drop
+	}
+	for _, op := range p.s.RegisterOps(nil) {
+		busy = true
+		p.s.RegisterDone(r.now, r.request(op))
+	}
+	for _, t := range p.s.Tasks(nil) {
+		if p.held != nil {
+			r.t.Fatal("two tasks at a time")
+		}
+		p.held = &t
+	}
+	if t := p.held; t != nil && !p.hung {
+		busy = true
+		r.runTask(p, t)
+	}
+	for i := range messages {
+		busy = true
+		r.deliver(p, &messages[i])
+	}
+	if p.s.NeedsReset() {
+		busy = true
+		p.crash()
+		r.wipe(p)
+		r.start(p)
+	}
+	return busy
+}
+
+func (r *shardRig) runTask(p *shardMember, t *StorageTask) {
+	p.held = nil
+	if p.fails > 0 {
+		p.fails--
+		if p.fails%2 == 0 {
+			p.store.run(t)
+		}
+		p.s.TaskDone(r.now, t.ID, StorageTaskResult{Err: errors.New("it fails")})
+		return
+	}
+	p.s.TaskDone(r.now, t.ID, p.store.run(t))
+}
+
+func (r *shardRig) request(op group.RegisterOp) group.RegisterResult {
+	if r.away {
+		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
+	}
+	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0, Config: r.register}
+	if op.Swap {
+		if op.Expect != r.register.Nonce {
+			res.Outcome = group.Failed
+			return res
+		}
+		r.register = op.Config
+	}
+	return res
+}
+
+func (r *shardRig) deliver(from *shardMember, m *causal.Message) {
+	to := r.members[m.To.Member-1]
+	times := 1
+	if m.Kind == causal.KindCopy {
+		times = r.copied(m)
+	}
+	for range times {
+		if to.s != nil && !to.paused && !to.cut && !from.cut {
+			to.s.Step(r.now, m)
+		}
+	}
+}
+
+// check checks that one member serves at most, and that its storage has every acknowledged write.
+func (r *shardRig) check() {
+	r.t.Helper()
+	var p *shardMember
+	for _, q := range r.members {
+		if q.s == nil || !q.s.HoldsLease(r.now) {
+			continue
+		}
+		if p != nil && !p.paused && !q.paused {
+			r.fail("two members serve")
+		}
+		p = q
+	}
+	if p == nil || p.paused {
+		return
+	}
+	if r.by != p.s || r.session != p.s.Session() {
+		r.by, r.session, r.pending = p.s, p.s.Session(), map[uint64]uint64{}
+		r.known = map[string]bool{}
+		for k := range p.store.keys {
+			r.known[k] = true
+		}
+		for key, want := range r.acked {
+			if got := r.serialIn(p, key); got < want {
+				r.fail(fmt.Sprintf("member %d serves %s of %d, and %d was acknowledged", p.number, key, got, want))
+			}
+		}
+	}
+	for _, id := range p.s.Done(nil) {
+		serial, ok := r.pending[id]
+		if !ok {
+			r.fail(fmt.Sprintf("proposal %d is done, which was not made", id))
+			continue
+		}
+		delete(r.pending, id)
+		key := r.keyOf[serial]
+		r.acked[key] = max(r.acked[key], serial)
+		if got := r.serialIn(p, key); got < serial {
+			r.fail(fmt.Sprintf("%s of %d is done, and the storage has that of %d", key, serial, got))
+		}
+	}
+}
+
+func (r *shardRig) fail(what string) {
+	if r.wrong == "" {
+		r.wrong = what
+	}
+}
+
+// serialIn returns the serial of the last write of a key in the storage of a member: that of a removal is in the metadata.
+func (r *shardRig) serialIn(p *shardMember, key string) uint64 {
+	serial := uint64(p.store.keys[key].Version.HLC)
+	removed, _ := strconv.ParseUint(p.store.meta["removed "+key], 10, 64)
+	return max(serial, removed)
+}
+
+// write proposes that a key is written, or removed; as middlemen do, it knows what is there. It returns whether somebody took the proposal.
+func (r *shardRig) write(key string, remove bool) bool {
+	r.t.Helper()
+	p := r.primary()
+	if p == nil {
+		return false
+	}
+	r.check()
+	r.serial++
+	w := Write{Key: key, KeyExists: r.known[key], Delete: remove}
+	c := Change{}
+	if remove {
+		c.Meta = []Meta{{"removed " + key, []byte(fmt.Sprint(r.serial))}}
+	} else {
+		w.Record = causal.Record{Version: causal.Version{HLC: causal.HLC(r.serial), Origin: 1}, Value: causal.Value{Data: []byte(fmt.Sprint("value ", r.serial))}}
+	}
+	c.Writes = []Write{w}
+	id, err := p.s.Propose(r.now, c)
+	if err != nil {
+		return false
+	}
+	r.known[key] = !remove
+	r.keyOf[r.serial], r.pending[id] = key, r.serial
+	r.flush()
+	return true
+}
+
+// mustWrite writes keys and waits until all are acknowledged.
+func (r *shardRig) mustWrite(keys ...string) {
+	r.t.Helper()
+	for _, key := range keys {
+		want := r.serial + 1
+		r.await("a primary", func() bool { want = r.serial + 1; return r.write(key, false) })
+		r.await("the write of "+key, func() bool { return r.acked[key] >= want })
+	}
+}
+
+// pass lets time pass.
+func (r *shardRig) pass(d time.Duration) {
+	r.t.Helper()
+	const step = 25 * time.Millisecond
+	for end := r.now.Mono + int64(d); r.now.Mono < end; {
+		r.now.Mono += int64(step)
+		r.now.WallMs += step.Milliseconds()
+		for _, p := range r.members {
+			if p.s != nil && !p.paused {
+				p.s.Tick(r.now)
+			}
+		}
+		r.flush()
+	}
+}
+
+// await lets time pass until something is so, and returns how long that took.
+func (r *shardRig) await(what string, is func() bool) time.Duration {
+	r.t.Helper()
+	began := r.now.Mono
+	for !is() {
+		if r.wrong != "" {
+			r.t.Fatal(r.wrong)
+		}
+		if r.pass(25 * time.Millisecond); r.now.Mono-began > int64(time.Minute) {
+			r.t.Fatalf("waiting for %s took a minute%s", what, r.describe())
+		}
+	}
+	return time.Duration(r.now.Mono - began)
+}
+
+func (r *shardRig) describe() (text string) {
+	for _, p := range r.members {
+		if p.s != nil {
+			text += fmt.Sprintf("\n%d: %+v, applied %+v, session %d, copying %+v, failure %v", p.number, p.s.Status(), p.s.applied, p.s.Session(), p.s.copying, p.s.Failure())
+		}
+	}
+	return text
+}
+
+// isQuiet reports whether all members have applied the same log.
+func (r *shardRig) isQuiet() bool {
+	for _, p := range r.members {
+		if p.s == nil || p.s.applied.Position < r.members[0].s.group.Last() || p.s.copying != nil || p.s.group.Commit() < p.s.group.Last() {
+			return false
+		}
+	}
+	return true
+}
+
+// compare checks that all storages are the same, and have every acknowledged write.
+func (r *shardRig) compare() {
+	first := &r.members[0].store
+	for _, p := range r.members {
+		if !maps.EqualFunc(first.keys, p.store.keys, func(a, b causal.Record) bool { return a.Version == b.Version }) || !maps.Equal(first.meta, p.store.meta) {
+			r.fail(fmt.Sprintf("member %d has %v %v, and member 1 has %v %v", p.number, p.store.keys, p.store.meta, first.keys, first.meta))
+		}
+		if p.store.len != len(p.store.keys) {
+			r.fail(fmt.Sprintf("member %d counts %d keys of %d", p.number, p.store.len, len(p.store.keys)))
+		}
+		for key, want := range r.acked {
+			if got := r.serialIn(p, key); got < want {
+				r.fail(fmt.Sprintf("member %d has %s of %d, and %d was acknowledged", p.number, key, got, want))
+			}
+		}
+	}
+}
+
+// checkEnd checks a group whose members are all there.
+func (r *shardRig) checkEnd() {
+	r.t.Helper()
+	r.awaitAll()
+	r.await("all storages to have everything", r.isQuiet)
+	if r.compare(); r.wrong != "" {
+		r.t.Error(r.wrong)
+	}
+}
