@@ -95,12 +95,13 @@ func (g *Group) MatchOf(id ID) (pos uint64, ok bool) {
 	return 0, false
 }
 
-// collectStep is about how much of the log CollectBeyond collects at a time, in bytes.
+// collectStep is about how much of the log CollectBeyond collects at a time, in bytes; less if less is kept.
 const collectStep = 1 << 20
 
 // CollectBeyond collects the oldest records before a position, as far as the log is larger than keep bytes. Only with a register.
 func (g *Group) CollectBeyond(now causal.Now, keep int, before uint64) {
-	if g.lead == nil || !g.lead.serving || g.log.bytes < keep+collectStep {
+	step := min(collectStep, max(keep, 1))
+	if g.lead == nil || !g.lead.serving || g.log.bytes < keep+step {
 		return
 	}
 	before = min(before, g.commit+1, g.lead.own+1, g.collectLimit())
@@ -108,7 +109,7 @@ func (g *Group) CollectBeyond(now causal.Now, keep int, before uint64) {
 	for ; pos < before && bytes > keep; pos++ {
 		bytes -= len(g.log.at(pos).Data) + recordOverhead
 	}
-	if g.log.bytes-bytes >= collectStep {
+	if g.log.bytes-bytes >= step {
 		g.collect(now, pos)
 	}
 }
