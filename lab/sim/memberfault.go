@@ -97,7 +97,7 @@ func (c *faultInjector) wipeMember(duration int64) {
 // mayLose reports whether what a member holds may be lost: the member that serves has another one, which has all that is committed.
 func (c *faultInjector) mayLose(n *node) bool {
 	s := c.w.serving(n.id.Group())
-	if s == nil || n.id.Member == 0 || !n.isUp() {
+	if s == nil || n.id.Member == 0 || c.w.swaps[n.id.Group()] > 0 { // a swap may leave it as the only member
 		return false
 	}
 	config := s.group().Status().Config

@@ -71,6 +71,7 @@ type Storage struct {
 	doubted bool // a task has failed: what it was to write may be there
 	lastRan TaskKind
 
+	giveUp    bool   // the volume is to be emptied
 	leads     bool   // the group serves here
 	leadsFrom uint64 // this was the end of its log then
 	session   uint64
@@ -228,7 +229,7 @@ func (s *Storage) handle(now causal.Now, e *group.Event) {
 		s.leads, s.session, s.givers = false, 0, nil
 		s.proposed.reset()
 	case group.Reset:
-		s.reset = true
+		s.giveUp = true
 	case group.NeedsCopy:
 		s.beginCopy(now, e.From)
 	}

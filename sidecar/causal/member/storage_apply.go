@@ -53,6 +53,8 @@ func (s *Storage) startTask(now causal.Now) {
 		return
 	}
 	switch {
+	case s.giveUp:
+		s.startGivingUp()
 	case s.copying != nil:
 		s.startCopyTask()
 	case s.lastRan == TaskApply && s.startRead():
@@ -61,6 +63,20 @@ func (s *Storage) startTask(now causal.Now) {
 	default:
 		s.prepareCreation()
 	}
+}
+
+// startGivingUp says that the volume is to be emptied. Before, a storage that has lost its marker gets one: the log says whose it is, and nothing will when
+// that is gone.
+func (s *Storage) startGivingUp() {
+	if s.reset {
+		return
+	}
+	if s.cfg.Empty || s.marker != (Applied{}) {
+		s.reset = true
+		return
+	}
+	marker := Applied{Group: s.group.Group(), Volume: s.cfg.Volume, Copying: true}
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(causal.Now, *StorageTaskResult) { s.marker = marker }})
 }
 
 // prepareCreation marks the storage of the member that may create the group, before it does. Else: it creates the group, stops, and finds a log with records

@@ -18,6 +18,7 @@ type copying struct {
 	group  uint64 // its group
 	id     uint64
 
+	start  uint64 // the position whose storage is copied, as the first page has named it
 	page   uint64 // that is asked for
 	after  string
 	sentAt int64 // 0: it was not asked for yet
@@ -40,7 +41,7 @@ const askAgainAfter = int64(time.Second)
 
 // beginCopy begins to copy the storage of a primary, whose log does not continue the one here.
 func (s *Storage) beginCopy(now causal.Now, source group.ID) {
-	if c := s.copying; s.reset || c != nil && (c.source == source || c.step >= copyLog) {
+	if c := s.copying; s.giveUp || c != nil && (c.source == source || c.step >= copyLog) {
 		return
 	}
 	// What was never a copy of the group's storage may be the only one of something.
@@ -151,7 +152,11 @@ func (s *Storage) stepChunk(from topology.Node, chunk *copyChunk) {
 	if c == nil || c.step != copyAsk || chunk.From != c.source.Volume || nameOf(from) != c.source.Name || chunk.ID != c.id || chunk.Page != c.page {
 		return
 	}
-	if chunk.Restart {
+	if c.page == 1 {
+		c.start = chunk.Start
+	}
+	// A primary that has restarted may take a late request for the first page for a new copy, which is of a later position than the pages here.
+	if chunk.Restart || chunk.Start != c.start && !s.cfg.Broken.Has(causal.CopyWithoutLog) {
 		s.startOver(c.source)
 		return
 	}

@@ -10,11 +10,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
+var storageFrom = flag.Uint64("storage-from", 0, "first seed of them")
+
 var storageSeeds = flag.Uint64("storage-seeds", 60, "number of random runs of a shard's group")
 
 func TestNoAcknowledgedWriteIsLostWhateverHappens(t *testing.T) {
 	var copies, sessions uint64
 	for seed := range *storageSeeds {
+		seed += *storageFrom
 		r := randomRun(t, seed)
 		if r.wrong != "" {
 			t.Errorf("seed %d: %s", seed, r.wrong)
