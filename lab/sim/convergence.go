@@ -32,7 +32,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		}
 		w.Run(5*time.Second, nil) // vectors, leases, tombstones
 	}
-	if w.settings.Snapshot {  // clocks that are far behind delay the cut, though everything is complete
+	if w.settings.Snapshot { // clocks that are far behind delay the cut, though everything is complete
 		newest := w.newestHLC()
 		w.Run(convergenceTimeout, func() bool { return w.haveCutsReached(newest) })
 	}
