@@ -128,7 +128,7 @@ func (c *faultInjector) crashApplying(duration int64) {
 	}
 	for _, m := range c.membersOf(n) {
 		if c.w.rng.IntN(3) > 0 {
-			m.disk.lag, m.disk.lagUntil = c.w.rng.Int64N(int64(500*time.Millisecond)), c.w.now+int64(3*time.Second)
+			m.disk.lag, m.disk.lagUntil = c.w.rng.Int64N(int64(930*time.Millisecond)), c.w.now+int64(5*time.Second)
 		}
 	}
 	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() { c.crashNode(n, CrashApplying, duration) })
