@@ -34,6 +34,8 @@ type disk struct {
 	before *content
 
 	hungSince, hungUntil int64 // the storage does nothing meanwhile
+	lag                  int64 // added to the latency of the storage until lagUntil
+	lagUntil             int64
 
 	slowBy    int64 // added to the latency of every operation until slowUntil, ns
 	slowUntil int64
@@ -152,7 +154,11 @@ func (w *World) diskDelay(n *node, typical time.Duration) int64 {
 
 // storageDelay draws the latency of an operation of a storage.
 func (w *World) storageDelay(n *node, typical time.Duration) int64 {
-	return max(0, n.disk.hungUntil-w.now) + w.diskDelay(n, typical)
+	d := max(0, n.disk.hungUntil-w.now) + w.diskDelay(n, typical)
+	if n.disk.lagUntil > w.now {
+		d += n.disk.lag
+	}
+	return d
 }
 
 // runStorageOp executes a middleman's storage request.

@@ -109,6 +109,12 @@ var detectedBy = map[causal.Fault]string{
 	causal.ServeBeforeLeaseEnd:      "groups",
 	causal.KeepMachine:              "members",
 	causal.CompleteUncommitted:      "members",
+	causal.ApplyUncommitted:         "shards",
+	causal.CollectUnapplied:         "shards",
+	causal.CopyWithoutLog:           "shards",
+	causal.MarkerAhead:              "shards",
+	causal.ServeUnapplied:           "shards",
+	causal.CopyOntoOld:              "shards",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

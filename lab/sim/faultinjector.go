@@ -86,7 +86,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
-	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage,
+	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -388,7 +388,7 @@ func (c *faultInjector) heal() {
 		c.w.restart(n)
 		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
-			n.disk.slowUntil, n.disk.hungUntil = 0, 0
+			n.disk.slowUntil, n.disk.hungUntil, n.disk.lagUntil = 0, 0, 0
 		}
 	}
 }

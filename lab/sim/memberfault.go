@@ -97,7 +97,7 @@ func (c *faultInjector) wipeMember(duration int64) {
 // mayLose reports whether what a member holds may be lost: the member that serves has another one, which has all that is committed.
 func (c *faultInjector) mayLose(n *node) bool {
 	s := c.w.serving(n.id.Group())
-	if s == nil || n.id.Member == 0 || !n.isUp() {
+	if s == nil || n.id.Member == 0 || c.w.swaps[n.id.Group()] > 0 { // a swap may leave it as the only member
 		return false
 	}
 	config := s.group().Status().Config
@@ -114,4 +114,22 @@ func (c *faultInjector) hangStorage(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])
 	c.w.countFault(HungStorage)
 	n.disk.hungSince, n.disk.hungUntil = c.w.now, c.w.now+int64(time.Second)+2*duration
+}
+
+// crashApplying makes the storages of a shard's members slow, so that they lag behind the logs, and crashes the one that serves, another one,
+// or both.
+func (c *faultInjector) crashApplying(duration int64) {
+	if len(c.shardMembers) == 0 {
+		return
+	}
+	n := c.anyOf(c.shardMembers)
+	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(2) == 0 {
+		n = s
+	}
+	for _, m := range c.membersOf(n) {
+		if c.w.rng.IntN(3) > 0 {
+			m.disk.lag, m.disk.lagUntil = c.w.rng.Int64N(int64(930*time.Millisecond)), c.w.now+int64(5*time.Second)
+		}
+	}
+	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() { c.crashNode(n, CrashApplying, duration) })
 }

@@ -137,11 +137,21 @@ func (w *World) request(n *node, op group.RegisterOp) {
 		w.countFault(UnknownSwap)
 		reply(upTo(time.Second), group.RegisterResult{Outcome: group.Unknown})
 		if w.rng.IntN(3) > 0 {
-			w.schedule(upTo(4*time.Second), func() { s.Swap(op) })
+			w.swaps[n.id.Group()]++
+			w.schedule(upTo(4*time.Second), func() {
+				w.swaps[n.id.Group()]--
+				s.Swap(op)
+			})
 		}
 		return
 	}
+	if op.Swap {
+		w.swaps[n.id.Group()]++
+	}
 	w.schedule(upTo(20*time.Millisecond), func() {
+		if op.Swap {
+			w.swaps[n.id.Group()]--
+		}
 		res := s.Read()
 		if op.Swap && !s.Swap(op) {
 			res.Outcome = group.Failed

@@ -366,17 +366,21 @@ func shards(p *runPlan, rng *rand.Rand) {
 		p.shape.shardMembers = intRange{2, 3}
 	}
 	p.shape.members, p.shape.coordinators = intRange{1, 1 + rng.IntN(3)}, intRange{1, 1 + rng.IntN(2)}
-	p.keys = 2 + rng.IntN(16)
+	p.keys, p.length = 2+rng.IntN(16), ms(4000, 9000, rng)
 	p.mix.del, p.mix.token = rng.IntN(20), rng.IntN(10)
 	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
 	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
 	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3, CrashStaged: 3, CrashUnheard: 1,
 		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1, Slow: 1, Cut: 1}
-	switch rng.IntN(4) {
-	case 0:
+	switch rng.IntN(5) {
+	case 0, 1: // storages that lag behind their logs, on members that stop
+		p.shape.shardMembers, p.set.ShardRegister, p.shape.perRing = intRange{2, 3}, true, intRange{1, 1}
+		p.thinkTime, p.faultEvery, p.mix.del = ms(2, 20, rng), ms(100, 800, rng), 10+rng.IntN(20)
+		p.faults = faultWeights{Crash: 2, CrashApplying: 6, MemberWipe: 3, MemberCut: 1, HungStorage: 1}
+	case 2:
 		p.scaleEvery = ms(300, 2000, rng)
 		p.set.Lease = ms(600, 1800, rng)
-	case 1:
+	case 3:
 		p.scaleEvery, p.scaled, p.shape.caches = ms(100, 800, rng), cacheCount, intRange{1, 3}
 		p.set.Cache = true
 	}

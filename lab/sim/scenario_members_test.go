@@ -12,7 +12,8 @@ import (
 //
 //	await-served             waits until every node is served
 //	await-members            waits until all members are up, and have joined the groups of their shards
-//	show members             which member serves each shard, how many belong to it, and which keys of storages differ
+//	show members             which member serves each shard, and of how many
+//	show copies              what differs between the storages of the members that are up
 //	lose-log NODE            gives a node that is down an empty log
 //	lose-storage NODE        gives a node that is down an empty storage
 //	cut-register NODE D      the register cannot be reached by the node for that long
@@ -73,5 +74,12 @@ func (s *scenario) memberStates() string {
 			all = append(all, fmt.Sprintf("%s served by %d of %d", name, p.id.Member, len(p.group().Status().Config.Members)))
 		}
 	}
-	return strings.Join(append(all, s.world.compareMembers()...), ", ")
+	return strings.Join(all, ", ")
+}
+
+func (s *scenario) differences() string {
+	if found := s.world.compareMembers(); len(found) > 0 {
+		return strings.Join(found, "\n")
+	}
+	return "all the same"
 }

@@ -61,6 +61,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.shardStates(), nil
 	case args[0] == "members":
 		return s.memberStates(), nil
+	case args[0] == "copies":
+		return s.differences(), nil
 	case args[0] == "cache" && len(args) == 2:
 		return s.showCache(args[1])
 	}

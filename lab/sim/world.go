@@ -97,6 +97,7 @@ type World struct {
 	ops       []middleman.StorageOp
 	entries   []group.Entry
 	registers map[topology.Node]*groups.Store // by coordinator or shard
+	swaps     map[topology.Node]int           // of registers, on their way
 	volumes   uint64                          // the last id that was given to the volume of a member of a group
 	starts    uint64                          // of shards with members
 	faults    FaultCounts
@@ -117,7 +118,7 @@ const startMs = 1_700_000_000_000
 // NewWorld starts every coordinator, middleman and cache of t.
 func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
-		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{}}
+		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{}, swaps: map[topology.Node]int{}}
 	w.net.init(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
