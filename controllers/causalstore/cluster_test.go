@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,6 +38,10 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	// Most tests wait for an operator that looks again after a while. -parallel sets another number.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	apiserver.Main(m)
 }
 
@@ -247,8 +252,8 @@ func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionSta
 	return c
 }
 
-// awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs a cluster and compiles, a minute was seen.
-const awaitTimeout = 3 * time.Minute
+// awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs clusters and compiles, three minutes were seen.
+const awaitTimeout = 6 * time.Minute
 
 // await waits until done returns true. The longer it has waited, the less often it looks: each look costs the API server as much as a
 // small step of the operator.

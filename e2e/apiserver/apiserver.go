@@ -30,6 +30,7 @@ var shared struct {
 	err    error
 
 	installing sync.Mutex // envtest does not expect another process to create the same CRD
+	installed  map[string]bool
 }
 
 // ForTest returns a client configuration with all rights for the API server that the tests of a package share. If the binaries are
@@ -49,16 +50,23 @@ func Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// InstallCRDs installs the CRDs of a directory in the shared API server and waits until it serves them.
+// InstallCRDs installs the CRDs of a directory in the shared API server, unless that was done before, and waits until it serves them.
 func InstallCRDs(t testing.TB, dir string) {
 	t.Helper()
 	config := ForTest(t)
 	shared.installing.Lock()
 	defer shared.installing.Unlock()
+	if shared.installed[dir] {
+		return // to install a CRD again makes the API server compile its rules again
+	}
 	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true, MaxTime: startTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if shared.installed == nil {
+		shared.installed = map[string]bool{}
+	}
+	shared.installed[dir] = true
 }
 
 func sharedServer(t testing.TB) *server {

@@ -3,7 +3,6 @@ package sim
 import (
 	"testing"
 
-	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -21,18 +20,15 @@ func TestEveryBrokenRuleIsCaught(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v; find one with `causalstore sim --fault %s` and add it to detectedBy", err, f)
 			}
-			var checker history.Checker
-			seeds := faultSeeds
+			seeds := uint64(faultSeeds)
 			if p.run != nil {
 				seeds = groupFaultSeeds
 			}
-			for seed := range uint64(seeds) {
-				if o := Run(p, seed, causal.FaultsOf(f), &checker); len(o.Violations) > 0 {
-					t.Logf("profile %s, seed %d: %s", p.Name, seed, o.Violations[0])
-					return
-				}
+			if d := (schedules{profile: p.Name, broken: causal.FaultsOf(f), seeds: seeds}).detect(p); d.found {
+				t.Logf("profile %s, seed %d: %s", p.Name, d.seed, d.violation)
+			} else {
+				t.Errorf("%d seeds of profile %s did not detect %s", seeds, p.Name, f)
 			}
-			t.Errorf("%d seeds of profile %s did not detect %s", seeds, p.Name, f)
 		})
 	}
 }

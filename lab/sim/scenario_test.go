@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -61,21 +60,16 @@ func brokenBy(t *testing.T, d *datadriven.TestData) causal.Faults {
 
 // search runs seeds until one has violations.
 func search(t *testing.T, d *datadriven.TestData) string {
-	var name string
-	var seeds, from uint64
-	d.ScanArgs(t, "profile", &name)
-	d.ScanArgs(t, "seeds", &seeds)
-	d.MaybeScanArgs(t, "from", &from)
-	p, err := ProfileNamed(name)
+	s := schedules{broken: brokenBy(t, d)}
+	d.ScanArgs(t, "profile", &s.profile)
+	d.ScanArgs(t, "seeds", &s.seeds)
+	d.MaybeScanArgs(t, "from", &s.from)
+	p, err := ProfileNamed(s.profile)
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}
-	broken := brokenBy(t, d)
-	var checker history.Checker
-	for seed := range seeds {
-		if o := Run(p, from+seed, broken, &checker); len(o.Violations) > 0 {
-			return "detected"
-		}
+	if s.detect(p).found {
+		return "detected"
 	}
 	return "not detected"
 }
