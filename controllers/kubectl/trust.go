@@ -26,8 +26,8 @@ namespaces of the other operators. Parts of a region that is not trusted are ref
 changed, or was lost and made anew: what the parts of a region hear from others that do not trust its present authority is shown first. It
 writes public certificates only.
 
-What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a wrong bundle, or the authority of a region
-was restored from an old copy, --readmit replaces it.`,
+What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a wrong bundle, or the cluster of a region
+was restored from a backup, --readmit replaces it.`,
 		Example: `  kubectl causal trust --context us --context eu`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.trust(cmd, &f, readmit) },
@@ -113,7 +113,7 @@ func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []
 			case known && is.Revoked && !readmit:
 				return nil, fmt.Errorf("%s has revoked the trust domain of %s; --readmit trusts it again", in, of)
 			case stays && !readmit:
-				return nil, fmt.Errorf("%s has accepted another bundle of %s, with sequence %d, and does not replace it by the present one, with sequence %d: somebody has written a wrong one, or the authority there was restored from an old copy; if the present one is right, --readmit replaces the other",
+				return nil, fmt.Errorf("%s has accepted another bundle of %s, with sequence %d, and does not replace it by the present one, with sequence %d: somebody has written a wrong one, or the cluster there was restored from a backup; if the present one is right, --readmit replaces the other",
 					in, of, is.Sequence, of.entry.Sequence)
 			}
 			change := trustChange{in, of, known && (is.Revoked || stays)}
