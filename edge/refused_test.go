@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
 )
 
@@ -53,4 +54,23 @@ func TestEnvoyCountsWhatItRefusesWhereTheAlertLooks(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	us.edge.start(t)
 	eventually(t, "all are counted after a start", refuses(us.edge))
+}
+
+// TestAnEgressLogsThatThePeerHasNoAddress: docs/regions.md says what to look for.
+func TestAnEgressLogsThatThePeerHasNoAddress(t *testing.T) {
+	us, eu := newRegion(t, "us"), newRegion(t, "eu")
+	peer := eu.peer()
+	peer.Address = "edge.eu.invalid:15443"
+	us.input.Peers = []edge.Peer{peer}
+	us.edge.configure(t, us.input)
+	us.edge.start(t)
+	client := us.issue(t, contract.RoleCoordinator, "0")
+	eventually(t, "the failure is logged", func() bool {
+		if conn, err := us.dial(client, eu, eu.part(0)); err == nil {
+			conn.Close()
+			t.Fatal("it was connected")
+		}
+		log := us.edge.log.String()
+		return strings.Contains(log, `"flags":"NoHealthyUpstream"`) && strings.Contains(log, eu.part(0))
+	})
 }

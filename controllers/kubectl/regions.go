@@ -114,6 +114,15 @@ func (r *region) record(ctx context.Context) (map[string]trust.Entry, *corev1.Co
 	return all, m, nil
 }
 
+// peers returns the ConfigMaps about other regions in the operator's namespace, whoever has written them.
+func (r *region) peers(ctx context.Context) ([]corev1.ConfigMap, error) {
+	var all corev1.ConfigMapList
+	if err := r.k.List(ctx, &all, client.InNamespace(r.namespace), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil {
+		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r, err)
+	}
+	return all.Items, nil
+}
+
 // peerMap returns the ConfigMap about another trust domain in the operator's namespace, and whether it exists.
 func (r *region) peerMap(ctx context.Context, trustDomain string) (*corev1.ConfigMap, bool, error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "causalstore-trust." + trustDomain}}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,17 +26,19 @@ namespaces of the other operators. Parts of a region that is not trusted are ref
 changed, or was lost and made anew: what the parts of a region hear from others that do not trust its present authority is shown first. It
 writes public certificates only.
 
-What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust.`,
+What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a wrong bundle, or the cluster of a region
+was restored from a backup, --readmit replaces it.`,
 		Example: `  kubectl causal trust --context us --context eu`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.trust(cmd, &f, readmit) },
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&readmit, "readmit", false, "also trust again what was revoked with untrust")
+	cmd.Flags().BoolVar(&readmit, "readmit", false, "also trust again what was revoked with untrust, and replace a bundle that is newer than the one its region publishes")
 	return cmd
 }
 
-// trustChange is what one region is to learn of another one.
+// trustChange is what one region is to learn of another one. readmit is whether its operator would refuse that, because of what it has
+// recorded.
 type trustChange struct {
 	in, of  *region
 	readmit bool
@@ -105,16 +106,50 @@ func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []
 				return nil, fmt.Errorf("%s and %s are of the same region, so that they cannot trust each other; give one operator per region", in, of)
 			}
 			is, known := record[of.entry.TrustDomain]
-			if known && is.Revoked && !readmit {
-				return nil, fmt.Errorf("%s has revoked the trust domain of %s; --readmit trusts it again", in, of)
-			}
-			if known && !is.Revoked && is.Sequence == of.entry.Sequence && is.Bundle == of.entry.Bundle {
+			stays := known && is.Sequence >= of.entry.Sequence // the operator does not replace it
+			switch {
+			case known && !is.Revoked && is.Sequence == of.entry.Sequence && is.Bundle == of.entry.Bundle:
 				continue
+			case known && is.Revoked && !readmit:
+				return nil, fmt.Errorf("%s has revoked the trust domain of %s; --readmit trusts it again", in, of)
+			case stays && !readmit:
+				return nil, fmt.Errorf("%s has accepted another bundle of %s, with sequence %d, and does not replace it by the present one, with sequence %d: somebody has written a wrong one, or the cluster there was restored from a backup; if the present one is right, --readmit replaces the other",
+					in, of, is.Sequence, of.entry.Sequence)
 			}
-			changes = append(changes, trustChange{in, of, known && is.Revoked})
+			change := trustChange{in, of, known && (is.Revoked || stays)}
+			if change.readmit {
+				if err := in.expectNoOther(ctx, of.entry); err != nil {
+					return nil, err
+				}
+			}
+			changes = append(changes, change)
 		}
 	}
 	return changes, nil
+}
+
+// expectNoOther returns an error if a ConfigMap beside the one that writePeer writes would have the operator of the region accept something
+// else than e again.
+func (r *region) expectNoOther(ctx context.Context, e trust.Entry) error {
+	ours, _, err := r.peerMap(ctx, e.TrustDomain)
+	if err != nil {
+		return err
+	}
+	peers, err := r.peers(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range peers {
+		m := &peers[i]
+		other, err := trust.ReadEntry(m)
+		if err != nil || m.Name == ours.Name || other.TrustDomain != e.TrustDomain {
+			continue
+		}
+		if other.Revoked || other.Sequence >= e.Sequence && other.Bundle != e.Bundle {
+			return fmt.Errorf("ConfigMap %s of %s is about the same trust domain, and would be accepted again; delete it first, and what writes it", m.Name, r)
+		}
+	}
+	return nil
 }
 
 // forget removes a trust domain from the record of a region, so that its operator accepts it again.
@@ -204,12 +239,12 @@ func (r *region) domainsOf(ctx context.Context, name string) ([]string, error) {
 			found[domain] = true
 		}
 	}
-	var peers corev1.ConfigMapList
-	if err := r.k.List(ctx, &peers, client.InNamespace(r.namespace), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil {
-		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r, err)
+	peers, err := r.peers(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for i := range peers.Items {
-		if e, err := trust.ReadEntry(&peers.Items[i]); err == nil && e.Region == name && !e.Revoked && !record[e.TrustDomain].Revoked {
+	for i := range peers {
+		if e, err := trust.ReadEntry(&peers[i]); err == nil && e.Region == name && !e.Revoked && !record[e.TrustDomain].Revoked {
 			found[e.TrustDomain] = true
 		}
 	}

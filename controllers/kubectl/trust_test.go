@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
@@ -154,6 +155,7 @@ func (h *testCluster) testTrust(t *testing.T) {
 	if is := us.state("eu"); is != "trusted" {
 		t.Errorf("after --readmit: %s", is)
 	}
+	h.testWrongBundle(t, us, eu)
 
 	shared := h.share(t, "us", "eu")
 	name := client.ObjectKeyFromObject(shared)
@@ -212,4 +214,45 @@ func (h *testCluster) testTrust(t *testing.T) {
 	if _, bundle, err := eu.look().Of("us"); err != nil || strings.Count(bundle, "BEGIN") != 1 {
 		t.Errorf("eu still trusts the old authority: %v", err)
 	}
+}
+
+// testWrongBundle follows a bundle of another authority that somebody has written for eu into us, with a sequence that eu never reaches.
+func (h *testCluster) testWrongBundle(t *testing.T, us, eu *testOperator) {
+	t.Helper()
+	domain, right, err := eu.look().Of("eu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := authority.NewAuthority(domain, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "operator-us", Name: "wrong", Labels: map[string]string{trust.Label: trust.KindPeer}},
+		Data: trust.Entry{Region: "eu", TrustDomain: domain, Sequence: 1 << 40, Bundle: string(other.CertificatePEM())}.Data()}
+	h.create(wrong)
+	bundle := func() string {
+		t.Helper()
+		_, b, err := us.look().Of("eu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if bundle() == right {
+		t.Fatal("the wrong bundle was not accepted")
+	}
+	h.expectError("has accepted another bundle of eu (namespace operator-eu), with sequence 1099511627776, and does not replace it", "trust", "--yes")
+	h.expectError("ConfigMap wrong of us (namespace operator-us) is about the same trust domain, and would be accepted again; delete it first", "trust", "--yes", "--readmit")
+	if err := h.k.Delete(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	h.expectError("--readmit replaces the other", "trust", "--yes")
+	if bundle() == right {
+		t.Error("the bundle was replaced without --readmit")
+	}
+	h.expectOutput("us will trust eu again", "trust", "--yes", "--readmit")
+	if bundle() != right {
+		t.Error("after --readmit, us has the wrong bundle")
+	}
+	h.expectOutput("nothing to do", "trust", "--yes")
 }

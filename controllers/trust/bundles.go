@@ -194,9 +194,9 @@ func accept(region, trustDomain string, record map[string]Entry, p Entry, now ti
 	case known && was.Region != p.Region:
 		return fmt.Sprintf("it is that of region %s, and cannot become that of %s", was.Region, p.Region)
 	case known && p.Sequence < was.Sequence:
-		return fmt.Sprintf("sequence %d is older than %d, which is known; the newer bundle stays", p.Sequence, was.Sequence)
+		return fmt.Sprintf("sequence %d is older than %d, which is known; the newer bundle stays; if that one is wrong, replace it: kubectl causal trust --readmit", p.Sequence, was.Sequence)
 	case known && p.Sequence == was.Sequence && p.Bundle != was.Bundle:
-		return fmt.Sprintf("sequence %d is known with another bundle, which stays; write the bundle again with kubectl causal trust", p.Sequence)
+		return fmt.Sprintf("sequence %d is known with another bundle, which stays; if that one is wrong, replace it: kubectl causal trust --readmit", p.Sequence)
 	case known && p.Sequence == was.Sequence:
 		return ""
 	case !known && len(record) >= maxPeers:

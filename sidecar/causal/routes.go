@@ -129,7 +129,8 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 }
 
 // OutOfReach reports whether there is no hope for a read of a slot from rings: no other data center answers the leader of this one,
-// so it is this one that is cut off, and no shard that has the slot answers. That takes two others: a single one may restart.
+// so it is this one that is cut off, and no shard that has the slot answers. That takes two others: a single one may restart. A shard in
+// this data center is on this side of the cut, so it is slow or restarts, and there is hope.
 func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet) bool {
 	others := 0
 	for dc, ms := range r.ms {
@@ -142,7 +143,10 @@ func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet)
 		}
 	}
 	for ring := range r.topo.Rings {
-		if rings.Has(topology.RingID(ring)) && !r.Suspects.Has(now, r.topo.Owner(topology.RingID(ring), slot)) {
+		if !rings.Has(topology.RingID(ring)) {
+			continue
+		}
+		if shard := r.topo.Owner(topology.RingID(ring), slot); shard.DC == r.self || !r.Suspects.Has(now, shard) {
 			return false
 		}
 	}

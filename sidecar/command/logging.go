@@ -37,7 +37,22 @@ func (f *LogFlags) Logger(w io.Writer) (*slog.Logger, error) {
 func NewLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if strings.EqualFold(format, "json") {
+		o.ReplaceAttr = nameValues
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// nameValues writes values that have a name, such as nodes and kinds of messages, by it, as the text format does. JSON would show their
+// numbers.
+func nameValues(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindAny {
+		if _, isError := a.Value.Any().(error); isError {
+			return a
+		}
+		if named, ok := a.Value.Any().(fmt.Stringer); ok {
+			return slog.String(a.Key, fmt.Sprint(named)) // a nil pointer does no harm
+		}
+	}
+	return a
 }

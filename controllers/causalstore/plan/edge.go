@@ -36,6 +36,19 @@ func (in *Observed) isBehindEdge(dc *v1alpha1.DataCenter) bool {
 	return dc.Region != in.Region && !in.Neighbors[dc.Name]
 }
 
+// EdgeOf returns the address at which the edges of this region connect to that of another data center, or "" if they do not.
+func (in *Observed) EdgeOf(name string) string {
+	i := slices.IndexFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool { return dc.Name == name })
+	if i < 0 {
+		return ""
+	}
+	dc := &in.Store.Spec.DataCenters[i]
+	if dc.Edge == nil || !in.isBehindEdge(dc) {
+		return ""
+	}
+	return dc.Edge.Address
+}
+
 // UntrustedPeers returns the data centers whose edges this region's have no connection to, because their authority is not known.
 func (in *Observed) UntrustedPeers() (names []string) {
 	for i := range in.Store.Spec.DataCenters {

@@ -136,7 +136,7 @@ func progressing(v *view) verdict {
 	switch {
 	case v.Store.DeletionTimestamp != nil:
 		return yes(v1alpha1.ReasonDeleting, "the volumes are handled by deletionPolicy %s", v.Store.Spec.DeletionPolicy)
-	case !v.created() && len(v.Refused) > 0:
+	case !v.created() && len(v.Refused)+len(v.Forbidden) > 0:
 		return no(v1alpha1.ReasonSpecRefused, "the spec is not applied; see TopologyValid")
 	case v.local > 0 && !v.created() && len(v.missing) > 0 && v.Store.Spec.Paused:
 		return no(v1alpha1.ReasonCreating, "the store was paused before it was created; %s", describe(v.missing))

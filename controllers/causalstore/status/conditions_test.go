@@ -291,6 +291,10 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			in.Store.Spec.Paused, in.Pending = true, []string{"StatefulSets to create: x"}
 			fail(in, "shard")
 		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonCreating, "False", "paused before it was created"},
+		{"it is created again with a change that is forbidden", func(in *status.Observed) {
+			in.Forbidden = []string{"spec.rings"}
+			fail(in, "shard")
+		}, v1alpha1.ConditionProgressing, v1alpha1.ReasonSpecRefused, "False", "not applied"},
 		{"a change is forbidden", func(in *status.Observed) { wasReady(in); in.Forbidden = []string{"spec.rings"} },
 			v1alpha1.ConditionProgressing, v1alpha1.ReasonNotApplied, "False", "not applied"},
 		{"a coordinator does not answer", func(in *status.Observed) {
@@ -321,6 +325,12 @@ func TestEachConditionReportsTheState(t *testing.T) {
 		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "there (ring theirs)"},
 		{"a region is away", found(there(contract.PeerUnreachable)), v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False",
 			"region q is away: there (ring theirs)"},
+		{"the shards of a region do not answer, and its coordinators do", found(contract.Peer{DataCenter: "there", State: contract.PeerUnreachable, Links: 2, LinksUp: 1}),
+			v1alpha1.ConditionPeersConnected, v1alpha1.ReasonPeersUnreachable, "False", "there (ring theirs): its shards do not answer"},
+		{"a region behind an edge is away", func(in *status.Observed) {
+			in.Store.Spec.DataCenters[1].Edge = &v1alpha1.Edge{Address: "edge.q.example.com:15443"}
+			found(there(contract.PeerUnreachable))(in)
+		}, v1alpha1.ConditionPeersConnected, v1alpha1.ReasonRegionsAway, "False", "check it and the network to it, at edge.address edge.q.example.com:15443"},
 		{"a region is away, and writes wait for it", func(in *status.Observed) {
 			found(there(contract.PeerUnreachable))(in)
 			measured(time.Minute)(in)

@@ -51,8 +51,10 @@ func (v *view) describeUnasked() string {
 // peer is how a data center of another region is found from here.
 type peer struct {
 	dc, region, ring string
+	edge             string // the address at which its edge is dialed from here, if it is
 	state            contract.PeerState
-	away             bool // so are all data centers of its region
+	linked           bool // some link to its parts is up
+	away             bool // nothing of its region answers
 	version          string
 	why              string // stable texts only: those of other states name ports and times
 }
@@ -70,9 +72,10 @@ func (v *view) peersElsewhere() (all []peer, unprobed []string) {
 		if dc.Here {
 			continue
 		}
-		p := peer{dc: dc.Name, region: dc.Region, ring: v.ringOf(dc.Name)}
+		p := peer{dc: dc.Name, region: dc.Region, ring: v.ringOf(dc.Name), edge: v.EdgeOf(dc.Name)}
 		for _, pod := range slices.Sorted(maps.Keys(v.Reports)) {
 			for _, of := range v.Reports[pod].Peers {
+				p.linked = p.linked || of.DataCenter == dc.Name && of.LinksUp > 0
 				if rank := slices.Index(severities, of.State); of.DataCenter == dc.Name && rank >= 0 && rank < slices.Index(severities, p.state) {
 					p.state, p.version, p.why = of.State, of.Version, ""
 					if of.State == contract.PeerOtherManifest {
@@ -95,7 +98,7 @@ func (v *view) peersElsewhere() (all []peer, unprobed []string) {
 		}
 		all = append(all, p)
 		if was, known := away[p.region]; !known || was {
-			away[p.region] = p.state == contract.PeerUnreachable
+			away[p.region] = p.state == contract.PeerUnreachable && !p.linked
 		}
 	}
 	for i := range all {
@@ -134,6 +137,20 @@ func reasonOf(wrong []peer) string {
 	}
 }
 
+// dialedAt says where the edges here connect to those of a region: a wrong address looks as if the region were away.
+func dialedAt(region string, peers []peer) string {
+	var all []string
+	for i := range peers {
+		if peers[i].region == region && peers[i].edge != "" {
+			all = append(all, peers[i].edge)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ", at edge.address " + strings.Join(all, ", ")
+}
+
 // describePeers says what is wrong with each peer, and what to do. Regions that are away are one clause each. served is whether the store
 // has served before.
 func describePeers(wrong []peer, served bool) string {
@@ -158,7 +175,8 @@ func describePeers(wrong []peer, served bool) string {
 				if others {
 					continue
 				}
-				text = fmt.Sprintf("region %s is away: %s; %s; check it and the network to it", p.region, strings.Join(namesIn(p.region, wrong), ", "), effect)
+				text = fmt.Sprintf("region %s is away: %s; %s; check it and the network to it%s", p.region, strings.Join(namesIn(p.region, wrong), ", "), effect,
+					dialedAt(p.region, wrong))
 			} else {
 				text = p.name() + ": its shards do not answer; check them and the network to them"
 			}

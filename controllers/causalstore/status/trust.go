@@ -75,7 +75,7 @@ func peersTrusted(v *view) verdict {
 		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centres) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
 			strings.Join(revoked, ", "), also("not accepted", v.Authority.Refused))
 	case len(v.AuthorityRefusedBy) > 0:
-		return no(v1alpha1.ReasonAuthorityRefused, "the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are up end when their certificates expire, within 7 days, and none is made anew; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER",
+		return no(v1alpha1.ReasonAuthorityRefused, "the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are up end within 7 days at most, and none is made anew; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER",
 			trust.Fingerprint(v.Authority.Issuing.Certificate())[:16], limited(v.AuthorityRefusedBy))
 	case len(order) == 1 && slices.Equal(order, []string{v.Region}):
 		return yes(v1alpha1.ReasonOneRegion, "all data centres are in this region, of trust domain %s", v.Authority.TrustDomain)
