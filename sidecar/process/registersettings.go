@@ -2,10 +2,12 @@ package process
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
 )
 
@@ -72,5 +74,23 @@ func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {
 			p.add("register.etcd.tls", "missing, as is tls, and %s is another machine: whoever is between could read and change who the primaries are. "+
 				"Give one of them; or, in a network that only the parts can reach, set allowPlaintext: true (--allow-plaintext)", addr)
 		}
+	}
+}
+
+// checkShardLog checks where the log of a shard with several members is.
+func (s *Settings) checkShardLog(p *problems) {
+	if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) || s.members() == 1 {
+		return
+	}
+	c := &s.Config
+	switch dir := filepath.Clean(c.DataDir); {
+	case c.DataDir == "":
+		p.add("dataDir", "missing, and the topology gives each middleman of %s %d members (shardMembers): give a folder on a durable volume for the log "+
+			"of this member, or set shardMembers to 1", c.DataCenter, s.members())
+	case c.Storage.Engine == contract.EngineEmbedded && filepath.Clean(c.Storage.Embedded.Dir) == dir:
+		p.add("dataDir", "%s is storage.embedded.dir as well; give the log of this member a folder of its own", c.DataDir)
+	}
+	if b := c.Limits.LogBytes; b != 0 && b < node.MinLogBytes {
+		p.add("limits.logBytes", "%d bytes; give at least %dMi", b, node.MinLogBytes>>20)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -358,24 +357,6 @@ func (s *Settings) checkCoordinator(p *problems) {
 	c := &s.Config
 	if c.DataDir == "" {
 		p.add("dataDir", "missing; give a folder on a durable volume, for the write buffer log")
-	}
-	if b := c.Limits.LogBytes; b != 0 && b < node.MinLogBytes {
-		p.add("limits.logBytes", "%d bytes; give at least %dMi", b, node.MinLogBytes>>20)
-	}
-}
-
-// checkShardLog checks where the log of a shard with several members is.
-func (s *Settings) checkShardLog(p *problems) {
-	if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) || s.members() == 1 {
-		return
-	}
-	c := &s.Config
-	switch dir := filepath.Clean(c.DataDir); {
-	case c.DataDir == "":
-		p.add("dataDir", "missing, and the topology gives each middleman of %s %d members (shardMembers): give a folder on a durable volume for the log "+
-			"of this member, or set shardMembers to 1", c.DataCenter, s.members())
-	case c.Storage.Engine == contract.EngineEmbedded && filepath.Clean(c.Storage.Embedded.Dir) == dir:
-		p.add("dataDir", "%s is storage.embedded.dir as well; give the log of this member a folder of its own", c.DataDir)
 	}
 	if b := c.Limits.LogBytes; b != 0 && b < node.MinLogBytes {
 		p.add("limits.logBytes", "%d bytes; give at least %dMi", b, node.MinLogBytes>>20)
