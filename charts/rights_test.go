@@ -136,9 +136,9 @@ func install(t *testing.T, release, namespace, set string) (operator, admin clie
 // installCRD installs the CRD until remove is called: Helm refuses to install over one that it does not own.
 func installCRD(t *testing.T) (remove func()) {
 	t.Helper()
-	apiserver.InstallCRDs(t, filepath.Join("..", "config", "crd", "bases"))
-	kubeconfig := apiserver.Kubeconfig(t)
-	return func() { kubectl(t, "--kubeconfig", kubeconfig, "delete", "-k", filepath.Join("..", "config", "crd")) }
+	dir := filepath.Join("..", "config", "crd", "bases")
+	apiserver.InstallCRDs(t, dir)
+	return func() { apiserver.RemoveCRDs(t, dir) }
 }
 
 // eventually waits until f returns no error: the API server needs a moment for new roles, resources and policies.

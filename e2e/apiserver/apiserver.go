@@ -15,7 +15,11 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/causalstore/causalstore/e2e/binaries"
@@ -67,6 +71,40 @@ func InstallCRDs(t testing.TB, dir string) {
 		shared.installed = map[string]bool{}
 	}
 	shared.installed[dir] = true
+}
+
+// RemoveCRDs removes the CRDs of a directory from the shared API server, and waits until they are gone.
+func RemoveCRDs(t testing.TB, dir string) {
+	t.Helper()
+	config := ForTest(t)
+	shared.installing.Lock()
+	defer shared.installing.Unlock()
+	delete(shared.installed, dir)
+	o := envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true}
+	err := envtest.ReadCRDFiles(&o)
+	if err == nil {
+		err = envtest.UninstallCRDs(config, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range o.CRDs {
+		deadline := time.Now().Add(startTimeout)
+		for !apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd)) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the CRD %s is still there", crd.Name)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 }
 
 func sharedServer(t testing.TB) *server {
