@@ -207,5 +207,5 @@ func (sm *ShardMember) noteLoss(err error) error {
 			sm.fail(cause)
 		}()
 	})
-	return fmt.Errorf("the storage of this member is unusable: %v", err)
+	return errors.New("the storage of this member is unusable: " + err.Error()) // no storage.ErrDataLost
 }

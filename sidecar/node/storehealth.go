@@ -118,7 +118,7 @@ func (sm *ShardMember) watchStore() {
 	outcomes, pinging := make(chan error, 1), false
 	defer func() {
 		if pinging {
-			<-outcomes
+			_ = <-outcomes // nobody is told any more
 		}
 	}()
 	for {

@@ -132,3 +132,12 @@ func TestMembersThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The operator gives all parts one file, and only coordinators the secrets of the register.
+func TestAMiddlemanAloneDoesNotLookAtTheRegister(t *testing.T) {
+	s := mustLoad(t, strings.Replace(good, "dataDir: /data", "dataDir: /data\nregister: {etcd: {endpoints: [\"127.0.0.1:2379\"], usernameFile: /absent, passwordFile: /absent}}", 1),
+		topology.Middleman)
+	if s.Config.Register != nil || s.unusedRegister == nil {
+		t.Errorf("it has the register %v, and in reserve %v", s.Config.Register, s.unusedRegister)
+	}
+}

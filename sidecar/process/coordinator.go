@@ -51,7 +51,7 @@ func (p *process) startCoordinator() (part, error) {
 		signer := signature.NewVectors(p.net.Credentials, p.topo, time.Now, p.log)
 		config.Signer, refused = signer, signer.Refused
 	}
-	reg, err := p.openRegister()
+	reg, err := p.openRegister(c.Register)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func (p *process) startCoordinator() (part, error) {
 	return part, nil
 }
 
-// openRegister opens the register of the coordinators' groups; nil if none is configured.
-func (p *process) openRegister() (register.Register, error) {
-	c := p.o.Settings.Config
-	if c.Register == nil {
+// openRegister opens the register of groups; nil if none is configured.
+func (p *process) openRegister(r *contract.Register) (register.Register, error) {
+	if r == nil {
 		return nil, nil
 	}
-	o := register.Options{Etcd: *c.Register.Etcd, DataCenter: c.DataCenter, Log: p.log}
+	c := p.o.Settings.Config
+	o := register.Options{Etcd: *r.Etcd, DataCenter: c.DataCenter, Log: p.log}
 	if c.TLS != nil {
 		o.Credentials = p.net.Credentials
 	}

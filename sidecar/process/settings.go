@@ -26,6 +26,9 @@ type Settings struct {
 	LogLevel slog.Level
 
 	addresses addresses
+	// unusedRegister is Config.Register of a middleman whose shard has one member: only a storage that was that of a group needs it. It is
+	// not checked, since the files that it names may be there for coordinators only.
+	unusedRegister *contract.Register
 	// Secrets are strings so that settings can be compared.
 	tokenKey        string
 	ignoresTokenKey bool // it is given, and tls as well
@@ -62,6 +65,9 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 		s.checkRegister(&p)
 	case topology.Middleman:
 		s.checkStorage(&p)
+		if len(p) == 0 && s.members() == 1 {
+			s.unusedRegister, s.Config.Register = s.Config.Register, nil // so that its changes need no restart
+		}
 		s.checkRegister(&p)
 		s.checkShardLog(&p)
 	}
@@ -84,7 +90,7 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if part == topology.Sidecar {
 		c.Index = 0
 	}
-	if part != topology.Coordinator {
+	if part == topology.Sidecar || part == topology.Cache {
 		c.Register = nil // unused, so that its changes need no restart
 	}
 	if c.TLS != nil {

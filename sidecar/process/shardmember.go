@@ -26,7 +26,15 @@ type memberPart struct {
 
 // startMember starts the host of m as a member of the shard's group.
 func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.MiddlemanOptions) error {
-	c := p.o.Settings.Config
+	set := *p.o.Settings
+	if set.Config.Register == nil { // the shard has one member now
+		set.Config.Register = set.unusedRegister
+		var problems problems
+		if set.checkRegister(&problems); len(problems) > 0 {
+			return errors.Join(problems...)
+		}
+	}
+	c := set.Config
 	switch {
 	case c.Register == nil || c.DataDir == "":
 		return errors.New("storage: it is that of a member of a group, and what it should hold may be in the log of the member only: give register.etcd and dataDir " +
@@ -41,7 +49,7 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	if err := id.checkDir(c.DataDir); err != nil {
 		return err
 	}
-	reg, err := p.openRegister()
+	reg, err := p.openRegister(c.Register)
 	if err != nil {
 		return err
 	}
