@@ -96,7 +96,7 @@ func compareMessages(t *testing.T, err error, inGo []string) string {
 	return "rejected: " + strings.Join(slices.Compact(messages), "\nrejected: ") + "\n" + difference(messages, inGo)
 }
 
-// difference returns the messages of one side that the other lacks. Go may append the data centre or ring in parentheses.
+// difference returns the messages of one side that the other lacks. Go may append the data center or ring in parentheses.
 func difference(inSchema, inGo []string) string {
 	var b strings.Builder
 	for i, m := range inGo {

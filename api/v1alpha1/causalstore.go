@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStore is a causally consistent store: a set of data centres, grouped into rings that each hold one copy of the data.
+// CausalStore is a causally consistent store: a set of data centers, grouped into rings that each hold one copy of the data.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=cstore,categories=all
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Rings",type=string,JSONPath=`.status.summary.rings`,description="Complete rings, of those with a data centre in this cluster"
-// +kubebuilder:printcolumn:name="DCs",type=string,JSONPath=`.status.summary.dataCenters`,description="Ready data centres, of those in this cluster"
+// +kubebuilder:printcolumn:name="Rings",type=string,JSONPath=`.status.summary.rings`,description="Complete rings, of those with a data center in this cluster"
+// +kubebuilder:printcolumn:name="DCs",type=string,JSONPath=`.status.summary.dataCenters`,description="Ready data centers, of those in this cluster"
 // +kubebuilder:printcolumn:name="Visibility lag",type=string,JSONPath=`.status.summary.visibilityLag`,description="Time until a write is in every ring"
 // +kubebuilder:printcolumn:name="Heartbeat",type=date,JSONPath=`.status.heartbeatTime`,description="Time since the operator last looked at the store"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -49,18 +49,18 @@ type CausalStoreList struct {
 
 // CausalStoreSpec is the desired state of a store. It must be the same in the clusters of all regions.
 //
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.exists(r, d.name in r.dataCenters))",message="spec.rings: a data centre is in no ring; add it to the dataCenters of exactly one ring"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.filter(r, d.name in r.dataCenters).size() <= 1)",message="spec.rings: a data centre is in more than one ring; keep it in exactly one"
-// +kubebuilder:validation:XValidation:rule="self.rings.all(r, r.dataCenters.all(n, self.dataCenters.exists(d, d.name == n)))",message="spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name or add the data centre"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, has(d.edge)) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.dataCenters: a data centre has no edge.address, although the store has several regions; set it to the host:port at which other regions reach it"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, !has(d.edge) || self.dataCenters.filter(o, has(o.edge) && o.edge.address == d.edge.address).size() == 1)",message="spec.dataCenters: two data centres have the same edge.address, and each has an edge of its own; correct one"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, !self.dataCenters.exists(o, o.name == d.name + '-edge' || o.name == d.name + '-etcd' || o.name == d.name + '-ingress' || o.name == d.name + '-parts'))",message="spec.dataCenters: a data centre is called like another one with -edge, -etcd, -ingress or -parts appended, and Services of that one have these names; use another name"
-// +kubebuilder:validation:XValidation:rule="has(self.id) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.id: a store with data centres in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.exists(r, d.name in r.dataCenters))",message="spec.rings: a data center is in no ring; add it to the dataCenters of exactly one ring"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, self.rings.filter(r, d.name in r.dataCenters).size() <= 1)",message="spec.rings: a data center is in more than one ring; keep it in exactly one"
+// +kubebuilder:validation:XValidation:rule="self.rings.all(r, r.dataCenters.all(n, self.dataCenters.exists(d, d.name == n)))",message="spec.rings: a ring names a data center that spec.dataCenters does not list; correct the name or add the data center"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, has(d.edge)) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.dataCenters: a data center has no edge.address, although the store has several regions; set it to the host:port at which other regions reach it"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, !has(d.edge) || self.dataCenters.filter(o, has(o.edge) && o.edge.address == d.edge.address).size() == 1)",message="spec.dataCenters: two data centers have the same edge.address, and each has an edge of its own; correct one"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.all(d, !self.dataCenters.exists(o, o.name == d.name + '-edge' || o.name == d.name + '-etcd' || o.name == d.name + '-ingress' || o.name == d.name + '-parts'))",message="spec.dataCenters: a data center is called like another one with -edge, -etcd, -ingress or -parts appended, and Services of that one have these names; use another name"
+// +kubebuilder:validation:XValidation:rule="has(self.id) || self.dataCenters.all(d, d.region == self.dataCenters[0].region)",message="spec.id: a store with data centers in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || has(self.id) && self.id == oldSelf.id",message="spec.id: cannot be changed or removed, because the certificates of all parts carry it; restore it"
-// +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
+// +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centers cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
-// +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
+// +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data center has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
 // +kubebuilder:validation:XValidation:rule="!has(self.injection) || self.injection.mode != 'Redirect' || !has(self.clients) || !has(self.clients.front) || !has(self.clients.front.enabled) || self.clients.front.enabled",message="spec.injection.mode: Redirect needs the Services of the front, which is off; use LoopbackNames or Explicit"
 type CausalStoreSpec struct {
 	// ID joins the clusters of the store: it is part of the identity of every part, and parts with another one are refused. It is a
@@ -89,7 +89,7 @@ type CausalStoreSpec struct {
 	//
 	// +required
 	Storage Storage `json:"storage"`
-	// DataCenters lists the data centres of all regions. Their order numbers the coordinators, so it cannot change.
+	// DataCenters lists the data centers of all regions. Their order numbers the coordinators, so it cannot change.
 	//
 	// +required
 	// +listType=map
@@ -97,7 +97,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	DataCenters []DataCenter `json:"dataCenters"`
-	// Rings groups the data centres. Each ring holds one full copy of the data; each data centre is in exactly one ring.
+	// Rings groups the data centers. Each ring holds one full copy of the data; each data center is in exactly one ring.
 	//
 	// +required
 	// +listType=map
@@ -111,7 +111,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
 	// Binding is Dynamic (a session may read from any ring that has everything the session has seen) or Static (a session reads only
-	// from its data centre's ring).
+	// from its data center's ring).
 	//
 	// +optional
 	// +kubebuilder:default=Dynamic
@@ -130,14 +130,14 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	Access Access `json:"access,omitzero"`
-	// Placement is Zones (coordinators and caches of a data centre run in its front zones, and shards in its back zones) or SingleZone
+	// Placement is Zones (coordinators and caches of a data center run in its front zones, and shards in its back zones) or SingleZone
 	// (pods run on any node, for clusters with one zone or one node). With SingleZone, the loss of the zone is the loss of everything,
 	// and that of a node may be.
 	//
 	// +optional
 	// +kubebuilder:default=Zones
 	Placement Placement `json:"placement,omitempty"`
-	// Pods has settings of all pods of the store, to which data centres can add their own.
+	// Pods has settings of all pods of the store, to which data centers can add their own.
 	//
 	// +optional
 	Pods PodSettings `json:"pods,omitzero"`
@@ -178,7 +178,7 @@ type PullSecret struct {
 	Name string `json:"name"`
 }
 
-// Ring is a set of data centres that together hold one full copy of the data.
+// Ring is a set of data centers that together hold one full copy of the data.
 type Ring struct {
 	// Name of the ring, unique in the store.
 	//
@@ -187,7 +187,7 @@ type Ring struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// DataCenters lists the names of the ring's data centres. Their order is irrelevant.
+	// DataCenters lists the names of the ring's data centers. Their order is irrelevant.
 	//
 	// +required
 	// +listType=set
@@ -320,7 +320,7 @@ const (
 // SingleZone reports whether pods run on any node, whatever its zone.
 func (s *CausalStoreSpec) SingleZone() bool { return s.Placement == PlacementSingleZone }
 
-// ZonesOf returns the zones in which the pods of a data centre must run. With placement SingleZone there are none.
+// ZonesOf returns the zones in which the pods of a data center must run. With placement SingleZone there are none.
 func (s *CausalStoreSpec) ZonesOf(dc *DataCenter) Zones {
 	if s.SingleZone() {
 		return Zones{}

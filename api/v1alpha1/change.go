@@ -12,7 +12,7 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	p.require(old.ID == "" || s.ID == old.ID, "spec.id: cannot be changed or removed, because the certificates of all parts carry it; restore it")
 	if !slices.Equal(names(s.DataCenters), names(old.DataCenters)) {
 		p.require(false,
-			"spec.dataCenters: data centres cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store")
+			"spec.dataCenters: data centers cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store")
 	} else {
 		for i := range s.DataCenters {
 			s.DataCenters[i].validateChange(&old.DataCenters[i], &p)
@@ -36,7 +36,7 @@ func names(all []DataCenter) []string {
 	return n
 }
 
-// sameRings compares the order of rings, which numbers them, but not the order of data centres in a ring.
+// sameRings compares the order of rings, which numbers them, but not the order of data centers in a ring.
 func sameRings(a, b []Ring) bool {
 	return slices.EqualFunc(a, b, func(x, y Ring) bool {
 		return x.Name == y.Name && slices.Equal(slices.Sorted(slices.Values(x.DataCenters)),

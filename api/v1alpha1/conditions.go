@@ -18,7 +18,7 @@ const (
 	ConditionPeersConnected = "PeersConnected"
 	// ConditionClientsReady is True if the Secrets that spec.clients names are there and can be used.
 	ConditionClientsReady = "ClientsReady"
-	// ConditionPeersTrusted is True while the certificates of all data centres can be verified: the authority of every region is
+	// ConditionPeersTrusted is True while the certificates of all data centers can be verified: the authority of every region is
 	// known here.
 	ConditionPeersTrusted = "PeersTrusted"
 	// ConditionCertificatesCurrent is True while the certificates of the parts in this region are renewed in time.

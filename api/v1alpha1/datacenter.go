@@ -9,21 +9,21 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
 type DataCenter struct {
-	// Name of the data centre. It becomes part of host names.
+	// Name of the data center. It becomes part of host names.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=22
 	// +kubebuilder:validation:Pattern=`^[a-z]([a-z0-9-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Region whose operator runs this data centre.
+	// Region whose operator runs this data center.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`
 	Region string `json:"region"`
-	// Zones of the data centre. Required, unless the placement of the store is SingleZone, which does not use them.
+	// Zones of the data center. Required, unless the placement of the store is SingleZone, which does not use them.
 	//
 	// +optional
 	Zones Zones `json:"zones,omitzero"`
@@ -42,7 +42,7 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, memory: "1Gi"}
 	Caches Caches `json:"caches,omitzero"`
-	// Shards is the number of shards that hold this data centre's part of its ring's data. It can be changed while the store serves;
+	// Shards is the number of shards that hold this data center's part of its ring's data. It can be changed while the store serves;
 	// the operator then moves data between shards.
 	//
 	// +optional
@@ -50,17 +50,17 @@ type DataCenter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Shards int32 `json:"shards,omitempty"`
-	// Edge connects this data centre with those of other regions. Required, for every data centre, if the store has several regions.
+	// Edge connects this data center with those of other regions. Required, for every data center, if the store has several regions.
 	//
 	// +optional
 	Edge *Edge `json:"edge,omitempty"`
-	// Pods has settings of the pods of this data centre, in addition to those of the store.
+	// Pods has settings of the pods of this data center, in addition to those of the store.
 	//
 	// +optional
 	Pods PodSettings `json:"pods,omitzero"`
 }
 
-// Zones are the availability zones of a data centre. Coordinators and caches run in the front zones and shards in the back zones, so
+// Zones are the availability zones of a data center. Coordinators and caches run in the front zones and shards in the back zones, so
 // that a write survives the loss of either side. The second member of a coordinator is in the back zones too.
 //
 // +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone"
@@ -93,7 +93,7 @@ type Coordinators struct {
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data centre can have at most 16 coordinators; use fewer"
+	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data center can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
 	// Members is the number of members that hold each coordinator's log, on hosts and volumes of their own: 1 to 3. With more than 1, a
 	// write is acknowledged when all of them have it, and another member takes over from one that is lost; this needs an etcd (see etcd). It
@@ -115,7 +115,7 @@ type Coordinators struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// Caches hold a data centre's copies of values that are in every ring.
+// Caches hold a data center's copies of values that are in every ring.
 type Caches struct {
 	// Replicas is the number of caches. Changing it empties all of them.
 	//
@@ -132,7 +132,7 @@ type Caches struct {
 	Memory Size `json:"memory,omitempty"`
 }
 
-// Edge connects a data centre with those of other regions. The operator runs its pods if the store has several regions: they pass on the
+// Edge connects a data center with those of other regions. The operator runs its pods if the store has several regions: they pass on the
 // connections between parts, which stay encrypted from end to end.
 type Edge struct {
 	// Address is host:port, where the edges of other regions reach this one; host is a DNS name or an IP address. It must lead to the

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Etcd keeps which members hold the log of each coordinator of a data centre, and which of them leads. The operator runs one for each data
-// centre that needs it, unless endpoints name one outside of the store. Reads and writes do not need it; without it, a coordinator
+// Etcd keeps which members hold the log of each coordinator of a data center, and which of them leads. The operator runs one for each data
+// center that needs it, unless endpoints name one outside of the store. Reads and writes do not need it; without it, a coordinator
 // that fails is not replaced by another of its members.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.endpoints) == has(self.secretName)",message="etcd.endpoints: an etcd outside of the store needs endpoints and secretName; set both, or remove both"
@@ -37,7 +37,7 @@ type Etcd struct {
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// Zones of the pods. Default: the front and the back zones of the data centre, so that with three zones in all any one may go. With
+	// Zones of the pods. Default: the front and the back zones of the data center, so that with three zones in all any one may go. With
 	// one of each, name a third one here.
 	//
 	// +optional
@@ -78,7 +78,7 @@ func (e Etcd) WithDefaults() Etcd {
 // IsExternal reports whether somebody else runs the etcd.
 func (e Etcd) IsExternal() bool { return len(e.Endpoints) > 0 }
 
-// EtcdZonesOf returns the zones in which the pods of a data centre's etcd must run. With placement SingleZone there are none.
+// EtcdZonesOf returns the zones in which the pods of a data center's etcd must run. With placement SingleZone there are none.
 func (s *CausalStoreSpec) EtcdZonesOf(dc *DataCenter) []string {
 	switch zones := s.ZonesOf(dc); {
 	case s.SingleZone():
@@ -90,7 +90,7 @@ func (s *CausalStoreSpec) EtcdZonesOf(dc *DataCenter) []string {
 	}
 }
 
-// MemberZonesOf returns the zones of a member, from 1, of a data centre's coordinators: of the first one the front zones, of the second one
+// MemberZonesOf returns the zones of a member, from 1, of a data center's coordinators: of the first one the front zones, of the second one
 // the back zones, so that either side may go. The third one is in what zones its etcd has besides, or else in the front zones. With placement
 // SingleZone there are none.
 func (s *CausalStoreSpec) MemberZonesOf(dc *DataCenter, member int) []string {

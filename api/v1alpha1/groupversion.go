@@ -1,5 +1,5 @@
 // Package v1alpha1 is the Kubernetes API of CausalStore. Its one resource, CausalStore, describes a whole deployment across all of
-// its data centres. The same manifest is applied in the cluster of every region; each cluster's operator manages the data centres
+// its data centers. The same manifest is applied in the cluster of every region; each cluster's operator manages the data centers
 // of its own region.
 //
 // CEL rules in the generated CRD check manifests at admission. Validate and ValidateChange repeat these checks in Go, for clusters

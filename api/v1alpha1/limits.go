@@ -27,7 +27,7 @@ type Limits struct {
 	Labels, Annotations []string
 }
 
-// Check returns what a store must not choose, as far as it concerns the data centres of a region.
+// Check returns what a store must not choose, as far as it concerns the data centers of a region.
 func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	var p problems
 	p.require(s.Image == "" || l.AllowsImage(s.Image), "spec.image: %s is not allowed; this operator allows %s", s.Image, strings.Join(l.Images, ", "))

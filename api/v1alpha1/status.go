@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStoreStatus is the state that the operator of this cluster observes. It covers the data centres of its own region.
+// CausalStoreStatus is the state that the operator of this cluster observes. It covers the data centers of its own region.
 type CausalStoreStatus struct {
 	// ObservedGeneration is the generation of the spec that this status describes.
 	//
@@ -35,7 +35,7 @@ type CausalStoreStatus struct {
 	//
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
-	// DataCenters has the state of each data centre.
+	// DataCenters has the state of each data center.
 	//
 	// +optional
 	// +listType=map
@@ -77,7 +77,7 @@ type RegionStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions of the region's data centres.
+	// Conditions of the region's data centers.
 	//
 	// +optional
 	// +listType=map
@@ -96,7 +96,7 @@ type RegionStatus struct {
 	//
 	// +optional
 	Topology TopologyStatus `json:"topology,omitzero"`
-	// Rings has the state of each ring, as far as its data centres are in the region.
+	// Rings has the state of each ring, as far as its data centers are in the region.
 	//
 	// +optional
 	// +listType=map
@@ -130,11 +130,11 @@ type PodProblem struct {
 
 // Summary holds the texts of the printed columns.
 type Summary struct {
-	// Rings counts the complete rings, of those with a data centre in this cluster: "2/3".
+	// Rings counts the complete rings, of those with a data center in this cluster: "2/3".
 	//
 	// +optional
 	Rings string `json:"rings,omitempty"`
-	// DataCenters counts the ready data centres, of those in this cluster: "2/3".
+	// DataCenters counts the ready data centers, of those in this cluster: "2/3".
 	//
 	// +optional
 	DataCenters string `json:"dataCenters,omitempty"`
@@ -153,17 +153,17 @@ type TopologyStatus struct {
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
-// DataCenterStatus is the state of one data centre.
+// DataCenterStatus is the state of one data center.
 type DataCenterStatus struct {
-	// Name of the data centre.
+	// Name of the data center.
 	//
 	// +required
 	Name string `json:"name"`
-	// Region of the data centre.
+	// Region of the data center.
 	//
 	// +required
 	Region string `json:"region"`
-	// Here is whether this cluster's operator runs the data centre. If not, the other fields are not set.
+	// Here is whether this cluster's operator runs the data center. If not, the other fields are not set.
 	//
 	// +optional
 	Here bool `json:"here"`
@@ -179,7 +179,7 @@ type DataCenterStatus struct {
 	//
 	// +optional
 	Shards Count `json:"shards,omitzero"`
-	// Etcd counts the pods of the etcd, if the operator runs one for the data centre.
+	// Etcd counts the pods of the etcd, if the operator runs one for the data center.
 	//
 	// +optional
 	Etcd *Count `json:"etcd,omitempty"`
@@ -216,7 +216,7 @@ type GroupStatus struct {
 	//
 	// +required
 	Part string `json:"part"`
-	// Index of the part in its data centre, from 0.
+	// Index of the part in its data center, from 0.
 	//
 	// +required
 	Index int32 `json:"index"`
@@ -268,7 +268,7 @@ type GroupMemberStatus struct {
 	BehindBytes int64 `json:"behindBytes,omitempty"`
 }
 
-// EdgeStatus is the state of the edge of a data centre.
+// EdgeStatus is the state of the edge of a data center.
 type EdgeStatus struct {
 	// Pods counts the pods of the edge.
 	Pods Count `json:"pods"`
@@ -289,15 +289,15 @@ type Count struct {
 	Updated int32 `json:"updated"`
 }
 
-// RingStatus is the state of one ring, as far as its data centres are in this cluster.
+// RingStatus is the state of one ring, as far as its data centers are in this cluster.
 type RingStatus struct {
 	// Name of the ring.
 	//
 	// +required
 	Name string `json:"name"`
-	// Availability is Complete (all shards in this cluster serve, and its data centres accept writes), Degraded (all data can be read,
+	// Availability is Complete (all shards in this cluster serve, and its data centers accept writes), Degraded (all data can be read,
 	// but a coordinator or cache is missing), Unavailable (some data cannot be read from this ring) or Unknown (none of its data
-	// centres is in this cluster).
+	// centers is in this cluster).
 	//
 	// +required
 	Availability Availability `json:"availability"`
@@ -315,7 +315,7 @@ type RingStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// DynamicSwitching is whether sessions may read from other rings than that of their data centre.
+// DynamicSwitching is whether sessions may read from other rings than that of their data center.
 type DynamicSwitching struct {
 	// Enabled is whether they may.
 	Enabled bool `json:"enabled"`

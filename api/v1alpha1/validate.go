@@ -31,13 +31,13 @@ func (c *CausalStore) Validate() []string {
 	p.require(s.ID == "" || storeID.MatchString(s.ID),
 		"spec.id: must be a UUID in lower case; use the output of uuidgen, such as 4f9c2c1e-6a0b-4d55-9a54-0c3f7d1b8e21")
 	p.require(s.ID != "" || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Region != s.DataCenters[0].Region }),
-		"spec.id: a store with data centres in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen")
+		"spec.id: a store with data centers in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen")
 	s.validateRings(&p)
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)
 		p.require(s.SingleZone() || len(d.Zones.Frontend) > 0 || len(d.Zones.Backend) > 0,
-			"spec.dataCenters: a data centre has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone (%s)", d.Name)
+			"spec.dataCenters: a data center has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone (%s)", d.Name)
 	}
 	s.Pods.validate(&p)
 	s.ServiceAccount.Annotations.validate(&p)
@@ -49,7 +49,7 @@ func (c *CausalStore) Validate() []string {
 	return p
 }
 
-// validateRings requires that every data centre is in exactly one ring.
+// validateRings requires that every data center is in exactly one ring.
 func (s *CausalStoreSpec) validateRings(p *problems) {
 	in := map[string]int{}
 	for _, r := range s.Rings {
@@ -59,28 +59,28 @@ func (s *CausalStoreSpec) validateRings(p *problems) {
 			unknown = unknown || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Name == name })
 		}
 		p.require(!unknown,
-			"spec.rings: a ring names a data centre that spec.dataCenters does not list; correct the name or add the data centre (%s)", r.Name)
+			"spec.rings: a ring names a data center that spec.dataCenters does not list; correct the name or add the data center (%s)", r.Name)
 	}
 	for _, d := range s.DataCenters {
-		p.require(in[d.Name] > 0, "spec.rings: a data centre is in no ring; add it to the dataCenters of exactly one ring (%s)",
+		p.require(in[d.Name] > 0, "spec.rings: a data center is in no ring; add it to the dataCenters of exactly one ring (%s)",
 			d.Name)
-		p.require(in[d.Name] < 2, "spec.rings: a data centre is in more than one ring; keep it in exactly one (%s)", d.Name)
+		p.require(in[d.Name] < 2, "spec.rings: a data center is in more than one ring; keep it in exactly one (%s)", d.Name)
 	}
 }
 
-// validateEdges requires that every data centre of a store with several regions has an edge, and that the names of their Services
+// validateEdges requires that every data center of a store with several regions has an edge, and that the names of their Services
 // differ.
 func (s *CausalStoreSpec) validateEdges(p *problems) {
 	several := slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Region != s.DataCenters[0].Region })
 	for _, d := range s.DataCenters {
 		p.require(!several || d.Edge != nil,
-			"spec.dataCenters: a data centre has no edge.address, although the store has several regions; set it to the host:port at which other regions reach it (%s)", d.Name)
+			"spec.dataCenters: a data center has no edge.address, although the store has several regions; set it to the host:port at which other regions reach it (%s)", d.Name)
 		p.require(d.Edge == nil || !slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool {
 			return o.Name != d.Name && o.Edge != nil && o.Edge.Address == d.Edge.Address
-		}), "spec.dataCenters: two data centres have the same edge.address, and each has an edge of its own; correct one (%s)", d.Name)
+		}), "spec.dataCenters: two data centers have the same edge.address, and each has an edge of its own; correct one (%s)", d.Name)
 		for _, suffix := range []string{"-edge", "-etcd", "-ingress", "-parts"} {
 			p.require(!slices.ContainsFunc(s.DataCenters, func(o DataCenter) bool { return o.Name == d.Name+suffix }),
-				"spec.dataCenters: a data centre is called like another one with -edge, -etcd, -ingress or -parts appended, and Services of that one have these names; use another name (%s)",
+				"spec.dataCenters: a data center is called like another one with -edge, -etcd, -ingress or -parts appended, and Services of that one have these names; use another name (%s)",
 				d.Name+suffix)
 		}
 	}
@@ -104,7 +104,7 @@ func (d *DataCenter) validate(p *problems) {
 	}
 	d.Pods.validate(p)
 	d.Etcd.validate(p)
-	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data centre can have at most 16 coordinators; use fewer")
+	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data center can have at most 16 coordinators; use fewer")
 	p.require(d.Caches.Memory.atLeast("64Mi"), "caches.memory: must be at least 64Mi; use more")
 	p.require(d.Coordinators.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")
 }

@@ -50,7 +50,7 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 		t.Errorf("columns are %s\nwant        %s", got, want)
 	}
 	if got, want := strings.Join(wide,
-		", "), "Engine=Redis, Epoch=1, Paused=False, Under-replicated=False, Reason=AllPartsReady, Message=all parts of 3 data centres serve"; got != want {
+		", "), "Engine=Redis, Epoch=1, Paused=False, Under-replicated=False, Reason=AllPartsReady, Message=all parts of 3 data centers serve"; got != want {
 		t.Errorf("wide columns are %s\nwant             %s", got, want)
 	}
 }

@@ -53,7 +53,7 @@ func TestStatusCountsThreeReadyRings(t *testing.T) {
 	want := v1alpha1.DataCenterStatus{Name: "north", Region: "local", Here: true, Coordinators: one, Caches: one, Shards: two,
 		Images: []string{"causalstore:v1", "redis:7.4"}}
 	if d := cmp.Diff(want, s.DataCenters[0]); d != "" {
-		t.Errorf("data centre (-want +got):\n%s", d)
+		t.Errorf("data center (-want +got):\n%s", d)
 	}
 	if s.Topology.Epoch != 1 || s.Endpoint != "rings."+k.namespace+".svc:6379" {
 		t.Errorf("epoch %d, endpoint %q", s.Topology.Epoch, s.Endpoint)
@@ -230,7 +230,7 @@ func TestAnOperatorChangesOnlyItsOwnRegion(t *testing.T) {
 		t.Errorf("rings are %s and %s; want Complete, judged by this region, and Unknown", s.Rings[0].Availability, s.Rings[1].Availability)
 	}
 	if s.Summary.DataCenters != "1/1" || s.DataCenters[1].Here {
-		t.Errorf("data centres: %s, %+v", s.Summary.DataCenters, s.DataCenters[1])
+		t.Errorf("data centers: %s, %+v", s.Summary.DataCenters, s.DataCenters[1])
 	}
 }
 

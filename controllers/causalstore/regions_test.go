@@ -156,7 +156,7 @@ func TestAnOperatorLeavesStoresOfOtherRegionsAlone(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("try", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
 	if s := k.store("try").Status; len(s.Regions) > 0 {
-		t.Errorf("an operator without a data centre reports on the store: %+v", s.Regions)
+		t.Errorf("an operator without a data center reports on the store: %+v", s.Regions)
 	}
 }
 

@@ -98,10 +98,10 @@ func TestARotationIsCarriedOutOnRequest(t *testing.T) {
 		n := strings.Count(k.trustOf("try-here").Bundles[domain], "BEGIN")
 		return n == 2, fmt.Sprint(n)
 	})
-	r.await(trust.FieldWaiting, "store "+k.namespace+"/try: data centre here of region local does not accept it yet")
+	r.await(trust.FieldWaiting, "store "+k.namespace+"/try: data center here of region local does not accept it yet")
 	k.certificate("try-here-coordinator-tls", "0", old) // still of the old one
 	c := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonAuthorityRotating)
-	if !strings.Contains(c.Message, next[:16]+") issues when all data centres accept it: data centre here of region local does not accept it yet") {
+	if !strings.Contains(c.Message, next[:16]+") issues when all data centers accept it: data center here of region local does not accept it yet") {
 		t.Error(c.Message)
 	}
 	k.parts.forget()
@@ -138,7 +138,7 @@ func TestANewAuthorityWaitsForTheRegionsOfEveryStore(t *testing.T) {
 	k.parts.forget()
 	k.parts.accept(first+" "+next, "us-east-1", "eu-west-1")
 	for _, store := range []string{"orders", "second"} {
-		r.await(trust.FieldWaiting, "store "+k.namespace+"/"+store+": data centre ap-southeast-1 of region ap-southeast-1 has no link with the parts here")
+		r.await(trust.FieldWaiting, "store "+k.namespace+"/"+store+": data center ap-southeast-1 of region ap-southeast-1 has no link with the parts here")
 	}
 	c := k.awaitCondition("orders", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonAuthorityRotating)
 	if strings.Contains(c.Message, "second") {
@@ -200,15 +200,15 @@ func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
 	})
 	k.touch("orders")
 	c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonAuthorityRefused)
-	for _, want := range []string{second[:16], "data centre ap-southeast-1 of region ap-southeast-1; data centre eu-west-1 of region eu-west-1;", "run: kubectl causal trust --context"} {
+	for _, want := range []string{second[:16], "data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1 of region eu-west-1;", "run: kubectl causal trust --context"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the message lacks %q: %s", want, c.Message)
 		}
 	}
-	if strings.Contains(c.Message, "data centre us-east-1") {
+	if strings.Contains(c.Message, "data center us-east-1") {
 		t.Errorf("it names the own region: %s", c.Message)
 	}
-	r.await(trust.FieldRefusedBy, "store "+k.namespace+"/orders: data centre ap-southeast-1 of region ap-southeast-1; data centre eu-west-1")
+	r.await(trust.FieldRefusedBy, "store "+k.namespace+"/orders: data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1")
 
 	k.parts.forget()
 	k.parts.accept(second, "us-east-1", "eu-west-1")
@@ -216,7 +216,7 @@ func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
 	k.touch("orders")
 	k.await("the region that trusts it not to be named any more", func() (bool, string) {
 		is := r.field(trust.FieldRefusedBy)
-		return strings.HasSuffix(is, "orders: data centre ap-southeast-1 of region ap-southeast-1"), is
+		return strings.HasSuffix(is, "orders: data center ap-southeast-1 of region ap-southeast-1"), is
 	})
 	k.parts.forget()
 	k.parts.accept(second, "us-east-1", "eu-west-1", "ap-southeast-1")

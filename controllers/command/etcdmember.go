@@ -14,7 +14,7 @@ func NewEtcdMemberCommand() *cobra.Command {
 	var cluster, name, out string
 	cmd := &cobra.Command{
 		Use:   "etcd-member",
-		Short: "Write the configuration with which a member of a data centre's etcd starts",
+		Short: "Write the configuration with which a member of a data center's etcd starts",
 		Long: `Runs before etcd in the pods that the operator makes. A member that has its data goes on with it. One that has lost it asks the others
 for a new id, and joins them. One that has never had any founds the etcd with the others, unless that has already served.`,
 		Example: `  causalstore etcd-member --cluster /etc/etcd-cluster/cluster.yaml --name orders-us-1-etcd-0 --out /run/etcd`,

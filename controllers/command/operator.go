@@ -58,7 +58,7 @@ func NewOperatorCommand() *cobra.Command {
 		Use:   "operator",
 		Short: "Run the Kubernetes operator of one region",
 		Long: `Runs the operator of one region. It reconciles CausalStore resources: it creates and updates the StatefulSets, Services and other
-objects of the data centres in that region, in the cluster that it runs in (or that KUBECONFIG names). It neither changes other
+objects of the data centers in that region, in the cluster that it runs in (or that KUBECONFIG names). It neither changes other
 regions nor waits for them.
 
 It serves /healthz and /readyz at --health-address, and metrics at --metrics-address.`,
@@ -67,11 +67,11 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.region, "region", "", "region whose data centres to run (required)")
+	fs.StringVar(&f.region, "region", "", "region whose data centers to run (required)")
 	fs.StringVar(&f.image, "image", os.Getenv("CAUSALSTORE_IMAGE"),
 		"image of the parts, for stores that set none; default: CAUSALSTORE_IMAGE")
 	fs.StringVar(&f.edgeImage, "edge-image", "",
-		"image of Envoy, for the edges of stores that have data centres in other clusters; without it they have no new edges")
+		"image of Envoy, for the edges of stores that have data centers in other clusters; without it they have no new edges")
 	fs.StringVar(&f.etcdImage, "etcd-image", "",
 		"image of etcd, for stores whose coordinators have several members; without it they have no new ones")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")

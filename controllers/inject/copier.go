@@ -24,8 +24,8 @@ import (
 const LabelCopyOf = "causalstore.io/copy-of"
 
 // Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store
-// admits them: the configuration of the data centres in this cluster. Beside it it writes the certificate of the sidecars in
-// that namespace, one for each data centre, and renews it every day. A pod can mount only objects of its own namespace.
+// admits them: the configuration of the data centers in this cluster. Beside it it writes the certificate of the sidecars in
+// that namespace, one for each data center, and renews it every day. A pod can mount only objects of its own namespace.
 //
 // Copier deletes the copies once the namespace no longer asks for them, or the store no longer admits it, and no pod
 // with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secrets first, because the
@@ -105,7 +105,7 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 		return use, nil // another operator copies what there is
 	}
 	var all []client.Object      // ConfigMaps come after all certificates: pods get a sidecar as soon as they exist
-	files := map[string]string{} // of trust, by data centre
+	files := map[string]string{} // of trust, by data center
 	var notRenewed error
 	for _, dc := range here {
 		name := plan.DataCenterName(use.Name, dc.Name)

@@ -23,14 +23,14 @@ const (
 	LabelInject = "causalstore.io/inject"
 	// LabelRequired on a namespace, if "true", makes the API server refuse pods that should have a sidecar and cannot get one.
 	LabelRequired = "causalstore.io/inject-required"
-	// AnnotationDataCenter on a pod names its data centre, if the cluster has several.
+	// AnnotationDataCenter on a pod names its data center, if the cluster has several.
 	AnnotationDataCenter = "causalstore.io/data-center"
-	// AnnotationSidecarDataCenter on a pod is the data centre that its sidecar starts with, if the pod leaves the choice to the zone
+	// AnnotationSidecarDataCenter on a pod is the data center that its sidecar starts with, if the pod leaves the choice to the zone
 	// of its node: see Binder.
 	AnnotationSidecarDataCenter = "causalstore.io/sidecar-data-center"
 	// AnnotationMode on a pod overrides the store's injection mode.
 	AnnotationMode = "causalstore.io/injection-mode"
-	// AnnotationInjected on a pod names the store and data centre of its sidecar.
+	// AnnotationInjected on a pod names the store and data center of its sidecar.
 	AnnotationInjected = "causalstore.io/injected"
 	// LabelStore on a pod names the store of its sidecar, so that selectors can match such pods.
 	LabelStore = plan.LabelSidecarOf
@@ -81,10 +81,10 @@ type Request struct {
 	Copied func(configMap string) bool
 	// Addresses maps the names of the store's Services to their cluster IPs.
 	Addresses map[string]string
-	// Region of the operator, and all regions whose data centres are in this cluster, that one included.
+	// Region of the operator, and all regions whose data centers are in this cluster, that one included.
 	Region  string
 	Regions map[string]bool
-	// Images are those that the data centres run, by name, for stores that set none. Image is that of the operator, for stores of
+	// Images are those that the data centers run, by name, for stores that set none. Image is that of the operator, for stores of
 	// which nothing runs yet.
 	Images map[string]string
 	Image  string
@@ -154,12 +154,12 @@ func withEntry(in map[string]string, key, value string) map[string]string {
 // choice is what kind of sidecar a pod gets.
 type choice struct {
 	dataCenter string
-	// byNode is whether the zone of the pod's node may still replace the data centre, when the pod is bound to a node.
+	// byNode is whether the zone of the pod's node may still replace the data center, when the pod is bound to a node.
 	byNode bool
 	mode   v1alpha1.InjectionMode
 }
 
-// choose returns the data centre of a pod and its injection mode, or why the pod gets no sidecar.
+// choose returns the data center of a pod and its injection mode, or why the pod gets no sidecar.
 func choose(r *Request) (c choice, refused *refusal) {
 	if refused = checkPod(r); refused != nil {
 		return c, refused
@@ -180,7 +180,7 @@ func choose(r *Request) (c choice, refused *refusal) {
 	return c, refused
 }
 
-// candidates returns the data centres that the sidecar may start with.
+// candidates returns the data centers that the sidecar may start with.
 func (c choice) candidates(r *Request) []string {
 	if !c.byNode {
 		return []string{c.dataCenter}
@@ -224,9 +224,9 @@ func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// chooseDataCenter returns the data centre of a pod. If the cluster has several, the pod selects one by annotation, or by a zone
+// chooseDataCenter returns the data center of a pod. If the cluster has several, the pod selects one by annotation, or by a zone
 // in its nodeSelector. If it does neither, the zone of its node decides when the scheduler has found one; until then it has the
-// first data centre.
+// first data center.
 func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 	p, here := r.Pod, r.localDataCenters()
 	if name := p.Annotations[AnnotationDataCenter]; name != "" {
@@ -235,12 +235,12 @@ func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 				return name, false, nil
 			}
 		}
-		return "", false, refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centres (%s)",
+		return "", false, refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centers (%s)",
 			AnnotationDataCenter, name, joinNames(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", false, refuse(StoreNotHere, "CausalStore %s has no data centre in region %s; connect to the Service of another region",
+		return "", false, refuse(StoreNotHere, "CausalStore %s has no data center in region %s; connect to the Service of another region",
 			r.Store.Name, r.Region)
 	case 1:
 		return here[0].Name, false, nil
@@ -251,10 +251,10 @@ func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 	return here[0].Name, !r.Store.Spec.SingleZone(), nil
 }
 
-// localDataCenters returns the data centres of the store in this cluster.
+// localDataCenters returns the data centers of the store in this cluster.
 func (r *Request) localDataCenters() []v1alpha1.DataCenter { return dataCentersOf(r.Store, r.Regions) }
 
-// dataCentersOf returns the data centres of a store in some regions, with the zones that they use.
+// dataCentersOf returns the data centers of a store in some regions, with the zones that they use.
 func dataCentersOf(s *v1alpha1.CausalStore, regions map[string]bool) (all []v1alpha1.DataCenter) {
 	for _, dc := range s.Spec.DataCenters {
 		if regions[dc.Region] {

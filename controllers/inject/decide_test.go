@@ -26,7 +26,7 @@ spec:
   containers: [{name: app, image: app, env: [{name: REDIS, value: "orders:6379"}]}, {name: log, image: log}]
 `
 
-// request returns one for an app in the namespace of a store that has a data centre in this cluster and one in another.
+// request returns one for an app in the namespace of a store that has a data center in this cluster and one in another.
 func request(t *testing.T, pod string) inject.Request {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -187,7 +187,7 @@ func twoHere(r *inject.Request) {
 		v1alpha1.DataCenter{Name: "west", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"c"}, Backend: []string{"d"}}})
 }
 
-func TestAPodSelectsItsDataCentreByAnnotationOrByZone(t *testing.T) {
+func TestAPodSelectsItsDataCenterByAnnotationOrByZone(t *testing.T) {
 	for pod, want := range map[string]string{
 		"metadata: {annotations: {causalstore.io/data-center: east}}": "orders/east",
 		"spec: {nodeSelector: {zone: d}}":                             "orders/west",
@@ -200,17 +200,17 @@ func TestAPodSelectsItsDataCentreByAnnotationOrByZone(t *testing.T) {
 	}
 }
 
-func TestNoZoneSelectsADataCentreOfAStoreInOneZone(t *testing.T) {
+func TestNoZoneSelectsADataCenterOfAStoreInOneZone(t *testing.T) {
 	for _, pod := range []string{"{}", "spec: {nodeSelector: {zone: d}}"} {
 		r := request(t, pod)
 		twoHere(&r)
 		r.Store.Spec.Placement = v1alpha1.PlacementSingleZone
 		annotations := inject.Decide(r).Pod.Annotations
 		if got := annotations[inject.AnnotationInjected]; got != "orders/east" {
-			t.Errorf("%s: %q, want the first data centre", pod, got)
+			t.Errorf("%s: %q, want the first data center", pod, got)
 		}
 		if got := annotations[inject.AnnotationSidecarDataCenter]; got != "" {
-			t.Errorf("%s: the node is to choose the data centre (%q)", pod, got)
+			t.Errorf("%s: the node is to choose the data center (%q)", pod, got)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func chooseMode(r *Request) (v1alpha1.InjectionMode, *refusal) {
 	return mode, nil
 }
 
-// serviceNames returns the Services that the sidecar replaces: the store's, and those of its data centres in this
+// serviceNames returns the Services that the sidecar replaces: the store's, and those of its data centers in this
 // cluster.
 func serviceNames(r *Request) []string {
 	all := []string{r.Store.Name}

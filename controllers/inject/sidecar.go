@@ -20,7 +20,7 @@ const (
 	Address   = "127.67.83.1"
 )
 
-// configDir and tlsDir are the folders of the sidecar's container with a folder for each data centre that it may start with: its
+// configDir and tlsDir are the folders of the sidecar's container with a folder for each data center that it may start with: its
 // configuration, and its certificate. envDataCenter is the variable with the name of the one to use, if there are several.
 const (
 	configDir     = "/etc/causalstore"
@@ -28,7 +28,7 @@ const (
 	envDataCenter = "CAUSALSTORE_DATA_CENTER"
 )
 
-// image returns the image of the sidecar, which is that of the data centre's parts.
+// image returns the image of the sidecar, which is that of the data center's parts.
 func (r *Request) image(dc string) string { return cmp.Or(r.Store.Spec.Image, r.Images[dc], r.Image) }
 
 // addSidecar adds the sidecar as the first init container, so that other init containers can use it too. It is a native
@@ -84,7 +84,7 @@ func addUsers(p *corev1.Pod, c *corev1.Container, r *Request) {
 		Secret: &corev1.SecretVolumeSource{SecretName: r.StoreRef.usersSecret(r.Namespace), DefaultMode: &readable}}})
 }
 
-// filesOfEach returns volumes with the configuration and the certificate for each data centre, in a folder with its name.
+// filesOfEach returns volumes with the configuration and the certificate for each data center, in a folder with its name.
 func filesOfEach(r *Request, dataCenters []string) (config, certificates *corev1.ProjectedVolumeSource) {
 	readable := int32(0o444)
 	config, certificates = &corev1.ProjectedVolumeSource{}, &corev1.ProjectedVolumeSource{DefaultMode: &readable}

@@ -62,10 +62,10 @@ func (ref StoreRef) copyName(namespace, name string) string {
 	return name + "." + ref.Namespace
 }
 
-// Sidecar names the store and data centre of a sidecar.
+// Sidecar names the store and data center of a sidecar.
 type Sidecar struct{ Namespace, Store, DataCenter string }
 
-// SidecarOf returns the store and data centre of a pod's sidecar, or false if it has none.
+// SidecarOf returns the store and data center of a pod's sidecar, or false if it has none.
 func SidecarOf(p *corev1.Pod) (Sidecar, bool) {
 	words := strings.Split(p.Annotations[AnnotationInjected], "/")
 	switch len(words) {

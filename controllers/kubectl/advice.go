@@ -32,7 +32,7 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 		if e.store.Spec.SingleZone() {
 			return []string{"kubectl describe nodes", "add a node or room; what spec.pods says about nodes must hold for it"}
 		}
-		return []string{fmt.Sprintf("kubectl get nodes --label-columns %s", e.store.Spec.ZoneLabel), "add a node or room in the zones of the data centre; the zones are strict on purpose"}
+		return []string{fmt.Sprintf("kubectl get nodes --label-columns %s", e.store.Spec.ZoneLabel), "add a node or room in the zones of the data center; the zones are strict on purpose"}
 	case diagnose.ReasonVolumeZone:
 		return []string{"bring back a node in the zone of the volume: " + fmt.Sprintf("%s get persistentvolumeclaims, and the node affinity of their PersistentVolumes", in),
 			"if spec.dataCenters[].zones was changed, change it back: a volume does not move"}

@@ -128,13 +128,13 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 	carts.ObjectMeta = metav1.ObjectMeta{Name: "carts", Namespace: "shop"}
 	h.create(carts)
 	h.expectError("name one of: carts, orders", "topology")
-	h.expectError("either none of its data centres is in this cluster", "explain", "key", "k", "--store", "carts")
+	h.expectError("either none of its data centers is in this cluster", "explain", "key", "k", "--store", "carts")
 	h.expectError("no pod of shop/carts runs", "top", "carts")
 	h.expectOutput("carts\norders\n", "__complete", "status", "")
 	h.expectError("has no CausalStore", "status", "--namespace", "default")
 
 	h.scaleDown(t)
-	h.expectOutput("coordinator of store orders, data centre virginia; being removed (scale down to 1)", "explain", "pod", "orders-virginia-cc-1")
+	h.expectOutput("coordinator of store orders, data center virginia; being removed (scale down to 1)", "explain", "pod", "orders-virginia-cc-1")
 	h.expectOutput("coordinator   being removed", "topology", "orders")
 	h.expectOutput("coordinator   ready on", "topology", "orders")
 

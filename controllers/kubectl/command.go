@@ -65,11 +65,11 @@ func (c *cluster) storeCommand(cmd *cobra.Command, one func(*cluster, *cobra.Com
 func (c *cluster) statusCommand() *cobra.Command {
 	return c.storeCommand(&cobra.Command{
 		Use:   "status [STORE]",
-		Short: "Show rings, data centres, lags and problems of a store",
-		Long: `Shows rings, data centres, lags and problems of a store. It succeeds whether or not the store is ready; kubectl causal doctor fails if
+		Short: "Show rings, data centers, lags and problems of a store",
+		Long: `Shows rings, data centers, lags and problems of a store. It succeeds whether or not the store is ready; kubectl causal doctor fails if
 it finds a problem.` + ofRegions + `
 
-Each data centre is then as the cluster that runs it reports it, and each ring as the worst of its data centres; LAG is that of the region
+Each data center is then as the cluster that runs it reports it, and each ring as the worst of its data centers; LAG is that of the region
 where it is greatest. What differs between the manifests and makes parts refuse each other comes first.`,
 		Example: `  kubectl causal status orders -n shop
   kubectl causal status orders -n shop --context us --context eu`,
@@ -79,8 +79,8 @@ where it is greatest. What differs between the manifests and makes parts refuse 
 func (c *cluster) topologyCommand() *cobra.Command {
 	return c.storeCommand(&cobra.Command{
 		Use:   "topology [STORE]",
-		Short: "Draw rings, data centres, zones and pods as a tree, with round trips between data centres",
-		Long: `Draws rings, data centres, zones and pods as a tree, with round trips between data centres. Round trips are read from the parts, which
+		Short: "Draw rings, data centers, zones and pods as a tree, with round trips between data centers",
+		Long: `Draws rings, data centers, zones and pods as a tree, with round trips between data centers. Round trips are read from the parts, which
 needs the right to get pods/proxy.` + ofRegions + `
 
 Links between regions are then listed as the first coordinator at either end finds them.`,
@@ -98,14 +98,14 @@ func (c *cluster) topCommand() *cobra.Command {
 		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and shows the difference. It needs the rights to
 list pods and to get pods/proxy.
 
-  OWN CACHE LOCAL REMOTE  share of reads answered from the session's own writes, the data centre's cache, a shard in the data
-                          centre, or a shard in another data centre; IN REGION is the sum of the first three
+  OWN CACHE LOCAL REMOTE  share of reads answered from the session's own writes, the data center's cache, a shard in the data
+                          center, or a shard in another data center; IN REGION is the sum of the first three
   RESTRICTED              share of reads by sessions that may not read from every ring
   STABILITY LAG           age of the newest write of its coordinators up to which every ring has all of them
   VISIBILITY LAG          age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
   INCOMPLETE              writes that are not in every ring yet` + ofRegions + `
 
-It then also shows, for each data centre and each one of another region, how its first coordinator finds that one (links that are up of all,
+It then also shows, for each data center and each one of another region, how its first coordinator finds that one (links that are up of all,
 round trip), and the bytes between its coordinators and the parts there.`,
 		Example: `  kubectl causal top orders -n shop --interval 10s
   kubectl causal top orders -n shop --context us --context eu`,
@@ -135,7 +135,7 @@ func (c *cluster) explainCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.explainKey(cmd, args[0], store, from) },
 	}
 	key.Flags().StringVar(&store, "store", "", "store; can be omitted if the namespace has only one")
-	key.Flags().StringVar(&from, "from", "", "data centre whose nearest shard to show")
+	key.Flags().StringVar(&from, "from", "", "data center whose nearest shard to show")
 	_ = key.RegisterFlagCompletionFunc("store", func(cmd *cobra.Command, _ []string, prefix string) ([]string,
 		cobra.ShellCompDirective) {
 		return c.completeStore(cmd, nil, prefix)

@@ -66,7 +66,7 @@ func (h *testCluster) serveRegion(t *testing.T, namespace string, answer func(po
 	return server.URL
 }
 
-// answerAs answers for all parts; first coordinators report a data centre of the other region.
+// answerAs answers for all parts; first coordinators report a data center of the other region.
 func answerAs(peer, report string) func(pod, path string) (int, string) {
 	return func(pod, path string) (int, string) {
 		if path == "readyz" {

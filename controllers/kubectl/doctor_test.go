@@ -113,7 +113,7 @@ func TestTheDoctorNamesProblemsNextStepsAndWhatIsSafe(t *testing.T) {
 		},
 		"doctor-region-away": func(e *evidence) {
 			setCondition(e.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonPeersUnreachable,
-				"data centres whose shards do not answer: paris (ring europe); check them and the network to them")
+				"data centers whose shards do not answer: paris (ring europe); check them and the network to them")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

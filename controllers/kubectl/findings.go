@@ -209,7 +209,7 @@ func (e *evidence) checkRings() finding {
 	return f
 }
 
-// checkEdges has a finding if data centres here have edges.
+// checkEdges has a finding if data centers here have edges.
 func (e *evidence) checkEdges() []finding {
 	if !slices.ContainsFunc(e.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Edge != nil }) {
 		return nil

@@ -49,7 +49,7 @@ func (k *connection) configuration(ctx context.Context, s *v1alpha1.CausalStore)
 	}
 	t, err := plan.ReadPublishedTopology(maps.Items)
 	if err == nil && t == nil {
-		err = fmt.Errorf("this cluster has no ConfigMap with the topology of %s: either none of its data centres is in this cluster, or the operator has not created it yet; run: kubectl causal status %s",
+		err = fmt.Errorf("this cluster has no ConfigMap with the topology of %s: either none of its data centers is in this cluster, or the operator has not created it yet; run: kubectl causal status %s",
 			s.Name, s.Name)
 	}
 	return t, err
@@ -61,7 +61,7 @@ type keyView struct {
 	configuration *plan.PublishedTopology
 	parts         []corev1.Pod
 	key           string
-	// from is the data centre that reads; may be empty.
+	// from is the data center that reads; may be empty.
 	from       string
 	trips      roundTrips
 	unmeasured error
@@ -82,7 +82,7 @@ func writeKey(w io.Writer, in keyView) error {
 	} else {
 		fmt.Fprintf(w, "key %q is in slot %d of %d\n", in.key, slot, topology.Slots)
 	}
-	owners := table{{}, {"RING", "DATA CENTRE", "REGION", "SHARD", "POD"}}
+	owners := table{{}, {"RING", "DATA CENTER", "REGION", "SHARD", "POD"}}
 	if in.from != "" {
 		owners[1] = append(owners[1], "FROM "+strings.ToUpper(in.from))
 	}
@@ -118,8 +118,8 @@ func (in *keyView) ownerRow(ring string, n topology.Node) []string {
 	return []string{ring, dc, in.regionOf(dc), strconv.FormatUint(n.Index, 10), in.podsOf(dc, n.Index)}
 }
 
-// nearestRing returns the ring that a sidecar in data centre from would read from, chosen by the code of the sidecar.
-// Without round trips it is known only if the data centre itself owns the key.
+// nearestRing returns the ring that a sidecar in data center from would read from, chosen by the code of the sidecar.
+// Without round trips it is known only if the data center itself owns the key.
 func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 	t := in.configuration.Topology
 	if in.from == "" {
@@ -131,7 +131,7 @@ func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 		for _, dc := range t.DCs {
 			names = append(names, dc.Name)
 		}
-		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data centre; use one of %s", in.from, in.store.Name,
+		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data center; use one of %s", in.from, in.store.Name,
 			strings.Join(names, ", "))
 	}
 	known := in.trips[in.from]
@@ -155,7 +155,7 @@ func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 	return ring, nil
 }
 
-// unmeasuredReason returns why the round trips from data centre from are unknown.
+// unmeasuredReason returns why the round trips from data center from are unknown.
 func (in *keyView) unmeasuredReason() error {
 	if in.unmeasured != nil {
 		return in.unmeasured

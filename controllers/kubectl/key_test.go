@@ -61,7 +61,7 @@ func TestExplainKeyShowsThePreviousOwnerDuringResharding(t *testing.T) {
 	golden(t, "key-resharding", out.String())
 }
 
-// TestTheNearestShardIsTheOneThatSidecarsRead varies round trips; a data centre that does not answer is farthest.
+// TestTheNearestShardIsTheOneThatSidecarsRead varies round trips; a data center that does not answer is farthest.
 func TestTheNearestShardIsTheOneThatSidecarsRead(t *testing.T) {
 	w := newFixture(t)
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestTheNearestShardIsTheOneThatSidecarsRead(t *testing.T) {
 	}
 }
 
-// keyOwnedBy returns a key that a data centre owns in its ring.
+// keyOwnedBy returns a key that a data center owns in its ring.
 func keyOwnedBy(t *testing.T, w *fixture, dc string) string {
 	t.Helper()
 	for i := range 1000 {
@@ -106,7 +106,7 @@ func keyOwnedBy(t *testing.T, w *fixture, dc string) string {
 	return ""
 }
 
-func TestExplainKeyRejectsAnUnknownDataCentreAndListsTheKnownOnes(t *testing.T) {
+func TestExplainKeyRejectsAnUnknownDataCenterAndListsTheKnownOnes(t *testing.T) {
 	w := newFixture(t)
 	err := writeKey(&bytes.Buffer{}, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts, key: "k", from: "mars"})
 	if err == nil || !strings.Contains(err.Error(), "use one of virginia, oregon, paris") {

@@ -15,7 +15,7 @@ type manifestField struct {
 }
 
 // equalFields must be the same in all regions, or parts refuse each other: by their certificates, which carry the id, and by what they say of
-// themselves when they connect. The operator gives them rings whose data centres are in the order of spec.dataCenters, so that another
+// themselves when they connect. The operator gives them rings whose data centers are in the order of spec.dataCenters, so that another
 // order within a ring is no difference.
 var equalFields = []manifestField{
 	{"spec.id", func(s *v1alpha1.CausalStore) string { return s.Spec.ID }},
@@ -45,7 +45,7 @@ var looseFields = []manifestField{
 	}},
 }
 
-// looseDataCenterFields are those of data centres that may differ for a while.
+// looseDataCenterFields are those of data centers that may differ for a while.
 var looseDataCenterFields = []struct {
 	name  string
 	value func(*v1alpha1.DataCenter) string
@@ -62,7 +62,7 @@ var looseDataCenterFields = []struct {
 	{"shards", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Shards) }},
 }
 
-// ofDataCenter returns the value of a field of a data centre; nothing if the manifest does not have it.
+// ofDataCenter returns the value of a field of a data center; nothing if the manifest does not have it.
 func ofDataCenter(name string, value func(*v1alpha1.DataCenter) string) func(*v1alpha1.CausalStore) string {
 	return func(s *v1alpha1.CausalStore) string {
 		for i := range s.Spec.DataCenters {

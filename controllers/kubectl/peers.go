@@ -17,16 +17,16 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// peerReport is how the first coordinator of a data centre finds the others, or why that is not known.
+// peerReport is how the first coordinator of a data center finds the others, or why that is not known.
 type peerReport struct {
 	peers []contract.Peer
 	err   error
 }
 
-// peerReports are those of data centres.
+// peerReports are those of data centers.
 type peerReports map[string]peerReport
 
-// readPeers asks the first coordinator of each data centre how it finds the others.
+// readPeers asks the first coordinator of each data center how it finds the others.
 func (k *connection) readPeers(ctx context.Context, parts []corev1.Pod) (peerReports, error) {
 	pods, err := typedv1.NewForConfig(k.config)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p peerReports) add(of peerReports) {
 // linkColumns are those of linkRows.
 var linkColumns = []string{"FROM", "TO", "STATE", "LINKS", "ROUND TRIP"}
 
-// linkRow is one direction between data centres of two regions, as the first coordinator at its start finds it.
+// linkRow is one direction between data centers of two regions, as the first coordinator at its start finds it.
 type linkRow struct {
 	from, to string
 	cells    []string
@@ -87,7 +87,7 @@ type linkRow struct {
 	remark string
 }
 
-// linksBetweenRegions lists what data centres that run in some context report of those of other regions.
+// linksBetweenRegions lists what data centers that run in some context report of those of other regions.
 func (v *storeRegions) linksBetweenRegions(reports peerReports) (rows []linkRow) {
 	all := v.dataCenters()
 	for i := range all {

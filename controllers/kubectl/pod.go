@@ -52,7 +52,7 @@ func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace, downs sca
 // explainPod describes the sidecar of a pod, or why it has none.
 func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 	if isPart(p) {
-		return fmt.Sprintf("%s of store %s, data centre %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
+		return fmt.Sprintf("%s of store %s, data center %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
 			p.Labels[plan.LabelDataCenter])
 	}
 	if of, ok := inject.SidecarOf(p); ok {
@@ -73,7 +73,7 @@ func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 
 // explainSidecar describes the store of a pod's sidecar, and which names or addresses reach it.
 func explainSidecar(p *corev1.Pod, of inject.Sidecar) string {
-	text := fmt.Sprintf("sidecar of store %s/%s, data centre %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
+	text := fmt.Sprintf("sidecar of store %s/%s, data center %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
 		inject.Address, plan.PortRedis)
 	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
 		text += "; these names resolve to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")

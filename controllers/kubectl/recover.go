@@ -27,7 +27,7 @@ type recoverFlags struct {
 func (c *cluster) recoverCommand() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
-		Use:   "recover STORE DATA-CENTRE/INDEX",
+		Use:   "recover STORE DATA-CENTER/INDEX",
 		Short: "Let the frozen group of a coordinator go on with another register",
 		Long: `Shows the group of members that holds the log of a coordinator, and with --accept-register lets it go on if it is frozen: because its
 etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
@@ -48,7 +48,7 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	dc, number, ok := strings.Cut(of, "/")
 	index, err := strconv.Atoi(number)
 	if !ok || err != nil || index < 0 {
-		return fmt.Errorf("%q is no coordinator: name one as DATA-CENTRE/INDEX, for example us-east-1/0", of)
+		return fmt.Errorf("%q is no coordinator: name one as DATA-CENTER/INDEX, for example us-east-1/0", of)
 	}
 	k, err := c.connect()
 	if err != nil {
@@ -106,7 +106,7 @@ type groupReport struct {
 	err    error
 }
 
-// readGroupReports asks all coordinators of a data centre.
+// readGroupReports asks all coordinators of a data center.
 func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, dc string) ([]groupReport, error) {
 	pods, err := typedv1.NewForConfig(k.config)
 	if err != nil {

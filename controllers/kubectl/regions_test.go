@@ -99,7 +99,7 @@ func testPeers() map[string]peerReports {
 	}
 }
 
-func TestTopologyDrawsTheDataCentresOfAllRegionsAndTheirLinks(t *testing.T) {
+func TestTopologyDrawsTheDataCentersOfAllRegionsAndTheirLinks(t *testing.T) {
 	for _, name := range []string{"", "-away"} {
 		t.Run("regions-topology"+name, func(t *testing.T) {
 			f := newRegionsFixture(t)
@@ -133,7 +133,7 @@ causalstore_peer_bytes_total{to_data_center="%s",direction="received"} %f
 	maps.Copy(to, f)
 }
 
-func TestTopShowsTheDataCentresOfAllRegionsAndTheTrafficBetweenThem(t *testing.T) {
+func TestTopShowsTheDataCentersOfAllRegionsAndTheTrafficBetweenThem(t *testing.T) {
 	for name, once := range map[string]bool{"": false, "-away": true} {
 		t.Run("regions-top"+name, func(t *testing.T) {
 			f := newRegionsFixture(t)
@@ -176,7 +176,7 @@ func TestManifestsDifferIfPartsRefuseEachOther(t *testing.T) {
 		"nothing":               {func(*v1alpha1.CausalStoreSpec) {}, false},
 		"order within a ring":   {func(s *v1alpha1.CausalStoreSpec) { slices.Reverse(s.Rings[0].DataCenters) }, false},
 		"order of rings":        {func(s *v1alpha1.CausalStoreSpec) { slices.Reverse(s.Rings) }, true},
-		"order of data centres": {func(s *v1alpha1.CausalStoreSpec) { slices.Reverse(s.DataCenters) }, true},
+		"order of data centers": {func(s *v1alpha1.CausalStoreSpec) { slices.Reverse(s.DataCenters) }, true},
 		"name of a ring":        {func(s *v1alpha1.CausalStoreSpec) { s.Rings[0].Name = "americas" }, true},
 		"members of rings": {func(s *v1alpha1.CausalStoreSpec) {
 			s.Rings[0].DataCenters, s.Rings[1].DataCenters = s.Rings[0].DataCenters[:1], []string{"oregon", "paris"}

@@ -124,7 +124,7 @@ func (v *storeRegions) variationTable() table {
 
 // ringTable lists the rings over all regions.
 func (v *storeRegions) ringTable(now time.Time) table {
-	all := table{{}, {"RING", "STATE", "LAG", "SWITCHING", "DATA CENTRES", "MISSING"}}
+	all := table{{}, {"RING", "STATE", "LAG", "SWITCHING", "DATA CENTERS", "MISSING"}}
 	for _, r := range v.rings() {
 		is := v.ring(r, now)
 		all.row(r.Name, string(is.availability), formatMilliseconds(is.lagMs), is.switching, strings.Join(r.DataCenters, " "), strings.Join(is.notes, "; "))
@@ -132,7 +132,7 @@ func (v *storeRegions) ringTable(now time.Time) table {
 	return all
 }
 
-// dataCenterTable lists the data centres of all regions, each as the region that runs it reports it.
+// dataCenterTable lists the data centers of all regions, each as the region that runs it reports it.
 func (v *storeRegions) dataCenterTable() table {
 	all := section("CONTEXT", dataCenterColumns)
 	for _, dc := range v.dataCenters() {

@@ -66,7 +66,7 @@ func topOfRegions(cmd *cobra.Command, clusters []*cluster, name string, once boo
 	return writeRegionTop(cmd.OutOrStdout(), v, all, once)
 }
 
-// writeRegionTop writes the work of a store's data centres in all regions, and what passes between regions.
+// writeRegionTop writes the work of a store's data centers in all regions, and what passes between regions.
 func writeRegionTop(w io.Writer, v *storeRegions, all map[string]*regionReadings, once bool) error {
 	sum, answered, period := newSummary(), 0, formatPeriod(nil, nil)
 	reports := peerReports{}
@@ -129,7 +129,7 @@ func firstFailure(tables ...table) string {
 	return "no process runs"
 }
 
-// traffic is the number of bytes between the coordinators of a data centre and the parts of another one.
+// traffic is the number of bytes between the coordinators of a data center and the parts of another one.
 type traffic struct{ sent, received float64 }
 
 // The metric of traffic, and its labels.
@@ -138,7 +138,7 @@ const (
 	labelDirection  = "direction"
 )
 
-// addTraffic adds what a process exchanges with other data centres between two readings, or since its start if before is nil.
+// addTraffic adds what a process exchanges with other data centers between two readings, or since its start if before is nil.
 func (s *summary) addTraffic(before *reading, now reading) {
 	for _, m := range now.metrics[metricPeerBytes].GetMetric() {
 		to, direction := labelOf(m, contract.LabelToDataCenter), labelOf(m, labelDirection)

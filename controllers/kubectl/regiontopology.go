@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// regionTopology is what a cluster knows of its own data centres and of their links.
+// regionTopology is what a cluster knows of its own data centers and of their links.
 type regionTopology struct {
 	view  topologyView
 	peers peerReports
@@ -40,7 +40,7 @@ func topologyOfRegions(cmd *cobra.Command, clusters []*cluster, name string) err
 	return writeRegionTopology(cmd.OutOrStdout(), v, all, now)
 }
 
-// writeRegionTopology draws the rings of a store with the data centres of all regions, and lists the links between regions.
+// writeRegionTopology draws the rings of a store with the data centers of all regions, and lists the links between regions.
 func writeRegionTopology(w io.Writer, v *storeRegions, all map[string]*regionTopology, now time.Time) error {
 	fmt.Fprintln(w, v.title(now))
 	if err := v.contextTable(now).write(w); err != nil {
@@ -87,7 +87,7 @@ func writeRegionTopology(w io.Writer, v *storeRegions, all map[string]*regionTop
 	return nil
 }
 
-// ringNode draws a ring, with each data centre as the cluster that runs it has it.
+// ringNode draws a ring, with each data center as the cluster that runs it has it.
 func (v *storeRegions) ringNode(ring v1alpha1.Ring, all map[string]*regionTopology, now time.Time) treeNode {
 	is := v.ring(ring, now)
 	b := treeNode{columns: []string{"ring " + ring.Name, string(is.availability), strings.Join(is.notes, "; ")}}
@@ -102,7 +102,7 @@ func (v *storeRegions) ringNode(ring v1alpha1.Ring, all map[string]*regionTopolo
 	return b
 }
 
-// dataCenterNodes draws a data centre: once, unless several clusters run it.
+// dataCenterNodes draws a data center: once, unless several clusters run it.
 func (v *storeRegions) dataCenterNodes(dc *v1alpha1.DataCenter, all map[string]*regionTopology) (nodes []treeNode) {
 	for _, r := range v.runs(dc.Name) {
 		of := dc

@@ -12,12 +12,12 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// isHere reports whether the operator of the region runs a data centre.
+// isHere reports whether the operator of the region runs a data center.
 func (r *regionStore) isHere(dc string) bool {
 	return slices.ContainsFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc && d.Here })
 }
 
-// regionNames names the regions whose data centres the cluster runs: usually one.
+// regionNames names the regions whose data centers the cluster runs: usually one.
 func (r *regionStore) regionNames() string {
 	var all []string
 	for _, d := range r.store.Status.DataCenters {
@@ -74,7 +74,7 @@ func (v *storeRegions) title(now time.Time) string {
 	return text
 }
 
-// dataCenters returns all data centres in the order of the first manifest; those that only others have follow.
+// dataCenters returns all data centers in the order of the first manifest; those that only others have follow.
 func (v *storeRegions) dataCenters() (all []v1alpha1.DataCenter) {
 	for _, r := range v.known() {
 		for _, dc := range r.store.Spec.DataCenters {
@@ -100,7 +100,7 @@ func (v *storeRegions) rings() (all []v1alpha1.Ring) {
 	return all
 }
 
-// runs returns the regions that run a data centre. More than one is a mistake.
+// runs returns the regions that run a data center. More than one is a mistake.
 func (v *storeRegions) runs(dc string) (all []*regionStore) {
 	for _, r := range v.known() {
 		if r.isHere(dc) {
@@ -110,7 +110,7 @@ func (v *storeRegions) runs(dc string) (all []*regionStore) {
 	return all
 }
 
-// whereElse says of a data centre that no region runs why nothing is known of it.
+// whereElse says of a data center that no region runs why nothing is known of it.
 func (v *storeRegions) whereElse() string {
 	if slices.ContainsFunc(v.all, func(r *regionStore) bool {
 		return r.store == nil && r.err != nil || r.store != nil && len(r.store.Status.Conditions) == 0
@@ -120,7 +120,7 @@ func (v *storeRegions) whereElse() string {
 	return "elsewhere"
 }
 
-// ringView is a ring over all of its data centres.
+// ringView is a ring over all of its data centers.
 type ringView struct {
 	availability v1alpha1.Availability
 	lagMs        *int64
@@ -129,7 +129,7 @@ type ringView struct {
 	notes []string
 }
 
-// ring combines what each region reports of a ring for its own data centres. Without the report of one, the ring is Unknown, unless it
+// ring combines what each region reports of a ring for its own data centers. Without the report of one, the ring is Unknown, unless it
 // is Unavailable without it.
 func (v *storeRegions) ring(of v1alpha1.Ring, now time.Time) ringView {
 	out := ringView{availability: v1alpha1.RingUnknown, switching: "-"}

@@ -27,7 +27,7 @@ func (c *cluster) rotateCommand() *cobra.Command {
 
   1. The operator of REGION makes a new authority and puts it beside the old one into its bundle.
   2. The bundle is written to the other regions whose contexts are given. In others, somebody has to: with kubectl causal trust, or by GitOps.
-  3. When the parts in all data centres of all stores of REGION say that they accept the new authority, it issues, and all certificates are
+  3. When the parts in all data centers of all stores of REGION say that they accept the new authority, it issues, and all certificates are
      renewed. The operator sees to that by itself. Run the command again to see what it waits for.
   4. Eight days later the operator drops the old authority. Then kubectl causal trust brings the shorter bundle to the other regions.
 
@@ -41,7 +41,7 @@ If certificates are issued by cert-manager, replace the CA of the issuer there: 
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.rotate(cmd, &f, args[0], force) },
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "let the new authority issue before all data centres accept it")
+	cmd.Flags().BoolVar(&force, "force", false, "let the new authority issue before all data centers accept it")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// roundTrips are those that the first coordinators of data centres have probed: from, to, time. A negative time means
+// roundTrips are those that the first coordinators of data centers have probed: from, to, time. A negative time means
 // no answer.
 type roundTrips map[string]map[string]time.Duration
 
@@ -69,7 +69,7 @@ func (t roundTrips) add(from string, f families) {
 	}
 }
 
-// write writes a table with a row for each data centre that answered and a column for each data centre of the store.
+// write writes a table with a row for each data center that answered and a column for each data center of the store.
 func (t roundTrips) write(w io.Writer, dataCenters []string) error {
 	if len(t) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// scaleDowns maps each data centre whose number of coordinators is being reduced to the new number.
+// scaleDowns maps each data center whose number of coordinators is being reduced to the new number.
 type scaleDowns map[string]int
 
 // scaleDowns reads the scale-downs from the configuration of a store's parts. It returns nil if the user may not read

@@ -62,7 +62,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 		fmt.Fprintf(t, "the operator has not processed generation %d yet; this is the state of generation %d\n", s.Generation,
 			s.Status.ObservedGeneration)
 	}
-	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTRES\n")
+	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTERS\n")
 	for _, r := range s.Status.Rings {
 		on := "off"
 		if r.DynamicSwitching.Enabled {
@@ -86,9 +86,9 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 	return t.Flush()
 }
 
-var dataCenterColumns = []string{"DATA CENTRE", "REGION", "COORDINATORS", "CACHES", "SHARDS", "LAG", "INCOMPLETE", "IMAGES"}
+var dataCenterColumns = []string{"DATA CENTER", "REGION", "COORDINATORS", "CACHES", "SHARDS", "LAG", "INCOMPLETE", "IMAGES"}
 
-// dataCenterRow describes a data centre of the cluster.
+// dataCenterRow describes a data center of the cluster.
 func dataCenterRow(d *v1alpha1.DataCenterStatus) []string {
 	incomplete := "-"
 	if d.IncompleteWrites != nil {
@@ -125,7 +125,7 @@ func edgeRows(s *v1alpha1.CausalStore) (rows table) {
 func describeReady(s *v1alpha1.CausalStore, now time.Time) string {
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
 	if c == nil {
-		return "no operator has processed it; install an operator whose region is that of one of its data centres"
+		return "no operator has processed it; install an operator whose region is that of one of its data centers"
 	}
 	is := "NOT READY, " + c.Message
 	if c.Status == metav1.ConditionTrue {
@@ -137,7 +137,7 @@ func describeReady(s *v1alpha1.CausalStore, now time.Time) string {
 	return is
 }
 
-// ringMembers returns the data centres of a ring.
+// ringMembers returns the data centers of a ring.
 func ringMembers(s *v1alpha1.CausalStore, ring string) []string {
 	for _, r := range s.Spec.Rings {
 		if r.Name == ring {

@@ -25,7 +25,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 			var given struct {
 				Store v1alpha1.CausalStore `json:"store"`
 				Pods  []corev1.Pod         `json:"pods"`
-				// ScaleDowns has the new number of coordinators of each data centre that is scaled down.
+				// ScaleDowns has the new number of coordinators of each data center that is scaled down.
 				ScaleDowns scaleDowns `json:"scaleDowns"`
 			}
 			if err := yaml.UnmarshalStrict(b, &given); err != nil {
@@ -53,15 +53,15 @@ func TestExplainPodDescribesTheSidecarOrWhyThereIsNone(t *testing.T) {
 		want      string
 	}{
 		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
-			plain, "cache of store orders, data centre east"},
+			plain, "cache of store orders, data center east"},
 		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '1'}}",
-			plain, "coordinator of store orders, data centre west; being removed (scale down to 1)"},
+			plain, "coordinator of store orders, data center west; being removed (scale down to 1)"},
 		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '0'}}",
-			plain, "coordinator of store orders, data centre west\n"},
+			plain, "coordinator of store orders, data center west\n"},
 		{"{metadata: {namespace: shop, annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
-			labelled, "sidecar of store shop/orders, data centre east, at 127.67.83.1:6379; these names resolve to it: orders orders.shop"},
+			labelled, "sidecar of store shop/orders, data center east, at 127.67.83.1:6379; these names resolve to it: orders orders.shop"},
 		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}, spec: {initContainers: [{name: causalstore-redirect, args: [--from=10.0.0.1:6379, --from=10.0.0.2:6379]}]}, status: {initContainerStatuses: [{name: causalstore-redirect, image: x, imageID: x, ready: false, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}}",
-			labelled, "sidecar of store shop/orders, data centre east, at 127.67.83.1:6379; connections to these addresses are redirected to it: 10.0.0.1:6379 10.0.0.2:6379; init container causalstore-redirect fails (CrashLoopBackOff)"},
+			labelled, "sidecar of store shop/orders, data center east, at 127.67.83.1:6379; connections to these addresses are redirected to it: 10.0.0.1:6379 10.0.0.2:6379; init container causalstore-redirect fails (CrashLoopBackOff)"},
 		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled,
 			"no sidecar: OptedOut: the pod has a label"},
 		{"metadata: {}", labelled, "the webhook was not called"},

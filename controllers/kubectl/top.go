@@ -88,7 +88,7 @@ const (
 	metricVisibility = "causalstore_sidecar_stability_lag_seconds"
 )
 
-// load is the work of a data centre: totals since the start, or rates per second.
+// load is the work of a data center: totals since the start, or rates per second.
 type load struct {
 	commands, writes, gets, bound float64
 	reads                         map[string]float64 // by source
@@ -189,12 +189,12 @@ func formatLag(d *time.Duration) string {
 	return formatRounded(*d)
 }
 
-// summary is the work of data centres, and what could not be read.
+// summary is the work of data centers, and what could not be read.
 type summary struct {
-	loads map[string]*load // by data centre
-	// asked has the data centres of which there are processes.
+	loads map[string]*load // by data center
+	// asked has the data centers of which there are processes.
 	asked map[string]bool
-	// traffic is that from one data centre to another one.
+	// traffic is that from one data center to another one.
 	traffic            map[[2]string]traffic
 	failed             table
 	answers, processes int
@@ -227,7 +227,7 @@ func (s *summary) addRegion(prefix string, before, now []reading) {
 	}
 }
 
-// total returns the work of some data centres.
+// total returns the work of some data centers.
 func (s *summary) total(dataCenters []string) *load {
 	all := newLoad()
 	for _, dc := range dataCenters {
@@ -238,17 +238,17 @@ func (s *summary) total(dataCenters []string) *load {
 	return all
 }
 
-// loadColumns names the columns of a data centre and of load.row.
+// loadColumns names the columns of a data center and of load.row.
 func loadColumns(once bool) []string {
 	per := "/S"
 	if once {
 		per = ""
 	}
-	return []string{"DATA CENTRE", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
+	return []string{"DATA CENTER", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
 		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}
 }
 
-// writeTop writes the work of a store's data centres: rates between two lists of readings, or totals if before is nil.
+// writeTop writes the work of a store's data centers: rates between two lists of readings, or totals if before is nil.
 func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error {
 	sum := newSummary()
 	sum.addRegion("", before, now)
@@ -275,7 +275,7 @@ func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error
 	return slices.Insert(sum.failed, 0, nil, []string{"NO ANSWER FROM", "ERROR"}).write(w)
 }
 
-// missingReason returns why there are no numbers of a data centre, by whether it has processes in the cluster.
+// missingReason returns why there are no numbers of a data center, by whether it has processes in the cluster.
 func missingReason(asked bool) string {
 	if asked {
 		return "no answer"

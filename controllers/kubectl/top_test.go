@@ -78,7 +78,7 @@ func allReadings(t *testing.T, w *fixture, at time.Time, n float64) []reading {
 	return all
 }
 
-func TestTopShowsRatesSharesAndLagsOfEachDataCentre(t *testing.T) {
+func TestTopShowsRatesSharesAndLagsOfEachDataCenter(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, change := range map[string]func(before, now []reading) (b, n []reading){
 		"top":      func(before, now []reading) ([]reading, []reading) { return before, now },

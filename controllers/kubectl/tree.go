@@ -78,7 +78,7 @@ func (b treeNode) draw(to *table, prefix string) {
 	}
 }
 
-// writeTopology draws the rings of a store with their data centres, zones and parts.
+// writeTopology draws the rings of a store with their data centers, zones and parts.
 func writeTopology(w io.Writer, in topologyView) error {
 	s := in.store
 	fmt.Fprintf(w, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s, in.now))
@@ -122,7 +122,7 @@ func (in *topologyView) ringNode(r *v1alpha1.Ring) treeNode {
 	return b
 }
 
-// dataCenterNode draws a data centre. One without pods in this cluster belongs to another region, or has not been
+// dataCenterNode draws a data center. One without pods in this cluster belongs to another region, or has not been
 // created yet.
 func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 	b := treeNode{columns: []string{dc.Name, "region " + dc.Region}}
@@ -159,7 +159,7 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 	return b
 }
 
-// groupNodes draws the groups of members that hold the logs of a data centre.
+// groupNodes draws the groups of members that hold the logs of a data center.
 func (in *topologyView) groupNodes(dc string) (all []treeNode) {
 	for i := range in.store.Status.DataCenters {
 		d := &in.store.Status.DataCenters[i]
@@ -177,14 +177,14 @@ func (in *topologyView) groupNodes(dc string) (all []treeNode) {
 	return all
 }
 
-// The sides of a data centre. An etcd has pods on both, and perhaps in zones of its own.
+// The sides of a data center. An etcd has pods on both, and perhaps in zones of its own.
 const (
 	sideFront = "front"
 	sideBack  = "back"
 	sideEtcd  = "etcd"
 )
 
-// sideOf returns on which side of a data centre a pod is drawn: by the zone of its node, where pods of its kind are in several.
+// sideOf returns on which side of a data center a pod is drawn: by the zone of its node, where pods of its kind are in several.
 func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 	zones, zone := in.store.Spec.ZonesOf(dc), in.zoneOf[p.Spec.NodeName]
 	switch {
@@ -200,7 +200,7 @@ func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 	return sideFront
 }
 
-// isHere reports whether a data centre is in this cluster.
+// isHere reports whether a data center is in this cluster.
 func (in *topologyView) isHere(dc string) bool {
 	return slices.ContainsFunc(in.parts, func(p corev1.Pod) bool { return p.Labels[plan.LabelDataCenter] == dc }) ||
 		slices.ContainsFunc(in.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc && d.Here })
@@ -216,7 +216,7 @@ func (in *topologyView) countReady(dc, component string) (n int) {
 	return n
 }
 
-// zoneNodes draws the zones of one side of a data centre with their pods. Pods that are in no zone yet, or whose zone
+// zoneNodes draws the zones of one side of a data center with their pods. Pods that are in no zone yet, or whose zone
 // is unknown, follow in a node of their own, and so do all pods of a store that uses no zones.
 func (in *topologyView) zoneNodes(dc *v1alpha1.DataCenter, side string, names []string) (all []treeNode) {
 	rest := treeNode{columns: []string{"not scheduled yet (" + side + ")"}}

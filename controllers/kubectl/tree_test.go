@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-func TestTopologyDrawsATreeOfRingsDataCentresZonesAndPods(t *testing.T) {
+func TestTopologyDrawsATreeOfRingsDataCentersZonesAndPods(t *testing.T) {
 	probed := roundTrips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond, "paris": -1},
 		"oregon": {"virginia": 62900 * time.Microsecond, "oregon": 512345}}
 	for name, change := range map[string]func(*fixture, *topologyView){

@@ -166,7 +166,7 @@ func (h *testCluster) testTrust(t *testing.T) {
 			t.Errorf("want %q, got %v\n%s", want, err, out)
 		}
 	}
-	const waits = "data centre paris of region eu does not accept it yet"
+	const waits = "data center paris of region eu does not accept it yet"
 	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, Next: us.look().Next, Waits: []string{waits}})
 	us.look()
 	h.expectOutput(waits, "rotate-ca", "us", "--yes", "--operator-namespace", "operator-us")
@@ -190,10 +190,10 @@ func (h *testCluster) testTrust(t *testing.T) {
 		t.Error("the old authority still issues")
 	}
 	h.expectOutput("Nothing is left to do until then", "rotate-ca", "us", "--yes")
-	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, RefusedBy: []string{"data centre paris of region eu"}})
+	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, RefusedBy: []string{"data center paris of region eu"}})
 	us.look()
-	h.expectOutput("is not trusted by these, as its parts hear from them:\n  store shop/shared: data centre paris of region eu\n", "trust", "--yes")
-	h.expectOutput("store shop/shared: data centre paris of region eu\n", "rotate-ca", "us", "--yes")
+	h.expectOutput("is not trusted by these, as its parts hear from them:\n  store shop/shared: data center paris of region eu\n", "trust", "--yes")
+	h.expectOutput("store shop/shared: data center paris of region eu\n", "rotate-ca", "us", "--yes")
 	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing})
 	us.ahead = 9 * 24 * time.Hour
 	second := us.look().Issuing

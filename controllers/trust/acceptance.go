@@ -95,9 +95,9 @@ func RefusedBy(root *x509.Certificate, region string, regions map[string]string,
 
 func describe(dc string, regions map[string]string) string {
 	if region := regions[dc]; region != "" {
-		return "data centre " + dc + " of region " + region
+		return "data center " + dc + " of region " + region
 	}
-	return "data centre " + dc
+	return "data center " + dc
 }
 
 // Report is what the parts of one store say of the authorities of the region.

@@ -148,7 +148,7 @@ func TestWithoutTheIssuerTheOperatorMakesAnAuthorityThatMustBeAccepted(t *testin
 	}
 }
 
-func TestAnAuthorityWaitsForEveryDataCentre(t *testing.T) {
+func TestAnAuthorityWaitsForEveryDataCenter(t *testing.T) {
 	root := create(t, part.TrustDomain).Issuing.Certificate()
 	digest := contract.FormatRoot(contract.RootDigest(root))
 	regions := map[string]string{"paris": "eu", "virginia": "us", "oregon": "us"}
@@ -167,16 +167,16 @@ func TestAnAuthorityWaitsForEveryDataCentre(t *testing.T) {
 		"all accept":              {map[string]contract.Readiness{"a": of(here, virginia, oregon)}, nil, nil},
 		"each part hears of some": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 0)), "b": of(here, says("virginia", 0), oregon)}, nil, nil},
 		"one part hears of one that does not": {map[string]contract.Readiness{"a": of(here, virginia, oregon), "b": of(here, says("virginia", 1, "other"), oregon), "c": of(here, virginia, oregon)}, nil,
-			[]string{"data centre virginia of region us does not accept it yet"}},
-		"it does not say": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 1))}, nil, []string{"data centre oregon of region us does not accept it yet"}},
+			[]string{"data center virginia of region us does not accept it yet"}},
+		"it does not say": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 1))}, nil, []string{"data center oregon of region us does not accept it yet"}},
 		"a region is away": {map[string]contract.Readiness{"a": of(here, says("virginia", 0, digest), says("oregon", 0))}, nil,
-			[]string{"data centre oregon of region us has no link with the parts here", "data centre virginia of region us has no link with the parts here"}},
-		"the own data centre has not read it": {map[string]contract.Readiness{"a": of(says("paris", 0, "other"), virginia, oregon)}, nil, []string{"data centre paris of region eu does not accept it yet"}},
+			[]string{"data center oregon of region us has no link with the parts here", "data center virginia of region us has no link with the parts here"}},
+		"the own data center has not read it": {map[string]contract.Readiness{"a": of(says("paris", 0, "other"), virginia, oregon)}, nil, []string{"data center paris of region eu does not accept it yet"}},
 		"a part of the own region is alone":   {map[string]contract.Readiness{"a": of(says("paris", 0, digest), virginia, oregon)}, nil, nil},
 		"a part is of an earlier version":     {map[string]contract.Readiness{"a": of(here, virginia, oregon), "b": of()}, nil, []string{"part b does not say what it accepts"}},
 		"a part does not answer":              {map[string]contract.Readiness{"a": of(here, virginia, oregon)}, map[string]string{"b": "timeout"}, []string{"part b cannot be asked: timeout"}},
-		"no part runs": {nil, nil, []string{"data centre oregon of region us has no link with the parts here", "data centre paris of region eu has no link with the parts here",
-			"data centre virginia of region us has no link with the parts here"}},
+		"no part runs": {nil, nil, []string{"data center oregon of region us has no link with the parts here", "data center paris of region eu has no link with the parts here",
+			"data center virginia of region us has no link with the parts here"}},
 	} {
 		if diff := cmp.Diff(c.want, Waits(root, regions, c.reports, c.unasked)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -193,9 +193,9 @@ func TestAnAuthorityIsRefusedByDataCentersOfOtherRegionsThatDoNotAcceptIt(t *tes
 		want     []string
 	}{
 		"it accepts it":                    {[]contract.Acceptance{{Links: 1, Roots: []string{"other", digest}}}, nil},
-		"it accepts another one":           {[]contract.Acceptance{{Links: 1, Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
-		"one of its parts does not":        {[]contract.Acceptance{{Links: 1, Roots: []string{digest}}, {Links: 1, Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
-		"it did not when it went away":     {[]contract.Acceptance{{Roots: []string{"other"}}}, []string{"data centre virginia of region us"}},
+		"it accepts another one":           {[]contract.Acceptance{{Links: 1, Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
+		"one of its parts does not":        {[]contract.Acceptance{{Links: 1, Roots: []string{digest}}, {Links: 1, Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
+		"it did not when it went away":     {[]contract.Acceptance{{Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
 		"it did when it went away":         {[]contract.Acceptance{{Roots: []string{digest}}}, nil},
 		"nothing was heard from it so far": {[]contract.Acceptance{{}}, nil},
 	} {

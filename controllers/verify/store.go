@@ -25,7 +25,7 @@ const (
 	keyTTL             = 5 * time.Minute
 )
 
-// checkStore writes through the store's Service, resumes the session in each data centre of this cluster, where it must
+// checkStore writes through the store's Service, resumes the session in each data center of this cluster, where it must
 // read its write, and waits until the write is in every ring.
 func (i *Installation) checkStore(ctx context.Context) (string, error) {
 	requestCtx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -71,11 +71,11 @@ func (i *Installation) checkStore(ctx context.Context) (string, error) {
 			read++
 		}
 	}
-	return fmt.Sprintf("%s: a write was read in %d data centres with the token of its session, and is in every ring", i.Store,
+	return fmt.Sprintf("%s: a write was read in %d data centers with the token of its session, and is in every ring", i.Store,
 		read), w.waitAndDelete(ctx, key)
 }
 
-// readAt resumes the session in a data centre and reads its write.
+// readAt resumes the session in a data center and reads its write.
 func (i *Installation) readAt(ctx context.Context, how *access, dc, token, key, value string) error {
 	r := i.connect(how, plan.DataCenterName(i.Store.Name, dc))
 	defer r.close()

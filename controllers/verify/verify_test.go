@@ -141,7 +141,7 @@ func TestEachCheckFailsWithARemedyUntilItsPartIsInstalled(t *testing.T) {
 	expectFailures("spec.access.namespaces of the store must select namespace system")
 	s.startStore()
 	out, err := s.run()
-	if err != nil || strings.Count(out, "ok    ") != 5 || !strings.Contains(out, "was read in 2 data centres") {
+	if err != nil || strings.Count(out, "ok    ") != 5 || !strings.Contains(out, "was read in 2 data centers") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

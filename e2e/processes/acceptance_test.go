@@ -79,7 +79,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	progress()
 	d.awaitWaits(rootOf(t, before))
 	root := rootOf(t, after)
-	const a, b, c = "data centre a of region eu does not accept it yet", "data centre b of region eu does not accept it yet", "data centre c of region us does not accept it yet"
+	const a, b, c = "data center a of region eu does not accept it yet", "data center b of region eu does not accept it yet", "data center c of region us does not accept it yet"
 	d.awaitWaits(root, a, b, c)
 	give("a", before, after)
 	d.awaitWaits(root, b, c)
@@ -94,7 +94,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	}
 	give("c", before, after)
 	eventually(t, "the data center that is away to be waited for", func() error {
-		if is, err := d.waits(root); err != nil || len(is) != 1 || !strings.Contains(is[0], "data centre c") {
+		if is, err := d.waits(root); err != nil || len(is) != 1 || !strings.Contains(is[0], "data center c") {
 			return fmt.Errorf("%q, %w", is, err)
 		}
 		return nil
@@ -159,9 +159,9 @@ func TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew(t *testing.
 		give(dc, anew)
 		certs.issueDC(anew, dc)
 	}
-	d.awaitRefusals(rootOf(t, anew), "data centre c of region us")
+	d.awaitRefusals(rootOf(t, anew), "data center c of region us")
 	d.awaitPeer("a", "c", contract.PeerConnected) // nothing else shows it
-	d.awaitRefusals(rootOf(t, anew), "data centre c of region us")
+	d.awaitRefusals(rootOf(t, anew), "data center c of region us")
 	give("c", anew)
 	d.awaitRefusals(rootOf(t, anew))
 	for _, dc := range own {

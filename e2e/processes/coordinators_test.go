@@ -85,7 +85,7 @@ func (d *deployment) tookPuts(t *testing.T, p *proc) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(fmt.Sprint(last), "@18") { // the origin of coordinator 1 of the second data centre
+		if strings.Contains(fmt.Sprint(last), "@18") { // the origin of coordinator 1 of the second data center
 			return true
 		}
 	}

@@ -86,7 +86,7 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	d.startUnready("a-coordinator", "to report that its log is lost", func(r contract.Readiness) bool {
 		return r.State == contract.StateDataLost && r.Membership == contract.MembershipLogLost && strings.Contains(r.Reason, "middleman 0 of")
 	})
-	eventually(t, "writes of its clients to go through another data centre", func() error {
+	eventually(t, "writes of its clients to go through another data center", func() error {
 		return d.client("a").Set(t.Context(), "y", "2", 0).Err()
 	})
 	awaitValue(t, "b", b, "y", "2")

@@ -37,7 +37,7 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a write in one data centre is read in the others", func(t *testing.T) {
+	t.Run("a write in one data center is read in the others", func(t *testing.T) {
 		must(t, a.Set(t.Context(), "x", "1", 0).Err())
 		for name, client := range map[string]*goredis.Client{"a": a, "b": b, "c": c} {
 			awaitValue(t, name, client, "x", "1")
@@ -53,7 +53,7 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 			t.Errorf("MGET gave %v", got)
 		}
 	})
-	t.Run("a transaction is executed as one, and its keys are listed in other data centres", func(t *testing.T) {
+	t.Run("a transaction is executed as one, and its keys are listed in other data centers", func(t *testing.T) {
 		replies, err := a.TxPipelined(t.Context(), func(p goredis.Pipeliner) error {
 			p.Set(t.Context(), "tx:1", 1, 0)
 			p.Incr(t.Context(), "tx:1")
@@ -87,7 +87,7 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 		}
 		t.Error("100 guesses were answered")
 	})
-	t.Run("a token takes a session to another data centre", func(t *testing.T) {
+	t.Run("a token takes a session to another data center", func(t *testing.T) {
 		for i := range 20 {
 			want := fmt.Sprint("v", i)
 			must(t, a.Set(t.Context(), "moved", want, 0).Err())

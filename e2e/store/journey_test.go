@@ -32,7 +32,7 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		{"helm test accepts the installation", j.testInstallation},
 		{"bad manifests are refused with advice", j.refuse},
 		{"the sample becomes ready", j.create},
-		{"helm test writes to the store and reads in every data centre", j.testStore},
+		{"helm test writes to the store and reads in every data center", j.testStore},
 		{"a stock client uses the store's Service", j.useService},
 		{"a stock client in a labelled namespace gets a sidecar", j.useSidecar},
 		{"the network admits those who may connect, and nobody else", j.checkNetwork},
@@ -90,7 +90,7 @@ func (j *journey) refuse(u user) {
 	zones := u.Zones()
 	for _, bad := range []struct{ what, old, new, message string }{
 		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]", "is in both frontend and backend"},
-		{"a data centre in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
+		{"a data center in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
 		{"more than one replica", "engine: Redis\n", "engine: Redis\n    replicas: 2\n", "more than 1 needs chain replication"},
 		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n", "is not supported yet; use Redis or Embedded"},
 		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "use a shorter name"},
@@ -112,7 +112,7 @@ func (j *journey) create(u user) {
 	u.awaitReady()
 	u.Logf("the store is ready %.1f s after kubectl apply, %.1f s after helm install", time.Since(applied).Seconds(), time.Since(j.started).Seconds())
 	if rings := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
-		u.Errorf("ready rings and data centres: %s, want 3/3 3/3", rings)
+		u.Errorf("ready rings and data centers: %s, want 3/3 3/3", rings)
 	}
 	// Every pod runs in a zone of its data center.
 	for _, pod := range strings.Split(u.Kubectl("get", "pods", "-l", "app.kubernetes.io/instance=rings", "-o",

@@ -86,7 +86,7 @@ func (p *Paper) throughputFigures() []figure {
 	return append(figures,
 		figure{name: "latency-distribution", title: "Distribution of read latency", spread: "all rounds together", svg: line.SVG()},
 		figure{name: "sources", title: "Where reads were answered", spread: "all rounds together", svg: sources.SVG()},
-		figure{name: "throughput-by-data-centre", title: "Throughput by data center", spread: deviations, svg: p.sitePlot(cells)})
+		figure{name: "throughput-by-data-center", title: "Throughput by data center", spread: deviations, svg: p.sitePlot(cells)})
 }
 
 // sitePlot compares every scheme with COPS-PR in each data center.

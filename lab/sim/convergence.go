@@ -17,7 +17,7 @@ import (
 const convergenceTimeout = 60 * time.Second
 
 // convergeAndCheck ends faults and load, waits until every accepted write is complete, compares the rings, and reads every
-// key in every data centre. It returns the violations.
+// key in every data center. It returns the violations.
 func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	w := wl.world
 	wl.issuing = false

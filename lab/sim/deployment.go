@@ -9,13 +9,13 @@ import (
 
 // deploymentShape bounds a random deployment.
 type deploymentShape struct {
-	rings, perRing       intRange // rings, and data centres in each
-	shards, coordinators intRange // in each data centre
+	rings, perRing       intRange // rings, and data centers in each
+	shards, coordinators intRange // in each data center
 	members              intRange // of each coordinator; none: 1
 	shardMembers         intRange // of each shard; none: 1
 	caches               intRange
-	rttMs                intRange // between two data centres
-	// nearbyAcrossRings puts the data centres with the same position in their rings close together, so that the nearest
+	rttMs                intRange // between two data centers
+	// nearbyAcrossRings puts the data centers with the same position in their rings close together, so that the nearest
 	// middleman often belongs to another ring.
 	nearbyAcrossRings bool
 }
@@ -25,14 +25,14 @@ type intRange struct{ from, to int }
 
 func (s intRange) draw(rng *rand.Rand) int { return s.from + rng.IntN(s.to-s.from+1) }
 
-// defaultShape has two or three rings of one or two data centres.
+// defaultShape has two or three rings of one or two data centers.
 var defaultShape = deploymentShape{rings: intRange{2, 3}, perRing: intRange{1, 2}, shards: intRange{1, 2}, coordinators: intRange{1, 2}, caches: intRange{1, 2}, rttMs: intRange{5, 85}}
 
 // draw draws a topology of this shape.
 func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
 	var dcs []topology.DataCenter
 	var rings []topology.Ring
-	var place []int // of each data centre in its ring
+	var place []int // of each data center in its ring
 	for r := range s.rings.draw(rng) {
 		ring := topology.Ring{Name: fmt.Sprintf("ring%d", r)}
 		for i := range s.perRing.draw(rng) {

@@ -175,7 +175,7 @@ func (c *faultInjector) crashLate(int64) {
 	c.crashNode(n, CrashLate, int64(20*time.Millisecond))
 }
 
-// crashUnanswered restarts a coordinator whose answers to the sidecars of its data centre were lost for a while: some of the puts are
+// crashUnanswered restarts a coordinator whose answers to the sidecars of its data center were lost for a while: some of the puts are
 // complete by then.
 func (c *faultInjector) crashUnanswered(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
@@ -234,7 +234,7 @@ func (c *faultInjector) anyWriter() *node {
 	return n
 }
 
-// cachePair draws a cache and a middleman, preferably of the same data centre, which is where a cache mostly reads.
+// cachePair draws a cache and a middleman, preferably of the same data center, which is where a cache mostly reads.
 func (c *faultInjector) cachePair() (cache, mm *node, ok bool) {
 	if len(c.byPart[topology.Cache]) == 0 {
 		return nil, nil, false
@@ -253,7 +253,7 @@ func (c *faultInjector) cutPair(a, b *node, duration int64) {
 	c.later(duration, func() { c.w.net.cutPair(a.id, b.id, -1) })
 }
 
-// writeCut partitions a coordinator from one shard, so that reads of other data centres arrive there before its puts.
+// writeCut partitions a coordinator from one shard, so that reads of other data centers arrive there before its puts.
 func (c *faultInjector) writeCut(duration int64) {
 	c.w.countFault(WriteCut)
 	c.cutPair(c.anyOf(c.byPart[topology.Coordinator]), c.anyOf(c.byPart[topology.Middleman]), duration)

@@ -14,9 +14,9 @@ const (
 	LinkBreak       InjectedFault = iota // a connection breaks; later messages overtake those that were on it
 	LinkLoss                             // a connection breaks and loses a message
 	LinkStuck                            // a message is delayed on an old connection, by seconds
-	Isolate                              // a data centre is partitioned from all others
-	Cut                                  // two data centres are partitioned from each other
-	Congest                              // all links of a data centre have a higher latency
+	Isolate                              // a data center is partitioned from all others
+	Cut                                  // two data centers are partitioned from each other
+	Congest                              // all links of a data center have a higher latency
 	Crash                                // a node crashes; its disk keeps what it acknowledged, and possibly more
 	Slow                                 // a node handles everything with a delay
 	SlowDisk                             // the disk of a node handles everything with a delay
@@ -36,7 +36,7 @@ const (
 	RingLag                              // messages to a middleman from the others of its ring are delayed
 	CrashUnheard                         // as CrashStaged, while another middleman of the ring could not hear of its puts
 	LeaderCut                            // two leaders are partitioned, and hear of each other through a third one
-	ForgedVectors                        // a leader claims to another one that the writes of a third one's data centre are complete
+	ForgedVectors                        // a leader claims to another one that the writes of a third one's data center are complete
 	CrashUnanswered                      // a coordinator crashes and restarts, after its answers were lost for a while
 	CutRegister                          // members of a group do not reach the register of its configuration
 	HungDisk                             // a disk does not respond for seconds

@@ -17,7 +17,7 @@ type network struct {
 	cuts         map[[2]topology.DC]int // number of cuts, by direction
 	pairCuts     map[pair]int           // number of cuts, by direction
 	lag          map[pair]int64         // additional latency, ns
-	congestionMs []int64                // by data centre: additional latency to all others
+	congestionMs []int64                // by data center: additional latency to all others
 	holds        []*hold
 	sent, lost   uint64
 	signed       []causal.Message // the last signed vectors, for who sends them again
@@ -147,13 +147,13 @@ func (w *World) slowDelay(n *node) int64 {
 	return 0
 }
 
-// cut adds delta cuts between two data centres; -1 removes one.
+// cut adds delta cuts between two data centers; -1 removes one.
 func (n *network) cut(a, b topology.DC, delta int) {
 	n.cuts[[2]topology.DC{a, b}] += delta
 	n.cuts[[2]topology.DC{b, a}] += delta
 }
 
-// isolate adds delta cuts between a data centre and all others.
+// isolate adds delta cuts between a data center and all others.
 func (n *network) isolate(dc topology.DC, delta int) {
 	for other := range n.w.topo.DCs {
 		if topology.DC(other) != dc {

@@ -25,7 +25,7 @@ type runPlan struct {
 	hotKeys    int // number of keys that get two thirds of the operations
 	thinkTime  time.Duration
 	mix        operationMix
-	sessions   intRange // in each data centre
+	sessions   intRange // in each data center
 	processes  intRange // in each session
 	faultEvery time.Duration
 	faults     faultWeights
@@ -39,7 +39,7 @@ type runPlan struct {
 // operationMix is the share of each operation, in percent; the rest are gets.
 type operationMix struct{ put, del, mget, token, scan int }
 
-// commonFaults are faults of whole nodes and data centres.
+// commonFaults are faults of whole nodes and data centers.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
 
 // profiles are listed in the order in which a campaign runs them.
@@ -50,13 +50,13 @@ var profiles = []Profile{
 	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy, nil},
 	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions, nil},
 	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late", deletes, nil},
-	{"sessions", "sessions move between data centres by token and have several connections", migrations, nil},
+	{"sessions", "sessions move between data centers by token and have several connections", migrations, nil},
 	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap, nil},
 	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts, nil},
 	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks, nil},
-	{"partitions", "data centres are partitioned from each other most of the time; many rings", partitions, nil},
-	{"relays", "leaders of data centres hear of each other through others only, and lie about what others have written", relays, nil},
-	{"distances", "latencies between data centres differ widely; sessions read from all rings at once over many connections", distances, nil},
+	{"partitions", "data centers are partitioned from each other most of the time; many rings", partitions, nil},
+	{"relays", "leaders of data centers hear of each other through others only, and lie about what others have written", relays, nil},
+	{"distances", "latencies between data centers differ widely; sessions read from all rings at once over many connections", distances, nil},
 	{"silences", "few operations with pauses in which coordinators publish rarely", silences, nil},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma, nil},
 	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding, nil},

@@ -63,7 +63,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	return o
 }
 
-// addClients starts a sidecar with sessions in every data centre.
+// addClients starts a sidecar with sessions in every data center.
 func (wl *workload) addClients(rng *rand.Rand, pl *runPlan) {
 	for dc := range wl.world.topo.DCs {
 		sidecar := wl.world.AddSidecar(topology.DC(dc), 1, wl.results)

@@ -56,7 +56,7 @@ func (r *scaler) step() {
 			r.scaleCaches(dc, 1+w.rng.IntN(3))
 		case r.part == coordinatorCount && w.rng.IntN(4) > 0:
 			if w.rng.IntN(2) == 0 {
-				dc = 0 // scale the same data centre up and down
+				dc = 0 // scale the same data center up and down
 			}
 			r.scaleCoordinators(dc, 1+w.rng.IntN(3))
 		default:
@@ -129,7 +129,7 @@ func (w *World) hasLostLog(id topology.Node) bool {
 	return c != nil && c.Membership() == coordinator.LogLost
 }
 
-// scaleShards starts a change of the numbers of shards of data centres.
+// scaleShards starts a change of the numbers of shards of data centers.
 func (r *scaler) scaleShards(shards map[topology.DC]int) {
 	was := r.w.topo.DCs
 	dcs := append([]topology.DataCenter(nil), was...)
@@ -152,7 +152,7 @@ func (r *scaler) scaleShards(shards map[topology.DC]int) {
 	}
 }
 
-// scaleCaches starts a change of the number of caches of a data centre. Surplus caches are stopped once all nodes have the new
+// scaleCaches starts a change of the number of caches of a data center. Surplus caches are stopped once all nodes have the new
 // topology.
 func (r *scaler) scaleCaches(dc topology.DC, caches int) {
 	t := r.w.topo
@@ -165,7 +165,7 @@ func (r *scaler) scaleCaches(dc topology.DC, caches int) {
 	}
 }
 
-// scaleCoordinators starts a change of the number of coordinators of a data centre.
+// scaleCoordinators starts a change of the number of coordinators of a data center.
 func (r *scaler) scaleCoordinators(dc topology.DC, n int) {
 	t := r.w.topo
 	was := t.DCs[dc].Coordinators

@@ -14,7 +14,7 @@ import (
 
 // The deployment:
 //
-//	ring east use1 usw1      a ring and its data centres
+//	ring east use1 usw1      a ring and its data centers
 //	rtt use1 euw1 80         round trip in milliseconds; the default is 20
 //	set lease=1s keep=3s snapshot static no-cache shards=2 shard-members=3 buffer=1000 own-bytes=100 retain=100
 //	key x use1 euw1/1        x is a key that use1 owns in its ring, and shard 1 of euw1 owns in its ring
@@ -44,7 +44,7 @@ func (s *scenario) ring(args []string) (string, error) {
 func (s *scenario) dc(name string) (topology.DC, error) {
 	i := slices.IndexFunc(s.dcs, func(d topology.DataCenter) bool { return d.Name == name })
 	if i < 0 {
-		return 0, fmt.Errorf("unknown data centre %q", name)
+		return 0, fmt.Errorf("unknown data center %q", name)
 	}
 	return topology.DC(i), nil
 }

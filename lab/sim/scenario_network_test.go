@@ -10,14 +10,14 @@ import (
 )
 
 // The network. A node is use1.coordinator, use1.middleman/1, its member use1.middleman/1.2, use1.cache, a session's name for its sidecar, use1 for all of a
-// data centre, or *.
+// data center, or *.
 //
 //	hold H KINDS FROM TO [KEY]   holds back messages that are sent from now on; KINDS is put-after,put-ack or *
 //	seal H                       later messages pass; those that are held stay back
 //	release H                    sends the messages that are held, and ends the hold
 //	drop H                       discards the messages that are held, and ends the hold
 //	lose H KINDS FROM TO [KEY]   loses messages instead, until: drop H
-//	cut A B      heal            partitions two data centres or two nodes; removes all partitions
+//	cut A B      heal            partitions two data centers or two nodes; removes all partitions
 func init() {
 	verbs["hold"] = func(s *scenario, args []string) (string, error) { return s.hold(args, false) }
 	verbs["lose"] = func(s *scenario, args []string) (string, error) { return s.hold(args, true) }

@@ -28,7 +28,7 @@ func (s *scenario) advanceBy(d time.Duration) error {
 	return nil
 }
 
-// prepareScaling parses the data centre and the new number of a change, and makes the scaler.
+// prepareScaling parses the data center and the new number of a change, and makes the scaler.
 func (s *scenario) prepareScaling(args []string) (dc topology.DC, n int, err error) {
 	if err := s.start(); err != nil {
 		return 0, 0, err

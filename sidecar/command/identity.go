@@ -114,7 +114,7 @@ func newIssueCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&dir, "authority", "", "folder of the authority (required)")
 	fs.StringVar(&id.StoreID, "store-id", "", "name of the store, the same for all its parts (required)")
-	fs.StringVar(&id.DataCenter, "dc", "", "data centre of the part (required)")
+	fs.StringVar(&id.DataCenter, "dc", "", "data center of the part (required)")
 	fs.StringVar(&role, "role", "", "coordinator, middleman, cache, sidecar, edge or etcd (required)")
 	fs.StringVar(&id.Member, "member", "", "index of the part; for a sidecar, a name for the apps that share the certificate (required)")
 	fs.DurationVar(&validity, "validity", 7*24*time.Hour, "how long the certificate is valid from now on; it starts 10 minutes ago")
@@ -129,7 +129,7 @@ func newTrustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust",
 		Short: "Make the trust file, which all parts of a store share",
-		Long: `Makes the trust file: whose authority speaks for which data centre. If a data centre is given several times with folders of
+		Long: `Makes the trust file: whose authority speaks for which data center. If a data center is given several times with folders of
 authorities of the same trust domain, all of them are trusted: to replace an authority, trust both, issue new certificates, and
 then trust the new one alone.`,
 		Args: cobra.NoArgs,
@@ -149,7 +149,7 @@ then trust the new one alone.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&store, "store-id", "", "name of the store, the same for all its parts (required)")
-	fs.StringArrayVar(&dcs, "data-center", nil, "name of a data centre and the folder of its authority, as NAME=DIR; repeat it for each (required)")
+	fs.StringArrayVar(&dcs, "data-center", nil, "name of a data center and the folder of its authority, as NAME=DIR; repeat it for each (required)")
 	fs.StringVar(&out, "out", "", "path of the trust file; it is replaced (required)")
 	require(cmd, "store-id", "data-center", "out")
 	return cmd
@@ -170,7 +170,7 @@ func addTrust(t *contract.Trust, given string) error {
 		return fmt.Errorf("authority of %s: %w", name, err)
 	}
 	if other, ok := t.DataCenters[name]; ok && other != domain {
-		return fmt.Errorf("data centre %s is given the trust domains %s and %s; it has one", name, other, domain)
+		return fmt.Errorf("data center %s is given the trust domains %s and %s; it has one", name, other, domain)
 	}
 	t.DataCenters[name] = domain
 	if !strings.Contains(t.Bundles[domain], string(pem)) {

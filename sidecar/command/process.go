@@ -73,7 +73,7 @@ func newSidecarCommand(o Options) *cobra.Command {
 		Use:   "sidecar",
 		Short: "Serve Redis clients with causally consistent sessions",
 		Long: `Runs a sidecar, which serves the Redis protocol to an app and holds its sessions. It dials the parts of its own data
-centre, and the middlemen of shards in other data centres. Only the app needs to reach it.
+center, and the middlemen of shards in other data centers. Only the app needs to reach it.
 
 On SIGTERM /readyz fails at once, and clients are served for --drain-delay as before. Then the sidecar accepts no more
 connections, answers the commands under way, closes each connection between two commands, and exits with 0.` + configHelp,
@@ -103,7 +103,7 @@ func newMiddlemanCommand(o Options) *cobra.Command {
 		Use:   "middleman",
 		Short: "Apply writes to the storage of one shard in causal order and serve reads",
 		Long: `Runs a middleman, the only writer to the storage of its shard. It applies writes in causal order, and serves reads of
-sidecars and caches. Its index is that of the shard within the data centre.
+sidecars and caches. Its index is that of the shard within the data center.
 
 If the topology gives shards several members (shardMembers), each of them is a process of its own with a storage and a log
 (dataDir) of its own. They agree in an etcd (register.etcd) who of them serves; the others take over when it is lost. On
@@ -117,8 +117,8 @@ SIGTERM the member that serves makes another one serve first.` + configHelp,
 func newCacheCommand(o Options) *cobra.Command {
 	return newProcessCommand(o, topology.Cache, &cobra.Command{
 		Use:   "cache",
-		Short: "Cache values that are in every ring, for the sidecars of a data centre",
-		Long: `Runs a cache of a data centre. It holds only values that are in every ring, and drops a value before the write that
+		Short: "Cache values that are in every ring, for the sidecars of a data center",
+		Long: `Runs a cache of a data center. It holds only values that are in every ring, and drops a value before the write that
 replaces it is complete. It stores nothing on disk.` + configHelp,
 		Example: `  causalstore cache --config causalstore.yaml --data-center us-east-1 --index 0`,
 	})
@@ -128,7 +128,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 	var f processFlags
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", "configuration file (required)")
-	fs.StringVar(&f.dataCenter, "data-center", "", "data centre of this process; overrides dataCenter")
+	fs.StringVar(&f.dataCenter, "data-center", "", "data center of this process; overrides dataCenter")
 	fs.StringVar(&f.http, "listen-http", "", "host:port for /healthz, /readyz and /metrics; overrides listen.http")
 	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error; overrides log.level")
 	fs.StringVar(&f.logFormat, "log-format", "", "text or json; overrides log.format")
@@ -143,7 +143,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 		fs.StringVar(&f.tlsClientCA, "redis-tls-client-ca", "", "authorities whose certificates these clients need; overrides redisTLS.clientCA")
 		fs.StringVar(&f.usersFile, "users-file", "", "file of the users of Redis clients; overrides auth.usersFile")
 	} else {
-		fs.IntVar(&f.index, "index", 0, "index of this process among the same parts of the data centre; overrides index")
+		fs.IntVar(&f.index, "index", 0, "index of this process among the same parts of the data center; overrides index")
 		fs.StringVar(&f.grpc, "listen-grpc", "", "host:port for the other parts; overrides listen.grpc")
 		fs.BoolVar(&f.plaintext, "allow-plaintext", false, "let other machines reach listen.grpc without tls: whoever does can read and write everything; sets allowPlaintext")
 	}

@@ -29,7 +29,7 @@ func newRoot(o Options) *cobra.Command {
 		Use:   "causalstore",
 		Short: "Causal consistency across regions for the Redis clients you already have",
 		Long: `CausalStore gives unmodified Redis clients causal consistency across regions. It keeps one copy of the data per ring
-of data centres, reads mostly locally, writes locally, and stays available when a zone fails.
+of data centers, reads mostly locally, writes locally, and stays available when a zone fails.
 
 Try it:   causalstore local      eight regions in three rings on this machine, with emulated WAN delays
           redis-cli -p 7001      connects to us-east-1; 7002 is us-west-1, and so on`,

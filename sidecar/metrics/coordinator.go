@@ -24,7 +24,7 @@ var (
 	coordinatorLogErrors   = coordinatorFamily.counter("log_errors_total", "Writes to the log that failed because the disk was full. They are repeated.")
 	coordinatorSV          = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
-		"Round-trip time to a data centre, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
+		"Round-trip time to a data center, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")

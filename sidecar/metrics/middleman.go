@@ -11,7 +11,7 @@ var (
 
 	middlemanInWork        = middlemanFamily.gauge("puts_in_work", "Writes that wait for dependencies, storage or invalidations of caches.")
 	middlemanProcessed     = middlemanFamily.gauge("processed_writes", "Processed writes that the stability vectors do not cover yet.")
-	middlemanCachedAt      = middlemanFamily.gauge("cached_at_bytes", "Memory for tracking which data centres have which keys in their caches, in bytes.")
+	middlemanCachedAt      = middlemanFamily.gauge("cached_at_bytes", "Memory for tracking which data centers have which keys in their caches, in bytes.")
 	middlemanHistory       = middlemanFamily.gauge("history_bytes", "Memory of overwritten versions that reads at a cut may need, in bytes.")
 	middlemanGets          = middlemanFamily.counter("gets_total", "Reads by sidecars.")
 	middlemanFills         = middlemanFamily.counter("fills_total", "Reads by caches.")

@@ -11,10 +11,10 @@ import (
 var (
 	peerFamily = &family{subsystem: "peer"}
 
-	peerState = peerFamily.gauge("state", "1 for the state in which the first coordinator of this data centre finds another one, 0 for the other states.",
+	peerState = peerFamily.gauge("state", "1 for the state in which the first coordinator of this data center finds another one, 0 for the other states.",
 		"to_data_center", "state")
-	peerLinks = peerFamily.gauge("links", "Links of the first coordinator of this data centre to the parts of another one.", "to_data_center", "state")
-	peerBytes = peerFamily.counter("bytes_total", "Bytes in frames on links of this coordinator with the parts of another data centre.", "to_data_center", "direction")
+	peerLinks = peerFamily.gauge("links", "Links of the first coordinator of this data center to the parts of another one.", "to_data_center", "state")
+	peerBytes = peerFamily.counter("bytes_total", "Bytes in frames on links of this coordinator with the parts of another data center.", "to_data_center", "direction")
 )
 
 // Peers collects what a coordinator of a data center reports of the others.

@@ -14,7 +14,7 @@ var (
 	sidecarFamily = &family{subsystem: "sidecar"}
 
 	sidecarReads = sidecarFamily.counter("reads_total",
-		"Keys read, by the source of the value: own incomplete write, cache of this data centre, shard in this data centre, shard in another one.", "source")
+		"Keys read, by the source of the value: own incomplete write, cache of this data center, shard in this data center, shard in another one.", "source")
 	sidecarGets        = sidecarFamily.counter("gets_total", "Reads of single keys that were started.")
 	sidecarBound       = sidecarFamily.counter("bound_gets_total", "Reads of single keys by sessions that were bound to some of the rings (dynamic ring restriction).")
 	sidecarInFlight    = sidecarFamily.counter("in_flight_reads_total", "Reads that returned a value that was not in every ring yet.")

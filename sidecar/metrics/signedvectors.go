@@ -12,9 +12,9 @@ var (
 	signedVectorsFamily = &family{subsystem: "coordinator"}
 
 	signedVectorsRelayed = signedVectorsFamily.counter("relayed_vectors_total",
-		"Stability vectors of a data centre that its first coordinator has signed and this one has taken from that of another data centre.", "of_data_center")
+		"Stability vectors of a data center that its first coordinator has signed and this one has taken from that of another data center.", "of_data_center")
 	signedVectorsRefused = signedVectorsFamily.counter("vectors_refused_total",
-		"Stability vectors that are said to be of a data centre and that its first coordinator has not signed, or is not trusted to sign.", "of_data_center")
+		"Stability vectors that are said to be of a data center and that its first coordinator has not signed, or is not trusted to sign.", "of_data_center")
 )
 
 // SignedVectors collects what the first coordinator of a data center counts of signed vectors. refused is nil without certificates.

@@ -15,7 +15,7 @@ func (c *Coordinator) Inspect(f func(*coordinator.Coordinator)) {
 	})
 }
 
-// Membership returns the coordinator's state in the membership of its data centre: Joining if this member does not serve.
+// Membership returns the coordinator's state in the membership of its data center: Joining if this member does not serve.
 func (c *Coordinator) Membership() (is coordinator.Membership) {
 	c.Inspect(func(m *coordinator.Coordinator) { is = m.Membership() })
 	return is
@@ -40,7 +40,7 @@ func (c *Coordinator) IsDrained() bool {
 	return drained
 }
 
-// CoordinatorsInUse returns the indices of the coordinators of the data centre that are in use, if this is its first one.
+// CoordinatorsInUse returns the indices of the coordinators of the data center that are in use, if this is its first one.
 func (c *Coordinator) CoordinatorsInUse() (indices []int) {
 	c.Inspect(func(m *coordinator.Coordinator) {
 		for i, bits := 0, m.InUse(); bits != 0; i, bits = i+1, bits>>1 {

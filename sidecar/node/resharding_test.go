@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// oneRing returns a topology of one data centre with a number of shards, and the number before; 0: no resharding.
+// oneRing returns a topology of one data center with a number of shards, and the number before; 0: no resharding.
 func oneRing(t *testing.T, shards, before int) *topology.Topology {
 	t.Helper()
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: shards, ShardsBefore: before}},

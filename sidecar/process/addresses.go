@@ -33,7 +33,7 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 	addrs, owner, via := map[topology.Node]string{}, map[string]topology.Node{}, map[string]string{}
 	for name := range all {
 		if _, ok := t.ByName(name); !ok {
-			p.add("addresses."+name, "the topology has no such data centre; it has %s", strings.Join(dataCenterNames(t), ", "))
+			p.add("addresses."+name, "the topology has no such data center; it has %s", strings.Join(dataCenterNames(t), ", "))
 		}
 	}
 	for i, dc := range t.DCs {
@@ -105,7 +105,7 @@ func (s *Settings) checkVia(p *problems) {
 		case s.Config.TLS == nil:
 			p.add(field, "given without tls: an egress finds a part by its TLS server name; give tls, or leave via out")
 		case name == s.Config.DataCenter:
-			p.add(field, "%s is the data centre of this process, whose parts are dialed directly; leave via out", name)
+			p.add(field, "%s is the data center of this process, whose parts are dialed directly; leave via out", name)
 		}
 		for _, addr := range slices.Concat(a.Coordinators, a.Middlemen, a.Caches) {
 			host, _, err := net.SplitHostPort(addr)

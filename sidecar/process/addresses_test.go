@@ -51,7 +51,7 @@ func TestAnEgressThatCannotWorkIsRefused(t *testing.T) {
 		{"edge.shop.svc:7500", "edge.shop.svc", `addresses.us.via: "edge.shop.svc" is not host:port`},
 		{"edge.shop.svc:7500", ":7500", `addresses.us.via: ":7500" is not host:port`},
 		{"cache-0.us.1:7400", "10.1.0.3:7400", "addresses.us.via: the address 10.1.0.3:7400 has no name"},
-		{"eu: {coordinators", "eu: {via: \"edge.shop.svc:7500\", coordinators", "addresses.eu.via: eu is the data centre of this process"},
+		{"eu: {coordinators", "eu: {via: \"edge.shop.svc:7500\", coordinators", "addresses.eu.via: eu is the data center of this process"},
 	} {
 		text := strings.Replace(behindEdges, c.old, c.new, 1)
 		if _, err := load(t, text, topology.Coordinator); err == nil || !strings.Contains(err.Error(), c.want) {

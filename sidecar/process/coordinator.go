@@ -136,7 +136,7 @@ func (c *coordinatorPart) ready() error {
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
 			return explainUnanswered(c.topo(), "log", nodes)
 		}
-		return errors.New("joining: the first coordinator of the data centre has not admitted it yet; check that it runs with this topology")
+		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
 	case coordinator.Left:

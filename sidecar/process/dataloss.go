@@ -31,7 +31,7 @@ func nameParts(t *topology.Topology, nodes []topology.Node) string {
 // explainUnanswered says why a part with an empty disk does not serve yet.
 func explainUnanswered(t *topology.Topology, disk string, nodes []topology.Node) error {
 	return fmt.Errorf("its %s is empty, and it is not known yet whether it should be: waiting for the answer of %s; "+
-		"a new store serves once all of its data centres have been up once", disk, nameParts(t, nodes))
+		"a new store serves once all of its data centers have been up once", disk, nameParts(t, nodes))
 }
 
 // explainLostStorage says why a middleman refuses reads.

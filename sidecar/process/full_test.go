@@ -133,7 +133,7 @@ func (p *peer) get(t *testing.T, key string) (r causal.GetReply) {
 	return r
 }
 
-// keyOfFirstShard is a key whose slot the first shard of data centre eu owns.
+// keyOfFirstShard is a key whose slot the first shard of data center eu owns.
 func keyOfFirstShard(t *testing.T) string {
 	t.Helper()
 	set := mustLoad(t, good, topology.Middleman)

@@ -64,7 +64,7 @@ func (id identity) checkSuccessor(before identity) error {
 		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
 	case id.Origin != before.Origin:
 		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; "+
-			"add data centres only at the end of the list", before.Origin, id.Origin)
+			"add data centers only at the end of the list", before.Origin, id.Origin)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (s *Settings) locate(part topology.Part, p *problems) {
 	}
 	dc, ok := s.Topology.ByName(c.DataCenter)
 	if !ok {
-		p.add("dataCenter", "the topology has no data centre %q; give one of %s", c.DataCenter, strings.Join(dataCenterNames(s.Topology), ", "))
+		p.add("dataCenter", "the topology has no data center %q; give one of %s", c.DataCenter, strings.Join(dataCenterNames(s.Topology), ", "))
 		return
 	}
 	s.Self = topology.Node{DC: dc, Part: part, Index: uint64(c.Index)}

@@ -116,7 +116,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		old, new string
 		want     []string
 	}{
-		{topology.Sidecar, "dataCenter: eu", "dataCentre: eu", []string{"unknown field", "dataCentre"}},
+		{topology.Sidecar, "dataCenter: eu", "data-center: eu", []string{"unknown field", "data-center"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\nemulateWAN: true", []string{"unknown field", "emulateWAN"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: asia", []string{"dataCenter:", `"asia"`, "us, eu"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\ntopologyFile: t.yaml", []string{"topologyFile:", "leave one of them out"}},
@@ -148,7 +148,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Coordinator, "caches: 0}", "caches: 0, coordinatorMembers: 3}", []string{"register: missing", "each coordinator of eu 3 members", "register.etcd.endpoints"}},
 		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 2}", []string{"register: missing", "each middleman of eu 2 members (shardMembers)",
 			"addresses.eu.middlemen: 2 given, but the topology has 2 with 2 members each, 4 in all"}},
-		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 4}", []string{"topology: data centre \"eu\": 4 members for each shard; declare 1 to 3"}},
+		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 4}", []string{"topology: data center \"eu\": 4 members for each shard; declare 1 to 3"}},
 		{topology.Coordinator, "binding: static", "register: {}", []string{"register.etcd: missing"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {}}", []string{"register.etcd.endpoints: 0 given"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"https://a:2379\", b, \"c:1\", \"c:1\"]}}",

@@ -169,7 +169,7 @@ func (s *sidecarPart) ready() error {
 	var sv causal.HLC
 	s.s.Inspect(func(m *session.Sidecar) { sv = m.Stability().MaxSV() })
 	if sv == 0 {
-		return errors.New("has received no stability vectors from its data centre's first coordinator yet")
+		return errors.New("has received no stability vectors from its data center's first coordinator yet")
 	}
 	s.heard.Store(true)
 	return nil

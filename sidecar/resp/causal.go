@@ -14,7 +14,7 @@ func causalCommand(c *connection, args [][]byte) error {
 func causalHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("CAUSAL",
 		"LAST", "    Return the version, source and status of the last reply on this connection.",
-		"RESUME <token>", "    Resume a session that was exported here or in another data centre.",
+		"RESUME <token>", "    Resume a session that was exported here or in another data center.",
 		"STATUS", "    Return the rings that the session is bound to, and its other state.",
 		"TOKEN", "    Export the session as an opaque string.",
 		"WAIT [<ring>|all] <timeout-ms>", "    Wait until the last write of the session is in one ring or in all rings.")

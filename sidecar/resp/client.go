@@ -137,7 +137,7 @@ func clientReply(c *connection, args [][]byte) error {
 // CLIENT TRACKING ...
 func clientTracking(*connection, [][]byte) error {
 	return genericError("CLIENT TRACKING is not supported: the sidecar sends no invalidations. " +
-		"Disable client-side caching; the sidecar's data centre has a cache")
+		"Disable client-side caching; the sidecar's data center has a cache")
 }
 
 // CLIENT HELP

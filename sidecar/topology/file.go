@@ -19,7 +19,7 @@ type File struct {
 	RoundTripMs map[string]map[string]float64 `json:"roundTripMs,omitempty"`
 }
 
-// FileDataCenter is one data centre. Omitted counts are 1.
+// FileDataCenter is one data center. Omitted counts are 1.
 type FileDataCenter struct {
 	Name         string `json:"name"`
 	Coordinators *int   `json:"coordinators,omitempty"`
@@ -47,7 +47,7 @@ func (d *FileDataCenter) Counts() DataCenter {
 		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardsBefore: countOr(d.ShardsBefore, 0)}
 }
 
-// FileRing is one ring: data centres that together hold one full copy of the data.
+// FileRing is one ring: data centers that together hold one full copy of the data.
 type FileRing struct {
 	Name        string   `json:"name"`
 	DataCenters []string `json:"dataCenters"`
@@ -100,7 +100,7 @@ func (f *File) Topology() (*Topology, error) {
 		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}, {"coordinatorMembers", d.CoordinatorMembers},
 			{"coordinatorMembersBefore", d.CoordinatorMembersBefore}, {"shardMembers", d.ShardMembers}} {
 			if b.count != nil && *b.count < 1 {
-				return nil, fmt.Errorf("data centre %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
+				return nil, fmt.Errorf("data center %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (f *File) Topology() (*Topology, error) {
 		for _, name := range r.DataCenters {
 			dc, ok := index[name]
 			if !ok {
-				return nil, fmt.Errorf("ring %q names data centre %q, which dataCenters does not list", r.Name, name)
+				return nil, fmt.Errorf("ring %q names data center %q, which dataCenters does not list", r.Name, name)
 			}
 			rings[i].DCs = append(rings[i].DCs, dc)
 		}
@@ -127,7 +127,7 @@ func (f *File) Topology() (*Topology, error) {
 				return nil, fmt.Errorf("roundTripMs names %q and %q, but dataCenters does not list both", a, b)
 			}
 			if ms < 0 || i == j {
-				return nil, fmt.Errorf("roundTripMs is %g from %q to %q; set at least 0, between different data centres", ms, a, b)
+				return nil, fmt.Errorf("roundTripMs is %g from %q to %q; set at least 0, between different data centers", ms, a, b)
 			}
 			if old := rtt[i][j]; old != 0 && old != ms {
 				return nil, fmt.Errorf("roundTripMs declares %q to %q twice, as %g and %g; keep one", a, b, old, ms)

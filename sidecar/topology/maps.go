@@ -10,11 +10,11 @@ import (
 // (DataCenter.ShardsBefore), so a ring has two slot maps: the old and the new one. Each part switches from the old to the
 // new map ring by ring, and messages that depend on the map carry its MapID.
 
-// MapID identifies the map from the slots of a ring to its middlemen. It is computed from the data centres of the ring and
+// MapID identifies the map from the slots of a ring to its middlemen. It is computed from the data centers of the ring and
 // their shard counts alone, so all parts compute the same one, whenever they learn of a change. 0 is no map.
 type MapID uint32
 
-// CacheLayout identifies the cache counts of all data centres, which determine the cache that holds a key. It is never 0.
+// CacheLayout identifies the cache counts of all data centers, which determine the cache that holds a key. It is never 0.
 type CacheLayout uint32
 
 // foldToID folds a hash to 32 bits, and avoids 0.

@@ -1,4 +1,4 @@
-// Package topology describes a deployment: its data centres, the rings they form, and the shard that owns a key in each ring.
+// Package topology describes a deployment: its data centers, the rings they form, and the shard that owns a key in each ring.
 //
 // A Topology is immutable. A change is a new Topology with a higher epoch; parts refuse lower epochs.
 package topology
@@ -17,10 +17,10 @@ const Slots = 4096
 // MaxRings bounds the rings of a deployment, so that a RingSet fits into 64 bits.
 const MaxRings = 64
 
-// MaxDCs bounds the data centres of a deployment, so that a set of them fits into 64 bits.
+// MaxDCs bounds the data centers of a deployment, so that a set of them fits into 64 bits.
 const MaxDCs = 64
 
-// DC identifies a data centre: its index in Topology.DCs.
+// DC identifies a data center: its index in Topology.DCs.
 type DC uint16
 
 // RingID identifies a ring: its index in Topology.Rings.
@@ -29,13 +29,13 @@ type RingID uint8
 // NoRing stands for "no particular ring".
 const NoRing RingID = 255
 
-// MaxCoordinators bounds the coordinators of a data centre. Each possible coordinator has a fixed Origin.
+// MaxCoordinators bounds the coordinators of a data center. Each possible coordinator has a fixed Origin.
 const MaxCoordinators = 16
 
 // Slot is a hash slot, 0 to Slots-1.
 type Slot uint16
 
-// Origin identifies the coordinator that wrote a version; 0 is no origin. Every coordinator that a data centre may have has
+// Origin identifies the coordinator that wrote a version; 0 is no origin. Every coordinator that a data center may have has
 // a fixed one, so stability vectors are slices, and scaling coordinators changes no other origin.
 type Origin uint32
 
@@ -120,7 +120,7 @@ func (s RingSet) Without(r RingID) RingSet { return s &^ (1 << r) }
 // Len returns the number of rings in the set.
 func (s RingSet) Len() int { return bits.OnesCount64(uint64(s)) }
 
-// DataCenter is one data centre.
+// DataCenter is one data center.
 type DataCenter struct {
 	Name         string
 	Ring         RingID
@@ -175,7 +175,7 @@ func (d *DataCenter) shardCount(old bool) int {
 	return d.Shards
 }
 
-// Ring is a set of data centres that together hold one full copy of the data.
+// Ring is a set of data centers that together hold one full copy of the data.
 type Ring struct {
 	Name string
 	DCs  []DC
@@ -225,32 +225,32 @@ func (t *Topology) validate() error {
 	for i, dc := range t.DCs {
 		switch {
 		case dc.Name == "":
-			return fmt.Errorf("data centre %d (counted from 0) has no name; set it", i)
+			return fmt.Errorf("data center %d (counted from 0) has no name; set it", i)
 		case names[dc.Name]:
-			return fmt.Errorf("data centre %q is declared twice", dc.Name)
+			return fmt.Errorf("data center %q is declared twice", dc.Name)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
-			return fmt.Errorf("data centre %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
+			return fmt.Errorf("data center %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
 		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers || dc.CoordinatorMembersBefore < 0 || dc.CoordinatorMembersBefore > MaxMembers:
-			return fmt.Errorf("data centre %q: %d members for each coordinator, before that %d; declare 1 to %d", dc.Name, dc.CoordinatorMembers,
+			return fmt.Errorf("data center %q: %d members for each coordinator, before that %d; declare 1 to %d", dc.Name, dc.CoordinatorMembers,
 				dc.CoordinatorMembersBefore, MaxMembers)
 		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers:
-			return fmt.Errorf("data centre %q: %d members for each shard; declare 1 to %d", dc.Name, dc.ShardMembers, MaxMembers)
+			return fmt.Errorf("data center %q: %d members for each shard; declare 1 to %d", dc.Name, dc.ShardMembers, MaxMembers)
 		case dc.RunningCoordinators() > MaxCoordinators:
-			return fmt.Errorf("data centre %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
+			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}
 		names[dc.Name] = true
 	}
 	ringOf := make(map[DC]int, len(t.DCs))
 	for r, ring := range t.Rings {
 		if len(ring.DCs) == 0 {
-			return fmt.Errorf("ring %q has no data centre; list at least one", ring.Name)
+			return fmt.Errorf("ring %q has no data center; list at least one", ring.Name)
 		}
 		for _, dc := range ring.DCs {
 			if int(dc) >= len(t.DCs) {
-				return fmt.Errorf("ring %q names a data centre that is not declared", ring.Name)
+				return fmt.Errorf("ring %q names a data center that is not declared", ring.Name)
 			}
 			if other, dup := ringOf[dc]; dup {
-				return fmt.Errorf("data centre %q is in rings %q and %q; a data centre belongs to exactly one", t.DCs[dc].Name, t.Rings[other].Name, ring.Name)
+				return fmt.Errorf("data center %q is in rings %q and %q; a data center belongs to exactly one", t.DCs[dc].Name, t.Rings[other].Name, ring.Name)
 			}
 			ringOf[dc] = r
 			t.DCs[dc].Ring = RingID(r)
@@ -258,7 +258,7 @@ func (t *Topology) validate() error {
 	}
 	for i, dc := range t.DCs {
 		if _, ok := ringOf[DC(i)]; !ok {
-			return fmt.Errorf("data centre %q is in no ring; add it to one", dc.Name)
+			return fmt.Errorf("data center %q is in no ring; add it to one", dc.Name)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 func TestDefaultTopologyHasEightRegionsInThreeRings(t *testing.T) {
 	topo := Default()
 	if len(topo.DCs) != 8 || len(topo.Rings) != 3 {
-		t.Fatalf("%d data centres in %d rings", len(topo.DCs), len(topo.Rings))
+		t.Fatalf("%d data centers in %d rings", len(topo.DCs), len(topo.Rings))
 	}
 	for i := range topo.DCs {
 		for j := range topo.DCs {
@@ -98,13 +98,13 @@ func TestKeysWithTheSameTagShareASlot(t *testing.T) {
 func TestParseRefusesInvalidTopologies(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"dataCenters":[{"name":"a"}],"rings":[]}`:                                                                                          "between 1 and 64",
-		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             `data centre "b" is in no ring`,
+		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             `data center "b" is in no ring`,
 		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["a"]}]}`:                         "belongs to exactly one",
 		`{"dataCenters":[{"name":"a"},{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             "declared twice",
 		`{"dataCenters":[{"name":"a","shards":0}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                               "at least 1",
 		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["c"]}]}`:                                                          `"c", which dataCenters does not list`,
 		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}],"roundTripMs":{"a":{"b":1}}}`:                              "does not list both",
-		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCentres":["a"]}]}`:                                                          "dataCentres",
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","data-centers":["a"]}]}`:                                                         "data-centers",
 		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a","b"]}],"roundTripMs":{"a":{"b":1},"b":{"a":2}}}`: "twice",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -48,7 +48,7 @@ type Config struct {
 	Unsent func(put causal.Message)
 	// Epoch returns the epoch of the topology in use, which peers show in their status. It may be nil.
 	Epoch func() uint64
-	// WAN delays and cuts messages to other data centres. If it is nil, they are sent at once.
+	// WAN delays and cuts messages to other data centers. If it is nil, they are sent at once.
 	WAN *wan.Emulator
 	// Topology returns the topology in use. With it, peers send only what package authorize permits. Only tests of this package
 	// leave it out.

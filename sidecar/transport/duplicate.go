@@ -83,9 +83,9 @@ func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) err
 
 func nodeName(n topology.Node) string {
 	if n.Member != 0 {
-		return fmt.Sprintf("%s %d, member %d, of data centre %d", n.Part, n.Index, n.Member, n.DC)
+		return fmt.Sprintf("%s %d, member %d, of data center %d", n.Part, n.Index, n.Member, n.DC)
 	}
-	return fmt.Sprintf("%s %d of data centre %d", n.Part, n.Index, n.DC)
+	return fmt.Sprintf("%s %d of data center %d", n.Part, n.Index, n.DC)
 }
 
 // describe names a process in errors.

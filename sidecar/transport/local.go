@@ -15,13 +15,13 @@ import (
 
 // Local connects the nodes of a deployment that runs in one process.
 //
-// Inside a data centre, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when it returns.
+// Inside a data center, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when it returns.
 // So the caller must not hold a lock that a Handler acquires, and its own Handler may be called before Send returns, because
 // the receiver may answer at once. If a node sends several messages and its Handler may send to the same receiver, the node
 // must ensure itself that the remaining messages are sent before those of the nested call. Concurrent senders call a Handler
 // concurrently.
 //
-// With WAN emulation, one goroutine per receiving data centre calls the Handlers for messages from other data centres.
+// With WAN emulation, one goroutine per receiving data center calls the Handlers for messages from other data centers.
 type Local struct {
 	counters
 	line *wan.Line[wanItem] // nil without emulation
@@ -48,7 +48,7 @@ type wanItem struct {
 	to      *endpoint
 }
 
-// NewLocal returns a network without nodes. If e is not nil, it delays the messages between data centres.
+// NewLocal returns a network without nodes. If e is not nil, it delays the messages between data centers.
 func NewLocal(e *wan.Emulator) *Local {
 	l := &Local{calls: gate.New()}
 	l.endpoints.Store(&map[topology.Node]*endpoint{})

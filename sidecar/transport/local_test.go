@@ -23,7 +23,7 @@ var (
 	sidecarA     = topology.Node{Part: topology.Sidecar, DC: 0, Index: 77}
 )
 
-// emulator returns the WAN of two data centres with a round trip of 40 ms.
+// emulator returns the WAN of two data centers with a round trip of 40 ms.
 func emulator(t testing.TB) *wan.Emulator {
 	t.Helper()
 	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 1}}

@@ -1,7 +1,7 @@
 // Package transport moves messages between the nodes of the data plane.
 //
 // Network has two implementations: Local connects the nodes of one process by calls, and GRPC connects processes by streams.
-// Both can send messages between data centres over an emulated WAN (package wan).
+// Both can send messages between data centers over an emulated WAN (package wan).
 //
 // The failure model is that of package causal: a message may be lost. A network never blocks on a full queue or a broken
 // peer. It drops the message, counts it by kind and reason, and leaves retransmission to the protocol. While nothing fails,

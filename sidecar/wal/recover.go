@@ -33,7 +33,7 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("segment %s has format version %d, and this program reads format version %d only. Run the release that wrote it, "+
-		"and take the coordinator out of its data centre with that release, which drains the log "+
+		"and take the coordinator out of its data center with that release, which drains the log "+
 		"(docs/operations.md, Changing coordinators); then start this release on an empty directory", e.Segment, e.Found, e.Supported)
 }
 

@@ -100,10 +100,10 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		{"spread", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Pods.TopologySpreadConstraints = []v1alpha1.SpreadConstraint{{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}}
 		}), everything},
-		{"node selector that the data centre overrides", spec(func(s *v1alpha1.CausalStoreSpec) {
+		{"node selector that the data center overrides", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Pods.NodeSelector = v1alpha1.NodeSelector{"pool": "other"}
 		}), nil},
-		{"pods of another data centre", spec(func(s *v1alpha1.CausalStoreSpec) {
+		{"pods of another data center", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "shop"}}
 		}), nil},
 		{"annotations of the service account", spec(func(s *v1alpha1.CausalStoreSpec) {

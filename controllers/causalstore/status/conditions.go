@@ -244,5 +244,5 @@ func ready(v *view) verdict {
 	case v.Failed != nil:
 		return no(v1alpha1.ReasonApplyFailed, "%s", v.Failed)
 	}
-	return yes(v1alpha1.ReasonAllPartsReady, "all parts of %d data centres serve", v.local)
+	return yes(v1alpha1.ReasonAllPartsReady, "all parts of %d data centers serve", v.local)
 }

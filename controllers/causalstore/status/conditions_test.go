@@ -132,7 +132,7 @@ func TestEachConditionReportsTheState(t *testing.T) {
 		is                metav1.ConditionStatus
 		says              string
 	}{
-		{"all serve", func(*status.Observed) {}, v1alpha1.ConditionReady, v1alpha1.ReasonAllPartsReady, "True", "1 data centres"},
+		{"all serve", func(*status.Observed) {}, v1alpha1.ConditionReady, v1alpha1.ReasonAllPartsReady, "True", "1 data centers"},
 		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionProgressing,
 			v1alpha1.ReasonCreating, "True", "0 of 1 shards"},
 		{"it is new and a part is missing", func(in *status.Observed) { fail(in, "shard") }, v1alpha1.ConditionDegraded,
@@ -417,7 +417,7 @@ func TestLagsAreShownIfTheyAreKnown(t *testing.T) {
 		RingLag:    map[string]time.Duration{"theirs": 190 * time.Millisecond}}}
 	s := status.Of(in)
 	if s.Summary.VisibilityLag != "200ms" || *s.DataCenters[0].StabilityLagMs != 200 || *s.DataCenters[0].IncompleteWrites != 5 || *s.Rings[1].LagMs != 200 {
-		t.Errorf("summary %+v, data centre %+v, ring %+v", s.Summary, s.DataCenters[0], s.Rings[1])
+		t.Errorf("summary %+v, data center %+v, ring %+v", s.Summary, s.DataCenters[0], s.Rings[1])
 	}
 }
 

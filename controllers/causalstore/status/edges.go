@@ -60,10 +60,10 @@ func edgesReady(v *view) verdict {
 	untrusted := v.UntrustedPeers()
 	switch {
 	case len(v.edges.all) == 0:
-		return yes(v1alpha1.ReasonNoEdges, "no data centre here needs an edge: all others are in this cluster")
+		return yes(v1alpha1.ReasonNoEdges, "no data center here needs an edge: all others are in this cluster")
 	case len(v.edges.withoutImage) > 0:
 		return no(v1alpha1.ReasonEdgeImageMissing,
-			"the operator has no image for the edges of these data centres, so that other regions are not reached: %s; set edge.image.repository and edge.image.tag of the chart (the operator's flag --edge-image)",
+			"the operator has no image for the edges of these data centers, so that other regions are not reached: %s; set edge.image.repository and edge.image.tag of the chart (the operator's flag --edge-image)",
 			strings.Join(v.edges.withoutImage, ", "))
 	case len(v.edges.withoutService) > 0 && v.Failed != nil: // for example because of a node port that is taken
 		return no(v1alpha1.ReasonEdgeWithoutAddress, "Services that could not be made, so that other regions do not reach this one: %s: %v", strings.Join(v.edges.withoutService, ", "), v.Failed)
@@ -76,7 +76,7 @@ func edgesReady(v *view) verdict {
 			"Services that have been given no address, so that other regions do not reach this one: %s; see their events, or choose another edge.service.type",
 			strings.Join(slices.Concat(v.edges.withoutService, v.edges.withoutAddress), ", "))
 	case len(untrusted) > 0:
-		return no(v1alpha1.ReasonEdgePeersUntrusted, "the edges neither admit nor connect to those of these data centres, whose regions are not trusted: %s; see PeersTrusted",
+		return no(v1alpha1.ReasonEdgePeersUntrusted, "the edges neither admit nor connect to those of these data centers, whose regions are not trusted: %s; see PeersTrusted",
 			strings.Join(untrusted, ", "))
 	}
 	return yes(v1alpha1.ReasonEdgesServe, "all edge pods serve: those of %s", strings.Join(v.edges.all, ", "))

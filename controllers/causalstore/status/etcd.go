@@ -52,7 +52,7 @@ func etcdReady(v *view) verdict {
 		return yes(v1alpha1.ReasonNoEtcd, "the operator runs no etcd: no coordinator here has several members, or spec.dataCenters[].etcd.endpoints names another one")
 	case len(v.etcds.withoutImage) > 0:
 		return no(v1alpha1.ReasonEtcdImageMissing,
-			"the operator has no image for the etcd of these data centres, whose coordinators need it: %s; set etcd.image.repository and etcd.image.tag of the chart (the operator's flag --etcd-image), or spec.dataCenters[].etcd.image",
+			"the operator has no image for the etcd of these data centers, whose coordinators need it: %s; set etcd.image.repository and etcd.image.tag of the chart (the operator's flag --etcd-image), or spec.dataCenters[].etcd.image",
 			strings.Join(v.etcds.withoutImage, ", "))
 	case short != "" && !v.etcdsServed():
 		return no(v1alpha1.ReasonEtcdStarting, "members of etcd that serve: %s%s", short, causes(v.etcdProblems))

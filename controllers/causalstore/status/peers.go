@@ -23,7 +23,7 @@ func peersConnected(v *view) verdict {
 	case len(wrong) > 0:
 		return no(reasonOf(wrong), "%s%s%s", describePeers(wrong, v.created()), also("rings that do not acknowledge writes", v.behind), v.describeUnasked())
 	case len(v.behind) > 0:
-		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge writes: %s; check their data centres, the network to them, and that all regions have the same manifest (kubectl causal status with a --context for each)%s",
+		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge writes: %s; check their data centers, the network to them, and that all regions have the same manifest (kubectl causal status with a --context for each)%s",
 			strings.Join(v.behind, ", "), v.describeUnasked())
 	case len(notServing) > 0:
 		return unknown(v1alpha1.ReasonPeersNotServing, "rings that do not serve all of their data now: %s%s", strings.Join(notServing, "; "), v.describeUnasked())
@@ -32,7 +32,7 @@ func peersConnected(v *view) verdict {
 	case !v.measured:
 		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator in this region has reported yet how far the rings are behind")
 	case len(unprobed) > 0:
-		return unknown(v1alpha1.ReasonPeersUnknown, "no first coordinator in this region has reported yet whether the shards of these data centres answer: %s",
+		return unknown(v1alpha1.ReasonPeersUnknown, "no first coordinator in this region has reported yet whether the shards of these data centers answer: %s",
 			strings.Join(unprobed, ", "))
 	}
 	if others := otherVersions(peers); others != "" {
@@ -164,7 +164,7 @@ func describePeers(wrong []peer, served bool) string {
 		var text string
 		switch p.state {
 		case contract.PeerOtherManifest:
-			text = p.name() + " is refused: " + cmp.Or(p.why, "it runs another list of data centres, other rings or another binding")
+			text = p.name() + " is refused: " + cmp.Or(p.why, "it runs another list of data centers, other rings or another binding")
 		case contract.PeerNotTrusted:
 			text = p.name() + " and the parts here do not accept each other's certificates; see PeersTrusted here and there"
 		case contract.PeerUnresolved:

@@ -38,7 +38,7 @@ func (v *view) addRing(r *v1alpha1.Ring) {
 	case len(missing) > 0:
 		s.Message = describe(missing)
 	case s.Availability == v1alpha1.RingUnknown:
-		s.Message = "none of its data centres are in this region"
+		s.Message = "none of its data centers are in this region"
 	}
 	v.addRingLag(&s)
 	v.rings = append(v.rings, s)
@@ -62,7 +62,7 @@ func (v *view) addRingLag(s *v1alpha1.RingStatus) {
 func (v *view) dynamicSwitching() v1alpha1.DynamicSwitching {
 	switch {
 	case v.Store.Spec.Binding == v1alpha1.BindingStatic:
-		return v1alpha1.DynamicSwitching{Reason: "spec.binding is Static: sessions stay with the ring of their data centre"}
+		return v1alpha1.DynamicSwitching{Reason: "spec.binding is Static: sessions stay with the ring of their data center"}
 	case len(v.Store.Spec.Rings) == 1:
 		return v1alpha1.DynamicSwitching{Reason: "there is only one ring"}
 	}

@@ -69,16 +69,16 @@ func peersTrusted(v *view) verdict {
 	case own != "":
 		return no(v1alpha1.ReasonRegionsNotTrusted, "%s", own)
 	case len(unknownRegions) > 0:
-		return no(v1alpha1.ReasonRegionsNotTrusted, "regions (and data centres) whose authority is not known here, so that their parts are refused: %s; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER%s%s",
+		return no(v1alpha1.ReasonRegionsNotTrusted, "regions (and data centers) whose authority is not known here, so that their parts are refused: %s; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER%s%s",
 			strings.Join(unknownRegions, ", "), also("revoked", revoked), also("not accepted", v.Authority.Refused))
 	case len(revoked) > 0:
-		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centres) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
+		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centers) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
 			strings.Join(revoked, ", "), also("not accepted", v.Authority.Refused))
 	case len(v.AuthorityRefusedBy) > 0:
 		return no(v1alpha1.ReasonAuthorityRefused, "the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are up end within 7 days at most, and none is made anew; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER",
 			trust.Fingerprint(v.Authority.Issuing.Certificate())[:16], limited(v.AuthorityRefusedBy))
 	case len(order) == 1 && slices.Equal(order, []string{v.Region}):
-		return yes(v1alpha1.ReasonOneRegion, "all data centres are in this region, of trust domain %s", v.Authority.TrustDomain)
+		return yes(v1alpha1.ReasonOneRegion, "all data centers are in this region, of trust domain %s", v.Authority.TrustDomain)
 	}
 	return yes(v1alpha1.ReasonRegionsTrusted, "the authorities of all %d regions are known; this one is of trust domain %s%s", len(order), v.Authority.TrustDomain,
 		also("not accepted", v.Authority.Refused))
@@ -97,7 +97,7 @@ func certificatesCurrent(v *view) verdict {
 	left := c.Expire.Sub(v.Now).Round(time.Hour)
 	switch {
 	case v.local == 0:
-		return yes(v1alpha1.ReasonNothingHere, "no data centre is in this region")
+		return yes(v1alpha1.ReasonNothingHere, "no data center is in this region")
 	case v.Authority != nil && v.Authority.Problem != "":
 		return no(v1alpha1.ReasonCertificatesNotRenewed, "%s%s", v.Authority.Problem, c.remaining(v.Now))
 	case c.Failed != nil:
@@ -125,7 +125,7 @@ func (v *view) rotation() string {
 	case len(v.AuthorityWaits) == 0:
 		return "; the new authority of this region issues as soon as all its stores accept it"
 	}
-	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centres accept it: %s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
+	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centers accept it: %s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
 		limited(v.AuthorityWaits))
 }
 

@@ -67,7 +67,7 @@ func TestNodesAreToldInWhatTimeToExpectAnAnswerBesideTheAgeOfALateProbe(t *testi
 	}
 }
 
-func TestADataCentreThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
+func TestADataCenterThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 	p := newProber(topology.Default(), 0)
 	const far = topology.DC(3)
 	for i := range 100 {

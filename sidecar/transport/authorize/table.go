@@ -19,7 +19,7 @@ const (
 	SameGroup            // both are members of one group
 )
 
-var placeNames = [...]string{"any data centre", "own data centre", "own ring", "own leader", "leader, in its data centre", "leader to leader", "own group"}
+var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "own group"}
 
 // String returns the place as the documentation has it.
 func (p Place) String() string { return placeNames[p] }
@@ -39,7 +39,7 @@ const (
 )
 
 var contentNames = [...]string{"", "origin of the sender", "origin of the receiver", "ring of the sender",
-	"origins of the sender's data centre", "origins of the data centre that has signed them", "deps of possible origins"}
+	"origins of the sender's data center", "origins of the data center that has signed them", "deps of possible origins"}
 
 // String returns the content as the documentation has it.
 func (c Content) String() string { return contentNames[c] }

@@ -1,9 +1,9 @@
-// Package wan emulates the network between data centres on one machine: latencies with jitter, congestion and cuts, which
+// Package wan emulates the network between data centers on one machine: latencies with jitter, congestion and cuts, which
 // can change at run time.
 //
 // Between two nodes it behaves like a TCP connection: messages arrive in order, and none is lost while the path is open. A
 // cut breaks the connection: messages on their way are lost, and so are messages sent before the cut heals. There is no
-// emulation inside a data centre.
+// emulation inside a data center.
 package wan
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// AllDCs stands for all other data centres in Cut and CutBoth.
+// AllDCs stands for all other data centers in Cut and CutBoth.
 const AllDCs topology.DC = math.MaxUint16
 
 // Options of an Emulator.
@@ -27,7 +27,7 @@ type Options struct {
 	Seed uint64
 }
 
-// Emulator is the state of the network between data centres. Any number of Lines may share it. Its methods may be called
+// Emulator is the state of the network between data centers. Any number of Lines may share it. Its methods may be called
 // concurrently.
 type Emulator struct {
 	dcs     int
@@ -40,7 +40,7 @@ type Emulator struct {
 	congestion []time.Duration // additional delay by DC
 }
 
-// path is one direction between two data centres.
+// path is one direction between two data centers.
 type path struct {
 	// state is even while the path is open and odd while it is cut. Every cut and heal increments it, which distinguishes
 	// messages sent before a cut from those sent after it healed.
@@ -50,7 +50,7 @@ type path struct {
 	messages, bytes, cut, overflow atomic.Uint64
 }
 
-// PathStats counts what was sent from one data centre to another since the start.
+// PathStats counts what was sent from one data center to another since the start.
 type PathStats struct {
 	From, To topology.DC
 	Messages uint64 // accepted, whether or not they arrived
@@ -72,11 +72,11 @@ func New(t *topology.Topology, o Options) (*Emulator, error) {
 		paths: make([]path, n*n), oneWay: make([]time.Duration, n*n), congestion: make([]time.Duration, n),
 	}
 	if len(t.RTT) != n {
-		return nil, fmt.Errorf("round-trip times: %d rows for %d data centres", len(t.RTT), n)
+		return nil, fmt.Errorf("round-trip times: %d rows for %d data centers", len(t.RTT), n)
 	}
 	for a, row := range t.RTT {
 		if len(row) != n {
-			return nil, fmt.Errorf("round-trip times of %q: %d columns for %d data centres", t.DCs[a].Name, len(row), n)
+			return nil, fmt.Errorf("round-trip times of %q: %d columns for %d data centers", t.DCs[a].Name, len(row), n)
 		}
 		for b, ms := range row {
 			if !(ms >= 0 && ms <= 60_000) {
@@ -98,7 +98,7 @@ func (e *Emulator) updateDelays() {
 	}
 }
 
-// path returns the path between two different data centres, or nil if there is none.
+// path returns the path between two different data centers, or nil if there is none.
 func (e *Emulator) path(from, to topology.DC) *path {
 	if int(from) >= e.dcs || int(to) >= e.dcs || from == to {
 		return nil
@@ -106,10 +106,10 @@ func (e *Emulator) path(from, to topology.DC) *path {
 	return &e.paths[int(from)*e.dcs+int(to)]
 }
 
-// Cut cuts the path from one data centre to another, and not the path back. Messages on their way are lost.
+// Cut cuts the path from one data center to another, and not the path back. Messages on their way are lost.
 func (e *Emulator) Cut(from, to topology.DC) error { return e.setCut(from, to, true) }
 
-// CutBoth cuts both paths between two data centres.
+// CutBoth cuts both paths between two data centers.
 func (e *Emulator) CutBoth(a, b topology.DC) error {
 	if err := e.Cut(a, b); err != nil {
 		return err
@@ -119,14 +119,14 @@ func (e *Emulator) CutBoth(a, b topology.DC) error {
 
 // HealAll ends all cuts and congestion.
 func (e *Emulator) HealAll() {
-	_ = e.setCut(AllDCs, AllDCs, false) // fails only for an unknown data centre
+	_ = e.setCut(AllDCs, AllDCs, false) // fails only for an unknown data center
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.congestion)
 	e.updateDelays()
 }
 
-// Congest adds a delay to every path from and to a data centre. 0 ends the congestion.
+// Congest adds a delay to every path from and to a data center. 0 ends the congestion.
 func (e *Emulator) Congest(dc topology.DC, delay time.Duration) error {
 	if err := e.checkDC(dc); err != nil {
 		return err
@@ -143,12 +143,12 @@ func (e *Emulator) Congest(dc topology.DC, delay time.Duration) error {
 
 func (e *Emulator) checkDC(dc topology.DC) error {
 	if int(dc) >= e.dcs {
-		return fmt.Errorf("data centre %d is not in the topology, which has %d", dc, e.dcs)
+		return fmt.Errorf("data center %d is not in the topology, which has %d", dc, e.dcs)
 	}
 	return nil
 }
 
-// setCut cuts or heals the paths from one data centre to another. A healed path starts empty.
+// setCut cuts or heals the paths from one data center to another. A healed path starts empty.
 func (e *Emulator) setCut(from, to topology.DC, cut bool) error {
 	for _, dc := range []topology.DC{from, to} {
 		if dc != AllDCs {
@@ -158,7 +158,7 @@ func (e *Emulator) setCut(from, to topology.DC, cut bool) error {
 		}
 	}
 	if from == to && from != AllDCs {
-		return fmt.Errorf("data centre %d to itself: only paths between data centres are emulated", from)
+		return fmt.Errorf("data center %d to itself: only paths between data centers are emulated", from)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,41 +16,41 @@ const (
 	Queued   SendResult = iota // the item is on its way
 	Cut                        // lost: the path is cut
 	Overflow                   // refused: the path is full
-	NoPath                     // refused: from and to are not two data centres of the topology
+	NoPath                     // refused: from and to are not two data centers of the topology
 	Closed                     // refused: the line is closed
 )
 
 const (
-	// minInterval is the minimum time between two deliveries to one data centre. Items due within it are delivered together.
+	// minInterval is the minimum time between two deliveries to one data center. Items due within it are delivered together.
 	minInterval = 500 * time.Microsecond
 	// maxBatch bounds the items of one delivery.
 	maxBatch = 1024
 )
 
-// Line sends items over an Emulator. Each receiving data centre has one goroutine that delivers, so a slow one does not
+// Line sends items over an Emulator. Each receiving data center has one goroutine that delivers, so a slow one does not
 // delay the others. Items need no goroutine or timer of their own.
 type Line[T any] struct {
 	e         *Emulator
 	deliver   func([]T)
 	onLost    func([]T)
-	receivers []receiver[T] // by data centre
+	receivers []receiver[T] // by data center
 	done      chan struct{}
 	wg        sync.WaitGroup
 	once      sync.Once
 }
 
-// receiver holds the items on their way to one data centre.
+// receiver holds the items on their way to one data center.
 type receiver[T any] struct {
 	mu     sync.Mutex
-	pipes  []pipe[T] // by sending data centre
+	pipes  []pipe[T] // by sending data center
 	lost   []T       // items lost in cuts, not reported yet
 	wakeAt int64     // when the goroutine checks for due items again
 	closed bool
 	wake   chan struct{}
 }
 
-// NewLine returns a line over e. It calls deliver with items that have arrived in a data centre, in order for each pair of
-// data centres, and with one call at a time for each receiving data centre. It calls onLost with items that were lost in a
+// NewLine returns a line over e. It calls deliver with items that have arrived in a data center, in order for each pair of
+// data centers, and with one call at a time for each receiving data center. It calls onLost with items that were lost in a
 // cut after Send had accepted them. Neither may retain the slice or call Close.
 func NewLine[T any](e *Emulator, deliver, onLost func(items []T)) *Line[T] {
 	l := &Line[T]{e: e, deliver: deliver, onLost: onLost, receivers: make([]receiver[T], e.dcs), done: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// three returns the network of three data centres with round trips of 40, 100 and 120 ms.
+// three returns the network of three data centers with round trips of 40, 100 and 120 ms.
 func three(t testing.TB, o Options) *Emulator {
 	t.Helper()
 	dc := func(name string) topology.DataCenter {
@@ -103,7 +103,7 @@ func heal(t *testing.T, e *Emulator, from, to topology.DC) {
 	}
 }
 
-// isOpen reports whether messages arrive from one data centre in the other.
+// isOpen reports whether messages arrive from one data center in the other.
 func isOpen(e *Emulator, from, to topology.DC) bool {
 	p := e.path(from, to)
 	return p == nil || p.state.Load()%2 == 0

@@ -29,7 +29,7 @@ const (
 	MaxBatch = 1 << 16
 	// MaxList is the number of elements of a list in a message.
 	MaxList = 1 << 20
-	// MaxDCs is the number of data centres that a list by DC can cover.
+	// MaxDCs is the number of data centers that a list by DC can cover.
 	MaxDCs = 1 << 16
 )
 
