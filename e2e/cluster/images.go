@@ -47,6 +47,8 @@ func addImageCommands(add func(string, string, cobra.PositionalArgs, func(contex
 	add("image-envoy ARCHIVE NAME", "Write an image with Envoy, for the edges of stores", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		return writeEnvoyImage(ctx, args[0], args[1])
 	})
+	add("image-etcd ARCHIVE NAME", "Write an image with the etcd of this Kubernetes, for stores whose coordinators have several members", cobra.ExactArgs(2),
+		func(ctx context.Context, args []string) error { return writeEtcdImage(ctx, args[0], args[1]) })
 	add("envoy", "Find Envoy, or download it (37 MB, with pip3), and print its path", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		program, err := binaries.Envoy(ctx)
 		if err == nil {
@@ -87,6 +89,21 @@ func writeEnvoyImage(ctx context.Context, archive, name string) error {
 	}
 	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"}, Files: map[string]string{"/usr/local/bin/envoy": program},
 		Config: v1.Config{Entrypoint: []string{"envoy"}, User: nonRoot, Env: []string{pathEnv}}})
+}
+
+// writeEtcdImage writes an image that runs etcd as a user of its own.
+func writeEtcdImage(ctx context.Context, archive, name string) error {
+	folder, err := binaries.Find(ctx, "etcd")
+	if err != nil {
+		return err
+	}
+	program, err := folder.Path("etcd")
+	if err != nil {
+		return err
+	}
+	return image.Write(archive, name, v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}, func(l *image.Layer) error {
+		return errors.Join(l.Dir("tmp", 0o1777, nonRootID), l.File("usr/local/bin/etcd", program, 0o755))
+	})
 }
 
 // writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name.

@@ -15,6 +15,7 @@ var (
 	ImageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // installed by upgrades
 	ImageRedis = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
 	ImageApp   = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
+	ImageEtcd  = setting("CAUSALSTORE_E2E_ETCD", "localhost/etcd:3.6")
 	ImageEnvoy = setting("CAUSALSTORE_E2E_ENVOY", "localhost/envoy:1.40.0")
 )
 
@@ -30,6 +31,9 @@ func ImageValues(name string) string { return imageValues("image", name) }
 
 // EdgeImageValues returns the chart values that select the image of the edges.
 func EdgeImageValues(name string) string { return imageValues("edge.image", name) }
+
+// EtcdImageValues returns the chart values that select the image of etcd.
+func EtcdImageValues(name string) string { return imageValues("etcd.image", name) }
 
 func imageValues(key, name string) string {
 	i := strings.LastIndex(name, ":")
@@ -68,7 +72,7 @@ func (b *Bed) WriteImages(ctx context.Context, edges bool) (archives []string, e
 		return archives[len(archives)-1]
 	}
 	commands := [][]string{{"image-causalstore", archive("causalstore"), ImageStore, archive("next"), ImageNext},
-		{"image-redis", archive("redis"), ImageRedis}, {"image-app", archive("app"), ImageApp}}
+		{"image-redis", archive("redis"), ImageRedis}, {"image-app", archive("app"), ImageApp}, {"image-etcd", archive("etcd"), ImageEtcd}}
 	if edges {
 		commands = append(commands, []string{"image-envoy", archive("envoy"), ImageEnvoy})
 	}

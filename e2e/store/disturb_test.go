@@ -26,6 +26,10 @@ func (j *journey) disturb(u user) {
 		{"volumes grow", growVolumes, false, false},
 		{"shards are added and removed", reshard, false, false},
 		{"coordinators are added and removed", scaleCoordinators, true, false},
+		{"coordinators get a second member", addMembers, false, false},
+		{"members are lost, one with its volume", loseMembers, false, false},
+		{"all pods with members restart one by one", rollingUpdate, false, false},
+		{"coordinators have one member again", removeMembers, false, false},
 		{"another version of the operator restarts nothing", upgradeOperator, true, true},
 	} {
 		if testing.Short() && !disturbance.short {

@@ -49,7 +49,7 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 
 func (j *journey) install(u user) {
 	operator := in(u.T, kube.OperatorNamespace)
-	operator.Helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", kube.ImageValues(kube.ImageStore),
+	operator.Helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd),
 		"--wait", "--timeout", kube.Patience.String())
 	u.Logf("the operator is ready %.1f s after helm install", time.Since(j.started).Seconds())
 	operator.Await("an event about the elected operator", func() string {
