@@ -158,7 +158,7 @@ func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
 	if g.impaired {
 		return
 	}
-	a.Resigning = g.resigning
+	a.Resigning, a.Unfit = g.resigning, g.unfit.is
 	if a.Granted {
 		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
 	}

@@ -82,6 +82,8 @@ type Group struct {
 	foundation uint64 // the group that the user's storage belongs to
 	applied    uint64 // the storage has the log up to here, durably
 	impaired   bool   // the storage does not respond
+	silentFrom int64  // from then on, an impaired primary keeps silent; before, it may hand over
+	unfit      period // another member would serve better
 
 	register register
 	proposed uint64 // number of the last nonce

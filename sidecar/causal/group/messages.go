@@ -43,6 +43,8 @@ type Ack struct {
 	Granted bool
 	// Resigning: the member is about to stop, and is not to be the primary.
 	Resigning bool
+	// Unfit: its user could not serve, or not well.
+	Unfit bool
 }
 
 // Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if late: the
