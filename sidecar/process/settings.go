@@ -84,7 +84,7 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if part == topology.Sidecar {
 		c.Index = 0
 	}
-	if part != topology.Coordinator {
+	if part == topology.Sidecar || part == topology.Cache {
 		c.Register = nil // unused, so that its changes need no restart
 	}
 	if c.TLS != nil {

@@ -153,7 +153,7 @@ func (g *Group) wanted(now causal.Now) (Config, bool) {
 	c := &g.state.Config
 	want := Config{Group: c.Group, Primary: g.self}
 	for _, id := range c.Members {
-		if p := g.findPeer(id); id == g.self || !g.isSilent(now, p) && g.desired.has(id.Name) {
+		if p := g.findPeer(id); id == g.self || !g.isSilent(now, p) && !g.isDropped(p) && g.desired.has(id.Name) {
 			want.Members = append(want.Members, id)
 		}
 	}
@@ -173,9 +173,12 @@ func (g *Group) wanted(now causal.Now) (Config, bool) {
 	return Config{}, false
 }
 
+// isDropped reports whether a peer is to be dropped before it is silent, since its storage does not respond. If the one here does not either, nothing would be won.
+func (g *Group) isDropped(p *peer) bool { return p.impaired && !g.impaired && g.lead.serving }
+
 // mayJoin reports whether a peer that is no member is so near to the end of the log that commits may wait for it.
 func (g *Group) mayJoin(now causal.Now, p *peer) bool {
-	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || len(g.desired.Names) == 0 {
+	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || p.impaired || len(g.desired.Names) == 0 {
 		return false
 	}
 	if c := g.lead.change; c != nil && c.config.Has(p.id) {
@@ -213,8 +216,7 @@ func (g *Group) choosePrimary(now causal.Now, want *Config) {
 		return
 	}
 	want.Primary = next
-	// An impaired member is silent from now on, and the next primary would wait for it.
-	if !g.desired.has(g.self.Name) || g.impaired {
+	if !g.desired.has(g.self.Name) {
 		want.Members = slices.DeleteFunc(want.Members, func(id ID) bool { return id == g.self })
 	}
 }
@@ -227,7 +229,7 @@ func (g *Group) successor(now causal.Now, want *Config, candidates []string, unf
 		}
 		for _, id := range want.Members {
 			p := g.findPeer(id)
-			if id.Name == name && p != nil && !p.resigning && (unfit || !p.unfit) && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
+			if id.Name == name && p != nil && !p.resigning && !p.impaired && (unfit || !p.unfit) && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
 				return id, true
 			}
 		}

@@ -45,6 +45,8 @@ type Ack struct {
 	Resigning bool
 	// Unfit: its user could not serve, or not well.
 	Unfit bool
+	// Impaired: its user's storage does not respond, and it keeps silent soon: the others are to go on without it.
+	Impaired bool
 }
 
 // Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if late: the

@@ -36,7 +36,7 @@ type Options struct {
 	ReadEvery time.Duration
 	// StuckAfter is when a member whose disk does not respond keeps silent, so that others go on without it.
 	StuckAfter time.Duration
-	// YieldFor is how long a primary whose user's storage does not respond tries to hand over before it keeps silent.
+	// YieldFor is how long a member whose user's storage does not respond goes on, so that another one takes its place, before it keeps silent.
 	YieldFor time.Duration
 	// Lease is the length of the grants that members give to their primary.
 	Lease time.Duration

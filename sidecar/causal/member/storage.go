@@ -67,7 +67,6 @@ type Storage struct {
 
 	responds   bool  // as the host says
 	fullUntil  int64 // it has no room, as far as is known
-	unable     bool  // the host cannot serve on it
 	progressAt int64 // when something was applied last, or nothing was to be
 	tickedAt   int64
 
@@ -187,12 +186,6 @@ func (s *Storage) NoteStorageFull(now causal.Now) {
 	s.settle(now)
 }
 
-// SetAbleToServe says whether the host can serve on the storage; if not, another member does if it can.
-func (s *Storage) SetAbleToServe(now causal.Now, able bool) {
-	s.now, s.unable = now, !able
-	s.settle(now)
-}
-
 // Take appends the messages to be sent to other members to dst.
 func (s *Storage) Take(dst []causal.Message) []causal.Message {
 	dst = append(s.takeGroup(dst), s.outbox...)
@@ -283,7 +276,7 @@ func (s *Storage) watchStorage(now causal.Now) {
 	if s.group.IsImpaired() {
 		limit /= 2
 	}
-	s.group.SetUnfit(now, s.unable || !s.responds || now.Mono < s.fullUntil || now.Mono-s.progressAt > laggingAfter)
+	s.group.SetUnfit(now, !s.responds || now.Mono < s.fullUntil || now.Mono-s.progressAt > laggingAfter)
 	s.group.SetImpaired(now, !s.responds || now.Mono-s.progressAt > stalledAfter || s.queued > limit)
 }
 
