@@ -126,10 +126,35 @@ func (c *faultInjector) crashApplying(duration int64) {
 	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(2) == 0 {
 		n = s
 	}
+	c.lagStorages(n)
+	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() { c.crashNode(n, CrashApplying, duration) })
+}
+
+// lagStorages makes the storages of most members of n's group slow for a while.
+func (c *faultInjector) lagStorages(n *node) {
 	for _, m := range c.membersOf(n) {
 		if c.w.rng.IntN(3) > 0 {
 			m.disk.lag, m.disk.lagUntil = c.w.rng.Int64N(int64(930*time.Millisecond)), c.w.now+int64(5*time.Second)
 		}
 	}
-	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() { c.crashNode(n, CrashApplying, duration) })
+}
+
+// leaveApplying makes the storages of a shard's members slow, so that they lag behind the logs. Then the one that serves hands over, as one that is about
+// to stop, and restarts: another one serves at once, with a storage that is behind.
+func (c *faultInjector) leaveApplying(duration int64) {
+	if len(c.shardMembers) == 0 {
+		return
+	}
+	n := c.w.serving(c.anyOf(c.shardMembers).id.Group())
+	if n == nil {
+		return
+	}
+	c.lagStorages(n)
+	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() {
+		if m, ok := n.m.(*shardMember); ok {
+			m.HandOver(c.w.clock(n))
+			c.w.flush(n)
+			c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() { c.crashNode(n, LeaveApplying, duration) })
+		}
+	})
 }

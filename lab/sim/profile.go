@@ -376,7 +376,7 @@ func shards(p *runPlan, rng *rand.Rand) {
 	case 0, 1: // storages that lag behind their logs, on members that stop
 		p.shape.shardMembers, p.set.ShardRegister, p.shape.perRing = intRange{2, 3}, true, intRange{1, 1}
 		p.thinkTime, p.faultEvery, p.mix.del = ms(2, 20, rng), ms(100, 800, rng), 10+rng.IntN(20)
-		p.faults = faultWeights{Crash: 2, CrashApplying: 6, MemberWipe: 3, MemberCut: 1, HungStorage: 1}
+		p.faults = faultWeights{Crash: 2, CrashApplying: 5, LeaveApplying: 3, MemberWipe: 3, MemberCut: 1, HungStorage: 1}
 	case 2:
 		p.scaleEvery = ms(300, 2000, rng)
 		p.set.Lease = ms(600, 1800, rng)

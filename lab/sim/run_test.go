@@ -72,6 +72,9 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 		if p.run != nil {
 			seeds = 60 // they are short, and each has a few kinds of faults
 		}
+		if p.Name == "shards" {
+			seeds = 25 // it has many kinds of faults, and each seed a few
+		}
 		for seed := range uint64(seeds) {
 			o := Run(p, seed, causal.Faults{}, &checker)
 			harms.Add(&o.Faults)

@@ -268,10 +268,7 @@ func (w *World) flush(n *node) {
 	if m, ok := n.m.(*shardMember); ok {
 		w.settleSession(n, m)
 	}
-	w.batch = n.m.Take(w.batch[:0])
-	for i := range w.batch {
-		w.net.send(n, w.batch[i])
-	}
+	w.send(n)
 	switch m := n.m.(type) {
 	case *shard.Shard:
 		if mm := m.Serving(); mm != nil {
@@ -291,6 +288,7 @@ func (w *World) flush(n *node) {
 			}
 		}
 		w.reconcileReplicated(n, m)
+		w.send(n) // what was proposed
 		w.runTasks(n, m)
 		w.flushGroup(n, m)
 		if m.NeedsReset() {
@@ -302,6 +300,14 @@ func (w *World) flush(n *node) {
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			n.onResults(rs)
 		}
+	}
+}
+
+// send sends the messages that a machine has to send.
+func (w *World) send(n *node) {
+	w.batch = n.m.Take(w.batch[:0])
+	for i := range w.batch {
+		w.net.send(n, w.batch[i])
 	}
 }
 

@@ -111,7 +111,7 @@ const (
 	CollectUnapplied                      // member: the log is collected beyond what the storage has applied
 	CopyWithoutLog                        // member: a copy counts as of its end, not of its start
 	MarkerAhead                           // member: a storage is marked with changes before it has them
-	ServeUnapplied                        // member: a primary serves before its storage has applied the whole log
+	ServeUnapplied                        // member: a primary serves, and reports changes as done, before its storage has applied the whole log
 	CopyOntoOld                           // member: a storage is not emptied before another one is copied to it
 	faultEnd
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -17,6 +18,8 @@ const (
 	// others go on without it.
 	storePingInterval = 200 * time.Millisecond
 	unresponsiveAfter = time.Second
+	// goneAfter is how long it may refuse connections: nothing listens there, so it does not merely take long.
+	goneAfter = 300 * time.Millisecond
 )
 
 // storeHealth knows whether the storage beside a member responds. A full storage does: it is full on all members, or changes pile up at this one, which
@@ -28,6 +31,7 @@ type storeHealth struct {
 	applying time.Time // when the change began that is being made; zero: none is
 	failing  time.Time // since when changes fail
 	deaf     time.Time // since when pings fail
+	gone     time.Time // since when it refuses connections
 	full     bool      // as the last ping says
 	refused  bool      // the last change failed because it is full
 	told     bool      // that it does not respond
@@ -52,6 +56,7 @@ func (h *storeHealth) endTask(err error) {
 	defer h.mu.Unlock()
 	h.applying, h.refused = time.Time{}, errors.Is(err, storage.ErrFull)
 	noteOutcome(&h.failing, err)
+	h.noteRefusal(err)
 }
 
 // notePing takes the outcome of a ping that has begun at a time.
@@ -63,6 +68,17 @@ func (h *storeHealth) notePing(err error) {
 		err = nil
 	}
 	noteOutcome(&h.deaf, err)
+	h.noteRefusal(err)
+}
+
+// noteRefusal keeps since when the storage refuses connections. Called with the lock held.
+func (h *storeHealth) noteRefusal(err error) {
+	switch {
+	case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT): // the latter: its socket is not there
+		h.gone = time.Time{}
+	case h.gone.IsZero():
+		h.gone = time.Now()
+	}
 }
 
 // noteOutcome keeps since when something fails.
@@ -80,8 +96,8 @@ func (h *storeHealth) update() (responds, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	over := func(since time.Time) bool { return !since.IsZero() && now.Sub(since) >= unresponsiveAfter }
-	stuck := over(h.applying) && !h.full || over(h.failing) || over(h.deaf)
+	over := func(since time.Time, limit time.Duration) bool { return !since.IsZero() && now.Sub(since) >= limit }
+	stuck := over(h.applying, unresponsiveAfter) && !h.full || over(h.failing, unresponsiveAfter) || over(h.deaf, unresponsiveAfter) || over(h.gone, goneAfter)
 	changed = stuck != h.told
 	h.told = stuck
 	return !stuck, changed

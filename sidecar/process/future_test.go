@@ -1,13 +1,16 @@
 package process
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -83,5 +86,48 @@ func TestValuesFromTheFutureAreDroppedOnRequest(t *testing.T) {
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Else: one copy differs from the others, and the number of keys is wrong.
+func TestAMemberOfAShardDropsNoValuesOnRequest(t *testing.T) {
+	for name, text := range map[string]string{"of two": twoShardMembers, "of one now": good} {
+		t.Run(name, func(t *testing.T) {
+			dir, data, key := t.TempDir(), t.TempDir(), keyOfFirstShard(t)
+			store, err := embedded.Open(dir, embedded.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := causal.Record{Version: causal.Version{HLC: causal.HLCAt(time.Now().AddDate(30, 0, 0).UnixMilli()), Origin: 1}}
+			marker := member.Applied{Group: 1, Volume: 1}
+			err = errors.Join(store.Apply(t.Context(), []storage.Write{{Key: key, Record: rec}}), store.SetMeta(t.Context(), "applied", marker.AppendTo(nil)))
+			markUsed(t, store, err)
+			_, ended, stop := runWith(t, text, topology.Middleman, Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
+				if eu := c.Addresses["eu"]; text == twoShardMembers {
+					eu.Middlemen = []string{"10.3.1.1:1", "10.3.1.2:1", "10.3.2.1:1", "10.3.2.2:1"}
+					c.Addresses["eu"] = eu
+				}
+				c.DataDir = data
+				c.Storage = contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dir}}
+			})
+			defer stop()
+			select {
+			case err := <-ended:
+				if err == nil || !strings.Contains(err.Error(), "--drop-future-versions") {
+					t.Errorf("it ended with %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("it runs")
+			}
+			if store, err = embedded.Open(dir, embedded.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, found, err := store.Get(t.Context(), key); !found || err != nil {
+				t.Errorf("the value was dropped: %v", err)
+			}
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,11 @@ const maxDropped = 1000
 // dropFutureVersions removes the values from a store whose timestamps are further ahead of the clock than a part believes
 // (causal.MaxAheadMs). No write could replace such a value, and nobody can read it. The middleman does not serve yet, so for
 // everybody else the value was never there.
-func (p *process) dropFutureVersions(ctx context.Context, s storage.Store) error {
+func (p *process) dropFutureVersions(ctx context.Context, s storage.Store, ofMember bool) error {
+	if ofMember { // its log and the other members do not hear of it
+		return errors.New("--drop-future-versions would change one of several copies of the data, and cannot repair a shard with members: restart without it, " +
+			"and copy the data to a new store if the clock does not reach those timestamps soon")
+	}
 	limit := causal.HLCAt(time.Now().UnixMilli() + causal.MaxAheadMs)
 	for dropped := 0; ; {
 		var future []storage.Write

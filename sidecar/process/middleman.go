@@ -64,13 +64,18 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err := identityOf(p.topo(), p.self).claimStore(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	isMember, err := node.IsOfGroup(ctx, store)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	isMember = isMember || p.o.Settings.members() > 1
 	if p.o.DropFutureVersions {
-		if err := p.dropFutureVersions(ctx, store); err != nil {
+		if err := p.dropFutureVersions(ctx, store, isMember); err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
 	m := &middlemanPart{self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
-	if err := p.startShard(ctx, m); err != nil {
+	if err := p.startShard(ctx, m, isMember); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() metrics.Shard { return m.m }))
@@ -79,18 +84,14 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 }
 
 // startShard starts the host of m: a member of a group if there are several, or if the storage is that of one.
-func (p *process) startShard(ctx context.Context, m *middlemanPart) error {
+func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember bool) (err error) {
 	config := middleman.DefaultConfig(p.topo(), p.self.Group())
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
 	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store,
 		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail}
-	grouped, err := node.IsOfGroup(ctx, m.store)
-	if err != nil {
-		return err
-	}
-	if grouped || p.o.Settings.members() > 1 {
+	if isMember {
 		return p.startMember(ctx, m, o)
 	}
 	if m.alone, err = node.NewMiddleman(ctx, o); err != nil {

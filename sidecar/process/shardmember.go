@@ -35,12 +35,9 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 		}
 	}
 	c := set.Config
-	switch {
-	case c.Register == nil || c.DataDir == "":
+	if c.Register == nil || c.DataDir == "" {
 		return errors.New("storage: it is that of a member of a group, and what it should hold may be in the log of the member only: give register.etcd and dataDir " +
 			"as before, also if the shard has one member now")
-	case p.o.DropFutureVersions && p.o.Settings.members() > 1:
-		return errors.New("--drop-future-versions would change one of several copies of the data; set shardMembers to 1 for the repair, and add the other members anew afterwards")
 	}
 	id := identityOf(p.topo(), p.self)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {

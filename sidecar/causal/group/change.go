@@ -153,7 +153,7 @@ func (g *Group) wanted(now causal.Now) (Config, bool) {
 	c := &g.state.Config
 	want := Config{Group: c.Group, Primary: g.self}
 	for _, id := range c.Members {
-		if p := g.findPeer(id); id == g.self || !g.isSilent(now, p) && g.desired.has(id.Name) {
+		if p := g.findPeer(id); id == g.self || !g.isSilent(now, p) && !g.isDropped(p) && g.desired.has(id.Name) {
 			want.Members = append(want.Members, id)
 		}
 	}
@@ -173,9 +173,12 @@ func (g *Group) wanted(now causal.Now) (Config, bool) {
 	return Config{}, false
 }
 
+// isDropped reports whether a peer is to be dropped before it is silent, since its storage does not respond. If the one here does not either, nothing would be won.
+func (g *Group) isDropped(p *peer) bool { return p.impaired && !g.impaired && g.lead.serving }
+
 // mayJoin reports whether a peer that is no member is so near to the end of the log that commits may wait for it.
 func (g *Group) mayJoin(now causal.Now, p *peer) bool {
-	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || len(g.desired.Names) == 0 {
+	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || p.impaired || len(g.desired.Names) == 0 {
 		return false
 	}
 	if c := g.lead.change; c != nil && c.config.Has(p.id) {
@@ -193,30 +196,43 @@ const maxPending = 16
 // maxJoinLag is how many records a joining member may lack when commits begin to wait for it.
 const maxJoinLag = 1024
 
-// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a member leaves, and
-// one that is about to stop hands over.
+// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a member leaves, one that is about to stop
+// hands over, and so does one whose user could serve better elsewhere.
 func (g *Group) choosePrimary(now causal.Now, want *Config) {
-	leaves := !g.desired.has(g.self.Name)
-	yields := leaves || g.resigning
+	mustYield := !g.desired.has(g.self.Name) || g.resigning
+	yields := mustYield || g.impaired || g.unfit.age(now) >= g.opts.SilentAfter
 	if len(g.desired.Names) == 0 || now.Mono-g.lead.servesAt < int64(g.opts.SilentAfter) && !yields {
 		return
 	}
-	for _, name := range g.desired.Names {
-		if name == g.self.Name && !yields {
-			return
+	candidates := g.desired.Names
+	if !yields {
+		candidates = candidates[:1]
+	}
+	next, ok := g.successor(now, want, candidates, false)
+	if !ok && mustYield {
+		next, ok = g.successor(now, want, candidates, true)
+	}
+	if !ok {
+		return
+	}
+	want.Primary = next
+	if !g.desired.has(g.self.Name) {
+		want.Members = slices.DeleteFunc(want.Members, func(id ID) bool { return id == g.self })
+	}
+}
+
+// successor returns the first candidate that can become the primary at once. Without unfit, its user has to be fit.
+func (g *Group) successor(now causal.Now, want *Config, candidates []string, unfit bool) (ID, bool) {
+	for _, name := range candidates {
+		if name == g.self.Name {
+			continue
 		}
 		for _, id := range want.Members {
 			p := g.findPeer(id)
-			if id.Name == name && p != nil && !p.resigning && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
-				want.Primary = id
-				if leaves {
-					want.Members = slices.DeleteFunc(want.Members, func(id ID) bool { return id == g.self })
-				}
-				return
+			if id.Name == name && p != nil && !p.resigning && !p.impaired && (unfit || !p.unfit) && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
+				return id, true
 			}
 		}
-		if !yields {
-			return
-		}
 	}
+	return ID{}, false
 }

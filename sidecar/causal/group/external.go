@@ -35,12 +35,17 @@ func (g *Group) collectLimit() uint64 {
 }
 
 // SetImpaired says whether the user's storage does not respond. Such a member keeps silent, as with a disk that does not, so that the
-// others go on without it.
+// others go on without it. Before, for a while, it goes on and says so, since its log is intact: a primary hands over to a member that is fit, and a primary
+// drops such a member at once, so that nobody has to wait until one that is silent is missed.
 func (g *Group) SetImpaired(now causal.Now, impaired bool) {
 	if g.impaired == impaired {
 		return
 	}
 	g.impaired = impaired
+	if impaired {
+		g.silentFrom = now.Mono + int64(g.opts.YieldFor)
+		g.plan(now)
+	}
 	if !impaired {
 		g.forgive(now)
 		if g.ready() && g.state.Config.Epoch > 0 {
@@ -48,6 +53,13 @@ func (g *Group) SetImpaired(now causal.Now, impaired bool) {
 		}
 	}
 }
+
+// isSilenced reports whether this member keeps silent because the user's storage does not respond.
+func (g *Group) isSilenced(now causal.Now) bool { return g.impaired && now.Mono >= g.silentFrom }
+
+// SetUnfit says whether the user could serve better on another member, e.g. because its storage is full. It is told to the primary, which makes no such member
+// its successor if there is another choice; and a primary that is unfit for a while hands over to a member that is not.
+func (g *Group) SetUnfit(now causal.Now, unfit bool) { g.unfit.set(now, unfit) }
 
 // Restore starts the log of a member that is in no configuration behind a position, up to which its user is copying the state. It takes
 // part when SetFoundation has said that the copy is done. The index is that of the last entry that this has written.

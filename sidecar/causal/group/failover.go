@@ -35,7 +35,7 @@ type answer struct {
 // watchPrimary takes over when nothing is heard of the primary.
 func (g *Group) watchPrimary(now causal.Now) {
 	s := &g.suspicion
-	if g.damaged || g.frozen != "" || g.isStuck(now) {
+	if g.damaged || g.frozen != "" || g.impaired || g.isStuck(now) {
 		if g.damaged || g.frozen != "" && now.Mono-g.heardAt > int64(g.opts.FailoverAfter) {
 			g.knock(now) // the others may know better
 		}

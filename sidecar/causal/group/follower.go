@@ -15,7 +15,7 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 		g.answer(from, 0)
 		return
 	}
-	if g.impaired || !g.enter(now, f) || g.damaged {
+	if g.isSilenced(now) || !g.enter(now, f) || g.damaged {
 		return
 	}
 	g.heardAt = now.Mono
@@ -155,10 +155,10 @@ func (g *Group) acknowledgeWhenDurable(now causal.Now, to ID, a Ack) {
 }
 
 func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {
-	if g.impaired {
+	if g.isSilenced(now) {
 		return
 	}
-	a.Resigning = g.resigning
+	a.Resigning, a.Unfit, a.Impaired = g.resigning, g.unfit.is, g.impaired
 	if a.Granted {
 		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
 	}

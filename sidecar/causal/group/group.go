@@ -82,6 +82,8 @@ type Group struct {
 	foundation uint64 // the group that the user's storage belongs to
 	applied    uint64 // the storage has the log up to here, durably
 	impaired   bool   // the storage does not respond
+	silentFrom int64  // from then on, an impaired member keeps silent; before, the others go on without it
+	unfit      period // another member would serve better
 
 	register register
 	proposed uint64 // number of the last nonce
@@ -234,6 +236,11 @@ func (g *Group) NextTick(causal.Now) int64 {
 		}
 		if !g.lead.serving {
 			next = min(next, g.grantUntil)
+		} else if preferring := g.lead.servesAt + int64(g.opts.SilentAfter); preferring > g.tickedAt {
+			next = min(next, preferring)
+		}
+		if yielding := g.unfit.from + int64(g.opts.SilentAfter); g.unfit.is && yielding > g.tickedAt {
+			next = min(next, yielding)
 		}
 	case !g.isMember() || g.damaged || g.frozen != "":
 		next = min(next, g.knockAt)
@@ -305,7 +312,9 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	case g.lead != nil && own && c.Primary == g.self:
 		g.applyOwnChange(now)
 	case g.lead != nil:
-		g.stop(own && g.lead.paused)
+		if g.stop(own && g.lead.paused); g.impaired && own {
+			g.silentFrom = now.Mono + int64(g.opts.YieldFor) // the next primary brings the logs in step, and drops this member
+		}
 		for _, id := range c.Members {
 			g.answer(id, 0) // the next primary need not wait until it finds out
 		}

@@ -30,6 +30,8 @@ const (
 
 	flagGranted   byte = 1 << 0 // of an ack
 	flagResigning byte = 1 << 1
+	flagUnfit     byte = 1 << 2
+	flagImpaired  byte = 1 << 3
 
 	flagJoin byte = 1 << 0 // of a probe
 
@@ -53,7 +55,7 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	case *Ack:
 		dst[at] = bodyAck
 		dst = binary.AppendUvarint(appendStamp(dst, b.Session), b.Match)
-		dst = append(binary.AppendVarint(dst, b.SentAt), flags(b.Granted, flagGranted)|flags(b.Resigning, flagResigning))
+		dst = append(binary.AppendVarint(dst, b.SentAt), flags(b.Granted, flagGranted)|flags(b.Resigning, flagResigning)|flags(b.Unfit, flagUnfit)|flags(b.Impaired, flagImpaired))
 	case *Report:
 		dst[at] = bodyReport
 		dst = appendStamp(dst, b.Session)
@@ -125,7 +127,7 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		m.Body = d.frame()
 	case bodyAck:
 		a := &Ack{Session: d.stamp(), Match: d.Uvarint(), SentAt: d.Varint()}
-		d.flags(flagBit{flagGranted, &a.Granted}, flagBit{flagResigning, &a.Resigning})
+		d.flags(flagBit{flagGranted, &a.Granted}, flagBit{flagResigning, &a.Resigning}, flagBit{flagUnfit, &a.Unfit}, flagBit{flagImpaired, &a.Impaired})
 		m.Body = a
 	case bodyReport:
 		m.Body = d.report()

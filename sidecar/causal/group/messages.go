@@ -43,6 +43,10 @@ type Ack struct {
 	Granted bool
 	// Resigning: the member is about to stop, and is not to be the primary.
 	Resigning bool
+	// Unfit: its user could not serve, or not well.
+	Unfit bool
+	// Impaired: its user's storage does not respond, and it keeps silent soon: the others are to go on without it.
+	Impaired bool
 }
 
 // Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if late: the

@@ -36,6 +36,8 @@ type Options struct {
 	ReadEvery time.Duration
 	// StuckAfter is when a member whose disk does not respond keeps silent, so that others go on without it.
 	StuckAfter time.Duration
+	// YieldFor is how long a member whose user's storage does not respond goes on, so that another one takes its place, before it keeps silent.
+	YieldFor time.Duration
 	// Lease is the length of the grants that members give to their primary.
 	Lease time.Duration
 
@@ -49,6 +51,6 @@ type Options struct {
 // DefaultOptions returns the defaults.
 func DefaultOptions(self ID) Options {
 	return Options{Self: self, Register: true, Heartbeat: 100 * time.Millisecond, SilentAfter: time.Second, FailoverAfter: 1200 * time.Millisecond,
-		Retry: 300 * time.Millisecond, RegisterTimeout: 3 * time.Second, ReadEvery: 5 * time.Second, StuckAfter: 3 * time.Second, Lease: time.Second,
+		Retry: 300 * time.Millisecond, RegisterTimeout: 3 * time.Second, ReadEvery: 5 * time.Second, StuckAfter: 3 * time.Second, YieldFor: 500 * time.Millisecond, Lease: time.Second,
 		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20, MaxRecordBytes: 64 << 20}
 }

@@ -24,6 +24,8 @@ type peer struct {
 	isHeard bool // something was heard of it in this session
 	// resigning: it is about to stop.
 	resigning bool
+	// unfit: its user could not serve, or not well. impaired: it is to be dropped.
+	unfit, impaired bool
 	// inflight is the size of what was sent and is not acknowledged, in bytes.
 	inflight int
 	number   uint64 // of the last frame
@@ -109,6 +111,7 @@ func (g *Group) stepAck(now causal.Now, from ID, a *Ack) {
 		return
 	}
 	p.heardAt, p.isHeard, p.resigning = now.Mono, true, a.Resigning
+	p.unfit, p.impaired = a.Unfit, a.Impaired
 	if a.Granted && a.SentAt >= g.lead.resumedAt {
 		p.grantedUntil = max(p.grantedUntil, g.grantEnd(now, a))
 	}

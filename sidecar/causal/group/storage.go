@@ -93,5 +93,5 @@ func (g *Group) TruncateBefore() uint64 {
 
 // isStuck reports whether the disk does not respond, or the user's storage.
 func (g *Group) isStuck(now causal.Now) bool {
-	return g.impaired || g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
+	return g.isSilenced(now) || g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
 }

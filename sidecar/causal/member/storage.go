@@ -40,6 +40,10 @@ const (
 	maxApplyChanges = 1024
 	// stalledAfter is when a storage counts as one that does not respond.
 	stalledAfter = int64(time.Second)
+	// fullFor is how long a storage counts as full after it was.
+	fullFor = int64(time.Second)
+	// laggingAfter is when a storage that applies nothing is no longer one to serve from.
+	laggingAfter = stalledAfter / 2
 	// retryTaskAfter is the pause before a task that failed is repeated.
 	retryTaskAfter = int64(100 * time.Millisecond)
 )
@@ -62,6 +66,7 @@ type Storage struct {
 	queued          int
 
 	responds   bool  // as the host says
+	fullUntil  int64 // it has no room, as far as is known
 	progressAt int64 // when something was applied last, or nothing was to be
 	tickedAt   int64
 
@@ -175,9 +180,9 @@ func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
 }
 
 // NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the other members, which have the
-// same keys, or this member falls behind until too much is queued.
+// same keys, or another one serves; and this member falls behind until too much is queued.
 func (s *Storage) NoteStorageFull(now causal.Now) {
-	s.now, s.progressAt = now, now.Mono
+	s.now, s.progressAt, s.fullUntil = now, now.Mono, now.Mono+fullFor
 	s.settle(now)
 }
 
@@ -221,6 +226,9 @@ func (s *Storage) settleStorage(now causal.Now) {
 	s.countCommitted()
 	s.serve()
 	s.proposed.appendTo(now, s.group, s.queued)
+	if s.cfg.Broken.Has(causal.ServeUnapplied) && s.session != 0 && s.applied.Position < s.leadsFrom {
+		s.proposed.report(s.group.Commit()) // else the first change that the middleman waits for makes it wait for all earlier ones
+	}
 	s.advanceCopy(now)
 	s.advanceGivers(now)
 	s.startTask(now)
@@ -259,7 +267,7 @@ func (s *Storage) countCommitted() {
 	}
 }
 
-// watchStorage makes this member one that keeps silent while its storage does not respond.
+// watchStorage makes this member one that keeps silent while its storage does not respond, and one that others are preferred to while it is full or lags.
 func (s *Storage) watchStorage(now causal.Now) {
 	if s.copying != nil || !s.group.IsFounded() || s.applied.Position >= s.group.Commit() {
 		s.progressAt = now.Mono
@@ -268,6 +276,7 @@ func (s *Storage) watchStorage(now causal.Now) {
 	if s.group.IsImpaired() {
 		limit /= 2
 	}
+	s.group.SetUnfit(now, !s.responds || now.Mono < s.fullUntil || now.Mono-s.progressAt > laggingAfter)
 	s.group.SetImpaired(now, !s.responds || now.Mono-s.progressAt > stalledAfter || s.queued > limit)
 }
 

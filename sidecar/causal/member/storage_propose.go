@@ -16,6 +16,7 @@ type proposals struct {
 	list         []proposal
 	first        uint64
 	appended     int
+	reported     int // so many of the oldest are in done already; 0 but with rules broken
 	waitingBytes int
 	nextID       uint64 // ids are never used again, so those of an earlier session are not taken for others
 	done         []uint64
@@ -34,7 +35,7 @@ func (p *proposals) begin(last uint64) { p.first = last + 1 }
 
 // reset forgets the proposals of a session that is over. They may be committed or not.
 func (p *proposals) reset() {
-	p.list, p.appended, p.waitingBytes, p.done = nil, 0, 0, nil
+	p.list, p.appended, p.reported, p.waitingBytes, p.done = nil, 0, 0, 0, nil
 }
 
 func (p *proposals) push(c Change) (id uint64, err error) {
@@ -78,13 +79,18 @@ func (p *proposals) at(pos uint64) (Change, bool) {
 
 // apply says that the storage has the changes up to a position.
 func (p *proposals) apply(pos uint64) {
-	n := 0
-	for ; n < p.appended && p.first+uint64(n) <= pos; n++ {
-		p.done = append(p.done, p.list[n].id)
-	}
+	p.report(pos)
+	n := p.reported
 	p.list = slices.Delete(p.list, 0, n)
-	p.appended -= n
+	p.appended, p.reported = p.appended-n, 0
 	p.first += uint64(n)
+}
+
+// report says that the changes up to a position are done.
+func (p *proposals) report(pos uint64) {
+	for ; p.reported < p.appended && p.first+uint64(p.reported) <= pos; p.reported++ {
+		p.done = append(p.done, p.list[p.reported].id)
+	}
 }
 
 // Propose asks for a change, which is to be made when all members have it in their logs. It is retained. Done says when the storage of this member has it;
