@@ -47,7 +47,7 @@ func addImageCommands(add func(string, string, cobra.PositionalArgs, func(contex
 	add("image-envoy ARCHIVE NAME", "Write an image with Envoy, for the edges of stores", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		return writeEnvoyImage(ctx, args[0], args[1])
 	})
-	add("image-etcd ARCHIVE NAME", "Write an image with the etcd of this Kubernetes, for stores whose coordinators have several members", cobra.ExactArgs(2),
+	add("image-etcd ARCHIVE NAME", "Write an image with the etcd of the cluster's own programs, for the etcds of stores", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error { return writeEtcdImage(ctx, args[0], args[1]) })
 	add("envoy", "Find Envoy, or download it (37 MB, with pip3), and print its path", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		program, err := binaries.Envoy(ctx)
@@ -91,19 +91,19 @@ func writeEnvoyImage(ctx context.Context, archive, name string) error {
 		Config: v1.Config{Entrypoint: []string{"envoy"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
-// writeEtcdImage writes an image that runs etcd as a user of its own.
+// writeEtcdImage writes an image that runs etcd as a user of its own. Its program may be hyperkube, which is etcd if called by that name,
+// and may have been linked with the C library, hence Debian's.
 func writeEtcdImage(ctx context.Context, archive, name string) error {
-	folder, err := binaries.Find(ctx, "etcd")
+	programs, err := binaries.Find(ctx, "etcd")
 	if err != nil {
 		return err
 	}
-	program, err := folder.Path("etcd")
+	program, err := programs.Path("etcd")
 	if err != nil {
 		return err
 	}
-	return image.Write(archive, name, v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}, func(l *image.Layer) error {
-		return errors.Join(l.Dir("tmp", 0o1777, nonRootID), l.File("usr/local/bin/etcd", program, 0o755))
-	})
+	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"}, Files: map[string]string{"/usr/local/bin/etcd": program},
+		Config: v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
 // writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name.

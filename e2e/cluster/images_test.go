@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -26,10 +27,39 @@ func TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		t.Skip("needs root, to enter the files of an image, and apt-get, for the libraries of Debian")
 	}
-	archive, root := filepath.Join(t.TempDir(), "envoy.tar"), t.TempDir()
+	archive := filepath.Join(t.TempDir(), "envoy.tar")
 	if err := writeEnvoyImage(t.Context(), archive, "envoy:1"); err != nil {
 		t.Fatal(err)
 	}
+	if out := runImage(t, archive, "envoy", "/usr/local/bin/envoy"); !strings.Contains(out, "/1.40.0/") {
+		t.Error(out)
+	}
+}
+
+// TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds runs etcd in the files of its image alone. The operator needs 3.6 or newer.
+func TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
+	if _, err := binaries.Find(t.Context(), "etcd"); err != nil {
+		t.Skip(err)
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root, to enter the files of an image, and apt-get, for the libraries of Debian")
+	}
+	archive := filepath.Join(t.TempDir(), "etcd.tar")
+	if err := writeEtcdImage(t.Context(), archive, "etcd:1"); err != nil {
+		t.Fatal(err)
+	}
+	out := runImage(t, archive, "etcd", "/usr/local/bin/etcd")
+	var minor int
+	if _, err := fmt.Sscanf(out, "etcd Version: 3.%d.", &minor); err != nil || minor < 6 {
+		t.Errorf("want etcd 3.6 or newer (%v):\n%s", err, out)
+	}
+}
+
+// runImage checks that an image of one layer runs a program without root, and returns the version that the program prints, in the
+// files of the image alone.
+func runImage(t *testing.T, archive, entrypoint, program string) string {
+	t.Helper()
+	root := t.TempDir()
 	image, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +68,8 @@ func TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := config.Config; len(c.Entrypoint) != 1 || c.Entrypoint[0] != "envoy" || c.User != nonRoot {
-		t.Errorf("it runs %q as %q, want envoy as %s", c.Entrypoint, c.User, nonRoot)
+	if c := config.Config; len(c.Entrypoint) != 1 || c.Entrypoint[0] != entrypoint || c.User != nonRoot {
+		t.Errorf("it runs %q as %q, want %s as %s", c.Entrypoint, c.User, entrypoint, nonRoot)
 	}
 	layers, err := image.Layers()
 	if err != nil || len(layers) != 1 {
@@ -54,12 +84,14 @@ func TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "/usr/local/bin/envoy", "--version")
+	cmd := exec.CommandContext(t.Context(), program, "--version")
 	cmd.Dir, cmd.Env = "/", []string{pathEnv}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nonRootID, Gid: nonRootID}}
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "/1.40.0/") {
-		t.Errorf("%v\n%s", err, out)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
+	return string(out)
 }
 
 // extract unpacks a layer of folders and files.
