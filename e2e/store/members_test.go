@@ -47,7 +47,7 @@ func (u user) setMembers(n int) {
 	var patch []string
 	for i := range 3 {
 		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/coordinators/members","value":%d},`+
-			`{"op":"add","path":"/spec/dataCenters/%d/etcd","value":{"replicas":1,"volume":{"size":"1Gi"}}}`, i, n, i))
+			`{"op":"add","path":"/spec/dataCenters/%d/etcd/replicas","value":1}`, i, n, i))
 	}
 	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch", "["+strings.Join(patch, ",")+"]")
 	u.awaitReady()

@@ -172,7 +172,7 @@ func sinceMinute(now time.Time, ageMs *int64) string {
 	if ageMs == nil {
 		return "an unknown time"
 	}
-	return now.Add(-time.Duration(*ageMs) * time.Millisecond).UTC().Round(time.Minute).Format("2006-01-02 15:04 UTC")
+	return now.Add(-time.Duration(*ageMs) * time.Millisecond).UTC().Truncate(time.Minute).Format("2006-01-02 15:04 UTC")
 }
 
 // underReplicated holds if a group has fewer members than it should have, or cannot change. What is known to be wrong comes before what is
