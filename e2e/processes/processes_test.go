@@ -105,7 +105,7 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 				`causalstore_build_info{`},
 			"c-sidecar":     {`causalstore_sidecar_gets_total{data_center="c",ring="two"}`, `causalstore_sidecar_stability_lag_seconds{`},
 			"a-coordinator": {`causalstore_coordinator_log_bytes{data_center="a",index="0",member="1",ring="one"}`, `causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",member="1",ring="one",to_ring="two"}`},
-			"c-middleman":   {`causalstore_middleman_puts_total{`, `causalstore_transport_messages_received_total{data_center="c",index="0",kind="put-after",ring="two"}`, `causalstore_ready{`},
+			"c-middleman":   {`causalstore_middleman_puts_total{`, `causalstore_transport_messages_received_total{data_center="c",index="0",kind="put-after",member="1",ring="two"}`, `causalstore_ready{`},
 			"c-cache":       {`causalstore_transport_links{data_center="c",direction="accepted",index="0",ring="two",state="up"}`, `causalstore_topology_epoch{`},
 		} {
 			for _, s := range series {

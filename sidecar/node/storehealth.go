@@ -134,7 +134,7 @@ func (sm *ShardMember) watchStore() {
 	outcomes, pinging := make(chan error, 1), false
 	defer func() {
 		if pinging {
-			_ = <-outcomes // nobody is told any more
+			<-outcomes //nolint:errcheck // nobody is told any more
 		}
 	}()
 	for {
