@@ -9,6 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Each coordinator of a has two members, and the configurations of their groups are in a real etcd. Each member is killed under load, once with
@@ -68,18 +69,30 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 // addMember gives the coordinator of a data center a second member.
 func (d *deployment) addMember(dc, etcd string) {
 	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd}}}
-	i := slices.Index([]string{"a", "b", "c"}, dc)
 	two := 2
-	d.config.Topology.DataCenters[i].CoordinatorMembers = &two
+	d.dataCenter(dc).CoordinatorMembers = &two
 	at := d.config.Addresses[dc]
 	at.Coordinators = append(at.Coordinators, d.ports.take(d.t))
 	d.config.Addresses[dc] = at
-	first := d.procs[dc+"-coordinator"]
-	d.plan(dc, "coordinator")
-	second := d.procs[dc+"-coordinator"]
-	second.name, second.log = dc+"-coordinator-2", d.path(dc+"-coordinator-2.log")
-	second.args = append(second.args, "--member", "2", "--data-dir", d.path(second.name))
-	d.procs[dc+"-coordinator"], d.procs[second.name] = first, second
+	_, second := d.planSecond(dc, "coordinator")
+	second.args = append(second.args, "--data-dir", d.path(second.name))
+}
+
+// dataCenter returns a data center of the topology.
+func (d *deployment) dataCenter(name string) *topology.FileDataCenter {
+	return &d.config.Topology.DataCenters[slices.Index([]string{"a", "b", "c"}, name)]
+}
+
+// planSecond plans a second member of a part that has one, and returns both.
+func (d *deployment) planSecond(dc, part string) (first, second *proc) {
+	name := dc + "-" + part
+	first = d.procs[name]
+	d.plan(dc, part)
+	second = d.procs[name]
+	second.name, second.log = name+"-2", d.path(name+"-2.log")
+	second.args = append(second.args, "--member", "2")
+	d.procs[name], d.procs[second.name] = first, second
+	return first, second
 }
 
 // awaitWhole waits until both members of a coordinator have every acknowledged write.

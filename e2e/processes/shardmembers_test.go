@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,18 +82,13 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 
 // addShardMember gives the shard of a data center a second member.
 func (d *deployment) addShardMember(dc string) {
-	i := slices.Index([]string{"a", "b", "c"}, dc)
 	two := 2
-	d.config.Topology.DataCenters[i].ShardMembers = &two
+	d.dataCenter(dc).ShardMembers = &two
 	at := d.config.Addresses[dc]
 	at.Middlemen = append(at.Middlemen, d.ports.take(d.t))
 	d.config.Addresses[dc] = at
-	first := d.procs[dc+"-middleman"]
-	d.plan(dc, "middleman")
-	second := d.procs[dc+"-middleman"]
-	second.name, second.log = dc+"-middleman-2", d.path(dc+"-middleman-2.log")
-	second.args = append(second.args, "--member", "2", "--storage-dir", d.path(second.name))
-	d.procs[dc+"-middleman"], d.procs[second.name] = first, second
+	first, second := d.planSecond(dc, "middleman")
+	second.args = append(second.args, "--storage-dir", d.path(second.name))
 	for _, p := range []*proc{first, second} {
 		p.args = append(p.args, "--data-dir", d.path(p.name+".log.d"))
 	}

@@ -147,11 +147,10 @@ func (s *fullStore) Apply(ctx context.Context, writes []storage.Write, meta ...s
 	return s.Store.Apply(ctx, writes, meta...)
 }
 
-// The storages of all members are full at the same time, as they hold the same. Else: each member takes its own for one that does not respond, and
-// nobody serves reads.
-func TestAShardWithFullStoragesGoesOnToServe(t *testing.T) {
+// newFullRig returns three members whose storages can be made full.
+func newFullRig(t *testing.T) (*shardRig, *[3]fullStore) {
 	var full [3]fullStore
-	r := newShardRig(t, 3, func(i int) beside {
+	return newShardRig(t, 3, func(i int) beside {
 		b := inMemory(i)
 		open := b.open
 		b.open = func() (_ storage.Store, err error) {
@@ -159,7 +158,13 @@ func TestAShardWithFullStoragesGoesOnToServe(t *testing.T) {
 			return &full[i], err
 		}
 		return b
-	})
+	}), &full
+}
+
+// The storages of all members are full at the same time, as they hold the same. Else: each member takes its own for one that does not respond, and
+// nobody serves reads.
+func TestAShardWithFullStoragesGoesOnToServe(t *testing.T) {
+	r, full := newFullRig(t)
 	r.putAll(100)
 	p := r.primary()
 	l := r.members()[p].Leadership()

@@ -41,16 +41,7 @@ func TestAStorageThatRefusesConnectionsIsNoticedSooner(t *testing.T) {
 
 // Else: nothing is written any more, though the storages of the others have room.
 func TestAnotherMemberServesWhenTheStorageOfOneIsFull(t *testing.T) {
-	var full [3]fullStore
-	r := newShardRig(t, 3, func(i int) beside {
-		b := inMemory(i)
-		open := b.open
-		b.open = func() (_ storage.Store, err error) {
-			full[i].Store, err = open()
-			return &full[i], err
-		}
-		return b
-	})
+	r, full := newFullRig(t)
 	r.putAll(100)
 	p := r.primary()
 	filled := time.Now()

@@ -23,23 +23,21 @@ type process struct {
 	number uint8
 	volume uint64
 	c      *Coordinator // nil while it is down
-	disk   [][]byte     // encoded entries, from index first on
-	first  uint64
+	modelDisk
 	cut    bool // from the other members
 	paused bool
 }
 
 // rig runs the members of one coordinator in virtual time. All disks are instantaneous.
 type rig struct {
-	t        *testing.T
-	now      causal.Now
-	topo     *topology.Topology
-	members  []*process
-	register group.Config
-	away     bool // the register
-	sent     []causal.Message
-	acks     bool // the shard acknowledges what it gets
-	maxLog   int
+	t       *testing.T
+	now     causal.Now
+	topo    *topology.Topology
+	members []*process
+	modelRegister
+	sent   []causal.Message
+	acks   bool // the shard acknowledges what it gets
+	maxLog int
 }
 
 func newRig(t *testing.T, members int) *rig {
@@ -51,7 +49,7 @@ func newRig(t *testing.T, members int) *rig {
 	}
 	r := &rig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000}}
 	for i := range members {
-		p := &process{number: uint8(i + 1), volume: uint64(i + 100), first: 1}
+		p := &process{number: uint8(i + 1), volume: uint64(i + 100), modelDisk: modelDisk{first: 1}}
 		r.members = append(r.members, p)
 	}
 	for _, p := range r.members {
@@ -67,33 +65,15 @@ func newRig(t *testing.T, members int) *rig {
 // start starts a member from its disk.
 func (r *rig) start(p *process) {
 	r.t.Helper()
-	var image group.Image
-	for i, b := range p.disk {
-		e, err := group.ParseEntry(p.first+uint64(i), b)
-		if err == nil {
-			err = image.Apply(&e)
-		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	if err := image.Check(); err != nil {
-		r.t.Fatal(err)
-	}
+	image := p.image(r.t)
 	cfg := Config{Coordinator: coordinator.DefaultConfig(r.topo, self), Member: p.number, Volume: p.volume, Register: len(r.members) > 1, MaxLogBytes: r.maxLog}
-	p.c = New(cfg, &image, r.now)
+	p.c = New(cfg, image, r.now)
 	if !cfg.Register {
 		if err := p.c.StartAlone(r.now, func(entries []group.Entry) error { p.write(entries); return nil }); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 	r.flush()
-}
-
-func (p *process) write(entries []group.Entry) {
-	for i := range entries {
-		p.disk = append(p.disk, entries[i].AppendTo(nil))
-	}
 }
 
 // primary returns the member that serves; nil: none does.
@@ -127,9 +107,7 @@ func (r *rig) flushOne(p *process) (busy bool) {
 		p.write(entries)
 		p.c.Appended(r.now, entries[len(entries)-1].Index)
 	}
-	if drop := p.c.TruncateBefore(); drop > p.first {
-		p.disk, p.first = p.disk[drop-p.first:], drop
-	}
+	p.truncate(p.c.TruncateBefore())
 	for _, op := range p.c.RegisterOps(nil) {
 		busy = true
 		p.c.RegisterDone(r.now, r.request(op))
@@ -139,21 +117,6 @@ func (r *rig) flushOne(p *process) (busy bool) {
 		r.deliver(p, &messages[i])
 	}
 	return busy
-}
-
-func (r *rig) request(op group.RegisterOp) group.RegisterResult {
-	if r.away {
-		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
-	}
-	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0, Config: r.register}
-	if op.Swap {
-		if op.Expect != r.register.Nonce {
-			res.Outcome = group.Failed
-			return res
-		}
-		r.register = op.Config
-	}
-	return res
 }
 
 // deliver takes a message where it is to go: to another member, or to the only shard, which the rig plays.

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -21,28 +20,26 @@ type shardMember struct {
 	volume  uint64
 	damaged bool
 	s       *Storage // nil while it is down
-	disk    [][]byte // encoded entries, from index first on
-	first   uint64
-	store   modelStore
-	held    *StorageTask // is under way
-	hung    bool         // the storage does nothing
-	fails   int          // tasks that fail, every second one after it took effect
-	cut     bool         // from the other members
-	paused  bool
+	modelDisk
+	store  modelStore
+	held   *StorageTask // is under way
+	hung   bool         // the storage does nothing
+	fails  int          // tasks that fail, every second one after it took effect
+	cut    bool         // from the other members
+	paused bool
 }
 
 // shardRig runs the members of one shard in virtual time. Disks are instantaneous; storages are, unless they hang or fail.
 type shardRig struct {
-	t        *testing.T
-	now      causal.Now
-	topo     *topology.Topology
-	members  []*shardMember
-	register group.Config
-	away     bool // the register
-	broken   causal.Faults
-	volumes  uint64
-	retain   int
-	maxLog   int
+	t       *testing.T
+	now     causal.Now
+	topo    *topology.Topology
+	members []*shardMember
+	modelRegister
+	broken  causal.Faults
+	volumes uint64
+	retain  int
+	maxLog  int
 	// copied is asked about each message of a copy: how often is it delivered?
 	copied  func(m *causal.Message) int
 	serial  uint64
@@ -67,7 +64,7 @@ func newShardRig(t *testing.T, members int, faults ...causal.Fault) *shardRig {
 	r := &shardRig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000}, broken: causal.FaultsOf(faults...), volumes: 100,
 		keyOf: map[uint64]string{}, acked: map[string]uint64{}, retain: 1 << 10, copied: func(*causal.Message) int { return 1 }}
 	for i := range members {
-		p := &shardMember{number: uint8(i + 1), volume: r.newVolume(), first: 1, store: newModelStore()}
+		p := &shardMember{number: uint8(i + 1), volume: r.newVolume(), modelDisk: modelDisk{first: 1}, store: newModelStore()}
 		r.members = append(r.members, p)
 	}
 	return r
@@ -99,22 +96,10 @@ func (r *shardRig) newVolume() uint64 {
 // start starts a member from its disk and its storage.
 func (r *shardRig) start(p *shardMember) {
 	r.t.Helper()
-	var image group.Image
-	for i, b := range p.disk {
-		e, err := group.ParseEntry(p.first+uint64(i), b)
-		if err == nil {
-			err = image.Apply(&e)
-		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	if err := image.Check(); err != nil {
-		r.t.Fatal(err)
-	}
+	image := p.image(r.t)
 	p.held = nil
 	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume, Damaged: p.damaged, Found: p.store.marker,
-		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, &image, r.now)
+		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, image, r.now)
 	r.flush()
 }
 
@@ -153,14 +138,10 @@ func (r *shardRig) flushOne(p *shardMember) (busy bool) {
 	messages := p.s.Take(nil)
 	if entries := p.s.Writes(nil); len(entries) > 0 {
 		busy = true
-		for i := range entries {
-			p.disk = append(p.disk, entries[i].AppendTo(nil))
-		}
+		p.write(entries)
 		p.s.Appended(r.now, entries[len(entries)-1].Index)
 	}
-	if drop := p.s.TruncateBefore(); drop > p.first {
-		p.disk, p.first = p.disk[drop-p.first:], drop
-	}
+	p.truncate(p.s.TruncateBefore())
 	for _, op := range p.s.RegisterOps(nil) {
 		busy = true
 		p.s.RegisterDone(r.now, r.request(op))
@@ -199,21 +180,6 @@ func (r *shardRig) runTask(p *shardMember, t *StorageTask) {
 		return
 	}
 	p.s.TaskDone(r.now, t.ID, p.store.run(t))
-}
-
-func (r *shardRig) request(op group.RegisterOp) group.RegisterResult {
-	if r.away {
-		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
-	}
-	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0, Config: r.register}
-	if op.Swap {
-		if op.Expect != r.register.Nonce {
-			res.Outcome = group.Failed
-			return res
-		}
-		r.register = op.Config
-	}
-	return res
 }
 
 func (r *shardRig) deliver(from *shardMember, m *causal.Message) {
