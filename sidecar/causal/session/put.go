@@ -189,22 +189,20 @@ func (s *Sidecar) concludePut(now causal.Now, c *call) {
 	s.resendRefused(now, c.session)
 }
 
-// resendRefused sends the refused puts to another coordinator, once no other put of the session is in flight.
+// resendRefused sends the refused puts to another coordinator, once no other put of the session is in flight. While no coordinator can
+// be used they wait: a link to one of another data center is opened by the first put that is sent there, and that put comes back.
 func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	p := &ss.pipeline
 	if len(p.refused) == 0 || len(p.refused) < p.unanswered {
 		return
 	}
-	puts := p.refused
-	p.refused = nil
-	slices.SortFunc(puts, func(a, b *call) int { return cmp.Compare(a.opCount, b.opCount) })
-	var found bool
-	if p.coordinator, found = s.chooseCoordinator(now, ss); !found {
-		for _, c := range puts {
-			s.fail(c, causal.ErrUnavailable)
-		}
-		return
+	other, found := s.chooseCoordinator(now, ss)
+	if !found {
+		return // the next tick tries again
 	}
+	puts := p.refused
+	p.coordinator, p.refused = other, nil
+	slices.SortFunc(puts, func(a, b *call) int { return cmp.Compare(a.opCount, b.opCount) })
 	for _, c := range puts {
 		s.sendPut(now, c)
 	}

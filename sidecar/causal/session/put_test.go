@@ -158,11 +158,28 @@ func TestAPutThatWasRefusedFailsIfALaterOneWasAccepted(t *testing.T) {
 	p.expect(map[uint64]causal.ErrCode{1: causal.ErrUnavailable, 2: causal.OK, 3: causal.OK})
 }
 
-func TestPutsThatNoCoordinatorTakesFail(t *testing.T) {
+func TestPutsWaitUntilACoordinatorCanBeUsed(t *testing.T) {
 	p := newPipeline(t, 1, 2)
 	p.refuse(p.first...)
 	if again := p.sent(causal.KindPut); len(again) > 0 {
 		t.Errorf("%q went to %s, which has refused", values(again), again[0].To)
+	}
+	p.expect(map[uint64]causal.ErrCode{})
+	p.tick(refusalSuspicion)
+	again := p.sent(causal.KindPut)
+	if values(again) != "ab" {
+		t.Fatalf("%q was sent again", values(again))
+	}
+	p.accept(again...)
+	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK})
+}
+
+func TestPutsThatNoCoordinatorTakesFailAtTheirDeadline(t *testing.T) {
+	p := newPipeline(t, 1, 2)
+	for again := p.first; len(p.results) == 0; again = p.sent(causal.KindPut) {
+		p.refuse(again...)
+		p.tick(refusalSuspicion)
+		p.result(0)
 	}
 	p.expect(map[uint64]causal.ErrCode{1: causal.ErrUnavailable, 2: causal.ErrUnavailable})
 }
@@ -195,7 +212,12 @@ func TestPutsToACoordinatorThatHasStoppedInOrderGoToAnother(t *testing.T) {
 	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK, 3: causal.OK})
 	p = newPipeline(t, 1, 2)
 	p.s.LinkEnded(p.now, p.first[0].To)
-	p.expect(map[uint64]causal.ErrCode{1: causal.ErrUnavailable, 2: causal.ErrUnavailable})
+	p.s.LinkUp(p.now, p.first[0].To, causal.Leadership{})
+	p.tick(0)
+	again = p.sent(causal.KindPut)
+	if values(again) != "ab" {
+		t.Fatalf("%q went to the coordinator that serves again, want ab", values(again))
+	}
 }
 
 func TestAPutThatWasNotSentKeepsItsPlaceInTheSession(t *testing.T) {

@@ -239,6 +239,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
 		s.fail(c, causal.ErrUnavailable)
+	case c.op.Kind == OpPut:
+		s.resendRefused(now, c.session)
 	case now.Mono < c.retryAt:
 	case c.op.Kind == OpGet:
 		s.retryGet(now, c)
