@@ -55,3 +55,16 @@ func describeBehind(g *v1alpha1.GroupStatus) string {
 	}
 	return strings.Join(texts, "; ")
 }
+
+// describeGroup says who serves a group, who has everything, and what is wrong.
+func describeGroup(g *v1alpha1.GroupStatus) string {
+	text := formatPrimary(g) + " serves"
+	if g.Primary == 0 {
+		text = "no member is known to serve"
+	}
+	text += fmt.Sprintf(", %d of %d members have everything", len(g.Members), g.Wanted)
+	if behind := describeBehind(g); behind != "" {
+		text += ": " + behind
+	}
+	return text
+}
