@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Prober asks parts about their state.
@@ -123,13 +124,15 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 	for _, g := range families[contract.MetricStabilityLag].GetMetric() {
 		out.Published, out.StabilityLag = true, seconds(g)
 	}
-	for _, g := range families[contract.MetricServes].GetMetric() {
-		out.Follows = g.GetGauge().GetValue() == 0
-	}
-	for name, into := range map[string]*int{contract.MetricGroupMembers: &out.Members, contract.MetricGroupMembersWanted: &out.MembersWanted,
-		contract.MetricGroupMembersLeaving: &out.MembersLeaving} {
-		for _, g := range families[name].GetMetric() {
-			*into = int(g.GetGauge().GetValue())
+	for _, p := range []topology.Part{topology.Coordinator, topology.Middleman} { // a process is one of them
+		for _, g := range families[contract.MetricServes(p)].GetMetric() {
+			out.Follows = g.GetGauge().GetValue() == 0
+		}
+		for name, into := range map[string]*int{contract.MetricGroupMembers(p): &out.Members, contract.MetricGroupMembersWanted(p): &out.MembersWanted,
+			contract.MetricGroupMembersLeaving(p): &out.MembersLeaving} {
+			for _, g := range families[name].GetMetric() {
+				*into = int(g.GetGauge().GetValue())
+			}
 		}
 	}
 	for _, g := range families[contract.MetricRingLag].GetMetric() {
