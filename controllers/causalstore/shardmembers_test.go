@@ -73,7 +73,7 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	for name, uid := range k.uids() {
-		if now[name] != uid {
+		if was, ok := now[name]; ok && was != uid { // the last pod of the etcd may have been about to come
 			t.Errorf("%s restarted when members left", name)
 		}
 	}
@@ -90,7 +90,7 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 func TestANewStoreStartsWithTheMembersOfItsShards(t *testing.T) {
 	k := newClusterWithGroups(t)
 	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Replicas = 3 })
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Replicas, s.Spec.DataCenters[0].Shards = 3, 1 })
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitMembers(plan.ComponentShard, 3, "try-here-s0-m2", "try-here-s0-m3", "try-here-shard-0")
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)

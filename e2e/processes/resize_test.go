@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
@@ -111,11 +112,23 @@ func resizeWhileClientsWrite(t *testing.T, part topology.Part) {
 	defer w.stop()
 	w.await(t, 500)
 
+	first := r.procs[r.proc(1)]
+	if part == topology.Middleman { // it has begun without a log
+		r.setMembers(2, 0)
+		eventually(t, "a second member to be refused", func() error {
+			is, err := first.readiness()
+			if err == nil && (!is.Ready || !strings.Contains(is.ConfigProblem, "this middleman keeps no log")) {
+				err = fmt.Errorf("%+v", is)
+			}
+			return err
+		})
+		w.await(t, 100)
+		r.setMembers(1, 0)
+	}
 	etcd.Start()
 	r.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
 	r.config.Storage.Replicated = part == topology.Middleman
 	r.writeConfig()
-	first := r.procs[r.proc(1)]
 	r.stop(first.name)
 	first.args = append(first.args, "--data-dir", r.folders(1)[0])
 	r.restart(first.name)

@@ -34,6 +34,11 @@ func (s CoordinatorScaling) Pending() bool {
 	return len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) > 0 || s.Members.pending()
 }
 
+// OnlyMembers reports whether members change, and numbers of coordinators do not.
+func (s CoordinatorScaling) OnlyMembers() bool {
+	return s.Members.pending() && len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) == 0
+}
+
 // String describes the change for people. It is empty if none is pending.
 func (s CoordinatorScaling) String() string {
 	var texts []string
