@@ -1,7 +1,7 @@
 package contract
 
-// AdminSocket is the name of the unix socket in the data folder of a coordinator that may have several members. Who may open it may decide
-// for the group: it is for the user that the coordinator runs as.
+// AdminSocket is the name of the unix socket in the data folder of a coordinator or middleman that may have several members. Who may open it
+// may decide for the group: it is for the user that the part runs as.
 const AdminSocket = "admin.sock"
 
 // Paths at the AdminSocket.

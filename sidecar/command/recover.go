@@ -30,8 +30,8 @@ func newRecoverCommand(Options) *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover --data-dir DIR",
-		Short: "Show what a coordinator's group waits for, and decide it",
-		Long: `Shows the group of the coordinator that runs with DIR as its data folder, through a socket in that folder, and with a flag decides what
+		Short: "Show what the group of a coordinator or shard waits for, and decide it",
+		Long: `Shows the group of the coordinator or middleman that runs with DIR as its data folder, through a socket in that folder, and with a flag decides what
 only a person can. It must run as the user of that process.
 
 --accept-register is for a group that is frozen because its register (etcd) was replaced by an empty one, or restored from a backup: the
@@ -41,7 +41,7 @@ highest of all members; with another one, what is acknowledged could be lost.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return recoverGroup(cmd, &f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the coordinator's log")
+	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of the coordinator or middleman")
 	fs.BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	fs.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait until the group has changed; 0: not at all")
@@ -94,7 +94,7 @@ func writeGroup(w io.Writer, g *contract.Group) {
 	}
 }
 
-// adminClient asks a coordinator through the socket in its data folder.
+// adminClient asks a coordinator or middleman through the socket in its data folder.
 type adminClient struct {
 	dir  string
 	http *http.Client
@@ -108,21 +108,21 @@ func newAdminClient(dir string) *adminClient {
 }
 
 func (a *adminClient) do(ctx context.Context, method, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://coordinator"+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://part"+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := a.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the coordinator of %s: %w; it must run with that data folder and as this user, and have a register", a.dir, err)
+		return nil, fmt.Errorf("ask the process of %s: %w; it must run with that data folder and as this user, and have a register", a.dir, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	if err != nil {
-		return nil, fmt.Errorf("ask the coordinator of %s: %w", a.dir, err)
+		return nil, fmt.Errorf("ask the process of %s: %w", a.dir, err)
 	}
 	if answer.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("the coordinator refuses: %s", strings.TrimSpace(string(b)))
+		return nil, fmt.Errorf("the process refuses: %s", strings.TrimSpace(string(b)))
 	}
 	return b, nil
 }
@@ -134,7 +134,7 @@ func (a *adminClient) group(ctx context.Context) (*contract.Group, error) {
 	}
 	var g contract.Group
 	if err := json.Unmarshal(b, &g); err != nil {
-		return nil, fmt.Errorf("the answer of the coordinator of %s: %w", a.dir, err)
+		return nil, fmt.Errorf("the answer of the process of %s: %w", a.dir, err)
 	}
 	return &g, nil
 }

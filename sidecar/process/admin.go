@@ -14,19 +14,18 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// adminServer takes decisions of people about the group of a coordinator, at a socket in its data folder: only the user that the process
-// runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
+// adminServer takes decisions of people about the group of a coordinator or a shard, at a socket in its data folder: only the user that the
+// process runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
 type adminServer struct {
-	c      *node.Coordinator
+	c      groupMember
 	log    *slog.Logger
 	server *http.Server
 }
 
-// serveAdmin serves until it is closed. Without the socket the coordinator works all the same, so that a failure is only logged.
-func serveAdmin(dir string, c *node.Coordinator, log *slog.Logger) *adminServer {
+// serveAdmin serves until it is closed. Without the socket the part works all the same, so that a failure is only logged.
+func serveAdmin(dir string, c groupMember, log *slog.Logger) *adminServer {
 	a := &adminServer{c: c, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathGroup, a.group)
@@ -34,12 +33,12 @@ func serveAdmin(dir string, c *node.Coordinator, log *slog.Logger) *adminServer 
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second}
 	l, err := listenAdmin(filepath.Join(dir, contract.AdminSocket))
 	if err != nil {
-		log.Warn("causalstore recover cannot be used with this coordinator", "error", err)
+		log.Warn("causalstore recover cannot be used here", "error", err)
 		return a
 	}
 	go func() {
 		if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Warn("causalstore recover cannot be used with this coordinator any more", "error", err)
+			log.Warn("causalstore recover cannot be used here any more", "error", err)
 		}
 	}()
 	return a

@@ -148,6 +148,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Coordinator, "caches: 0}", "caches: 0, coordinatorMembers: 3}", []string{"register: missing", "each coordinator of eu 3 members", "register.etcd.endpoints"}},
 		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 2}", []string{"register: missing", "each middleman of eu 2 members (shardMembers)",
 			"addresses.eu.middlemen: 2 given, but the topology has 2 with 2 members each, 4 in all"}},
+		{topology.Middleman, "engine: redis,", "engine: redis, replicated: true,", []string{"register: missing, and storage.replicated makes this middleman a member"}},
 		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 4}", []string{"topology: data center \"eu\": 4 members for each shard; declare 1 to 3"}},
 		{topology.Coordinator, "binding: static", "register: {}", []string{"register.etcd: missing"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {}}", []string{"register.etcd.endpoints: 0 given"}},
