@@ -50,6 +50,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ForgetBind:               "sessions",
 	causal.TwoRings:                 "overlap",
 	causal.LateReply:                "deletes",
+	causal.PipelineUnchecked:        "overlap",
 	causal.LiftByEarlierPut:         "sessions",
 	causal.OwnUnchecked:             "mixed",
 	causal.CutBeyondSV:              "transactions",

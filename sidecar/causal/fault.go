@@ -47,6 +47,7 @@ const (
 	ForgetBind                            // session: reading an in-flight version adds no restriction
 	TwoRings                              // session: overlapping reads may bind the session to two rings
 	LateReply                             // session: a late reply answers a later read of the key
+	PipelineUnchecked                     // session: pipelined gets are answered with what they found before the answer to an earlier one
 	LiftByEarlierPut                      // session: any complete own put lifts every restriction
 	OwnUnchecked                          // session: the own write is served whatever was seen
 	ResendElsewhere                       // session: puts in flight to a coordinator that has stopped go to another one
@@ -158,6 +159,7 @@ var faultNames = [faultEnd]string{
 	ForgetBind:               "forget-bind",
 	TwoRings:                 "two-rings",
 	LateReply:                "late-reply",
+	PipelineUnchecked:        "pipeline-unchecked",
 	LiftByEarlierPut:         "lift-by-earlier-put",
 	OwnUnchecked:             "own-unchecked",
 	ResendElsewhere:          "resend-elsewhere",

@@ -84,6 +84,84 @@ func TestEachConnectionReceivesTheResultsOfItsOwnOperations(t *testing.T) {
 	}
 }
 
+// completeWrites tells a sidecar that the versions of echo are complete.
+func completeWrites(s *Sidecar) {
+	topo := s.topo.Load()
+	v := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.Origin(topo.Origins()), SV: 1}}}
+	s.Handle([]causal.Message{v.Message(topo.Leader(0), s.ID())})
+}
+
+// getEach reads keys as a pipeline, and returns the values.
+func getEach(t *testing.T, c resp.Session, keys ...string) (values []string) {
+	t.Helper()
+	results := make([]resp.GetResult, len(keys))
+	c.(resp.PipelinedReader).GetEach(context.Background(), keys, results)
+	for _, r := range results {
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+		values = append(values, string(r.Value.Data))
+	}
+	return values
+}
+
+func TestPipelinedReadsAreInFlightTogether(t *testing.T) {
+	asked := make(chan func(), 3)
+	s := sidecarOn(t, func(f func()) { asked <- f })
+	defer s.Close()
+	completeWrites(s)
+	c := connect(t, s)
+	go func() { // no answer before all have been asked
+		for _, answer := range []func(){<-asked, <-asked, <-asked} {
+			answer()
+		}
+	}()
+	if got := getEach(t, c, "a", "b", "a"); strings.Join(got, " ") != "a b a" {
+		t.Errorf("got %q", got)
+	}
+	if len(s.idleOps) != 3 {
+		t.Errorf("%d idle operations, want those of the pipeline", len(s.idleOps))
+	}
+}
+
+// A transaction that begins while keys are read together may write some between the reads of two.
+func TestPipelinedReadsDuringATransactionAreReadAgain(t *testing.T) {
+	asked := make(chan func())
+	s := sidecarOn(t, func(f func()) { asked <- f })
+	defer s.Close()
+	completeWrites(s)
+	reader, writer := connect(t, s), connect(t, s)
+	done := make(chan []string, 1)
+	go func() { done <- getEach(t, reader, "a", "b") }()
+	first := <-asked
+	release := writer.Isolate("b")
+	second := make(chan func(), 1)
+	go func() { second <- <-asked }()
+	go first()
+	go (<-second)()
+	select { // a is read alone, and b not before the transaction has ended
+	case again := <-asked:
+		again()
+	case <-done:
+		t.Fatal("answered during the transaction")
+	}
+	released := make(chan struct{})
+	go func() {
+		close(released)
+		release()
+	}()
+	answer := <-asked
+	select {
+	case <-released:
+	default:
+		t.Error("b was read during the transaction")
+	}
+	answer()
+	if got := <-done; strings.Join(got, " ") != "a b" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	s := sidecarOn(t, func(func()) { asked <- struct{}{} })
