@@ -260,8 +260,7 @@ type Storage struct {
 	//
 	// +optional
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=3
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3",message="storage.replicas: a shard has 1 to 3 members; use one of these numbers"
 	Replicas int32 `json:"replicas,omitempty"`
 	// Volume holds the data of a shard.
 	//

@@ -128,6 +128,7 @@ func (s Size) atLeast(other Size) bool {
 func (s *Storage) validate(p *problems) {
 	p.require(s.Engine == EngineRedis || s.Engine == EngineEmbedded,
 		"spec.storage.engine: %s is not supported yet; use Redis or Embedded", s.Engine)
+	p.require(s.Replicas >= 1 && s.Replicas <= 3, "storage.replicas: a shard has 1 to 3 members; use one of these numbers")
 	p.require(s.Engine != EngineRedis || s.Image != "",
 		"spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4")
 	p.require(s.Engine != EngineEmbedded || s.Image == "",

@@ -112,8 +112,11 @@ func resizeWhileClientsWrite(t *testing.T, part topology.Part) {
 	defer w.stop()
 	w.await(t, 500)
 
+	etcd.Start()
+	r.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
 	first := r.procs[r.proc(1)]
 	if part == topology.Middleman { // it has begun without a log
+		r.config.DataDir = r.path("log")
 		r.setMembers(2, 0)
 		eventually(t, "a second member to be refused", func() error {
 			is, err := first.readiness()
@@ -125,8 +128,6 @@ func resizeWhileClientsWrite(t *testing.T, part topology.Part) {
 		w.await(t, 100)
 		r.setMembers(1, 0)
 	}
-	etcd.Start()
-	r.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
 	r.config.Storage.Replicated = part == topology.Middleman
 	r.writeConfig()
 	r.stop(first.name)

@@ -91,7 +91,7 @@ func (j *journey) refuse(u user) {
 	for _, bad := range []struct{ what, old, new, message string }{
 		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]", "is in both frontend and backend"},
 		{"a data center in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
-		{"too many replicas", "engine: Redis\n", "engine: Redis\n    replicas: 4\n", "spec.storage.replicas"},
+		{"too many replicas", "engine: Redis\n", "engine: Redis\n    replicas: 4\n", "a shard has 1 to 3 members"},
 		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n", "is not supported yet; use Redis or Embedded"},
 		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "use a shorter name"},
 	} {

@@ -149,7 +149,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 2}", []string{"register: missing", "each middleman of eu 2 members (shardMembers)",
 			"addresses.eu.middlemen: 2 given, but the topology has 2 with 2 members each, 4 in all"}},
 		{topology.Middleman, "engine: redis,", "engine: redis, replicated: true,", []string{"register: missing, and storage.replicated makes this middleman a member"}},
-		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 4}", []string{"topology: data center \"eu\": 4 members for each shard; declare 1 to 3"}},
+		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 4}", []string{"topology: data center \"eu\": 4 members for each shard, before that 0; declare 1 to 3"}},
 		{topology.Coordinator, "binding: static", "register: {}", []string{"register.etcd: missing"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {}}", []string{"register.etcd.endpoints: 0 given"}},
 		{topology.Coordinator, "binding: static", "register: {etcd: {endpoints: [\"https://a:2379\", b, \"c:1\", \"c:1\"]}}",
