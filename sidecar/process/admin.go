@@ -21,16 +21,20 @@ import (
 // runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
 type adminServer struct {
 	c      *node.Coordinator
+	part   *coordinatorPart
 	log    *slog.Logger
 	server *http.Server
 }
 
 // serveAdmin serves until it is closed. Without the socket the coordinator works all the same, so that a failure is only logged.
-func serveAdmin(dir string, c *node.Coordinator, log *slog.Logger) *adminServer {
-	a := &adminServer{c: c, log: log}
+func serveAdmin(dir string, part *coordinatorPart) *adminServer {
+	log := part.log
+	a := &adminServer{c: part.c, part: part, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathGroup, a.group)
 	mux.HandleFunc("POST "+contract.PathAcceptRegister, a.acceptRegister)
+	mux.HandleFunc("POST "+contract.PathAcceptLoss, a.acceptLoss)
+	mux.HandleFunc("GET "+contract.PathLoss, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, part.describeLoss()) })
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second}
 	l, err := listenAdmin(filepath.Join(dir, contract.AdminSocket))
 	if err != nil {
@@ -69,8 +73,12 @@ func listenAdmin(path string) (net.Listener, error) {
 func (a *adminServer) close() { _ = a.server.Close() } // requests in flight are cut
 
 func (a *adminServer) group(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, describeGroup(a.c))
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(describeGroup(a.c)) // fails only if the client has gone
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client has gone
 }
 
 func (a *adminServer) acceptRegister(w http.ResponseWriter, r *http.Request) {

@@ -82,7 +82,9 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	w.deps = append(w.deps, r.Deps...)
 	c.flattenDeps(w, r.OwnDeps)
 	c.add(w)
-	c.release(w)
+	if !c.isAdopting() {
+		c.release(w)
+	}
 	tail := c.session(now, sessionKey{r.Sidecar, r.Session})
 	tail.last, tail.slot = r.Record.Version, w.slot
 }

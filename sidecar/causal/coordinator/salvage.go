@@ -51,7 +51,8 @@ func (c *Coordinator) AcceptLoss(now causal.Now) error {
 	case c.Membership() != LogLost:
 		return errors.New("the log is not lost, so there is nothing to accept")
 	}
-	c.salvage = &salvage{generation: 1, seen: max(c.known.MaxRV(), causal.HLCAt(now.WallMs)), terms: map[uint64]MembershipTerm{}}
+	// The wall clock makes the generation greater than those of earlier attempts, of which a message may be late.
+	c.salvage = &salvage{generation: uint64(now.WallMs), seen: max(c.known.MaxRV(), causal.HLCAt(now.WallMs)), terms: map[uint64]MembershipTerm{}}
 	c.salvage.restart()
 	return nil
 }
@@ -262,7 +263,7 @@ func (c *Coordinator) Adopting() (vs []causal.Version) {
 }
 
 // releaseAdopted sends salvaged writes once everything of other origins that may precede them is complete: what precedes them is not known,
-// but it has smaller timestamps.
+// but it has smaller timestamps. What has the same one does not count: two logs that are given up at once would wait for each other. After a restart the log may hold later writes behind them: a lane carries all of them in order.
 func (c *Coordinator) releaseAdopted() {
 	if !c.isAdopting() || !c.isEstablished() {
 		return
@@ -274,7 +275,7 @@ func (c *Coordinator) releaseAdopted() {
 		}
 	}
 	for _, w := range c.writes {
-		if !w.adopted || !w.durable || w.rec.Version.HLC > upTo {
+		if !w.durable || w.adopted && w.rec.Version.HLC-1 > upTo {
 			return
 		}
 		if !w.released {
