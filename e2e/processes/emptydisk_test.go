@@ -101,8 +101,8 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 		}
 		return err
 	})
-	must(t, d.client("a").Set(t.Context(), "x", "3", 0).Err())
-	awaitComplete(t, d.client("a"))
+	must(t, a.Set(t.Context(), "x", "3", 0).Err())
+	awaitComplete(t, a)
 	awaitValue(t, "b", b, "x", "3")
 }
 

@@ -112,15 +112,17 @@ func TestAGroupWhoseVolumesAreAllLostIsGivenUp(t *testing.T) {
 		t.Errorf("a log that is there is given up: %s, %v", out, err)
 	}
 	for _, value := range []string{"1", "2"} {
-		must(t, d.client("a").Set(t.Context(), "k", value, 0).Err())
-		awaitComplete(t, d.client("a"))
+		a := d.client("a")
+		must(t, a.Set(t.Context(), "k", value, 0).Err())
+		awaitComplete(t, a)
 		d.loseGroup(t)
 		d.giveUp(t, "a-coordinator", "a/0")
 		d.awaitWhole(t, "a")
 		awaitValue(t, "b", d.client("b"), "k", value)
 	}
-	must(t, d.client("a").Set(t.Context(), "k", "3", 0).Err())
-	awaitComplete(t, d.client("a"))
+	a := d.client("a")
+	must(t, a.Set(t.Context(), "k", "3", 0).Err())
+	awaitComplete(t, a)
 	awaitValue(t, "b", d.client("b"), "k", "3")
 }
 

@@ -22,15 +22,28 @@ func (l *lostLog) has(v causal.Version) bool {
 	return v.Origin == l.origin && v.HLC > l.above && v.HLC <= l.upTo && !l.salvaged[v]
 }
 
-// giveUpLog makes a coordinator come back with an empty disk. Somebody gives its log up, whenever it is lost.
+// giveUpLog makes a coordinator come back with an empty disk. Somebody gives its log up, whenever it is lost. The last puts of the lost log reach one shard
+// seconds late, and some of the others not at all.
 func (c *faultInjector) giveUpLog(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	m, ok := n.m.(*member.Coordinator)
 	if !ok || m.Serving() == nil || m.Serving().Membership() != coordinator.Serving || !c.w.hasTrace(n.id) {
 		return
 	}
-	c.crashNode(n, LogGivenUp, duration)
-	n.disk = newDisk()
+	const last = int64(400 * time.Millisecond)
+	late := c.anyOf(c.byPart[topology.Middleman])
+	c.lagPair(n, late, int64(2*time.Second)+c.w.rng.Int64N(int64(9*time.Second)), last)
+	for _, mm := range c.byPart[topology.Middleman] {
+		if mm != late && c.w.rng.IntN(3) > 0 {
+			c.cutPair(n, mm, last)
+		}
+	}
+	c.later(last/2+c.w.rng.Int64N(last/2), func() {
+		if n.m == m {
+			c.crashNode(n, LogGivenUp, duration)
+			n.disk = newDisk()
+		}
+	})
 	if !c.w.givesUp {
 		c.w.givesUp = true
 		c.acceptLosses()

@@ -49,7 +49,7 @@ func (h *harness) begin(sync bool) (first, second causal.HLC) {
 	h.t.Helper()
 	h.tick(600)
 	first, second = causal.HLCAt(h.now.WallMs-500), causal.HLCAt(h.now.WallMs-400)
-	h.page(shardsA, func(s *causal.Salvaged) { s.Next, s.Records, s.SV = "s", []causal.Moved{held(second, "y")}, first - 1 })
+	h.page(shardsA, func(s *causal.Salvaged) { s.Next, s.Records, s.SV = "s", []causal.Moved{held(second, "y")}, first-1 })
 	h.page(shardsA, func(s *causal.Salvaged) {
 		s.After, s.Parts, s.Records = "s", 2, []causal.Moved{held(first-1, "z")}
 	})
