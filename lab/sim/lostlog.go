@@ -23,7 +23,7 @@ func (l *lostLog) has(v causal.Version) bool {
 }
 
 // giveUpLog makes a coordinator come back with an empty disk. Somebody gives its log up, whenever it is lost. The last puts of the lost log reach one shard
-// seconds late, and some of the others not at all.
+// seconds late, and some of the others not at all. Another coordinator may be cut off from a shard for as long as a log is given up.
 func (c *faultInjector) giveUpLog(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	m, ok := n.m.(*member.Coordinator)
@@ -37,6 +37,9 @@ func (c *faultInjector) giveUpLog(duration int64) {
 		if mm != late && c.w.rng.IntN(3) > 0 {
 			c.cutPair(n, mm, last)
 		}
+	}
+	if other := c.anyOf(c.byPart[topology.Coordinator]); other != n && c.w.rng.IntN(2) == 0 {
+		c.cutPair(other, c.anyOf(c.byPart[topology.Middleman]), int64(14*time.Second))
 	}
 	c.later(last/2+c.w.rng.Int64N(last/2), func() {
 		if n.m == m {

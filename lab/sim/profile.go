@@ -356,6 +356,9 @@ func lostLogs(p *runPlan, rng *rand.Rand) {
 	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
 	p.set.Static = false
 	p.thinkTime = ms(3, 60, rng)
+	if rng.IntN(2) == 0 {
+		p.keys, p.hotKeys = 100, 0 // what differs is not soon overwritten
+	}
 	p.mix.del = 0 // a read that finds nothing does not say which delete it has seen, which may be a lost one
 	p.length = 25 * time.Second
 	p.faultEvery = ms(300, 1500, rng)

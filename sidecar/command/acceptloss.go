@@ -70,8 +70,6 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 		case l.Membership == contract.MembershipServing:
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it serves")
 			return nil
-		case l.Membership == "" && l.Epoch > 0 && said == "":
-			// it begins, or another member serves
 		}
 		if err == nil && l.Waiting != "" && l.Waiting != said {
 			said = l.Waiting

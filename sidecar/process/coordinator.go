@@ -136,7 +136,11 @@ func (c *coordinatorPart) ready() error {
 		}
 		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
 	case coordinator.Salvaging:
-		return fmt.Errorf("its log was lost and given up, and what the shards hold of it is completed: %d writes found%s", c.describeLoss().Found, waitingFor(c.describeLoss().Waiting))
+		l := c.describeLoss()
+		if l.Waiting == "" {
+			return fmt.Errorf("its log was lost and given up, and what the shards hold of it is completed: %d writes were found", l.Found)
+		}
+		return fmt.Errorf("its log was lost and given up, and what the shards hold of it is collected: waiting for %s", l.Waiting)
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
 	case coordinator.Left:

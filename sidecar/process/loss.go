@@ -40,13 +40,6 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	return l
 }
 
-func waitingFor(names string) string {
-	if names == "" {
-		return ""
-	}
-	return "; waiting for " + names
-}
-
 // acceptLoss gives up the log.
 func (a *adminServer) acceptLoss(w http.ResponseWriter, r *http.Request) {
 	epoch, err := strconv.ParseUint(r.URL.Query().Get(contract.ParamEpoch), 10, 64)
