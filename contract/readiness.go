@@ -55,6 +55,8 @@ const (
 	MembershipLeft Membership = "left"
 	// MembershipLogLost: its log is empty, although other parts know of writes that it held. It accepts no writes.
 	MembershipLogLost Membership = "log-lost"
+	// MembershipSalvaging: its log was lost and given up, and what the shards hold of it is collected and completed. It accepts no writes.
+	MembershipSalvaging Membership = "salvaging"
 )
 
 // State tells some reasons for not being ready apart, for programs.

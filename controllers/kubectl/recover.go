@@ -22,7 +22,8 @@ import (
 
 // recoverFlags are the flags of recover.
 type recoverFlags struct {
-	accept, yes, shard bool
+	accept, loss, yes, shard bool
+	confirm                  string
 }
 
 // part returns whose group is meant: its name for people and in the readiness reports, its component, container, and folder of the log.
@@ -40,21 +41,29 @@ func (c *cluster) recoverCommand() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover STORE DATA-CENTER/INDEX",
-		Short: "Let the frozen group of a coordinator or shard go on with another register",
+		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up the lost log of a coordinator",
 		Long: `Shows the group of members that holds the log of a coordinator, or with --shard the data of a shard, and with --accept-register lets it go on if it is frozen: because its
 etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
 is there now. If no member serves, it is that of the member with the highest epoch, and all of them have to answer.
 
+With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks for the name of the coordinator, and lets the
+log begin anew with what the shards hold. All members have to run, with empty volumes.
+
 It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get pods/proxy and to create pods/exec.`,
 		Example: `  kubectl causal recover orders us-east-1/0 --namespace shop
   kubectl causal recover orders us-east-1/0 --namespace shop --accept-register
-  kubectl causal recover orders us-east-1/1 --shard --namespace shop`,
+  kubectl causal recover orders us-east-1/1 --shard --namespace shop
+  kubectl causal recover orders us-east-1/0 --namespace shop --accept-loss`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: c.completeStore,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.recover(cmd, args[0], args[1], f) },
 	}
 	cmd.Flags().BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
+	cmd.Flags().BoolVar(&f.loss, "accept-loss", false, "give up a log that is lost with all of its copies")
+	cmd.Flags().StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator, DATA-CENTER/INDEX, instead of being asked for it")
 	cmd.Flags().BoolVar(&f.shard, "shard", false, "INDEX is that of a shard, not of a coordinator")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
+	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
+	cmd.MarkFlagsMutuallyExclusive("accept-loss", "shard")
 	return cmd
 }
 
@@ -80,7 +89,7 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	if err != nil {
 		return err
 	}
-	target, err := chooseMember(reports, f.part(), dc, index, f.accept)
+	target, err := chooseMember(reports, f.part(), dc, index, f.accept, f.loss)
 	if err != nil {
 		return err
 	}
@@ -106,6 +115,12 @@ func (c *cluster) execArguments(namespace, pod string, f recoverFlags) []string 
 	args = append(args, "--", "/causalstore", "recover", "--data-dir", f.part().dir)
 	if f.accept {
 		args = append(args, "--accept-register")
+	}
+	if f.loss {
+		args = append(args, "--accept-loss")
+	}
+	if f.confirm != "" {
+		args = append(args, "--confirm", f.confirm)
 	}
 	if f.yes {
 		args = append(args, "--yes")
@@ -147,8 +162,15 @@ func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, d
 }
 
 // chooseMember returns the pod of the member that decides for a group: the one that serves. Without one, to decide needs the report of all,
-// since only the member with the highest epoch may.
-func chooseMember(reports []groupReport, part groupPart, dc string, index int, decide bool) (string, error) {
+// since only the member with the highest epoch may. To give up a log, any member does that runs, and a coordinator with one member is chosen too.
+func chooseMember(reports []groupReport, part groupPart, dc string, index int, decide, giveUp bool) (string, error) {
+	if giveUp {
+		for _, r := range reports {
+			if r.err == nil && r.report.Index == index && r.report.Group == nil && r.report.Membership != "" {
+				return r.pod, nil
+			}
+		}
+	}
 	var best *groupReport
 	var silent []string
 	heard := map[int]bool{}

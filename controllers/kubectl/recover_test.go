@@ -31,10 +31,28 @@ func TestTheMemberThatServesDecidesForAGroupOrElseTheOneWithTheHighestEpoch(t *t
 		{"it is a shard without a log", []groupReport{alone}, true, "", "no pod runs a member"},
 		{"nobody answers", []groupReport{away}, true, "", "answers: away (no route)"},
 	} {
-		pod, err := chooseMember(c.reports, recoverFlags{}.part(), "dc", 0, c.decide)
+		pod, err := chooseMember(c.reports, recoverFlags{}.part(), "dc", 0, c.decide, false)
 		if pod != c.pod || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %q, %v", c.when, pod, err)
 		}
+	}
+}
+
+func TestALogIsGivenUpAtAMemberThatRuns(t *testing.T) {
+	alone := groupReport{pod: "alone", report: contract.Readiness{Membership: contract.MembershipLogLost}}
+	member := groupReport{pod: "m", report: contract.Readiness{Membership: contract.MembershipJoining,
+		Group: &contract.Group{Member: 1, Role: contract.GroupOutside, Epoch: 3, Wanted: []int{1, 2}, Members: []int{1, 2}, Problem: contract.GroupLost}}}
+	for _, c := range []struct {
+		reports []groupReport
+		pod     string
+	}{{[]groupReport{alone}, "alone"}, {[]groupReport{{pod: "away", err: errors.New("no route")}, member}, "m"}, {[]groupReport{{pod: "away", err: errors.New("no route")}}, ""}} {
+		if pod, err := chooseMember(c.reports, "dc", 0, false, true); pod != c.pod || (err == nil) != (c.pod != "") {
+			t.Errorf("%v: %q, %v", c.reports, pod, err)
+		}
+	}
+	got := strings.Join((&cluster{}).execArguments("shop", "p", recoverFlags{loss: true, confirm: "us-east-1/0"}), " ")
+	if want := "--data-dir /data --accept-loss --confirm us-east-1/0"; !strings.HasSuffix(got, want) {
+		t.Errorf("kubectl %s\nwant ...%s", got, want)
 	}
 }
 

@@ -116,6 +116,9 @@ var detectedBy = map[causal.Fault]string{
 	causal.MarkerAhead:              "shards",
 	causal.ServeUnapplied:           "shards",
 	causal.CopyOntoOld:              "shards",
+	causal.UnfencedLog:              "lost-logs",
+	causal.SalvageStored:            "lost-logs",
+	causal.AdoptUnordered:           "lost-logs",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -64,6 +64,7 @@ var profiles = []Profile{
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling, nil},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling, nil},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
+	{"lost-logs", "coordinators lose their logs, which are given up; messages of the lost ones arrive late", lostLogs, nil},
 	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
 	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
 	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},
@@ -348,6 +349,20 @@ func emptyDisks(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
 	p.faultEvery = ms(200, 900, rng)
 	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
+}
+
+func lostLogs(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
+	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
+	p.set.Static = false
+	p.thinkTime = ms(3, 60, rng)
+	if rng.IntN(2) == 0 {
+		p.keys, p.hotKeys = 100, 0 // what differs is not soon overwritten
+	}
+	p.mix.del = 0 // a read that finds nothing does not say which delete it has seen, which may be a lost one
+	p.length = 25 * time.Second
+	p.faultEvery = ms(300, 1500, rng)
+	p.faults = faultWeights{LogGivenUp: 2, Crash: 3, CrashStaged: 2, WriteCut: 4, RingLag: 1, Cut: 2, Slow: 1}
 }
 
 func members(p *runPlan, rng *rand.Rand) {

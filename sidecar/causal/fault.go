@@ -114,6 +114,9 @@ const (
 	MarkerAhead                           // member: a storage is marked with changes before it has them
 	ServeUnapplied                        // member: a primary serves, and reports changes as done, before its storage has applied the whole log
 	CopyOntoOld                           // member: a storage is not emptied before another one is copied to it
+	UnfencedLog                           // middleman: puts of a log that was given up are still taken
+	SalvageStored                         // middleman: puts that are not in storage are left out of what a coordinator salvages
+	AdoptUnordered                        // coordinator: what it has salvaged is sent before all that may precede it is complete
 	faultEnd
 )
 
@@ -226,6 +229,9 @@ var faultNames = [faultEnd]string{
 	MarkerAhead:              "marker-ahead",
 	ServeUnapplied:           "serve-unapplied",
 	CopyOntoOld:              "copy-onto-old",
+	UnfencedLog:              "unfenced-log",
+	SalvageStored:            "salvage-stored",
+	AdoptUnordered:           "adopt-unordered",
 }
 
 func (f Fault) String() string { return faultNames[f] }

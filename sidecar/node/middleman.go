@@ -36,6 +36,7 @@ type Middleman struct {
 
 	horizon      durableHorizon
 	origins      durableOrigins
+	fences       durableFences
 	starts       uint64 // machines that have served before this start
 	lossReported sync.Once
 	health       *diskHealth // of the store
@@ -65,11 +66,12 @@ const (
 	metaMoves       = "moves"     // the number of movers so far
 	metaCaches      = "caches"    // a topology.CacheLayout: the caches that leases were last waited for
 	metaOrigins     = "origins"   // see durableOrigins
+	metaFences      = "fences"    // causal.Fences
 	metaDataLost    = "data-lost" // 1: the storage has lost data; reads are refused from then on
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
-var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaDataLost}
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -85,6 +87,9 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		return nil, err
 	}
 	if err := mm.origins.load(ctx, mm.store); err != nil {
+		return nil, err
+	}
+	if err := mm.fences.load(ctx, mm.store); err != nil {
 		return nil, err
 	}
 	past, err := mm.readPast(ctx)
@@ -165,7 +170,7 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
 func (mm *Middleman) startServing(ctx context.Context) error {
-	history := shard.History{Horizon: mm.horizon.get()}
+	history := shard.History{Horizon: mm.horizon.get(), Fences: mm.fences.get()}
 	var err error
 	if history.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
 		return err

@@ -32,6 +32,7 @@ type Middleman struct {
 	streams     streams
 	oldVersions oldVersions
 	tombstones  tombstones
+	salvages    salvages
 
 	limit    causal.TimeLimit
 	purgedAt int64
@@ -57,6 +58,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
+		salvages: newSalvages(cfg.Fences),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
@@ -113,6 +115,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
+	case causal.KindSalvage:
+		m.salvage(msg.From, msg.Salvage())
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
 	}

@@ -116,6 +116,8 @@ type History struct {
 	Caches topology.CacheLayout
 	// Horizon is the durable tombstone horizon.
 	Horizon causal.HLC
+	// Fences are the durable ones.
+	Fences causal.Fences
 }
 
 // Start says how a middleman starts.
@@ -139,7 +141,7 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	}
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.DataLost = view, h.Starts+1, h.Horizon, s.past.DataLost
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.past.DataLost
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
 	changed := h.Caches != view.CacheLayout()
