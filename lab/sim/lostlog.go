@@ -109,7 +109,7 @@ func lostLogs(p *runPlan, rng *rand.Rand) {
 	p.set.Static = false
 	p.thinkTime = ms(3, 60, rng)
 	if rng.IntN(2) == 0 {
-		p.keys, p.hotKeys = 2000, 2000 // what differs is not soon overwritten
+		p.keys, p.hotKeys = 100, 100 // what differs is not soon overwritten
 	}
 	p.mix.del = 0 // a read that finds nothing does not say which delete it has seen, which may be a lost one
 	p.length = 25 * time.Second
