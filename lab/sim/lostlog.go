@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -99,4 +100,19 @@ func (w *World) withoutLost(h history.History) history.History {
 	return slices.DeleteFunc(slices.Clone(h), func(op history.Op) bool {
 		return isLost(op.Version) || slices.ContainsFunc(op.Reads, func(r history.Read) bool { return isLost(r.Version) })
 	})
+}
+
+// lostLogs plans a run in which logs are given up.
+func lostLogs(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
+	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
+	p.set.Static = false
+	p.thinkTime = ms(3, 60, rng)
+	if rng.IntN(2) == 0 {
+		p.keys, p.hotKeys = 100, 100 // what differs is not soon overwritten
+	}
+	p.mix.del = 0 // a read that finds nothing does not say which delete it has seen, which may be a lost one
+	p.length = 25 * time.Second
+	p.faultEvery = ms(300, 1500, rng)
+	p.faults = faultWeights{LogGivenUp: 2, Crash: 3, CrashStaged: 2, WriteCut: 4, RingLag: 1, Cut: 2, Slow: 1}
 }

@@ -351,20 +351,6 @@ func emptyDisks(p *runPlan, rng *rand.Rand) {
 	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
 }
 
-func lostLogs(p *runPlan, rng *rand.Rand) {
-	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
-	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
-	p.set.Static = false
-	p.thinkTime = ms(3, 60, rng)
-	if rng.IntN(2) == 0 {
-		p.keys, p.hotKeys = 100, 0 // what differs is not soon overwritten
-	}
-	p.mix.del = 0 // a read that finds nothing does not say which delete it has seen, which may be a lost one
-	p.length = 25 * time.Second
-	p.faultEvery = ms(300, 1500, rng)
-	p.faults = faultWeights{LogGivenUp: 2, Crash: 3, CrashStaged: 2, WriteCut: 4, RingLag: 1, Cut: 2, Slow: 1}
-}
-
 func members(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 2}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
 	p.shape.members, p.shape.coordinators, p.shape.shards = intRange{2, 3}, intRange{1, 2}, intRange{1, 2}
