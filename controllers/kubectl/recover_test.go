@@ -39,14 +39,14 @@ func TestTheMemberThatServesDecidesForAGroupOrElseTheOneWithTheHighestEpoch(t *t
 }
 
 func TestALogIsGivenUpAtAMemberThatRuns(t *testing.T) {
-	alone := groupReport{pod: "alone", report: contract.Readiness{Membership: contract.MembershipLogLost}}
+	alone := groupReport{pod: "alone", report: contract.Readiness{Part: "coordinator", Membership: contract.MembershipLogLost}}
 	member := groupReport{pod: "m", report: contract.Readiness{Membership: contract.MembershipJoining,
 		Group: &contract.Group{Member: 1, Role: contract.GroupOutside, Epoch: 3, Wanted: []int{1, 2}, Members: []int{1, 2}, Problem: contract.GroupLost}}}
 	for _, c := range []struct {
 		reports []groupReport
 		pod     string
 	}{{[]groupReport{alone}, "alone"}, {[]groupReport{{pod: "away", err: errors.New("no route")}, member}, "m"}, {[]groupReport{{pod: "away", err: errors.New("no route")}}, ""}} {
-		if pod, err := chooseMember(c.reports, "dc", 0, false, true); pod != c.pod || (err == nil) != (c.pod != "") {
+		if pod, err := chooseMember(c.reports, recoverFlags{}.part(), "dc", 0, false, true); pod != c.pod || (err == nil) != (c.pod != "") {
 			t.Errorf("%v: %q, %v", c.reports, pod, err)
 		}
 	}

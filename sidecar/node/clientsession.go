@@ -18,6 +18,7 @@ type clientSession struct {
 	lastOutcome session.Outcome
 	locked      bool         // inside Lock or Isolate: it reads the newest versions, and its keys are held
 	gets        []*pendingOp // of pipelined reads
+	puts        putBatch
 }
 
 // execute runs an operation and waits for its result.
@@ -111,18 +112,6 @@ func (c *clientSession) share(w *pendingOp, key string) {
 	}
 }
 
-// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were sent.
-func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
-	w := c.sidecar.acquireOp()
-	c.share(w, key)
-	c.sidecar.startOp(w, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
-	return func() error {
-		r := w.wait()
-		c.sidecar.releaseOp(w)
-		return c.recordOutcome(r, "write")
-	}
-}
-
 // Lock implements resp.Session.
 func (c *clientSession) Lock(keys ...string) func() { return c.lock(c.sidecar.keyLocks.update(keys)) }
 
@@ -147,6 +136,7 @@ func (c *clientSession) DBSize(context.Context) (int64, error) {
 
 // Close implements resp.Session.
 func (c *clientSession) Close() {
+	c.startPuts() // a panic may have ended the connection
 	c.sidecar.releaseOp(c.op)
 	if c.id != podSession {
 		c.sidecar.step(func(_ causal.Now, m *session.Sidecar) { m.Close(c.id) })

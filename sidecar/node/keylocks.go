@@ -60,6 +60,16 @@ func (k *keyLocks) share(key string) *keyLock {
 	return l
 }
 
+// tryShare is share if that need not wait, and returns nil otherwise.
+func (k *keyLocks) tryShare(key string) *keyLock {
+	l := k.use(key)
+	if l.writes.TryRLock() {
+		return l
+	}
+	l.release()
+	return nil
+}
+
 func (l *keyLock) unshare() {
 	l.writes.RUnlock()
 	l.release()

@@ -162,6 +162,83 @@ func TestPipelinedReadsDuringATransactionAreReadAgain(t *testing.T) {
 	}
 }
 
+// batches counts the puts that are sent together.
+type batches struct {
+	echo
+	puts chan int
+}
+
+func (b *batches) SendAll(ms []causal.Message) {
+	n := 0
+	for i := range ms {
+		if ms[i].Kind == causal.KindPut {
+			n++
+		}
+	}
+	if n > 0 {
+		b.puts <- n
+	}
+}
+
+func batchingSidecar(t *testing.T) (*Sidecar, *batches) {
+	t.Helper()
+	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &batches{puts: make(chan int, 10)}
+	s := NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}), Clock: NewClock(), Net: b, Scope: ScopePod})
+	return s, b
+}
+
+func TestPipelinedPutsAreSentTogetherWhenOneIsAwaited(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c := connect(t, s).(*clientSession)
+	var waits []func() error
+	for range maxPutBatch + 3 {
+		waits = append(waits, c.PutAsync("k", causal.Value{}))
+	}
+	if n := <-sent.puts; n != maxPutBatch {
+		t.Errorf("%d puts were sent first, want %d", n, maxPutBatch)
+	}
+	done := make(chan error, 1)
+	go func() { done <- waits[0]() }()
+	if n := <-sent.puts; n != 3 {
+		t.Errorf("%d puts were sent when the first was awaited, want 3", n)
+	}
+	s.Close()
+	if err := <-done; err == nil {
+		t.Error("a put without an answer succeeded")
+	}
+}
+
+// A put that was not sent would hold its lock while its connection waits for another one.
+func TestPipelinedPutsAreSentBeforeTheConnectionWaitsForALock(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c, other := connect(t, s).(*clientSession), connect(t, s)
+	unlock := other.Lock("b")
+	c.PutAsync("a", causal.Value{})
+	issued := make(chan func() error, 1)
+	go func() { issued <- c.PutAsync("b", causal.Value{}) }()
+	if n := <-sent.puts; n != 1 {
+		t.Errorf("%d puts were sent", n)
+	}
+	unlock()
+	<-issued
+	s.Close()
+}
+
+func TestClosingAConnectionStartsItsPipelinedPuts(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c := connect(t, s)
+	c.(*clientSession).PutAsync("a", causal.Value{})
+	c.Close()
+	if n := <-sent.puts; n != 1 {
+		t.Errorf("%d puts were sent", n)
+	}
+	s.Close()
+}
+
 func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	s := sidecarOn(t, func(func()) { asked <- struct{}{} })
@@ -169,6 +246,7 @@ func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	failed := make(chan error, 2)
 	go func() { _, err := c.Get(context.Background(), "a"); failed <- err }()
 	wait := d.(resp.Pipeliner).PutAsync("a", causal.Value{Data: []byte("v")})
+	d.(*clientSession).startPuts()
 	<-asked
 	s.Close()
 	for _, c := range []struct {

@@ -74,7 +74,7 @@ type Session interface {
 
 // Pipeliner is a Session that accepts the puts of a pipeline without waiting for each one.
 type Pipeliner interface {
-	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the session; when
+	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the connection; when
 	// wait returns nil, it is durable. wait is called once, in the order of the puts, before any other method except
 	// PutAsync. It is not called if a panic ends the connection first.
 	PutAsync(key string, v causal.Value) (wait func() error)
