@@ -116,7 +116,7 @@ func TestTheDoctorNamesProblemsNextStepsAndWhatIsSafe(t *testing.T) {
 		"doctor-groups": func(e *evidence) {
 			for i := range e.store.Status.DataCenters {
 				if d := &e.store.Status.DataCenters[i]; d.Name == "virginia" {
-					d.Groups = append(groupsOfVirginia(), v1alpha1.GroupStatus{Part: "coordinator", Index: 2, Wanted: 2, Problem: "lost: no volume of it is left"})
+					d.Groups = append(groupsOfVirginia(), v1alpha1.GroupStatus{Part: "shard", Index: 0, Wanted: 2, Problem: "lost: no volume of it is left"})
 				}
 			}
 			setCondition(e.store, v1alpha1.ConditionUnderReplicated, metav1.ConditionTrue, v1alpha1.ReasonGroupFrozen, "coordinator 1 of virginia is frozen")

@@ -268,7 +268,7 @@ func (e *evidence) checkGroups() (all []finding) {
 				next: []string{"bring back the pods and volumes above; a member joins by itself, also on an empty volume", "docs/runbooks.md#causalstoregroupunderreplicated explains the states"},
 				safe: "deleting a pod of a member that does not follow; its volume stays"}
 			if g.Problem != "" || g.Primary == 0 {
-				f.next = []string{fmt.Sprintf("kubectl causal recover %s %s/%d --namespace %s says what a person may decide", e.store.Name, d.Name, g.Index, e.store.Namespace),
+				f.next = []string{fmt.Sprintf("kubectl causal recover %s %s/%d%s --namespace %s says what a person may decide", e.store.Name, d.Name, g.Index, shardFlag(g), e.store.Namespace),
 					"docs/runbooks.md#causalstoregroupfrozen and #causalstoregrouplost explain the states"}
 				f.safe = "waiting: nothing acknowledged is lost while the volumes are intact. Never delete one of them"
 			}

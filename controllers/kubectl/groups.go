@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 var groupColumns = []string{"GROUP", "PRIMARY", "EPOCH", "MEMBERS", "MISSING OR BEHIND"}
@@ -67,4 +68,12 @@ func describeGroup(g *v1alpha1.GroupStatus) string {
 		text += ": " + behind
 	}
 	return text
+}
+
+// shardFlag returns the flag of recover that names a group as that of a shard.
+func shardFlag(g *v1alpha1.GroupStatus) string {
+	if g.Part == plan.ComponentShard {
+		return " --shard"
+	}
+	return ""
 }

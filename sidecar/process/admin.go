@@ -21,8 +21,8 @@ import (
 type adminServer struct {
 	c           groupMember
 	coordinator *coordinatorPart // nil for a shard
-	log    *slog.Logger
-	server *http.Server
+	log         *slog.Logger
+	server      *http.Server
 }
 
 // serveAdmin serves until it is closed. Without the socket the part works all the same, so that a failure is only logged. For a shard the
