@@ -31,6 +31,9 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 	if err != nil {
 		return err
 	}
+	if l == nil {
+		return errors.New("the data of a shard cannot be given up: docs/disasters.md#a-shard-has-lost-its-data says what can be done")
+	}
 	if !l.Lost {
 		return fmt.Errorf("the log of coordinator %s is not known to be lost, so there is nothing to accept: %s", l.Coordinator, l.Reason)
 	}
@@ -50,7 +53,7 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 
 // giveUp asks the coordinator to give up its log, and again if it has to empty a volume first, until it serves.
 func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duration) error {
-	if _, err := a.do(cmd.Context(), http.MethodPost, fmt.Sprintf("%s?%s=%d", contract.PathAcceptLoss, contract.ParamEpoch, epoch)); err != nil {
+	if err := a.acceptLoss(cmd.Context(), epoch); err != nil {
 		return err
 	}
 	if wait <= 0 {
@@ -66,7 +69,7 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 		switch {
 		case err != nil:
 		case l.Lost: // the group has begun anew, or this member has another volume
-			_, err = a.do(ctx, http.MethodPost, fmt.Sprintf("%s?%s=%d", contract.PathAcceptLoss, contract.ParamEpoch, l.Epoch))
+			err = a.acceptLoss(ctx, l.Epoch)
 		case l.Membership == contract.MembershipServing:
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it serves")
 			return nil
@@ -83,14 +86,20 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 	}
 }
 
+// loss returns what is known of the loss of a coordinator's log; nil for a shard.
 func (a *adminClient) loss(ctx context.Context) (*contract.Loss, error) {
 	b, err := a.do(ctx, http.MethodGet, contract.PathLoss)
 	if err != nil {
 		return nil, err
 	}
-	var l contract.Loss
+	var l *contract.Loss
 	if err := json.Unmarshal(b, &l); err != nil {
-		return nil, fmt.Errorf("the answer of the coordinator of %s: %w", a.dir, err)
+		return nil, fmt.Errorf("the answer of the process of %s: %w", a.dir, err)
 	}
-	return &l, nil
+	return l, nil
+}
+
+func (a *adminClient) acceptLoss(ctx context.Context, epoch uint64) error {
+	_, err := a.do(ctx, http.MethodPost, fmt.Sprintf("%s?%s=%d", contract.PathAcceptLoss, contract.ParamEpoch, epoch))
+	return err
 }

@@ -67,14 +67,18 @@ func recoverGroup(cmd *cobra.Command, f *recoverFlags) error {
 	if err != nil {
 		return err
 	}
-	if l.Lost {
+	if l != nil && l.Lost {
 		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has lost its log: %s\nIf there is no copy left, --accept-loss gives it up.\n", l.Coordinator, l.Reason)
 	}
 	g, err := a.group(ctx)
 	if err != nil {
 		return err
 	}
-	if g == nil {
+	switch {
+	case g == nil && l == nil:
+		fmt.Fprintln(cmd.OutOrStdout(), "this shard has one member, and no register")
+		return nil
+	case g == nil:
 		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has one member, and no register: %s\n", l.Coordinator, l.Reason)
 		return nil
 	}

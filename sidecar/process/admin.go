@@ -32,9 +32,9 @@ func serveAdmin(dir string, c groupMember, coordinator *coordinatorPart, log *sl
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathGroup, a.group)
 	mux.HandleFunc("POST "+contract.PathAcceptRegister, a.acceptRegister)
+	mux.HandleFunc("GET "+contract.PathLoss, a.loss)
 	if coordinator != nil {
 		mux.HandleFunc("POST "+contract.PathAcceptLoss, a.acceptLoss)
-		mux.HandleFunc("GET "+contract.PathLoss, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, coordinator.describeLoss()) })
 	}
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second}
 	l, err := listenAdmin(filepath.Join(dir, contract.AdminSocket))

@@ -40,6 +40,16 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	return l
 }
 
+// loss answers what is known of the loss of the log, and null for a shard, which cannot be given up.
+func (a *adminServer) loss(w http.ResponseWriter, _ *http.Request) {
+	var l *contract.Loss
+	if a.coordinator != nil {
+		known := a.coordinator.describeLoss()
+		l = &known
+	}
+	writeJSON(w, l)
+}
+
 // acceptLoss gives up the log.
 func (a *adminServer) acceptLoss(w http.ResponseWriter, r *http.Request) {
 	epoch, err := strconv.ParseUint(r.URL.Query().Get(contract.ParamEpoch), 10, 64)
