@@ -151,8 +151,14 @@ func (j *journey) useService(u user) {
 // startApp starts a pod with a shell and redis-cli, and waits until it is ready.
 func (u user) startApp(name, dataCenter string) {
 	u.Helper()
-	u.Apply(pod(name, dataCenter, container{"main", kube.ImageApp, `command: [sleep, "86400"]`}))
+	u.Apply(pod(name, dataCenter, u.appZone(), container{"main", kube.ImageApp, `command: [sleep, "86400"]`}))
 	u.Kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+kube.Patience.String())
+}
+
+// appZone returns the zone in which apps run. No test stops its node.
+func (u user) appZone() string {
+	u.Helper()
+	return u.Zones()[4]
 }
 
 // redis runs redis-cli in the pod of an app.
