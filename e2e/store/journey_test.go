@@ -215,16 +215,30 @@ func (j *journey) deleteAndComeBack(u user) {
 	for _, dc := range []string{"north", "east", "south"} {
 		u.AwaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
+	again := u.withEtcds(grown(u.sample()))
 	u.Kubectl("delete", "causalstore", "rings", "--timeout="+kube.Patience.String())
 	u.AwaitOutput("", "get", "statefulsets,services,pods", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
 	if after := claims(); after != before {
 		u.Errorf("deletion changed the volumes: before %s, after %s", before, after)
 	}
-	u.Apply(grown(u.sample()))
+	u.Apply(again)
 	u.awaitReady()
 	for _, dc := range []string{"north", "east", "south"} {
 		u.AwaitOutput("yes", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", "kept")
 	}
+}
+
+// withEtcds adds the etcds of the store to its sample: groups that have had several members keep using theirs, also in a new store.
+func (u user) withEtcds(sample string) string {
+	u.Helper()
+	parts := strings.SplitAfter(sample, "    region: local\n")
+	for i := range parts[1:] {
+		etcd := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf("jsonpath={.spec.dataCenters[%d].etcd}", i))
+		if etcd != "" {
+			parts[i] += "    etcd: " + etcd + "\n"
+		}
+	}
+	return strings.Join(parts, "")
 }
 
 func (j *journey) deleteAll(u user) {
