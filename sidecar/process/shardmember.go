@@ -98,7 +98,7 @@ func (m *memberPart) ready() error {
 	case group.Serving, group.Following:
 		return nil
 	default:
-		return fmt.Errorf("%s: it holds a copy of the shard, and does not serve; the group has %s", role, m.s.Describe())
+		return fmt.Errorf("%s: it does not serve and cannot take over; the group has %s", role, m.s.Describe())
 	}
 }
 
