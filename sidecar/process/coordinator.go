@@ -127,7 +127,7 @@ func (c *coordinatorPart) ready() error {
 	case group.Starting, group.Outside, group.Broken:
 		return fmt.Errorf("%s: it does not take part in the coordinator's group, which has %s", role, c.c.Describe())
 	default:
-		return fmt.Errorf("%s: it does not serve and cannot take over; the group has %s", role, c.c.Describe())
+		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role, c.c.Describe())
 	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:

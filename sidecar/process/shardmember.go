@@ -100,7 +100,7 @@ func (m *memberPart) ready() error {
 	case group.Starting, group.Outside, group.Broken:
 		return fmt.Errorf("%s: it does not take part in the shard's group, which has %s", role, m.s.Describe())
 	default:
-		return fmt.Errorf("%s: it does not serve and cannot take over; the group has %s", role, m.s.Describe())
+		return fmt.Errorf("%s: it holds a copy of the shard, and does not serve; the group has %s", role, m.s.Describe())
 	}
 }
 
