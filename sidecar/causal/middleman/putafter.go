@@ -41,6 +41,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // it is not acknowledged, so its coordinator sends it again
 	}
 	a.AckedUpTo = min(a.AckedUpTo, limit)
+	if m.backfill != nil {
+		a.AckedUpTo = 0 // that may be from before the loss; only the answer to a LaneHello counts
+	}
 	if !m.usesSlotMap(a.Map) {
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
@@ -61,6 +64,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	m.stats.Puts++
+	if m.backfill != nil {
+		m.backfill.notePut(a.Key, l, v.HLC)
+	}
 	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.writes.pending[v] = p
 	m.staged.add(p)

@@ -53,6 +53,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 	}
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
+		if m.backfill != nil {
+			m.backfill.raiseHorizon()
+		}
 		return
 	}
 	if t.kind == taskCount {
@@ -83,5 +86,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.continueWrite(now, t, r)
 	case taskDropTombstone:
 		m.continueDrop(t, r)
+	case taskLookUp:
+		m.backfill.askDonor(now, t, r)
+	case taskMerge:
+		m.continueMerge(t, r)
 	}
 }

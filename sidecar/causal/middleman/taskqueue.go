@@ -24,6 +24,7 @@ type task struct {
 	named    []string      // taskScan: keys of puts that are not processed
 	found    bool          // taskWrite, once stored: there was a record to replace
 	foreign  bool          // taskWrite, once stored: something else had written it
+	copied   *copiedRecord // taskMerge
 	status   causal.Status // only for the StatusNotAtomic fault
 }
 
@@ -36,6 +37,8 @@ const (
 	taskCount        // of all keys, in no queue
 	taskScan         // of some keys, in no queue
 	taskRaiseHorizon // in no queue
+	taskLookUp       // of a key, for a backfill, in no queue
+	taskMerge        // of a record that was copied
 )
 
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.
