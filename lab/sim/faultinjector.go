@@ -344,30 +344,29 @@ func (c *faultInjector) emptyDisk(duration int64) {
 }
 
 // loseShard takes the data of a middleman of the first ring, so that the others have them: all, or some, and the middleman has noticed.
-// Before, only this ring gets the puts of one coordinator, which hears of its acknowledgements late. Not during a resharding of the ring.
+// Before, the puts of one coordinator reach this ring only, or this shard and other rings, and acknowledgements are late. Not during a resharding of the ring.
 func (c *faultInjector) loseShard(duration int64) {
 	n, coordinator := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
 	if !c.canLose(n) {
 		return
 	}
 	rng := c.w.rng
-	if rng.IntN(3) > 0 {
-		for _, other := range c.byPart[topology.Middleman] {
-			if c.w.topo.RingOf(other.id.DC) != 0 {
-				c.cutPair(coordinator, other, duration)
-			}
+	within := rng.IntN(3) == 0 // the ring; else everywhere else
+	for _, other := range c.byPart[topology.Middleman] {
+		if other != n && within == (c.w.topo.RingOf(other.id.DC) == 0) {
+			c.cutPair(coordinator, other, duration+rng.Int64N(int64(3*time.Second)))
 		}
 	}
 	if rng.IntN(2) == 0 {
-		c.lagPair(n, coordinator, int64(100*time.Millisecond)+rng.Int64N(int64(time.Second)), int64(200*time.Millisecond))
+		c.lagPair(n, coordinator, int64(300*time.Millisecond)+rng.Int64N(int64(3*time.Second)), int64(300*time.Millisecond))
 	}
 	c.w.schedule(rng.Int64N(int64(300*time.Millisecond)), func() {
 		if c.stopped || !c.canLose(n) {
 			return
 		}
-		c.crashNode(n, ShardLost, duration/8)
+		c.crashNode(n, ShardLost, duration/16)
 		if rng.IntN(3) == 0 {
-			c.cutPair(coordinator, n, duration/2)
+			c.cutPair(coordinator, n, duration)
 		}
 		if rng.IntN(3) > 0 {
 			n.disk = newDisk()

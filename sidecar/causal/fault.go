@@ -115,13 +115,10 @@ const (
 	CopyOntoOld                            // member: a storage is not emptied before another one is copied to it
 	BackfillEarly                          // middleman: it serves when all is copied, before it has what was under way meanwhile
 	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
-	BackfillForgetsDropped                 // middleman: a key that the donor has dropped stays
 	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
-	DonorMoves                             // middleman: a listing of a donor that has given slots away counts as whole
-	IncarnationReused                      // shard: after a loss it counts on from what the first coordinator has heard of
 	faultEnd
 )
 
@@ -235,13 +232,10 @@ var faultNames = [faultEnd]string{
 	CopyOntoOld:               "copy-onto-old",
 	BackfillEarly:             "backfill-early",
 	BackfillTrustsRV:          "backfill-trusts-rv",
-	BackfillForgetsDropped:    "backfill-forgets-dropped",
 	BackfillBeforeAnswers:     "backfill-before-answers",
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
-	DonorMoves:                "donor-moves",
-	IncarnationReused:         "incarnation-reused",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -201,17 +201,22 @@ type LaneSync struct {
 	Map       topology.MapID
 	// Away has a bit for each coordinator of the data center that is away, if the sender is the leader.
 	Away uint64
+	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else is said then: the
+	// middleman has to begin again above that.
+	Surpassed uint64
 }
 
 // Message returns s as a message.
 func (s LaneSync) Message(from, to topology.Node) Message {
 	return Message{Kind: KindLaneSync, From: from, To: to,
-		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away}}
+		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away,
+			Session: s.Surpassed}}
 }
 
 // LaneSync returns the content of a message of KindLaneSync.
 func (m *Message) LaneSync() LaneSync {
-	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq}
+	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq,
+		Surpassed: m.fields.Session}
 }
 
 // LogGet asks a coordinator for a write that is in its log.

@@ -185,6 +185,10 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 		mark.Lost = h.Incarnation
 	}
 	c.log.pending.note(mark)
+	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {
+		c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Surpassed: known}.Message(c.cfg.Self, l.mm))
+		return
+	}
 	if c.leader != nil && from.DC == c.cfg.Self.DC { // it has restarted, and the next vectors may be far
 		c.leader.Send(c.leader.allVectors().Message(c.cfg.Self, from))
 	}

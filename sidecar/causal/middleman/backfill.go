@@ -26,6 +26,7 @@ type backfill struct {
 	stage     backfillStage
 	round     uint64 // of the LaneHellos that count
 	startedAt int64  // monotonic
+	surpassed uint64 // an incarnation of this shard, above this one, that a coordinator knows
 	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one that restarts
 	// sends such puts again. They are looked up once more.
 	suspects map[string]struct{}
@@ -94,6 +95,15 @@ func newBackfill(m *Middleman, now causal.Now) *backfill {
 // Config.DataLost.
 func (m *Middleman) HasRefilled() bool { return m.backfill != nil && m.backfill.stage == backfillDone }
 
+// Surpassed returns an incarnation of this shard that a coordinator has heard of and that is above this one; 0: there is none. After a
+// loss a shard may not have known of it. The middleman has to be replaced by one with a greater incarnation.
+func (m *Middleman) Surpassed() uint64 {
+	if m.backfill == nil {
+		return 0
+	}
+	return m.backfill.surpassed
+}
+
 // helloRound returns the round of the LaneHellos whose answers count.
 func (m *Middleman) helloRound() uint64 {
 	if m.backfill == nil {
@@ -138,6 +148,9 @@ func (b *backfill) chooseRing(now causal.Now) {
 	if silent || next == topology.NoRing {
 		b.heardAt, next = now.Mono, b.ringAfter(t)
 	}
+	if silent && next == b.ring && t == b.configured { // perhaps it asks who has left the ring
+		b.useMap(b.otherMaps(), false)
+	}
 	if t != b.configured || next != b.ring {
 		isSame := next == b.ring && t.Map(next) == b.topo.Map(next)
 		b.configured, b.ring = t, next
@@ -160,13 +173,18 @@ func (b *backfill) ringAfter(t *topology.Topology) topology.RingID {
 
 // noteMap takes the slot map by which a donor has refused. While its ring is resharded, each of its middlemen uses the old or the new one.
 func (b *backfill) noteMap(id topology.MapID) {
-	other := b.configured
-	if b.topo == other {
-		other = other.WithOldMaps(topology.RingsOf(b.ring))
-	}
+	other := b.otherMaps()
 	if id != b.topo.Map(b.ring) && id == other.Map(b.ring) {
 		b.useMap(other, false)
 	}
+}
+
+// otherMaps returns the topology with the old slot map of the donors' ring if its new one is used, and the other way round.
+func (b *backfill) otherMaps() *topology.Topology {
+	if b.topo == b.configured {
+		return b.configured.WithOldMaps(topology.RingsOf(b.ring))
+	}
+	return b.configured
 }
 
 // useMap makes the slot maps of t those of the donors. If these are others than before, listings begin again: a key may move from

@@ -90,8 +90,6 @@ func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.Scan
 		return
 	}
 	switch {
-	case r.Err == causal.ErrMoved && b.m.cfg.Broken.Has(causal.DonorMoves):
-		r = causal.ScanReply{Map: b.topo.Map(b.ring)}
 	case r.Err == causal.ErrMoved:
 		b.noteMap(r.Map)
 		return
@@ -230,7 +228,7 @@ func (m *Middleman) continueMerge(t *task, r StorageResult) {
 		m.tasks.retries = append(m.tasks.retries, t)
 		return
 	case t.stored:
-	case c.missing && isOlder && !m.cfg.Broken.Has(causal.BackfillForgetsDropped),
+	case c.missing && isOlder,
 		!c.missing && (!r.Found || r.Foreign || r.Record.Version.Less(c.record.Version)):
 		t.stored, t.found = true, r.Found
 		m.requestMerge(t)

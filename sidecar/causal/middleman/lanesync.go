@@ -52,6 +52,12 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 	if s.Incarnation != m.cfg.Incarnation || s.Round != m.helloRound() || !m.usesSlotMap(s.Map) {
 		return // it answers an earlier incarnation or hello, or is about a lane of another map
 	}
+	if s.Surpassed != 0 {
+		if m.backfill != nil {
+			m.backfill.surpassed = max(m.backfill.surpassed, s.Surpassed)
+		}
+		return
+	}
 	o := m.cfg.Topology.OriginOf(from)
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
 	m.noteLaneProgress(now, o)

@@ -90,7 +90,7 @@ func (s *Shard) IsCurrent() bool {
 	if !ok || s.serving == nil {
 		return ok == (s.serving != nil)
 	}
-	if s.serving.HasRefilled() {
+	if s.serving.HasRefilled() || s.serving.Surpassed() > 0 {
 		return false
 	}
 	if s.compared != view {
@@ -104,6 +104,7 @@ func (s *Shard) IsCurrent() bool {
 func (s *Shard) Stop() {
 	s.planned = false
 	if s.serving != nil {
+		s.past.Starts = max(s.past.Starts, s.serving.Surpassed())
 		if s.serving.HasRefilled() {
 			s.past.Loss, s.knownBy = NoLoss, nil
 		}
