@@ -97,6 +97,9 @@ type Storage struct {
 	Engine   Engine          `json:"engine,omitempty"`
 	Embedded EmbeddedStorage `json:"embedded,omitzero"`
 	Redis    RedisStorage    `json:"redis,omitzero"`
+	// Replicated makes a middleman keep a log and be a member of a group, for which it needs DataDir and a register, also while its shard
+	// has one member: others can then be added while it runs. With several members it always does.
+	Replicated bool `json:"replicated,omitempty"`
 }
 
 // EmbeddedStorage keeps the data in a folder of the middleman.

@@ -31,6 +31,7 @@ func TestOnlyChangesOfCountsApplyLive(t *testing.T) {
 		{"the epoch", "epoch: 1", "epoch: 2", true},
 		{"coordinators", "coordinators: 2", "coordinators: 1, coordinatorsBefore: 2", true},
 		{"shards", "shards: 2", "shards: 3, shardsBefore: 2", true},
+		{"members of shards", "shards: 2", "shards: 2, shardMembers: 1, shardMembersBefore: 2", true},
 		{"caches", "{name: us}", "{name: us, caches: 4}", true},
 		{"the name of a data center", "us", "usa", false},
 		{"the name of a ring", "america", "west", false},

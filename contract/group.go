@@ -1,7 +1,7 @@
 package contract
 
-// AdminSocket is the name of the unix socket in the data folder of a coordinator that may have several members. Who may open it may decide
-// for the group: it is for the user that the coordinator runs as.
+// AdminSocket is the name of the unix socket in the data folder of a coordinator, or of a middleman that may have several members. Who may
+// open it may decide for the group: it is for the user that the part runs as.
 const AdminSocket = "admin.sock"
 
 // Paths at the AdminSocket.
@@ -10,6 +10,10 @@ const (
 	PathGroup = "/group"
 	// PathAcceptRegister, with POST and the query parameter ParamEpoch, makes a frozen group believe its register again.
 	PathAcceptRegister = "/accept-register"
+	// PathLoss answers with a Loss.
+	PathLoss = "/loss"
+	// PathAcceptLoss, with POST and the query parameter ParamEpoch, gives up a log that is lost.
+	PathAcceptLoss = "/accept-loss"
 	// ParamEpoch is the epoch that the person has seen who decides.
 	ParamEpoch = "epoch"
 )

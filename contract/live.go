@@ -15,6 +15,7 @@ func AppliesLive(old, next *topology.Topology) bool {
 		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
 		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
 		x.CoordinatorMembers, x.CoordinatorMembersBefore = y.CoordinatorMembers, y.CoordinatorMembersBefore
+		x.ShardMembers, x.ShardMembersBefore = y.ShardMembers, y.ShardMembersBefore
 		return x == y
 	}
 	return slices.EqualFunc(old.DCs, next.DCs, same) && reflect.DeepEqual(old.Rings, next.Rings) && reflect.DeepEqual(old.RTT, next.RTT)

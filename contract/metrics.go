@@ -1,5 +1,7 @@
 package contract
 
+import "github.com/causalstore/causalstore/sidecar/topology"
+
 // Metrics of coordinators that the operator reads.
 const (
 	// MetricIncompleteWrites is the number of accepted writes that are not in every ring yet.
@@ -14,14 +16,24 @@ const (
 	// until it is known that there is none.
 	MetricRoundTrip   = "causalstore_coordinator_round_trip_seconds"
 	LabelToDataCenter = "to_data_center"
-	// MetricServes is 1 if a member of a coordinator's group serves it, else 0.
-	MetricServes = "causalstore_coordinator_serves"
-	// MetricGroupMembers is how many of the members that the group should have, MetricGroupMembersWanted, are in it, and
-	// MetricGroupMembersLeaving how many others are, as the member knows it.
-	MetricGroupMembers        = "causalstore_coordinator_group_members"
-	MetricGroupMembersWanted  = "causalstore_coordinator_group_members_wanted"
-	MetricGroupMembersLeaving = "causalstore_coordinator_group_members_leaving"
 	// MetricPeerState is 1 for the PeerState, given by the label LabelState, of another data center, and 0 for the others.
 	MetricPeerState = "causalstore_peer_state"
 	LabelState      = "state"
 )
+
+// MetricServes is 1 if a member of the group of a part, topology.Coordinator or topology.Middleman, serves it, else 0.
+func MetricServes(p topology.Part) string { return metricOfGroup(p, "serves") }
+
+// MetricGroupMembers is how many of the members that the group should have, MetricGroupMembersWanted, are in it, and
+// MetricGroupMembersLeaving how many others are, as the member knows it.
+func MetricGroupMembers(p topology.Part) string { return metricOfGroup(p, "group_members") }
+func MetricGroupMembersWanted(p topology.Part) string {
+	return metricOfGroup(p, "group_members_wanted")
+}
+func MetricGroupMembersLeaving(p topology.Part) string {
+	return metricOfGroup(p, "group_members_leaving")
+}
+
+func metricOfGroup(p topology.Part, name string) string {
+	return "causalstore_" + p.String() + "_" + name
+}

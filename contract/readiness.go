@@ -55,6 +55,8 @@ const (
 	MembershipLeft Membership = "left"
 	// MembershipLogLost: its log is empty, although other parts know of writes that it held. It accepts no writes.
 	MembershipLogLost Membership = "log-lost"
+	// MembershipSalvaging: its log was lost and given up, and what the shards hold of it is collected and completed. It accepts no writes.
+	MembershipSalvaging Membership = "salvaging"
 )
 
 // State tells some reasons for not being ready apart, for programs.
@@ -151,7 +153,7 @@ type Readiness struct {
 	Shards ReshardingState `json:"shards,omitempty"`
 	// Membership is set by coordinators.
 	Membership Membership `json:"membership,omitempty"`
-	// Group is set by coordinators whose log is held by several members, or was.
+	// Group is set by coordinators whose log is held by several members, or was, and by middlemen whose storage is.
 	Group *Group `json:"group,omitempty"`
 	// CoordinatorsInUse is set by the first coordinator of a data center. It lists, by index, the coordinators that the
 	// first one has admitted and that have not left, itself included. A coordinator that is neither in this list nor in

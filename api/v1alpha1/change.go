@@ -25,6 +25,8 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	p.require(s.Storage.Engine == old.Storage.Engine,
 		"spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to %s", old.Storage.Engine)
 	s.Storage.Volume.validateChange(&old.Storage.Volume, &p)
+	log, was := s.Storage.LogVolume(), old.Storage.LogVolume()
+	log.validateChange(&was, &p)
 	return p
 }
 

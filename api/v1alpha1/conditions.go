@@ -52,6 +52,7 @@ const (
 	ReasonGrowing       = "GrowingVolumes"
 	ReasonMovingSlots   = "MovingSlots"
 	ReasonCoordinators  = "ChangingCoordinators"
+	ReasonMembers       = "ChangingMembers"
 	ReasonDeleting      = "Deleting"
 	ReasonUpToDate      = "UpToDate"
 	ReasonNotApplied    = "NotApplied"

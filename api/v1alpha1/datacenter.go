@@ -32,7 +32,8 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, volume: {size: "5Gi"}}
 	Coordinators Coordinators `json:"coordinators,omitzero"`
-	// Etcd keeps which members hold the log of each coordinator. It is used only if coordinators.members is more than 1.
+	// Etcd keeps which members hold the log of each coordinator, and the data of each shard. It is used only if coordinators.members or
+	// storage.replicas is more than 1.
 	//
 	// +optional
 	// +kubebuilder:default={replicas: 3, volume: {size: "2Gi"}}
@@ -61,7 +62,7 @@ type DataCenter struct {
 }
 
 // Zones are the availability zones of a data center. Coordinators and caches run in the front zones and shards in the back zones, so
-// that a write survives the loss of either side. The second member of a coordinator is in the back zones too.
+// that a write survives the loss of either side. The second member of a coordinator is in the back zones too, and so are all members of a shard.
 //
 // +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone"
 type Zones struct {
@@ -237,7 +238,6 @@ func (s Size) Quantity() resource.Quantity {
 //
 // +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not supported yet; use Redis or Embedded'",message="spec.storage.engine: this engine is not supported yet; use Redis or Embedded"
 // +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back"
-// +kubebuilder:validation:XValidation:rule="self.replicas == 1",message="spec.storage.replicas: more than 1 needs chain replication, which is not supported yet; use 1"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field"
 type Storage struct {
@@ -254,18 +254,25 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9]+|localhost)/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([+._-][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$')",message="spec.storage.image: is not a reference of an image; use one such as redis:7.4"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$')",message="spec.storage.image: redis-server before 6.2 lacks what the store needs; use redis:6.2 or newer, such as redis:7.4"
 	Image string `json:"image,omitempty"`
-	// Replicas is the number of pods per shard. Only 1 is supported.
+	// Replicas is the number of pods per shard, the members that hold its data on hosts and volumes of their own: 1 to 3. With more than 1, a
+	// write is acknowledged when all of them have it, and another member takes over from one that is lost; this needs an etcd in each data
+	// center (see dataCenters[].etcd). It can be changed while the store serves.
 	//
 	// +optional
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=5
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3",message="storage.replicas: a shard has 1 to 3 members; use one of these numbers"
 	Replicas int32 `json:"replicas,omitempty"`
 	// Volume holds the data of a shard.
 	//
 	// +optional
 	// +kubebuilder:default={size: "10Gi"}
 	Volume Volume `json:"volume,omitzero"`
+	// Log is the volume of each pod's log, which uses up to three quarters of it. It is used only if replicas is more than 1, or was. The
+	// default is four times what a member keeps of its log in memory, which is what it may be behind.
+	//
+	// +optional
+	// +kubebuilder:default={size: "1Gi"}
+	Log Volume `json:"log,omitzero"`
 	// Resources of the storage server's container.
 	//
 	// +optional
@@ -274,6 +281,15 @@ type Storage struct {
 	//
 	// +optional
 	Middleman Middleman `json:"middleman,omitzero"`
+}
+
+// LogVolume returns the volume of a pod's log, with the default of the schema, which specs lack that were recorded before there was any.
+func (s *Storage) LogVolume() Volume {
+	v := s.Log
+	if v.Size == "" {
+		v.Size = "1Gi"
+	}
+	return v
 }
 
 // Middleman configures the process in front of each shard's storage. Only the middleman writes to the storage.

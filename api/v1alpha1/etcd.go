@@ -7,15 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Etcd keeps which members hold the log of each coordinator of a data center, and which of them leads. The operator runs one for each data
-// center that needs it, unless endpoints name one outside of the store. Reads and writes do not need it; without it, a coordinator
-// that fails is not replaced by another of its members.
+// Etcd keeps which members hold the log of each coordinator and the data of each shard of a data center, and which of them leads. The
+// operator runs one for each data center that needs it, unless endpoints name one outside of the store. Reads and writes do not need it;
+// without it, a coordinator or shard that fails is not replaced by another of its members.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.endpoints) == has(self.secretName)",message="etcd.endpoints: an etcd outside of the store needs endpoints and secretName; set both, or remove both"
 // +kubebuilder:validation:XValidation:rule="!has(self.endpoints) || !has(self.image) && !has(self.zones)",message="etcd.endpoints: image and zones are of an etcd that the operator runs; remove them, or endpoints and secretName"
 // +kubebuilder:validation:XValidation:rule="quantity(self.volume.size).compareTo(quantity('1Gi')) >= 0",message="etcd.volume.size: must be at least 1Gi; use more"
 type Etcd struct {
-	// Replicas is the number of pods: 3, so that one may fail, or 1. It cannot be changed while coordinators have several members.
+	// Replicas is the number of pods: 3, so that one may fail, or 1. It cannot be changed while coordinators or shards have several members.
 	//
 	// +optional
 	// +kubebuilder:default=3

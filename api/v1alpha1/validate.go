@@ -128,7 +128,7 @@ func (s Size) atLeast(other Size) bool {
 func (s *Storage) validate(p *problems) {
 	p.require(s.Engine == EngineRedis || s.Engine == EngineEmbedded,
 		"spec.storage.engine: %s is not supported yet; use Redis or Embedded", s.Engine)
-	p.require(s.Replicas == 1, "spec.storage.replicas: more than 1 needs chain replication, which is not supported yet; use 1")
+	p.require(s.Replicas >= 1 && s.Replicas <= 3, "storage.replicas: a shard has 1 to 3 members; use one of these numbers")
 	p.require(s.Engine != EngineRedis || s.Image != "",
 		"spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4")
 	p.require(s.Engine != EngineEmbedded || s.Image == "",
@@ -136,5 +136,7 @@ func (s *Storage) validate(p *problems) {
 	p.require(s.Image == "" || imageReference.MatchString(s.Image), "spec.storage.image: is not a reference of an image; use one such as redis:7.4")
 	p.require(!oldRedis.MatchString(s.Image),
 		"spec.storage.image: redis-server before 6.2 lacks what the store needs; use redis:6.2 or newer, such as redis:7.4")
-	p.require(s.Volume.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")
+	for _, v := range []Volume{s.Volume, s.LogVolume()} {
+		p.require(v.Size.atLeast("256Mi"), "volume.size: must be at least 256Mi; use more")
+	}
 }

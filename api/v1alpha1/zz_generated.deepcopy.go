@@ -870,6 +870,7 @@ func (in *SpreadConstraint) DeepCopy() *SpreadConstraint {
 func (in *Storage) DeepCopyInto(out *Storage) {
 	*out = *in
 	in.Volume.DeepCopyInto(&out.Volume)
+	in.Log.DeepCopyInto(&out.Log)
 	in.Resources.DeepCopyInto(&out.Resources)
 	in.Middleman.DeepCopyInto(&out.Middleman)
 }

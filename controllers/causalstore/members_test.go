@@ -14,10 +14,11 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// groups answers for coordinators as members of groups do that always are as the published configuration says, if their pods are ready. The
-// first ready member serves.
+// groups answers for coordinators and shards as members of groups do that always are as the published configuration says, if their pods are
+// ready. The first ready member serves. A shard whose pod has no log is in no group.
 type groups struct {
 	*parts
 	k *cluster
@@ -34,15 +35,22 @@ func (g groups) Measure(ctx context.Context, pod *corev1.Pod) (m plan.Measure, e
 		return m, err
 	}
 	var pods corev1.PodList
-	if err := g.k.client.List(ctx, &pods, client.InNamespace(g.k.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentCoordinator}); err != nil {
+	if err := g.k.client.List(ctx, &pods, client.InNamespace(g.k.namespace), client.MatchingLabels{plan.LabelComponent: pod.Labels[plan.LabelComponent]}); err != nil {
 		return m, err
 	}
-	counts := c.Topology.DataCenters[0].Counts()
-	m.MembersWanted = counts.CoordinatorMembers
+	counts, part := c.Topology.DataCenters[0].Counts(), topology.Coordinator
+	if pod.Labels[plan.LabelComponent] == plan.ComponentShard {
+		part = topology.Middleman
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "log" }) {
+			return m, nil
+		}
+	}
+	m.MembersWanted = counts.DesiredMembers(part)
 	serving := 0
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if n := plan.Member(p); plan.Index(p) == plan.Index(pod) && isReady(p) && p.DeletionTimestamp == nil && n <= m.MembersWanted {
+		sameGroup := plan.Index(p) == plan.Index(pod) && p.Labels[plan.LabelShard] == pod.Labels[plan.LabelShard]
+		if n := plan.Member(p); sameGroup && isReady(p) && p.DeletionTimestamp == nil && n <= m.MembersWanted {
 			m.Members++
 			if serving == 0 || n < serving {
 				serving = n
@@ -59,12 +67,12 @@ func newClusterWithGroups(t *testing.T) *cluster {
 	return k
 }
 
-// awaitMembers waits until the StatefulSets of members are these, and the parts are configured with them.
-func (k *cluster) awaitMembers(members int, sets ...string) {
+// awaitMembers waits until the StatefulSets of the members of a part are these, and the parts are configured with them.
+func (k *cluster) awaitMembers(component string, members int, sets ...string) {
 	k.t.Helper()
 	k.await(fmt.Sprintf("%d members", members), func() (bool, string) {
 		var all appsv1.StatefulSetList
-		if err := k.client.List(k.t.Context(), &all, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentCoordinator}); err != nil {
+		if err := k.client.List(k.t.Context(), &all, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: component}); err != nil {
 			k.t.Fatal(err)
 		}
 		var names []string
@@ -73,9 +81,12 @@ func (k *cluster) awaitMembers(members int, sets ...string) {
 		}
 		slices.Sort(names)
 		c := k.configuration()
-		counts := c.Topology.DataCenters[0].Counts()
-		return slices.Equal(names, sets) && counts.CoordinatorMembers == members && counts.CoordinatorMembersBefore == 0 &&
-			len(c.Addresses["here"].Coordinators) == members*counts.Coordinators, fmt.Sprintf("%v, %+v", names, counts)
+		counts, part, parts, addresses := c.Topology.DataCenters[0].Counts(), topology.Coordinator, 0, c.Addresses["here"].Coordinators
+		if parts = counts.Coordinators; component == plan.ComponentShard {
+			part, parts, addresses = topology.Middleman, counts.Shards, c.Addresses["here"].Middlemen
+		}
+		return slices.Equal(names, sets) && counts.DesiredMembers(part) == members && counts.Members(part) == members && len(addresses) == members*parts,
+			fmt.Sprintf("%v, %+v", names, counts)
 	})
 }
 
@@ -95,7 +106,7 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 	}
 	before := k.uids()
 	members(2)
-	k.awaitMembers(2, "try-here-cc", "try-here-cc-m2")
+	k.awaitMembers(plan.ComponentCoordinator, 2, "try-here-cc", "try-here-cc-m2")
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	now := k.uids()
@@ -113,7 +124,7 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 	stop() // the next operator goes on
 	k.operator("local", "causalstore:v1")
 	members(3)
-	k.awaitMembers(3, "try-here-cc", "try-here-cc-m2", "try-here-cc-m3")
+	k.awaitMembers(plan.ComponentCoordinator, 3, "try-here-cc", "try-here-cc-m2", "try-here-cc-m3")
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	checkUnchanged(t, now, k.uids())
 	for pod, zone := range map[string]string{"try-here-cc-1": "node-zone-a", "try-here-cc-m2-1": "node-zone-b", "try-here-cc-m3-1": "node-zone-a"} {
@@ -141,7 +152,7 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 
 	now = k.uids()
 	members(1)
-	k.awaitMembers(1, "try-here-cc")
+	k.awaitMembers(plan.ComponentCoordinator, 1, "try-here-cc")
 	k.await("the volumes of members to go", func() (bool, string) {
 		return k.claim("data-try-here-cc-m2-0") == "" && k.claim("data-try-here-cc-m3-1") == "", "they are there"
 	})
@@ -170,7 +181,7 @@ func TestANewStoreStartsWithItsMembers(t *testing.T) {
 		s.Spec.Placement, s.Spec.DataCenters[0].Zones = v1alpha1.PlacementSingleZone, v1alpha1.Zones{}
 	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	k.awaitMembers(3, "try-here-cc", "try-here-cc-m2", "try-here-cc-m3")
+	k.awaitMembers(plan.ComponentCoordinator, 3, "try-here-cc", "try-here-cc-m2", "try-here-cc-m3")
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	if restarts, _ := k.workloads.history(); len(restarts) > 0 {
 		t.Errorf("restarts: %v", restarts)

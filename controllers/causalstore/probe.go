@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Prober asks parts about their state.
@@ -33,25 +34,25 @@ type Prober interface {
 // in time is not measured.
 const probeTimeout = 2 * time.Second
 
-// measure asks all coordinators, whether they are ready or not, and records whose log has not drained.
+// measure asks all coordinators, and the members of shards, whether they are ready or not, and records whose log has not drained.
 func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	if r.Prober == nil {
 		return
 	}
-	seen.Measured, seen.Unmeasured = r.askMeasures(ctx, seen.Pods)
+	seen.Measured, seen.Unmeasured = r.askMeasures(ctx, seen)
 	seen.UndrainedSince = r.drains.update(client.ObjectKeyFromObject(seen.Store), seen)
 }
 
-// askMeasures returns what coordinators report, and why the others could not be asked, both by the names of their pods.
-func (r *Reconciler) askMeasures(ctx context.Context, pods []corev1.Pod) (map[string]plan.Measure, map[string]string) {
+// askMeasures returns what coordinators and members of shards report, and why the others could not be asked, both by the names of their pods.
+func (r *Reconciler) askMeasures(ctx context.Context, seen *status.Observed) (map[string]plan.Measure, map[string]string) {
 	all, failed := map[string]plan.Measure{}, map[string]string{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var asked sync.WaitGroup
-	for i := range pods {
-		p := &pods[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator {
+	for i := range seen.Pods {
+		p := &seen.Pods[i]
+		if !seen.IsGroupMember(p) {
 			continue
 		}
 		if p.Status.PodIP == "" {
@@ -123,13 +124,15 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 	for _, g := range families[contract.MetricStabilityLag].GetMetric() {
 		out.Published, out.StabilityLag = true, seconds(g)
 	}
-	for _, g := range families[contract.MetricServes].GetMetric() {
-		out.Follows = g.GetGauge().GetValue() == 0
-	}
-	for name, into := range map[string]*int{contract.MetricGroupMembers: &out.Members, contract.MetricGroupMembersWanted: &out.MembersWanted,
-		contract.MetricGroupMembersLeaving: &out.MembersLeaving} {
-		for _, g := range families[name].GetMetric() {
-			*into = int(g.GetGauge().GetValue())
+	for _, p := range []topology.Part{topology.Coordinator, topology.Middleman} { // a process is one of them
+		for _, g := range families[contract.MetricServes(p)].GetMetric() {
+			out.Follows = g.GetGauge().GetValue() == 0
+		}
+		for name, into := range map[string]*int{contract.MetricGroupMembers(p): &out.Members, contract.MetricGroupMembersWanted(p): &out.MembersWanted,
+			contract.MetricGroupMembersLeaving(p): &out.MembersLeaving} {
+			for _, g := range families[name].GetMetric() {
+				*into = int(g.GetGauge().GetValue())
+			}
 		}
 	}
 	for _, g := range families[contract.MetricRingLag].GetMetric() {

@@ -250,7 +250,7 @@ func (w *workloads) freeClaims(ctx context.Context, pods map[string]*corev1.Pod)
 	}
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		if pod := strings.TrimPrefix(c.Name, "data-"); c.DeletionTimestamp == nil || pods[pod] != nil {
+		if pod := strings.TrimPrefix(strings.TrimPrefix(c.Name, "data-"), "log-"); c.DeletionTimestamp == nil || pods[pod] != nil {
 			continue
 		}
 		c.Finalizers = nil

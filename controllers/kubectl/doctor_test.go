@@ -109,7 +109,17 @@ func TestTheDoctorNamesProblemsNextStepsAndWhatIsSafe(t *testing.T) {
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "envoy", Image: "envoy:v9",
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
-			e.parts = append(e.parts, *pod)
+			ending := pod.DeepCopy()
+			ending.Name, ending.DeletionTimestamp = "orders-virginia-edge-5c6f-9k2lm", &metav1.Time{Time: testTime}
+			e.parts = append(e.parts, *pod, *ending)
+		},
+		"doctor-groups": func(e *evidence) {
+			for i := range e.store.Status.DataCenters {
+				if d := &e.store.Status.DataCenters[i]; d.Name == "virginia" {
+					d.Groups = append(groupsOfVirginia(), v1alpha1.GroupStatus{Part: "shard", Index: 0, Wanted: 2, Problem: "lost: no volume of it is left"})
+				}
+			}
+			setCondition(e.store, v1alpha1.ConditionUnderReplicated, metav1.ConditionTrue, v1alpha1.ReasonGroupFrozen, "coordinator 1 of virginia is frozen")
 		},
 		"doctor-region-away": func(e *evidence) {
 			setCondition(e.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonPeersUnreachable,

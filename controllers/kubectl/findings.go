@@ -21,7 +21,7 @@ func (e *evidence) findings() []finding {
 	all := []finding{e.checkOperator(), e.checkSpec()}
 	all = append(all, e.checkPods()...)
 	all = append(all, e.checkVolumes()...)
-	all = append(append(all, e.checkEdges()...), e.checkEtcds()...)
+	all = append(append(append(all, e.checkEdges()...), e.checkEtcds()...), e.checkGroups()...)
 	all = append(all, e.checkRings(), e.checkSidecars(), e.checkDisruption())
 	if len(e.unread) > 0 {
 		all = append(all, finding{level: levelNote, subject: "rights", text: "you may not list " + strings.Join(e.unread, ", ") + ": what depends on them was not checked"})
@@ -101,9 +101,13 @@ func (e *evidence) checkSpec() finding {
 // checkPods has a finding for each pod that does not serve, and one for all others.
 func (e *evidence) checkPods() (all []finding) {
 	slices.SortFunc(e.parts, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	serving := 0
+	serving, ending := 0, 0
 	for i := range e.parts {
 		p := &e.parts[i]
+		if p.DeletionTimestamp != nil && p.Labels[plan.LabelComponent] == plan.ComponentEdge {
+			ending++
+			continue // it serves its tunnels to their end, and another one has taken its place
+		}
 		node := e.describeNode(p)
 		if plan.Ready(p) && p.DeletionTimestamp == nil && node == "" {
 			serving++
@@ -125,8 +129,8 @@ func (e *evidence) checkPods() (all []finding) {
 			next: []string{fmt.Sprintf("kubectl -n %s get statefulsets,events --selector %s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name)},
 			safe: "waiting: the StatefulSets create their pods again, on their old volumes"})
 	}
-	f := finding{level: levelOK, subject: "pods", text: fmt.Sprintf("%d of %d serve", serving, len(e.parts))}
-	if serving < len(e.parts) {
+	f := finding{level: levelOK, subject: "pods", text: fmt.Sprintf("%d of %d serve", serving, len(e.parts)-ending)}
+	if serving < len(e.parts)-ending {
 		f.level = levelNote
 	}
 	return append(all, f)
@@ -247,6 +251,43 @@ func (e *evidence) checkEtcds() []finding {
 	return []finding{f}
 }
 
+// checkGroups has a finding for each group of members that is not whole, or one for all of them. It has none if no part has several members.
+func (e *evidence) checkGroups() (all []finding) {
+	c := e.condition(v1alpha1.ConditionUnderReplicated)
+	groups, whole := 0, 0
+	for i := range e.store.Status.DataCenters {
+		d := &e.store.Status.DataCenters[i]
+		for j := range d.Groups {
+			g := &d.Groups[j]
+			groups++
+			if len(g.Members) >= int(g.Wanted) && g.Primary != 0 && g.Problem == "" {
+				whole++
+				continue
+			}
+			f := finding{level: levelProblem, subject: fmt.Sprintf("group of %s %d of %s", g.Part, g.Index, d.Name), text: describeGroup(g),
+				next: []string{"bring back the pods and volumes above; a member joins by itself, also on an empty volume", "docs/runbooks.md#causalstoregroupunderreplicated explains the states"},
+				safe: "deleting a pod of a member that does not follow; its volume stays"}
+			if g.Problem != "" || g.Primary == 0 {
+				f.next = []string{fmt.Sprintf("kubectl causal recover %s %s/%d%s --namespace %s says what a person may decide", e.store.Name, d.Name, g.Index, shardFlag(g), e.store.Namespace),
+					"docs/runbooks.md#causalstoregroupfrozen and #causalstoregrouplost explain the states"}
+				f.safe = "waiting: nothing acknowledged is lost while the volumes are intact. Never delete one of them"
+			}
+			all = append(all, f)
+		}
+	}
+	if groups == 0 {
+		return nil
+	}
+	f := finding{level: levelOK, subject: "groups", text: fmt.Sprintf("%d of %d have all their members", whole, groups)}
+	if whole < groups || c.Status == metav1.ConditionUnknown {
+		f.level = levelNote
+	}
+	if c.Status == metav1.ConditionUnknown {
+		f.text += "; " + c.Message
+	}
+	return append(all, f)
+}
+
 func (e *evidence) checkSidecars() finding {
 	if slices.Contains(e.unread, unreadApps) {
 		return finding{level: levelNote, subject: "sidecars", text: "not checked"}
@@ -271,6 +312,9 @@ func (e *evidence) checkDisruption() finding {
 	}
 	if c := e.condition(v1alpha1.ConditionProgressing); c.Status == metav1.ConditionTrue {
 		reasons = append(reasons, "a change is in progress")
+	}
+	if e.condition(v1alpha1.ConditionUnderReplicated).Status == metav1.ConditionTrue {
+		reasons = append(reasons, "a group lacks members")
 	}
 	if describeStaleness(e.store, e.now) != "" {
 		reasons = append(reasons, "no operator watches the store")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 var groupColumns = []string{"GROUP", "PRIMARY", "EPOCH", "MEMBERS", "MISSING OR BEHIND"}
@@ -54,4 +55,25 @@ func describeBehind(g *v1alpha1.GroupStatus) string {
 		texts = append(texts, strings.ToUpper(g.Problem[:1])+g.Problem[1:])
 	}
 	return strings.Join(texts, "; ")
+}
+
+// describeGroup says who serves a group, who has everything, and what is wrong.
+func describeGroup(g *v1alpha1.GroupStatus) string {
+	text := formatPrimary(g) + " serves"
+	if g.Primary == 0 {
+		text = "no member is known to serve"
+	}
+	text += fmt.Sprintf(", %d of %d members have everything", len(g.Members), g.Wanted)
+	if behind := describeBehind(g); behind != "" {
+		text += ": " + behind
+	}
+	return text
+}
+
+// shardFlag returns the flag of recover that names a group as that of a shard.
+func shardFlag(g *v1alpha1.GroupStatus) string {
+	if g.Part == plan.ComponentShard {
+		return " --shard"
+	}
+	return ""
 }

@@ -190,13 +190,17 @@ func (in *keyView) podsOf(dc string, shard uint64) string {
 	if len(all) > 0 {
 		return strings.Join(all, " ")
 	}
-	if a := in.configuration.Middlemen[dc]; shard < uint64(len(a)) {
+	members := uint64(1) // each shard has as many addresses
+	if n, ok := in.configuration.Topology.ByName(dc); ok {
+		members = uint64(in.configuration.Topology.DCs[n].Members(topology.Middleman))
+	}
+	if a := in.configuration.Middlemen[dc]; shard*members < uint64(len(a)) {
 		for _, d := range in.store.Spec.DataCenters {
 			if d.Name == dc && d.Edge != nil {
 				return fmt.Sprintf("elsewhere: %s, behind %s", plan.MiddlemanName(in.store.Name, dc, int(shard)), d.Edge.Address)
 			}
 		}
-		return "elsewhere: " + a[shard]
+		return "elsewhere: " + a[shard*members]
 	}
 	return "-"
 }

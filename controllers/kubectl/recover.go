@@ -17,30 +17,53 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // recoverFlags are the flags of recover.
 type recoverFlags struct {
-	accept, yes bool
+	accept, loss, yes, shard bool
+	confirm                  string
 }
+
+// part returns whose group is meant: its name for people and in the readiness reports, its component, container, and folder of the log.
+func (f recoverFlags) part() groupPart {
+	if f.shard {
+		return groupPart{"shard", plan.ComponentShard, topology.Middleman.String(), plan.ShardLogDir}
+	}
+	return groupPart{"coordinator", plan.ComponentCoordinator, topology.Coordinator.String(), plan.DataDir}
+}
+
+// groupPart is a kind of part with groups.
+type groupPart struct{ name, component, container, dir string }
 
 func (c *cluster) recoverCommand() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover STORE DATA-CENTER/INDEX",
-		Short: "Let the frozen group of a coordinator go on with another register",
-		Long: `Shows the group of members that holds the log of a coordinator, and with --accept-register lets it go on if it is frozen: because its
+		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up the lost log of a coordinator",
+		Long: `Shows the group of members that holds the log of a coordinator, or with --shard the data of a shard, and with --accept-register lets it go on if it is frozen: because its
 etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
 is there now. If no member serves, it is that of the member with the highest epoch, and all of them have to answer.
 
+With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks for the name of the coordinator, and lets the
+log begin anew with what the shards hold. All members have to run, with empty volumes.
+
 It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get pods/proxy and to create pods/exec.`,
 		Example: `  kubectl causal recover orders us-east-1/0 --namespace shop
-  kubectl causal recover orders us-east-1/0 --namespace shop --accept-register`,
+  kubectl causal recover orders us-east-1/0 --namespace shop --accept-register
+  kubectl causal recover orders us-east-1/1 --shard --namespace shop
+  kubectl causal recover orders us-east-1/0 --namespace shop --accept-loss`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: c.completeStore,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.recover(cmd, args[0], args[1], f) },
 	}
 	cmd.Flags().BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.loss, "accept-loss", false, "give up a log that is lost with all of its copies")
+	cmd.Flags().StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator, DATA-CENTER/INDEX, instead of being asked for it")
+	cmd.Flags().BoolVar(&f.shard, "shard", false, "INDEX is that of a shard, not of a coordinator")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
+	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
+	cmd.MarkFlagsMutuallyExclusive("accept-loss", "shard")
 	return cmd
 }
 
@@ -48,7 +71,7 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	dc, number, ok := strings.Cut(of, "/")
 	index, err := strconv.Atoi(number)
 	if !ok || err != nil || index < 0 {
-		return fmt.Errorf("%q is no coordinator: name one as DATA-CENTER/INDEX, for example us-east-1/0", of)
+		return fmt.Errorf("%q is no %s: name one as DATA-CENTER/INDEX, for example us-east-1/0", of, f.part().name)
 	}
 	k, err := c.connect()
 	if err != nil {
@@ -62,16 +85,16 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 	if err != nil {
 		return err
 	}
-	reports, err := k.readGroupReports(cmd.Context(), parts, dc)
+	reports, err := k.readGroupReports(cmd.Context(), parts, dc, f.part().component)
 	if err != nil {
 		return err
 	}
-	target, err := chooseMember(reports, dc, index, f.accept)
+	target, err := chooseMember(reports, f.part(), dc, index, f.accept, f.loss)
 	if err != nil {
 		return err
 	}
 	cmd.SilenceUsage = true
-	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, coordinator %d of %s, at pod %s:\n", s.Namespace, s.Name, index, dc, target)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, %s %d of %s, at pod %s:\n", s.Namespace, s.Name, f.part().name, index, dc, target)
 	run := exec.CommandContext(cmd.Context(), "kubectl", c.execArguments(s.Namespace, target, f)...)
 	run.Stdin, run.Stdout, run.Stderr, run.Env = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Environ()
 	if err := run.Run(); err != nil {
@@ -82,16 +105,22 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 
 // execArguments returns the arguments of kubectl that run causalstore recover in a pod.
 func (c *cluster) execArguments(namespace, pod string, f recoverFlags) []string {
-	args := []string{"exec", "--stdin", pod, "--namespace", namespace, "--container", "coordinator"}
+	args := []string{"exec", "--stdin", pod, "--namespace", namespace, "--container", f.part().container}
 	if c.kubeconfig != "" {
 		args = append(args, "--kubeconfig", c.kubeconfig)
 	}
 	if c.context != "" {
 		args = append(args, "--context", c.context)
 	}
-	args = append(args, "--", "/causalstore", "recover", "--data-dir", plan.DataDir)
+	args = append(args, "--", "/causalstore", "recover", "--data-dir", f.part().dir)
 	if f.accept {
 		args = append(args, "--accept-register")
+	}
+	if f.loss {
+		args = append(args, "--accept-loss")
+	}
+	if f.confirm != "" {
+		args = append(args, "--confirm", f.confirm)
 	}
 	if f.yes {
 		args = append(args, "--yes")
@@ -99,15 +128,15 @@ func (c *cluster) execArguments(namespace, pod string, f recoverFlags) []string 
 	return args
 }
 
-// groupReport is the report of a pod of coordinators, or why there is none.
+// groupReport is the report of a pod of a coordinator or shard, or why there is none.
 type groupReport struct {
 	pod    string
 	report contract.Readiness
 	err    error
 }
 
-// readGroupReports asks all coordinators of a data center.
-func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, dc string) ([]groupReport, error) {
+// readGroupReports asks all coordinators or shards of a data center.
+func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, dc, component string) ([]groupReport, error) {
 	pods, err := typedv1.NewForConfig(k.config)
 	if err != nil {
 		return nil, err
@@ -117,7 +146,7 @@ func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, d
 	var running sync.WaitGroup
 	for i := range parts {
 		p := &parts[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || p.Labels[plan.LabelDataCenter] != dc {
+		if p.Labels[plan.LabelComponent] != component || p.Labels[plan.LabelDataCenter] != dc {
 			continue
 		}
 		running.Go(func() {
@@ -133,15 +162,22 @@ func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, d
 }
 
 // chooseMember returns the pod of the member that decides for a group: the one that serves. Without one, to decide needs the report of all,
-// since only the member with the highest epoch may.
-func chooseMember(reports []groupReport, dc string, index int, decide bool) (string, error) {
+// since only the member with the highest epoch may. To give up a log, any member does that runs, and a coordinator with one member is chosen too.
+func chooseMember(reports []groupReport, part groupPart, dc string, index int, decide, giveUp bool) (string, error) {
+	if giveUp {
+		for _, r := range reports {
+			if r.err == nil && r.report.Index == index && r.report.Group == nil && r.report.Membership != "" {
+				return r.pod, nil
+			}
+		}
+	}
 	var best *groupReport
 	var silent []string
 	heard := map[int]bool{}
 	wanted := 0
 	for i := range reports {
 		r := &reports[i]
-		if r.err != nil || r.report.Group == nil && r.report.Index == index && r.report.Membership == "" {
+		if r.err != nil || r.report.Group == nil && r.report.Index == index && r.report.Membership == "" && r.report.Shards == "" {
 			silent = append(silent, fmt.Sprintf("%s (%s)", r.pod, silence(r)))
 			continue
 		}
@@ -158,9 +194,9 @@ func chooseMember(reports []groupReport, dc string, index int, decide bool) (str
 	}
 	switch {
 	case best == nil && len(silent) > 0:
-		return "", fmt.Errorf("no member of coordinator %d of %s answers: %s", index, dc, strings.Join(silent, ", "))
+		return "", fmt.Errorf("no member of %s %d of %s answers: %s", part.name, index, dc, strings.Join(silent, ", "))
 	case best == nil:
-		return "", fmt.Errorf("no pod runs a member of coordinator %d of %s, or it has one member only, which needs no register", index, dc)
+		return "", fmt.Errorf("no pod runs a member of %s %d of %s, or it has one member only, which needs no register", part.name, index, dc)
 	case !decide || best.report.Group.Role == contract.GroupServing:
 		return best.pod, nil
 	case len(heard) < wanted:

@@ -140,7 +140,7 @@ func deployWith(t *testing.T, certs *certificates, change func(*contract.Config)
 // planDeployment chooses addresses and files, and starts nothing.
 func planDeployment(t *testing.T, certs *certificates, change func(*contract.Config)) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: t.TempDir(), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
+	d := &deployment{t: t, dir: shortDir(t), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
 	d.config = contract.Config{
 		Topology: two(), Addresses: map[string]contract.Addresses{},
 		Session: contract.Session{Scope: "Connection"}, Storage: contract.Storage{Engine: "embedded"}, Log: contract.Log{Level: "info"},
@@ -160,6 +160,15 @@ func planDeployment(t *testing.T, certs *certificates, change func(*contract.Con
 		change(&d.config)
 	}
 	return d
+}
+
+// shortDir returns a directory that is removed at the end. That of testing has the name of the test in it, and so may be too long for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "deployment") //nolint:usetesting // see above
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // startAll starts all processes and waits until they are ready.

@@ -112,6 +112,19 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	})
 	awaitValue(t, "b", b, "y", "2")
 	awaitValue(t, "b", b, "x", "1")
+
+	// A person gives the log up: the coordinator begins anew and takes writes again.
+	d.giveUp(t, "a-coordinator", "a/0")
+	eventually(t, "the coordinator to be ready", func() error {
+		r, err := d.procs["a-coordinator"].readiness()
+		if err == nil && (!r.Ready || r.Membership != contract.MembershipServing) {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+	must(t, a.Set(t.Context(), "x", "3", 0).Err())
+	awaitComplete(t, a)
+	awaitValue(t, "b", b, "x", "3")
 }
 
 func TestARedisThatIsEmptiedBehindItsMiddlemanIsNotAnsweredFrom(t *testing.T) {

@@ -74,6 +74,7 @@ func TestACoordinatorOnAFullDiskRefusesWritesSaysSoAndRestarts(t *testing.T) {
 	d := deploy(t, nil)
 	p := d.procs["a-coordinator"]
 	d.kill(p.name)
+	must(t, os.Remove(d.path(p.name, contract.AdminSocket)))
 	must(t, os.CopyFS(dir, os.DirFS(d.path(p.name))))
 	p.args = append(p.args, "--data-dir", dir)
 	d.restart(p.name)

@@ -1,11 +1,8 @@
 package processes_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -103,41 +100,45 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	d.awaitWhole(t, "a")
 }
 
-// All volumes of a group are lost. What people can do then: remove the group from etcd, with all folders empty. It serves again if nothing was
-// ever written through it, and otherwise says that its log is lost.
-func TestAGroupBeginsAnewWhenAllOfItsVolumesAreLost(t *testing.T) {
+// All volumes of a group are lost, and a person gives its log up, in so many words. The group begins anew with two members, what a ring had of the lost
+// log is in all rings, and writes go on. It can be lost again.
+func TestAGroupWhoseVolumesAreAllLostIsGivenUp(t *testing.T) {
 	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
 	d.addMember("a", etcd.Endpoint)
 	d.startAll()
 	d.awaitWhole(t, "a")
-	d.loseGroup(t, etcd)
-	d.awaitWhole(t, "a")
-	must(t, d.client("a").Set(t.Context(), "k", "v", 0).Err())
-	d.loseGroup(t, etcd)
-	eventually(t, "the loss of the log to be reported", func() error {
-		r, err := d.procs["a-coordinator"].readiness()
-		if err == nil && (r.State != contract.StateDataLost || r.Membership != contract.MembershipLogLost) {
-			err = fmt.Errorf("%+v", r)
-		}
-		return err
-	})
+	if out, err := d.program("recover", "--data-dir", d.path(d.serving("a")), "--accept-loss", "--confirm", "a/0"); err == nil || !strings.Contains(out, "not known to be lost") {
+		t.Errorf("a log that is there is given up: %s, %v", out, err)
+	}
+	for _, value := range []string{"1", "2"} {
+		a := d.client("a")
+		must(t, a.Set(t.Context(), "k", value, 0).Err())
+		awaitComplete(t, a)
+		d.loseGroup(t)
+		d.giveUp(t, "a-coordinator", "a/0")
+		d.awaitWhole(t, "a")
+		awaitValue(t, "b", d.client("b"), "k", value)
+	}
+	a := d.client("a")
+	must(t, a.Set(t.Context(), "k", "3", 0).Err())
+	awaitComplete(t, a)
+	awaitValue(t, "b", d.client("b"), "k", "3")
 }
 
-// loseGroup empties both volumes of the coordinator of a, waits until its members say that all is lost, and makes them begin anew.
-func (d *deployment) loseGroup(t *testing.T, etcd *etcdserver.Server) {
+// loseGroup empties both volumes of the coordinator of a, and waits until its members say that all is lost.
+func (d *deployment) loseGroup(t *testing.T) {
 	t.Helper()
 	members := []string{"a-coordinator", "a-coordinator-2"}
-	wipe := func() {
-		for _, name := range members {
-			d.kill(name)
-			must(t, os.RemoveAll(d.path(name)))
-		}
-	}
-	wipe()
 	for _, name := range members {
-		d.start(d.procs[name])
+		d.kill(name)
+		must(t, os.RemoveAll(d.path(name)))
 	}
+	d.start(d.procs[members[0]])
+	if out, err := d.program("recover", "--data-dir", d.path(members[0]), "--accept-loss", "--confirm", "a/0"); err == nil {
+		t.Errorf("a group is given up while a member does not answer: %s", out)
+	}
+	d.start(d.procs[members[1]])
 	for _, name := range members {
 		eventually(t, name+" to know that all volumes are lost", func() error {
 			r, err := d.procs[name].readiness()
@@ -153,16 +154,20 @@ func (d *deployment) loseGroup(t *testing.T, etcd *etcdserver.Server) {
 	if out, err := d.program("recover", "--data-dir", d.path(members[0]), "--accept-register", "--yes"); err == nil {
 		t.Errorf("a lost group is made to go on: %s", out)
 	}
-	wipe()
-	key := base64.StdEncoding.EncodeToString([]byte("causalstore/a/coordinator-0"))
-	resp, err := http.Post("http://"+etcd.Endpoint+"/v3/kv/deleterange", "application/json", strings.NewReader(`{"key":"`+key+`"}`))
-	must(t, err)
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), `"deleted":"1"`) {
-		t.Fatalf("remove the group from etcd: %s, %v", b, err)
+}
+
+// giveUp gives up the lost log of a coordinator, and waits until it serves. Without its name, nothing is changed.
+func (d *deployment) giveUp(t *testing.T, process, coordinator string) {
+	t.Helper()
+	if out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss"); err == nil || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("a log is given up without an answer: %s, %v", out, err)
 	}
-	for _, name := range members {
-		d.start(d.procs[name])
+	if out, err := d.program("recover", "--data-dir", d.path(process)); err != nil || !strings.Contains(out, "--accept-loss") {
+		t.Errorf("it is not said what can be done: %s, %v", out, err)
+	}
+	out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "2m")
+	if err != nil || !strings.Contains(out, "done: it serves") {
+		t.Fatalf("recover: %s, %v", out, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,7 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	}
 	d.startAll()
 	d.awaitWholeGroup(t, "a", "middleman")
+	d.checkRecoverOfAShard(t, "a-middleman.log.d")
 	w := d.writeOften(t, "a", 4)
 	defer w.stop()
 	r := d.readOften(t, "a", "b", 4)
@@ -152,4 +154,15 @@ func (r *frequentReaders) slowest() time.Duration { return time.Duration(r.longe
 func (r *frequentReaders) stop() {
 	r.stopped.Store(true)
 	r.running.Wait()
+}
+
+// checkRecoverOfAShard checks that a person sees the group of a shard, and cannot give it up.
+func (d *deployment) checkRecoverOfAShard(t *testing.T, name string) {
+	t.Helper()
+	if out, err := d.program("recover", "--data-dir", d.path(name)); err != nil || !strings.Contains(out, "members [1 2] of [1 2]") {
+		t.Errorf("recover: %s, %v", out, err)
+	}
+	if out, err := d.program("recover", "--data-dir", d.path(name), "--accept-loss"); err == nil || !strings.Contains(out, "cannot be given up") {
+		t.Errorf("recover --accept-loss: %s, %v", out, err)
+	}
 }

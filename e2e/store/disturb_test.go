@@ -30,6 +30,11 @@ func (j *journey) disturb(u user) {
 		{"members are lost, one with its volume", loseMembers, false, false},
 		{"all pods with members restart one by one", rollingUpdate, false, false},
 		{"coordinators have one member again", removeMembers, false, false},
+		{"shards get a second member", addShardMembers, false, false},
+		{"members of shards are lost, one with its volumes", loseShardMembers, false, false},
+		{"all pods with members of shards restart one by one", rollingUpdate, false, false},
+		{"shards with members are added and removed", reshardMembers, false, false},
+		{"shards have one member again", removeShardMembers, false, false},
 		{"another version of the operator restarts nothing", upgradeOperator, true, true},
 	} {
 		if testing.Short() && !disturbance.short {

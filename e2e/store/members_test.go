@@ -19,15 +19,21 @@ func addMembers(u user) {
 	}
 }
 
-// loseMembers deletes the pods of both members of a coordinator, one after the other, the second with its volume.
-func loseMembers(u user) {
+// loseMembers deletes the pods of both members of a coordinator, one after the other, the second time with their volumes.
+func loseMembers(u user) { u.loseMembers("rings-north-cc-0", "rings-north-cc-m2-0", "data-") }
+
+// loseMembers deletes the pods of both members of a group, one after the other, the second time with their volumes.
+func (u user) loseMembers(first, second string, claims ...string) {
+	u.Helper()
 	for _, m := range []struct {
-		pod    string
-		volume bool
-	}{{"rings-north-cc-0", false}, {"rings-north-cc-m2-0", false}, {"rings-north-cc-m2-0", true}, {"rings-north-cc-0", true}} {
+		pod     string
+		volumes bool
+	}{{first, false}, {second, false}, {second, true}, {first, true}} {
 		uid := u.Kubectl("get", "pod", m.pod, "-o", "jsonpath={.metadata.uid}")
-		if m.volume {
-			u.Kubectl("delete", "pvc", "data-"+m.pod, "--wait=false")
+		for _, claim := range claims {
+			if m.volumes {
+				u.Kubectl("delete", "pvc", claim+m.pod, "--wait=false")
+			}
 		}
 		u.Kubectl("delete", "pod", m.pod, "--wait=false", "--grace-period=0", "--force")
 		u.awaitReplaced(m.pod, uid)
@@ -63,17 +69,9 @@ func (u user) awaitReplicated() {
 // assertMembersApart checks that the members of the coordinator of a data center are on different nodes, and the second in a back zone.
 func (u user) assertMembersApart(dc string) {
 	u.Helper()
-	var pods struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Spec     struct{ NodeName string }
-		}
-	}
-	if err := json.Unmarshal([]byte(u.Kubectl("get", "pods", "-l", ofCoordinators+",causalstore.io/data-center="+dc, "-o", "json")), &pods); err != nil {
-		u.Fatal(err)
-	}
+	pods := u.podsOf(ofCoordinators + ",causalstore.io/data-center=" + dc)
 	nodes := map[string]bool{}
-	for _, p := range pods.Items {
+	for _, p := range pods {
 		nodes[p.Spec.NodeName] = true
 		zone := u.Kubectl("get", "node", p.Spec.NodeName, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
 		side := "frontend"
@@ -85,7 +83,23 @@ func (u user) assertMembersApart(dc string) {
 			u.Errorf("%s is in %s, want %s", p.Metadata.Name, zone, want)
 		}
 	}
-	if len(pods.Items) != 2 || len(nodes) != 2 {
-		u.Errorf("the coordinator of %s has %d members on %d nodes", dc, len(pods.Items), len(nodes))
+	if len(pods) != 2 || len(nodes) != 2 {
+		u.Errorf("the coordinator of %s has %d members on %d nodes", dc, len(pods), len(nodes))
 	}
+}
+
+// placedPod is where a pod runs.
+type placedPod struct {
+	Metadata struct{ Name string }
+	Spec     struct{ NodeName string }
+}
+
+// podsOf returns the pods that a selector selects.
+func (u user) podsOf(selector string) []placedPod {
+	u.Helper()
+	var pods struct{ Items []placedPod }
+	if err := json.Unmarshal([]byte(u.Kubectl("get", "pods", "-l", selector, "-o", "json")), &pods); err != nil {
+		u.Fatal(err)
+	}
+	return pods.Items
 }

@@ -21,6 +21,10 @@ func TestAWriteThatIsInFlightWhenItsCoordinatorCrashesIsAnsweredAfterTheRestart(
 	if err := first.Set(ctx, "k", "before", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
+	// A new log cannot tell what an earlier one accepted. The sidecar has to know that this one has completed a write.
+	if done, err := first.Do(ctx, "CAUSAL", "WAIT", "all", 60_000).Int(); err != nil || done != 1 {
+		t.Fatalf("CAUSAL WAIT: %d, %v", done, err)
+	}
 	inject := func(kind string) {
 		t.Helper()
 		if err := d.Inject(ctx, local.Fault{Kind: kind, DC: dc, Part: "coordinator"}); err != nil {

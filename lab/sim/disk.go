@@ -92,7 +92,7 @@ func (d *disk) rollBack(key string) {
 
 // applyVolatile applies a write that will be reported as failed: it can be read, but is not durable.
 func (d *disk) applyVolatile(op middleman.StorageOp) {
-	if op.Kind == middleman.StorageHorizon {
+	if op.Kind == middleman.StorageHorizon || op.Kind == middleman.StorageFence {
 		return
 	}
 	if _, already := d.volatile[op.Key]; !already {
@@ -122,6 +122,8 @@ func (d *disk) apply(op middleman.StorageOp) {
 		delete(d.records, op.Key)
 	case middleman.StorageHorizon:
 		d.horizon = max(d.horizon, op.Horizon)
+	case middleman.StorageFence:
+		d.fences = d.fences.With(op.Origin, op.Generation)
 	}
 }
 

@@ -100,7 +100,11 @@ func (r *scaler) hasConverged() bool {
 			return false
 		}
 		switch c.Membership() {
-		case coordinator.Serving, coordinator.Left, coordinator.LogLost:
+		case coordinator.Serving, coordinator.Left:
+		case coordinator.LogLost:
+			if r.w.givesUp {
+				return false
+			}
 		default:
 			if !r.w.hasLostLog(r.w.topo.Leader(n.id.DC)) { // otherwise nobody admits it
 				return false

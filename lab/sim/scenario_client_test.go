@@ -14,6 +14,7 @@ import (
 // The commands of a session:
 //
 //	alice put x 1            alice del x              alice get x              alice mget x y
+//	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
 //	alice scan               all keys that may exist, from one ring
 //	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
@@ -38,9 +39,12 @@ func (s *scenario) operate(p *process, name, what string, args []string, backgro
 			s.below = append(s.below, "  ... "+strings.Join(append([]string{name, what}, args...), " ")+": "+answer)
 		}
 	}
-	if what == "scan" {
+	switch what {
+	case "scan":
 		p.scanAll()
-	} else {
+	case "gets":
+		p.getPipelined(op.Keys)
+	default:
 		p.issue(op)
 	}
 	if background {
@@ -65,7 +69,7 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
 	case (what == "get" || what == "latest") && len(args) == 1:
 		return session.Op{Kind: session.OpGet, Key: keys[0], Latest: what == "latest"}, nil
-	case what == "mget":
+	case what == "mget", what == "gets":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
 	case what == "scan" && len(args) == 0:
 		return session.Op{Kind: session.OpScan}, nil
@@ -99,6 +103,12 @@ func (s *scenario) answer(p *process, what string, args []string, r *session.Res
 			fmt.Fprintf(&b, "%s=%s ", args[i], shownValue(rec))
 		}
 		return b.String() + "(" + s.provenance(r.Outcome) + ")"
+	case "gets":
+		var b strings.Builder
+		for i, rec := range r.Records {
+			fmt.Fprintf(&b, " %s=%s", args[i], shownValue(rec))
+		}
+		return b.String()[1:]
 	case "scan":
 		names := make([]string, len(r.Keys))
 		for i, key := range r.Keys {

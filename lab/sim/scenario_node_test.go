@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 )
 
 // Nodes:
@@ -15,6 +17,8 @@ import (
 //	fail-write NODE               its storage reports the next write as failed, though it can be read; it is not durable
 //	slow-disk NODE DURATION       adds to the latency of its disk
 //	replace-disk NODE             gives a node that is down an empty disk
+//	former-disk NODE              gives a node that is down the disk that it had before
+//	accept-loss NODE              gives up the log of a coordinator, which is lost
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.world.crash(n) })
@@ -26,7 +30,25 @@ func init() {
 		return s.each(args, func(n *node) { n.disk.failNext++ })
 	}
 	verbs["replace-disk"] = func(s *scenario, args []string) (string, error) {
-		return s.each(args, func(n *node) { n.disk = newDisk() })
+		return s.each(args, func(n *node) { s.former[n], n.disk = n.disk, newDisk() })
+	}
+	verbs["former-disk"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { s.former[n], n.disk = n.disk, s.former[n] })
+	}
+	verbs["accept-loss"] = func(s *scenario, args []string) (string, error) {
+		var refused []error
+		_, err := s.each(args, func(n *node) {
+			if m, ok := n.m.(*member.Coordinator); !ok {
+				refused = append(refused, fmt.Errorf("%s runs no coordinator", n.id))
+			} else if err := m.AcceptLoss(s.world.clock(n)); err != nil {
+				refused = append(refused, err)
+			}
+			s.world.flush(n)
+		})
+		if err == nil && len(refused) > 0 {
+			return fmt.Sprintf("refused: %v", refused[0]), nil
+		}
+		return "", err
 	}
 	verbs["forge"] = (*scenario).forge
 	verbs["clock"] = (*scenario).clock

@@ -17,6 +17,7 @@ import (
 //
 //	advance 50ms             advances the time
 //	settle                   waits until every accepted write is complete, and all nodes know it
+//	show convergence         whether all rings hold the same
 //	show storage x           the value in each ring, or tombstone
 //	show session alice       the rings it may read, the number of in-flight versions it has read, and of its incomplete writes
 //	show pending             the number of incomplete writes of each coordinator
@@ -47,6 +48,11 @@ func (s *scenario) settle([]string) (string, error) {
 
 func (s *scenario) show(args []string) (string, error) {
 	switch {
+	case args[0] == "convergence":
+		if len(s.world.compareRings()) > 0 {
+			return "the rings differ", nil
+		}
+		return "the rings agree", nil
 	case args[0] == "storage" && len(args) == 2:
 		return s.showStorage(args[1]), nil
 	case args[0] == "session" && len(args) == 2 && s.sessions[args[1]] != nil:

@@ -89,6 +89,7 @@ type scenario struct {
 	sessions map[string]*process
 	tokens   map[string]string
 	holds    map[string]*hold
+	former   map[*node]*disk // disks that were replaced
 	scaler   *scaler
 	trace    *trace
 	below    []string // lines to show below the current command: answers of background commands, and messages
@@ -104,7 +105,7 @@ var verbs = map[string]verb{}
 func play(script string, broken causal.Faults) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
-		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
+		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{}, former: map[*node]*disk{},
 		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
 	}
 	s.trace = newTrace(s)

@@ -134,7 +134,7 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 }
 
 func (d *disk) history() shard.History {
-	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon}
+	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences}
 }
 
 // runMoveOp executes a mover's storage request, after the delay of the disk.

@@ -29,6 +29,7 @@ type shardMember struct {
 	// What the storage says, with what was proposed.
 	horizon causal.HLC
 	origins map[topology.Origin]bool
+	fences  causal.Fences
 
 	tasks   []member.StorageTask
 	working bool  // the first task is under way
@@ -89,7 +90,7 @@ func (w *World) settleSession(n *node, m *shardMember) {
 	now := w.clock(n)
 	if s := m.Session(); s != m.session {
 		m.session, m.shard, m.changes, m.held, m.busy, m.draining = s, nil, map[uint64]func(){}, nil, false, false
-		m.horizon, m.origins = n.disk.horizon, maps.Clone(n.disk.origins)
+		m.horizon, m.origins, m.fences = n.disk.horizon, maps.Clone(n.disk.origins), n.disk.fences
 		n.serving++
 		if s != 0 {
 			w.noteSession(n)
@@ -265,9 +266,13 @@ func (w *World) startMiddleman(n *node, m *shardMember, plan shard.Start) {
 // proposeWrite makes a write of the middleman one of all members.
 func (w *World) proposeWrite(n *node, m *shardMember, op middleman.StorageOp) {
 	var c member.Change
-	if op.Kind == middleman.StorageHorizon {
+	switch op.Kind {
+	case middleman.StorageHorizon:
 		c.Meta = append(c.Meta, m.raise(op.Horizon))
-	} else {
+	case middleman.StorageFence:
+		m.fences = m.fences.With(op.Origin, op.Generation)
+		c.Meta = append(c.Meta, fencesMeta(m.fences))
+	default:
 		c = m.writes(n, []member.Write{{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists}})
 	}
 	s, serving := m.shard, n.serving

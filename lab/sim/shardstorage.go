@@ -24,6 +24,7 @@ const (
 	metaMoves    = "moves"
 	metaCaches   = "caches"
 	metaOrigins  = "origins"
+	metaFences   = "fences"
 )
 
 func metaUint(name string, v uint64) member.Meta {
@@ -49,6 +50,13 @@ func originsMeta(origins map[topology.Origin]bool) member.Meta {
 	return m
 }
 
+// maxOrigins is above the number of origins in every simulated deployment.
+const maxOrigins = 1 << 10
+
+func fencesMeta(f causal.Fences) member.Meta {
+	return member.Meta{Name: metaFences, Value: f.Encode(maxOrigins)}
+}
+
 // content is what the storage of a middleman holds.
 type content struct {
 	records map[string]causal.Record
@@ -56,6 +64,7 @@ type content struct {
 	state   shard.MigrationState
 	starts  uint64                   // counts the middlemen that served
 	origins map[topology.Origin]bool // whose writes it has ever held
+	fences  causal.Fences            // never changed in place
 	loss    shard.Loss
 	moves   uint64               // counts movers
 	caches  topology.CacheLayout // saved once the leases from before have expired
@@ -77,13 +86,13 @@ func (c *content) copy() *content {
 
 // isEmpty reports whether it holds no key and no metadata of a middleman.
 func (c *content) isEmpty() bool {
-	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0
+	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 && len(c.fences) == 0
 }
 
 // meta returns the metadata of a middleman.
 func (c *content) meta() []member.Meta {
 	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)), metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
-		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins)}
+		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins), fencesMeta(c.fences)}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -101,6 +110,12 @@ func (c *content) setMeta(m member.Meta) {
 		c.moves = v
 	case metaCaches:
 		c.caches = topology.CacheLayout(v)
+	case metaFences:
+		fences, err := causal.ParseFences(m.Value)
+		if err != nil {
+			panic(err) // it was made by fencesMeta
+		}
+		c.fences = fences
 	case metaOrigins:
 		clear(c.origins)
 		for b := m.Value; len(b) > 0; {

@@ -23,7 +23,8 @@ type process struct {
 	busy     bool
 	scripted bool // it issues no operations of its own
 	final    bool
-	scan     *scan // in progress, or nil
+	scan     *scan          // in progress, or nil
+	gets     *pipelinedGets // in progress, or nil
 	// onResult, if not nil, is called with every result.
 	onResult func(*session.Result)
 }
@@ -78,23 +79,27 @@ func (p *process) issueNext() {
 	case r < m.put+m.del:
 		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
 	case r < m.put+m.del+m.mget:
-		n := 2 + rng.IntN(3)
-		keys := make([]string, 0, n)
-		for _, i := range rng.Perm(len(p.load.keys))[:min(n, len(p.load.keys))] {
-			keys = append(keys, p.load.keys[i])
-		}
-		p.issue(session.Op{Kind: session.OpMGet, Keys: keys, Latest: r%7 == 0})
+		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Latest: r%7 == 0})
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
 	case r < m.put+m.del+m.mget+m.token+m.scan:
 		p.scanAll()
 	default:
 		if r%8 == 1 {
-			w := p.load.world
-			withMachine(w, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.Prefetch(now, p.id, p.load.keys) })
+			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
+			return
 		}
 		p.issue(session.Op{Kind: session.OpGet, Key: key, Latest: r%5 == 0}) // as a read-modify-write does
 	}
+}
+
+// someKeys draws at most n different keys.
+func (p *process) someKeys(n int) []string {
+	keys := make([]string, 0, n)
+	for _, i := range p.load.world.rng.Perm(len(p.load.keys))[:min(n, len(p.load.keys))] {
+		keys = append(keys, p.load.keys[i])
+	}
+	return keys
 }
 
 // passToken exports the session, or resumes the newest token, which is mostly that of another session.
@@ -133,6 +138,10 @@ func (p *process) issue(op session.Op) {
 func (p *process) finish(r *session.Result) {
 	if p.scan != nil {
 		p.continueScan(r)
+		return
+	}
+	if p.gets != nil {
+		p.continueGets(r)
 		return
 	}
 	w := p.load.world

@@ -13,6 +13,7 @@ import (
 	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
@@ -50,6 +51,7 @@ type node struct {
 	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the register.
 	claims          []claim
 	registerCutTill int64
+	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
 }
 
 // Settings configures a World beyond its topology.
@@ -106,6 +108,8 @@ type World struct {
 	steps     int
 	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
 	lostWrites bool
+	lostLogs   []lostLog
+	givesUp    bool // lost logs are given up
 	// idleTick, if not nil, is called in place of a tick that a machine has no need of.
 	idleTick func(n *node, now causal.Now)
 	// delivered, if not nil, sees each message before the machine does.
@@ -296,6 +300,7 @@ func (w *World) flush(n *node) {
 		}
 	case *member.Coordinator:
 		w.flushGroup(n, m)
+		w.noteSalvage(n)
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			n.onResults(rs)

@@ -47,6 +47,7 @@ const (
 	ForgetBind                             // session: reading an in-flight version adds no restriction
 	TwoRings                               // session: overlapping reads may bind the session to two rings
 	LateReply                              // session: a late reply answers a later read of the key
+	PipelineUnchecked                      // session: pipelined gets are answered with what they found before the answer to an earlier one
 	LiftByEarlierPut                       // session: any complete own put lifts every restriction
 	OwnUnchecked                           // session: the own write is served whatever was seen
 	ResendElsewhere                        // session: puts in flight to a coordinator that has stopped go to another one
@@ -113,6 +114,9 @@ const (
 	MarkerAhead                            // member: a storage is marked with changes before it has them
 	ServeUnapplied                         // member: a primary serves, and reports changes as done, before its storage has applied the whole log
 	CopyOntoOld                            // member: a storage is not emptied before another one is copied to it
+	UnfencedLog                            // middleman: puts of a log that was given up are still taken
+	SalvageStored                          // middleman: puts that are not in storage are left out of what a coordinator salvages
+	AdoptUnordered                         // coordinator: what it has salvaged is sent before all that may precede it is complete
 	BackfillEarly                          // middleman: it serves when all is copied, before it has what was under way meanwhile
 	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
 	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
@@ -164,6 +168,7 @@ var faultNames = [faultEnd]string{
 	ForgetBind:                "forget-bind",
 	TwoRings:                  "two-rings",
 	LateReply:                 "late-reply",
+	PipelineUnchecked:         "pipeline-unchecked",
 	LiftByEarlierPut:          "lift-by-earlier-put",
 	OwnUnchecked:              "own-unchecked",
 	ResendElsewhere:           "resend-elsewhere",
@@ -230,6 +235,9 @@ var faultNames = [faultEnd]string{
 	MarkerAhead:               "marker-ahead",
 	ServeUnapplied:            "serve-unapplied",
 	CopyOntoOld:               "copy-onto-old",
+	UnfencedLog:               "unfenced-log",
+	SalvageStored:             "salvage-stored",
+	AdoptUnordered:            "adopt-unordered",
 	BackfillEarly:             "backfill-early",
 	BackfillTrustsRV:          "backfill-trusts-rv",
 	BackfillBeforeAnswers:     "backfill-before-answers",

@@ -73,6 +73,12 @@ const (
 	KindGroup // member of a group -> member of it
 	KindCopy  // member of a shard's group -> member of it
 
+	// The log of a coordinator that is given up.
+	KindSalvage    // coordinator -> middleman
+	KindSalvaged   // and back
+	KindTermQuery  // leader -> coordinator of its data center
+	KindTermAnswer // and back
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -80,7 +86,8 @@ const (
 var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
 	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
-	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy"}
+	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
+	"salvage", "salvaged", "term-query", "term-answer"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -72,6 +72,10 @@ func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) 
 }
 
 func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
+	checkContent(t, KindSalvage, (*Message).Salvage)
+	checkContent(t, KindSalvaged, (*Message).Salvaged)
+	checkContent(t, KindTermQuery, (*Message).TermQuery)
+	checkContent(t, KindTermAnswer, (*Message).TermAnswer)
 	checkContent(t, KindGet, (*Message).Get)
 	checkContent(t, KindGetReply, (*Message).GetReply)
 	checkContent(t, KindFill, (*Message).Fill)

@@ -113,17 +113,20 @@ type PutAfter struct {
 	Complete bool
 	// Map is the slot map that the lane belongs to.
 	Map topology.MapID
+	// Generation is that of the coordinator's log. It is greater after a log was lost and given up.
+	Generation uint64
 }
 
 // Message returns p as a message.
 func (p PutAfter) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: p.Deps.all, Seq: uint64(p.Deps.lanes), HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map}}
+	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: p.Deps.all, Seq: uint64(p.Deps.lanes), HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map,
+		Epoch: p.Generation}}
 }
 
 // PutAfter returns the content of a message of KindPutAfter.
 func (m *Message) PutAfter() PutAfter {
 	return PutAfter{Key: m.fields.Key, Record: m.fields.Record, Deps: DepList{m.fields.Deps, int(min(m.fields.Seq, uint64(len(m.fields.Deps))))}, Previous: m.fields.HLC,
-		AckedUpTo: m.fields.Cut, Complete: m.fields.Clean, Map: m.fields.Map}
+		AckedUpTo: m.fields.Cut, Complete: m.fields.Clean, Map: m.fields.Map, Generation: m.fields.Epoch}
 }
 
 // PutAck tells a coordinator that writes are processed in the middleman's ring, with their dependencies, and that the ring's
@@ -132,16 +135,18 @@ type PutAck struct {
 	Versions []Version
 	// Incarnation is that of the middleman.
 	Incarnation uint64
+	// GivenUpBelow, if it is not 0, says that a log of a lower generation was given up: puts of it are refused.
+	GivenUpBelow uint64
 }
 
 // Message returns a as a message.
 func (a PutAck) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutAck, From: from, To: to, fields: Fields{Versions: a.Versions, Epoch: a.Incarnation}}
+	return Message{Kind: KindPutAck, From: from, To: to, fields: Fields{Versions: a.Versions, Epoch: a.Incarnation, Seq: a.GivenUpBelow}}
 }
 
 // PutAck returns the content of a message of KindPutAck.
 func (m *Message) PutAck() PutAck {
-	return PutAck{Versions: m.fields.Versions, Incarnation: m.fields.Epoch}
+	return PutAck{Versions: m.fields.Versions, Incarnation: m.fields.Epoch, GivenUpBelow: m.fields.Seq}
 }
 
 // StableMarks tells a middleman which writes of an origin are complete.

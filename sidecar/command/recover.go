@@ -22,6 +22,8 @@ import (
 type recoverFlags struct {
 	dataDir string
 	accept  bool
+	loss    bool
+	confirm string
 	yes     bool
 	wait    time.Duration
 }
@@ -30,20 +32,26 @@ func newRecoverCommand(Options) *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover --data-dir DIR",
-		Short: "Show what a coordinator's group waits for, and decide it",
-		Long: `Shows the group of the coordinator that runs with DIR as its data folder, through a socket in that folder, and with a flag decides what
+		Short: "Show what the group of a coordinator or shard waits for, and decide it",
+		Long: `Shows the group of the coordinator or middleman that runs with DIR as its data folder, through a socket in that folder, and with a flag decides what
 only a person can. It must run as the user of that process.
 
 --accept-register is for a group that is frozen because its register (etcd) was replaced by an empty one, or restored from a backup: the
 configuration that this member knows goes on there. Run it at the member that serves. If none does, run it at the one whose epoch is the
-highest of all members; with another one, what is acknowledged could be lost.`,
+highest of all members; with another one, what is acknowledged could be lost.
+
+--accept-loss is for a coordinator whose log is lost with all of its copies: the disk of its only member, or those of all members, which are up with
+empty folders. It says what is lost, asks for the coordinator's name, and lets the log begin anew with what the shards hold.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return recoverGroup(cmd, &f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the coordinator's log")
+	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of the coordinator or middleman")
 	fs.BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
-	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	fs.BoolVar(&f.loss, "accept-loss", false, "give up a log that is lost with all of its copies, and begin another one with what the shards hold")
+	fs.StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator, DATA-CENTER/INDEX, instead of being asked for it")
+	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
+	fs.BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
 	fs.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait until the group has changed; 0: not at all")
 	_ = cmd.MarkFlagRequired("data-dir") // it exists
 	return cmd
@@ -51,10 +59,28 @@ highest of all members; with another one, what is acknowledged could be lost.`,
 
 func recoverGroup(cmd *cobra.Command, f *recoverFlags) error {
 	a := newAdminClient(f.dataDir)
+	if f.loss {
+		return acceptLoss(cmd, a, f)
+	}
 	ctx := cmd.Context()
+	l, err := a.loss(ctx)
+	if err != nil {
+		return err
+	}
+	if l != nil && l.Lost {
+		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has lost its log: %s\nIf there is no copy left, --accept-loss gives it up.\n", l.Coordinator, l.Reason)
+	}
 	g, err := a.group(ctx)
 	if err != nil {
 		return err
+	}
+	switch {
+	case g == nil && l == nil:
+		fmt.Fprintln(cmd.OutOrStdout(), "this shard has one member, and no register")
+		return nil
+	case g == nil:
+		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has one member, and no register: %s\n", l.Coordinator, l.Reason)
+		return nil
 	}
 	writeGroup(cmd.OutOrStdout(), g)
 	if !f.accept {
@@ -94,7 +120,7 @@ func writeGroup(w io.Writer, g *contract.Group) {
 	}
 }
 
-// adminClient asks a coordinator through the socket in its data folder.
+// adminClient asks a coordinator or middleman through the socket in its data folder.
 type adminClient struct {
 	dir  string
 	http *http.Client
@@ -108,21 +134,21 @@ func newAdminClient(dir string) *adminClient {
 }
 
 func (a *adminClient) do(ctx context.Context, method, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://coordinator"+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://part"+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := a.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the coordinator of %s: %w; it must run with that data folder and as this user, and have a register", a.dir, err)
+		return nil, fmt.Errorf("ask the process of %s: %w; it must run with that data folder and as this user, and a middleman must have a log", a.dir, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	if err != nil {
-		return nil, fmt.Errorf("ask the coordinator of %s: %w", a.dir, err)
+		return nil, fmt.Errorf("ask the process of %s: %w", a.dir, err)
 	}
 	if answer.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("the coordinator refuses: %s", strings.TrimSpace(string(b)))
+		return nil, fmt.Errorf("the process refuses: %s", strings.TrimSpace(string(b)))
 	}
 	return b, nil
 }
@@ -132,11 +158,11 @@ func (a *adminClient) group(ctx context.Context) (*contract.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	var g contract.Group
+	var g *contract.Group
 	if err := json.Unmarshal(b, &g); err != nil {
-		return nil, fmt.Errorf("the answer of the coordinator of %s: %w", a.dir, err)
+		return nil, fmt.Errorf("the answer of the process of %s: %w", a.dir, err)
 	}
-	return &g, nil
+	return g, nil
 }
 
 func (a *adminClient) acceptRegister(ctx context.Context, epoch uint64) error {
@@ -155,7 +181,7 @@ func (a *adminClient) awaitChange(cmd *cobra.Command, epoch uint64, wait time.Du
 	defer poll.Stop()
 	for {
 		g, err := a.group(ctx)
-		if err == nil && g.Epoch > epoch && g.Problem != contract.GroupFrozen {
+		if err == nil && g != nil && g.Epoch > epoch && g.Problem != contract.GroupFrozen {
 			fmt.Fprintf(cmd.OutOrStdout(), "done: epoch %d, primary %d, members %v of %v\n", g.Epoch, g.Primary, g.Members, g.Wanted)
 			return nil
 		}

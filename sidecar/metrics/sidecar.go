@@ -18,7 +18,7 @@ var (
 	sidecarGets        = sidecarFamily.counter("gets_total", "Reads of single keys that were started.")
 	sidecarBound       = sidecarFamily.counter("bound_gets_total", "Reads of single keys by sessions that were bound to some of the rings (dynamic ring restriction).")
 	sidecarInFlight    = sidecarFamily.counter("in_flight_reads_total", "Reads that returned a value that was not in every ring yet.")
-	sidecarReread      = sidecarFamily.counter("rereads_total", "Reads repeated because no ring had both the value and everything the session had seen before.")
+	sidecarReread      = sidecarFamily.counter("rereads_total", "Reads repeated because no ring had both the value and everything the session had seen before, or because an earlier read of their pipeline had found something newer.")
 	sidecarRetried     = sidecarFamily.counter("retries_total", "Reads retried elsewhere because a cache or shard did not answer in time.")
 	sidecarPuts        = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")
 	sidecarMGets       = sidecarFamily.counter("mgets_total", "Reads of several keys that were started.")

@@ -16,8 +16,9 @@ type clientSession struct {
 	id          uint64
 	op          *pendingOp // for operations that the connection waits for, one at a time
 	lastOutcome session.Outcome
-	locked      bool     // inside Lock or Isolate: it reads the newest versions, and its keys are held
-	pipelined   []string // keys of the reads that the client has pipelined behind the current command
+	locked      bool         // inside Lock or Isolate: it reads the newest versions, and its keys are held
+	gets        []*pendingOp // of pipelined reads
+	puts        putBatch
 }
 
 // execute runs an operation and waits for its result.
@@ -59,18 +60,9 @@ func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error)
 		c.sidecar.keyLocks.awaitTransaction(key)
 	}
 	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Latest: c.locked})
-	if len(c.pipelined) > 0 && !c.op.isDone() {
-		// This read waits, and so would each of the pipelined ones: the cache fetches them all meanwhile. They are still read one
-		// after the other.
-		c.sidecar.step(func(now causal.Now, m *session.Sidecar) { m.Prefetch(now, c.id, c.pipelined) })
-		c.pipelined = c.pipelined[:0]
-	}
 	r := c.op.wait()
 	return r.Record.Value, c.recordOutcome(r, "read")
 }
-
-// Prefetch implements resp.Prefetcher.
-func (c *clientSession) Prefetch(keys []string) { c.pipelined = append(c.pipelined[:0], keys...) }
 
 // MGet implements resp.Session.
 func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
@@ -120,18 +112,6 @@ func (c *clientSession) share(w *pendingOp, key string) {
 	}
 }
 
-// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were sent.
-func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
-	w := c.sidecar.acquireOp()
-	c.share(w, key)
-	c.sidecar.startOp(w, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
-	return func() error {
-		r := w.wait()
-		c.sidecar.releaseOp(w)
-		return c.recordOutcome(r, "write")
-	}
-}
-
 // Lock implements resp.Session.
 func (c *clientSession) Lock(keys ...string) func() { return c.lock(c.sidecar.keyLocks.update(keys)) }
 
@@ -156,6 +136,7 @@ func (c *clientSession) DBSize(context.Context) (int64, error) {
 
 // Close implements resp.Session.
 func (c *clientSession) Close() {
+	c.startPuts() // a panic may have ended the connection
 	c.sidecar.releaseOp(c.op)
 	if c.id != podSession {
 		c.sidecar.step(func(_ causal.Now, m *session.Sidecar) { m.Close(c.id) })

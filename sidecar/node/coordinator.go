@@ -102,6 +102,19 @@ func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error
 	return m, m.StartAlone(o.Clock(), func(entries []group.Entry) error { return c.appendAtStart(v.log, entries) })
 }
 
+// AcceptLoss gives up the log, which is lost with all volumes of the group: it begins anew with what the shards hold. The caller is a person who
+// has seen the given epoch.
+func (c *Coordinator) AcceptLoss(epoch uint64) (err error) {
+	c.step(func(now causal.Now, m *member.Coordinator) {
+		if s := m.Status(); s.Config.Epoch != epoch {
+			err = fmt.Errorf("this member knows epoch %d, and not epoch %d any more: look again", s.Config.Epoch, epoch)
+			return
+		}
+		err = m.AcceptLoss(now)
+	})
+	return err
+}
+
 // RefusePuts makes the coordinator refuse further puts, because it is about to stop. Sidecars learn that nothing was written and
 // retry at another coordinator. Writes that were accepted before continue to propagate.
 func (c *Coordinator) RefusePuts() {

@@ -33,6 +33,12 @@ func (c *Coordinator) Unanswered() (nodes []topology.Node) {
 	return nodes
 }
 
+// Salvaging is as for coordinator.Coordinator.
+func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found int) {
+	c.Inspect(func(m *coordinator.Coordinator) { active, waiting, found = m.Salvaging() })
+	return active, waiting, found
+}
+
 // IsDrained reports whether all accepted writes are in every ring. A member that does not serve has nothing to drain.
 func (c *Coordinator) IsDrained() bool {
 	drained := true

@@ -71,6 +71,8 @@ type host[M machine] struct {
 	id    topology.Node
 	clock Clock
 	net   transport.Network
+	// sendAll passes messages to net.
+	sendAll func([]causal.Message)
 
 	mu              sync.Mutex
 	m               M
@@ -101,7 +103,16 @@ type gate interface {
 const maxTickWait = time.Second
 
 func newHost[M machine](id topology.Node, clock Clock, net transport.Network, m M) *host[M] {
-	return &host[M]{id: id, clock: clock, net: net, m: m, collectRequests: func() {}, alarm: func(time.Duration) {}}
+	h := &host[M]{id: id, clock: clock, net: net, m: m, collectRequests: func() {}, alarm: func(time.Duration) {}}
+	h.sendAll = func(ms []causal.Message) {
+		for i := range ms {
+			net.Send(ms[i])
+		}
+	}
+	if batches, ok := net.(transport.BatchSender); ok {
+		h.sendAll = batches.SendAll
+	}
+	return h
 }
 
 // ID implements Host.
@@ -177,22 +188,47 @@ func (h *host[M]) tryStep(f func(now causal.Now, m M)) bool {
 
 // unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step started.
 //
-// If a step's only message is a read or a reply to one, this goroutine sends it at once. No order is needed: a reply names its
+// If a step's only messages are reads or replies to reads, this goroutine sends them at once. No order is needed: a reply names its
 // request by id, and a read takes effect where it arrives. So reads do not wait for the goroutine that sends the queue.
 func (h *host[M]) unlockAndSend(now causal.Now, before int) {
 	h.queue = h.m.Take(h.queue)
 	h.collectRequests()
 	h.scheduleTick(now)
-	if len(h.queue) == before+1 && (h.queue[before].Kind == causal.KindGet || h.queue[before].Kind == causal.KindGetReply) {
-		m := h.queue[before]
-		h.queue[before] = causal.Message{}
+	switch reads := h.queue[before:]; {
+	case len(reads) == 1 && isRead(&reads[0]):
+		m := reads[0]
+		reads[0] = causal.Message{}
 		h.queue = h.queue[:before]
 		h.mu.Unlock()
 		h.net.Send(m)
 		return
+	case len(reads) > 1 && areReads(reads):
+		batch := readBatches.Get().(*[]causal.Message)
+		*batch = append(*batch, reads...)
+		clear(reads)
+		h.queue = h.queue[:before]
+		h.mu.Unlock()
+		h.sendAll(*batch)
+		*batch = causal.Recycle(*batch)
+		readBatches.Put(batch)
+		return
 	}
 	h.sendQueue()
 	h.mu.Unlock()
+}
+
+// readBatches are empty batches for reads that are being sent.
+var readBatches = sync.Pool{New: func() any { return new([]causal.Message) }}
+
+func isRead(m *causal.Message) bool { return m.Kind == causal.KindGet || m.Kind == causal.KindGetReply }
+
+func areReads(ms []causal.Message) bool {
+	for i := range ms {
+		if !isRead(&ms[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // sendQueue sends the queue in order; reads and their replies may overtake it, see unlockAndSend. One goroutine at a time does
@@ -210,9 +246,7 @@ func (h *host[M]) sendQueue() {
 		if notice != nil {
 			notice()
 		}
-		for i := range batch {
-			h.net.Send(batch[i])
-		}
+		h.sendAll(batch)
 		batch = causal.Recycle(batch)
 		h.mu.Lock()
 		h.spare = batch

@@ -19,7 +19,8 @@ import (
 type keyLocks struct {
 	mu           sync.Mutex
 	used         map[string]*keyLock
-	transactions atomic.Int64 // that hold locks, or wait for them
+	transactions atomic.Int64  // that hold locks, or wait for them
+	begun        atomic.Uint64 // transactions, since the start
 }
 
 // keyLock is the lock of one key, while somebody holds it or waits for it.
@@ -59,6 +60,16 @@ func (k *keyLocks) share(key string) *keyLock {
 	return l
 }
 
+// tryShare is share if that need not wait, and returns nil otherwise.
+func (k *keyLocks) tryShare(key string) *keyLock {
+	l := k.use(key)
+	if l.writes.TryRLock() {
+		return l
+	}
+	l.release()
+	return nil
+}
+
 func (l *keyLock) unshare() {
 	l.writes.RUnlock()
 	l.release()
@@ -72,6 +83,7 @@ func (k *keyLocks) update(keys []string) (unlock func()) {
 // isolate locks keys for a transaction.
 func (k *keyLocks) isolate(keys []string) (release func()) {
 	k.transactions.Add(1)
+	k.begun.Add(1)
 	unlock := k.each(keys, func(l *keyLock) {
 		l.writes.Lock()
 		l.reads.Lock()

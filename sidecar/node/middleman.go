@@ -36,6 +36,7 @@ type Middleman struct {
 
 	horizon      durableHorizon
 	origins      durableOrigins
+	fences       durableFences
 	starts       uint64 // machines that have served before this start
 	lossReported sync.Once
 	health       *diskHealth // of the store
@@ -66,10 +67,11 @@ const (
 	metaCaches      = "caches"    // a topology.CacheLayout: the caches that leases were last waited for
 	metaOrigins     = "origins"   // see durableOrigins
 	metaDataLost    = "data-lost" // a shard.Loss
+	metaFences      = "fences"    // causal.Fences
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
-var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaDataLost}
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -85,6 +87,9 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 		return nil, err
 	}
 	if err := mm.origins.load(ctx, mm.store); err != nil {
+		return nil, err
+	}
+	if err := mm.fences.load(ctx, mm.store); err != nil {
 		return nil, err
 	}
 	past, err := mm.readPast(ctx)
@@ -168,7 +173,7 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
 func (mm *Middleman) startServing(ctx context.Context) error {
-	history := shard.History{Horizon: mm.horizon.get()}
+	history := shard.History{Horizon: mm.horizon.get(), Fences: mm.fences.get()}
 	var err error
 	if history.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
 		return err

@@ -43,9 +43,6 @@ func (w *pendingOp) complete(r *session.Result) {
 	}
 }
 
-// isDone reports whether the result is there.
-func (w *pendingOp) isDone() bool { return w.state.Load() == opDone }
-
 // wait waits for the result and returns it.
 func (w *pendingOp) wait() session.Result {
 	if w.state.CompareAndSwap(opPending, opAwaited) {
@@ -80,6 +77,12 @@ func (s *Sidecar) releaseOp(w *pendingOp) {
 	s.idleOps = append(s.idleOps, w)
 }
 
+// use gives w the id of a new operation. The caller holds the lock.
+func (w *pendingOp) use(put bool) {
+	w.uses++
+	w.id, w.put = w.uses<<indexBits|w.index, put
+}
+
 // startOp starts an operation, whose result w receives.
 func (s *Sidecar) startOp(w *pendingOp, op session.Op) {
 	w.state.Store(opPending)
@@ -89,9 +92,8 @@ func (s *Sidecar) startOp(w *pendingOp, op session.Op) {
 		s.mu.Unlock()
 		return
 	}
-	w.uses++
-	op.ID = w.uses<<indexBits | w.index
-	w.id, w.put = op.ID, op.Kind == session.OpPut
+	w.use(op.Kind == session.OpPut)
+	op.ID = w.id
 	before, now := len(s.queue), s.clock()
 	s.m.Do(now, op)
 	s.unlockAndSend(now, before)

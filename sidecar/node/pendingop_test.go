@@ -84,6 +84,161 @@ func TestEachConnectionReceivesTheResultsOfItsOwnOperations(t *testing.T) {
 	}
 }
 
+// completeWrites tells a sidecar that the versions of echo are complete.
+func completeWrites(s *Sidecar) {
+	topo := s.topo.Load()
+	v := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.Origin(topo.Origins()), SV: 1}}}
+	s.Handle([]causal.Message{v.Message(topo.Leader(0), s.ID())})
+}
+
+// getEach reads keys as a pipeline, and returns the values.
+func getEach(t *testing.T, c resp.Session, keys ...string) (values []string) {
+	t.Helper()
+	results := make([]resp.GetResult, len(keys))
+	c.(resp.PipelinedReader).GetEach(context.Background(), keys, results)
+	for _, r := range results {
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+		values = append(values, string(r.Value.Data))
+	}
+	return values
+}
+
+func TestPipelinedReadsAreInFlightTogether(t *testing.T) {
+	asked := make(chan func(), 3)
+	s := sidecarOn(t, func(f func()) { asked <- f })
+	defer s.Close()
+	completeWrites(s)
+	c := connect(t, s)
+	go func() { // no answer before all have been asked
+		for _, answer := range []func(){<-asked, <-asked, <-asked} {
+			answer()
+		}
+	}()
+	if got := getEach(t, c, "a", "b", "a"); strings.Join(got, " ") != "a b a" {
+		t.Errorf("got %q", got)
+	}
+	if len(s.idleOps) != 3 {
+		t.Errorf("%d idle operations, want those of the pipeline", len(s.idleOps))
+	}
+}
+
+// A transaction that begins while keys are read together may write some between the reads of two.
+func TestPipelinedReadsDuringATransactionAreReadAgain(t *testing.T) {
+	asked := make(chan func())
+	s := sidecarOn(t, func(f func()) { asked <- f })
+	defer s.Close()
+	completeWrites(s)
+	reader, writer := connect(t, s), connect(t, s)
+	done := make(chan []string, 1)
+	go func() { done <- getEach(t, reader, "a", "b") }()
+	first := <-asked
+	release := writer.Isolate("b")
+	second := make(chan func(), 1)
+	go func() { second <- <-asked }()
+	go first()
+	go (<-second)()
+	select { // a is read alone, and b not before the transaction has ended
+	case again := <-asked:
+		again()
+	case <-done:
+		t.Fatal("answered during the transaction")
+	}
+	released := make(chan struct{})
+	go func() {
+		close(released)
+		release()
+	}()
+	answer := <-asked
+	select {
+	case <-released:
+	default:
+		t.Error("b was read during the transaction")
+	}
+	answer()
+	if got := <-done; strings.Join(got, " ") != "a b" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// batches counts the puts that are sent together.
+type batches struct {
+	echo
+	puts chan int
+}
+
+func (b *batches) SendAll(ms []causal.Message) {
+	n := 0
+	for i := range ms {
+		if ms[i].Kind == causal.KindPut {
+			n++
+		}
+	}
+	if n > 0 {
+		b.puts <- n
+	}
+}
+
+func batchingSidecar(t *testing.T) (*Sidecar, *batches) {
+	t.Helper()
+	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &batches{puts: make(chan int, 10)}
+	s := NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}), Clock: NewClock(), Net: b, Scope: ScopePod})
+	return s, b
+}
+
+func TestPipelinedPutsAreSentTogetherWhenOneIsAwaited(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c := connect(t, s).(*clientSession)
+	var waits []func() error
+	for range maxPutBatch + 3 {
+		waits = append(waits, c.PutAsync("k", causal.Value{}))
+	}
+	if n := <-sent.puts; n != maxPutBatch {
+		t.Errorf("%d puts were sent first, want %d", n, maxPutBatch)
+	}
+	done := make(chan error, 1)
+	go func() { done <- waits[0]() }()
+	if n := <-sent.puts; n != 3 {
+		t.Errorf("%d puts were sent when the first was awaited, want 3", n)
+	}
+	s.Close()
+	if err := <-done; err == nil {
+		t.Error("a put without an answer succeeded")
+	}
+}
+
+// A put that was not sent would hold its lock while its connection waits for another one.
+func TestPipelinedPutsAreSentBeforeTheConnectionWaitsForALock(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c, other := connect(t, s).(*clientSession), connect(t, s)
+	unlock := other.Lock("b")
+	c.PutAsync("a", causal.Value{})
+	issued := make(chan func() error, 1)
+	go func() { issued <- c.PutAsync("b", causal.Value{}) }()
+	if n := <-sent.puts; n != 1 {
+		t.Errorf("%d puts were sent", n)
+	}
+	unlock()
+	<-issued
+	s.Close()
+}
+
+func TestClosingAConnectionStartsItsPipelinedPuts(t *testing.T) {
+	s, sent := batchingSidecar(t)
+	c := connect(t, s)
+	c.(*clientSession).PutAsync("a", causal.Value{})
+	c.Close()
+	if n := <-sent.puts; n != 1 {
+		t.Errorf("%d puts were sent", n)
+	}
+	s.Close()
+}
+
 func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	s := sidecarOn(t, func(func()) { asked <- struct{}{} })
@@ -91,6 +246,7 @@ func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	failed := make(chan error, 2)
 	go func() { _, err := c.Get(context.Background(), "a"); failed <- err }()
 	wait := d.(resp.Pipeliner).PutAsync("a", causal.Value{Data: []byte("v")})
+	d.(*clientSession).startPuts()
 	<-asked
 	s.Close()
 	for _, c := range []struct {

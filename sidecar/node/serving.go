@@ -242,15 +242,23 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 	ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
 	defer cancel()
 	var horizon causal.HLC
+	var fences []middleman.StorageOp
 	writes := make([]storage.Write, 0, len(group))
 	for _, op := range group {
 		if op.Kind == middleman.StorageHorizon {
 			horizon = max(horizon, op.Horizon)
 			continue
 		}
+		if op.Kind == middleman.StorageFence {
+			fences = append(fences, op)
+			continue
+		}
 		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
+	for i := 0; i < len(fences) && err == nil; i++ {
+		err = s.mm.fences.include(ctx, s.mm.store, s.mm.options.Config.Topology, fences[i].Origin, fences[i].Generation)
+	}
 	if err == nil {
 		err = s.mm.origins.include(ctx, s.mm.store, writes)
 	}

@@ -47,6 +47,7 @@ type Sidecar struct {
 	ops      []*pendingOp // by index, under host.mu
 	idleOps  []*pendingOp // those that no session uses, under host.mu
 	results  []session.Result
+	gets     []session.Op // of startGets, under host.mu
 	nextID   atomic.Uint64
 }
 

@@ -158,16 +158,18 @@ func (v *volume) sync() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// reserveSpare takes up the spare space, unless it is taken or there is none.
+// reserveSpare takes up the spare space, unless it is taken or there is none. The file is written, and not only preallocated: a copy of the volume
+// would be without the space, and nobody could tell.
 func (v *volume) reserveSpare() {
-	if _, err := v.fs.Stat(v.path(spareFile)); err == nil {
+	if info, err := v.fs.Stat(v.path(spareFile)); err == nil && info.Size() >= spareBytes {
 		return
 	}
 	f, err := v.fs.Create(v.path(spareFile), diskCategory)
 	if err != nil {
 		return
 	}
-	if err := errors.Join(f.Preallocate(0, spareBytes), f.Close()); err != nil {
+	_, err = f.Write(make([]byte, spareBytes))
+	if err := errors.Join(err, f.Close()); err != nil {
 		v.releaseSpare()
 	}
 }

@@ -14,32 +14,37 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// adminServer takes decisions of people about the group of a coordinator, at a socket in its data folder: only the user that the process
-// runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
+// adminServer takes decisions of people about the group of a coordinator or a shard, at a socket in its data folder: only the user that the
+// process runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
 type adminServer struct {
-	c      *node.Coordinator
-	log    *slog.Logger
-	server *http.Server
+	c           groupMember
+	coordinator *coordinatorPart // nil for a shard
+	log         *slog.Logger
+	server      *http.Server
 }
 
-// serveAdmin serves until it is closed. Without the socket the coordinator works all the same, so that a failure is only logged.
-func serveAdmin(dir string, c *node.Coordinator, log *slog.Logger) *adminServer {
-	a := &adminServer{c: c, log: log}
+// serveAdmin serves until it is closed. Without the socket the part works all the same, so that a failure is only logged. For a shard the
+// coordinator is nil.
+func serveAdmin(dir string, c groupMember, coordinator *coordinatorPart, log *slog.Logger) *adminServer {
+	a := &adminServer{c: c, coordinator: coordinator, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathGroup, a.group)
 	mux.HandleFunc("POST "+contract.PathAcceptRegister, a.acceptRegister)
+	mux.HandleFunc("GET "+contract.PathLoss, a.loss)
+	if coordinator != nil {
+		mux.HandleFunc("POST "+contract.PathAcceptLoss, a.acceptLoss)
+	}
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second}
 	l, err := listenAdmin(filepath.Join(dir, contract.AdminSocket))
 	if err != nil {
-		log.Warn("causalstore recover cannot be used with this coordinator", "error", err)
+		log.Warn("causalstore recover cannot be used here", "error", err)
 		return a
 	}
 	go func() {
 		if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Warn("causalstore recover cannot be used with this coordinator any more", "error", err)
+			log.Warn("causalstore recover cannot be used here any more", "error", err)
 		}
 	}()
 	return a
@@ -69,8 +74,12 @@ func listenAdmin(path string) (net.Listener, error) {
 func (a *adminServer) close() { _ = a.server.Close() } // requests in flight are cut
 
 func (a *adminServer) group(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, describeGroup(a.c))
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(describeGroup(a.c)) // fails only if the client has gone
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client has gone
 }
 
 func (a *adminServer) acceptRegister(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ type coordinatorPart struct {
 	dir      string
 	log      *slog.Logger
 	topo     func() *topology.Topology
-	admin    *adminServer // nil without a register
+	admin    *adminServer
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -68,9 +68,7 @@ func (p *process) startCoordinator() (part, error) {
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
 	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo}
-	if reg != nil {
-		part.admin = serveAdmin(c.DataDir, n, p.log)
-	}
+	part.admin = serveAdmin(c.DataDir, part.c, part, part.log)
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
 }
@@ -102,10 +100,10 @@ func (c *coordinatorPart) memberUp(m topology.Node) { c.c.LinkUp(m) }
 func (c *coordinatorPart) unsent(causal.Message)    {}
 
 func (c *coordinatorPart) close() error {
+	c.admin.close()
 	if c.register == nil {
 		return nil
 	}
-	c.admin.close()
 	return c.register.Close()
 }
 
@@ -113,7 +111,7 @@ func (c *coordinatorPart) close() error {
 var memberships = map[coordinator.Membership]contract.Membership{
 	coordinator.Joining: contract.MembershipJoining, coordinator.Serving: contract.MembershipServing,
 	coordinator.Leaving: contract.MembershipLeaving, coordinator.Left: contract.MembershipLeft,
-	coordinator.LogLost: contract.MembershipLogLost,
+	coordinator.LogLost: contract.MembershipLogLost, coordinator.Salvaging: contract.MembershipSalvaging,
 }
 
 // ready returns why the coordinator does not serve. A coordinator whose log has failed does not get here: its process
@@ -137,6 +135,12 @@ func (c *coordinatorPart) ready() error {
 			return explainUnanswered(c.topo(), "log", nodes)
 		}
 		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
+	case coordinator.Salvaging:
+		l := c.describeLoss()
+		if l.Waiting == "" {
+			return fmt.Errorf("its log was lost and given up, and what the shards hold of it is completed: %d writes were found", l.Found)
+		}
+		return fmt.Errorf("its log was lost and given up, and what the shards hold of it is collected: waiting for %s", l.Waiting)
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
 	case coordinator.Left:

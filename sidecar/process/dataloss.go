@@ -63,7 +63,7 @@ func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string
 // explainLostLog says why a coordinator refuses writes.
 func explainLostLog(t *topology.Topology, known []topology.Node) error {
 	return fmt.Errorf("data lost: the log is empty, but %s know of writes that it held; to start anew would make the rings differ for ever, so no "+
-		"write is accepted; give it back its dataDir, see docs/disasters.md, A coordinator has lost its log", nameParts(t, known))
+		"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator has lost its log", nameParts(t, known))
 }
 
 // explainDamagedLog says why a coordinator does not start, if the reason is that its log lacks what it had acknowledged. Other

@@ -6,7 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // groupRoles are the roles of a member, as the readiness report names them.
@@ -20,8 +20,17 @@ var memberStates = map[group.PeerState]contract.GroupMemberState{
 	group.PeerStalled: contract.MemberStalled, group.PeerDamaged: contract.MemberDamaged, group.PeerReplaced: contract.MemberLost,
 }
 
-// describeGroup returns what a member of a coordinator's group reports of it; nil if it can have only one.
-func describeGroup(c *node.Coordinator) *contract.Group {
+// groupMember is a member of the group of a coordinator or a shard.
+type groupMember interface {
+	HasRegister() bool
+	Status() group.Status
+	Health() group.Health
+	MemberNode() topology.Node
+	AcceptRegister(epoch uint64) error
+}
+
+// describeGroup returns what a member of a group reports of it; nil if it can have only one.
+func describeGroup(c groupMember) *contract.Group {
 	if !c.HasRegister() {
 		return nil
 	}

@@ -125,6 +125,9 @@ func (h *health) readiness() contract.Readiness {
 	case *middlemanPart:
 		stage, _, _ := part.m.Resharding()
 		r.Shards = contract.ReshardingState(stage)
+		if part.member != nil {
+			r.Group = describeGroup(part.member.s)
+		}
 	case *coordinatorPart:
 		r.Membership = memberships[part.c.Membership()]
 		r.Group = describeGroup(part.c)

@@ -68,7 +68,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	isMember = isMember || p.o.Settings.members() > 1
+	isMember = isMember || p.o.Settings.isReplicated()
 	if p.o.DropFutureVersions {
 		if err := p.dropFutureVersions(ctx, store, isMember); err != nil {
 			return nil, errors.Join(err, store.Close())
@@ -239,6 +239,9 @@ func (m *middlemanPart) logClockRefusals(before middleman.Stats) (now middleman.
 
 // setTopology also records the epoch in the store, so that no later start uses an older one.
 func (m *middlemanPart) setTopology(t *topology.Topology) error {
+	if n := t.DCs[m.self.DC].Members(topology.Middleman); m.alone != nil && n > 1 {
+		return fmt.Errorf("%d members for this shard (shardMembers), and this middleman keeps no log: restart it with register.etcd and dataDir", n)
+	}
 	if err := m.m.SetTopology(t); err != nil {
 		return err
 	}

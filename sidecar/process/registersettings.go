@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // checkRegister checks where the configurations of groups are. A group of one member needs no register.
@@ -18,10 +19,14 @@ func (s *Settings) checkRegister(p *problems) {
 		if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) {
 			return // locate has said so
 		}
-		if n := s.members(); n > 1 {
-			field := membersField(s.Self.Part)
+		field := membersField(s.Self.Part)
+		switch n := s.members(); {
+		case n > 1:
 			p.add("register", "missing, and the topology gives each %s of %s %d members (%s): they need an etcd to agree who is the primary. "+
 				"Give register.etcd.endpoints, or set %s to 1", s.Self.Part, s.Config.DataCenter, n, field, field)
+		case s.Self.Part == topology.Middleman && s.isReplicated():
+			p.add("register", "missing, and storage.replicated makes this middleman a member of a group, which needs an etcd. Give register.etcd.endpoints, "+
+				"or leave storage.replicated out")
 		}
 		return
 	}
@@ -55,6 +60,9 @@ func (s *Settings) checkRegister(p *problems) {
 // members returns how many members the group of this process has by the topology.
 func (s *Settings) members() int { return s.Topology.DCs[s.Self.DC].Members(s.Self.Part) }
 
+// isReplicated reports whether the storage of this middleman is that of a member of a group.
+func (s *Settings) isReplicated() bool { return s.members() > 1 || s.Config.Storage.Replicated }
+
 // checkEndpoints checks the addresses of the servers, and that they are not reached in plain text over a network.
 func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {
 	if n := len(c.Endpoints); n == 0 || n > register.MaxEndpoints {
@@ -77,16 +85,19 @@ func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {
 	}
 }
 
-// checkShardLog checks where the log of a shard with several members is.
+// checkShardLog checks where the log of a member of a shard is.
 func (s *Settings) checkShardLog(p *problems) {
-	if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) || s.members() == 1 {
+	if s.Topology == nil || int(s.Self.DC) >= len(s.Topology.DCs) || !s.isReplicated() {
 		return
 	}
 	c := &s.Config
 	switch dir := filepath.Clean(c.DataDir); {
 	case c.DataDir == "":
-		p.add("dataDir", "missing, and the topology gives each middleman of %s %d members (shardMembers): give a folder on a durable volume for the log "+
-			"of this member, or set shardMembers to 1", c.DataCenter, s.members())
+		why, instead := "storage.replicated makes this middleman keep a log", "leave storage.replicated out"
+		if n := s.members(); n > 1 {
+			why, instead = fmt.Sprintf("the topology gives each middleman of %s %d members (shardMembers)", c.DataCenter, n), "set shardMembers to 1"
+		}
+		p.add("dataDir", "missing, and %s: give a folder on a durable volume for the log of this member, or %s", why, instead)
 	case c.Storage.Engine == contract.EngineEmbedded && filepath.Clean(c.Storage.Embedded.Dir) == dir:
 		p.add("dataDir", "%s is storage.embedded.dir as well; give the log of this member a folder of its own", c.DataDir)
 	}

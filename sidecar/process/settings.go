@@ -65,7 +65,7 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 		s.checkRegister(&p)
 	case topology.Middleman:
 		s.checkStorage(&p)
-		if len(p) == 0 && s.members() == 1 {
+		if len(p) == 0 && !s.isReplicated() {
 			s.unusedRegister, s.Config.Register = s.Config.Register, nil // so that its changes need no restart
 		}
 		s.checkRegister(&p)

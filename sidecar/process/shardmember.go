@@ -20,6 +20,7 @@ import (
 type memberPart struct {
 	s        *node.ShardMember
 	register register.Register
+	admin    *adminServer
 	done     chan struct{} // ends keepLinks
 	ended    chan struct{}
 }
@@ -59,7 +60,7 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	if err := id.writeDir(c.DataDir); err != nil {
 		return errors.Join(err, s.Crash(), reg.Close())
 	}
-	m.m, m.member = s, &memberPart{s: s, register: reg, done: make(chan struct{}), ended: make(chan struct{})}
+	m.m, m.member = s, &memberPart{s: s, register: reg, admin: serveAdmin(c.DataDir, s, nil, p.log), done: make(chan struct{}), ended: make(chan struct{})}
 	p.metrics.MustRegister(metrics.ShardGroup(func() *node.ShardMember { return s }))
 	go m.member.keepLinks(p)
 	return nil
@@ -117,4 +118,7 @@ func (m *memberPart) drain(ctx context.Context) error {
 	return nil
 }
 
-func (m *memberPart) close() error { return m.register.Close() }
+func (m *memberPart) close() error {
+	m.admin.close()
+	return m.register.Close()
+}

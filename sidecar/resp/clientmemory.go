@@ -29,7 +29,7 @@ func (r *reader) bytes() int {
 
 // account compares the memory of the connection with what the server knows of it, and evicts connections if it is too much.
 func (c *connection) account() {
-	now := int64(c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.memory.held)
+	now := int64(c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.ahead.bytes + c.memory.held)
 	if c.below != nil {
 		now += int64(cap(c.below.ahead) + tlsBytes)
 	}

@@ -46,6 +46,8 @@ const (
 	immediate
 	// outsideMulti commands are refused inside MULTI.
 	outsideMulti
+	// readAheadOf commands may be answered with what was read before they are executed.
+	readAheadOf
 )
 
 // handler executes a command: it either writes exactly one reply, or writes nothing and returns an error. args[0] is the

@@ -27,11 +27,11 @@ type connection struct {
 	below        *ciphertext
 	certificates *Certificates
 
-	session    databaseSession // without a Session until a command needs the store
-	pipeliner  Pipeliner
-	prefetcher Prefetcher
-	pending    pendingPuts
-	prefetched prefetchedKeys
+	session   databaseSession // without a Session until a command needs the store
+	pipeliner Pipeliner
+	reader    PipelinedReader
+	pending   pendingPuts
+	ahead     readAhead
 
 	database    int // that SELECT has chosen
 	transaction transaction
@@ -129,6 +129,9 @@ func (c *connection) execute(args [][]byte) {
 	if cmd == nil || cmd.traits&blindWrite == 0 {
 		c.awaitPuts()
 	}
+	if err != nil || cmd.traits&readAheadOf == 0 {
+		c.ahead.drop()
+	}
 	c.out.beginReply()
 	failed := false
 	switch {
@@ -187,7 +190,7 @@ func (c *connection) ensureSession() error {
 	}
 	c.session = databaseSession{Session: session, connection: c}
 	c.pipeliner, _ = session.(Pipeliner)
-	c.prefetcher, _ = session.(Prefetcher)
+	c.reader, _ = session.(PipelinedReader)
 	return nil
 }
 

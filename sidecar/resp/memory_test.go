@@ -20,7 +20,7 @@ type memory struct {
 	puts   map[string]int // by key: how many there were
 	locks  map[string]*sync.Mutex
 
-	// sequential creates sessions without PutAsync and Prefetch.
+	// sequential creates sessions without PutAsync and GetEach.
 	sequential bool
 	// sessionError is returned by NewSession.
 	sessionError error
@@ -112,9 +112,10 @@ func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	}
 }
 
-func (s *memorySession) Prefetch(keys []string) {
-	for _, key := range keys {
-		s.store.hook("prefetch", key)
+func (s *memorySession) GetEach(_ context.Context, keys []string, results []GetResult) {
+	for i, key := range keys {
+		s.store.hook("read", key)
+		results[i] = GetResult{s.store.get(key), s.store.operationError}
 	}
 }
 

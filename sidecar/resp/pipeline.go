@@ -2,12 +2,8 @@ package resp
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-const (
-	// maxPendingPuts bounds the puts of a connection that are issued and not answered.
-	maxPendingPuts = 1024
-	// maxPrefetchedKeys bounds the keys of one call of Prefetch.
-	maxPrefetchedKeys = 64
-)
+// maxPendingPuts bounds the puts of a connection that are issued and not answered.
+const maxPendingPuts = 1024
 
 // pendingPuts are the plain writes of a pipeline that were issued and not yet answered. They are awaited before any other
 // command of the connection executes, so no command can miss their effect.
@@ -49,33 +45,4 @@ func (c *connection) awaitPuts() {
 		}
 	}
 	c.pending.waits, c.pending.bytes = c.pending.waits[:0], 0
-}
-
-// prefetchedKeys are the keys that were passed to Prefetch; those from next on have not been read yet. The GETs that
-// execute next reuse these strings.
-type prefetchedKeys struct {
-	keys []string
-	next int
-}
-
-// prefetch returns the key of a GET as a string. If the key was not prefetched, it passes the keys of the GETs that follow
-// in the read buffer to the session.
-func (c *connection) prefetch(key []byte) string {
-	if c.prefetcher == nil {
-		return string(key)
-	}
-	a := &c.prefetched
-	if a.next < len(a.keys) && a.keys[a.next] == string(key) {
-		a.next++
-		return a.keys[a.next-1]
-	}
-	clear(a.keys)
-	a.keys, a.next = a.keys[:0], 0
-	if c.in.buffered() > 0 {
-		c.in.peekGetKeys(maxPrefetchedKeys, func(key []byte) { a.keys = append(a.keys, string(key)) })
-		if len(a.keys) > 0 {
-			c.prefetcher.Prefetch(storageKeys(c.database, a.keys))
-		}
-	}
-	return string(key)
 }

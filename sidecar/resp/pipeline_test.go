@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // journal records the calls of a session, in order.
@@ -88,11 +90,52 @@ func TestSetOutsideAPipelineUsesPut(t *testing.T) {
 	}
 }
 
-func TestKeysOfPipelinedGetsArePrefetchedOnceAndReadInOrder(t *testing.T) {
+func TestPipelinedGetsAreReadTogetherAndAnsweredInOrder(t *testing.T) {
 	_, calls := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"}, []string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
-	want := "prefetch b, prefetch c, get a, get b, get c, issue d, await d, prefetch f, get e, get f"
+	want := "read a, read b, read c, issue d, await d, read e, read f"
 	if calls != want {
 		t.Errorf("calls\n %s, want\n %s", calls, want)
+	}
+}
+
+// What was read ahead is not the answer to a GET that comes after another command.
+func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
+	c := connection{ahead: readAhead{keys: []string{"a", "b"}, results: make([]GetResult, 2), next: 1, bytes: 3}}
+	c.ahead.results[1].Value.Data = []byte("old")
+	c.server = &Server{options: Options{Clock: time.Now}}
+	c.in = newReader(&c.server.options.Limits)
+	c.out = writer{send: func([]byte) error { return nil }}
+	c.execute([][]byte{[]byte("GET"), []byte("b")}) // it is refused: the user is gone
+	if c.ahead.bytes != 0 || len(c.ahead.keys) != 0 || c.ahead.results[1].Value.Data != nil {
+		t.Errorf("left: %+v", c.ahead)
+	}
+}
+
+func TestFewerLargeValuesAreReadAhead(t *testing.T) {
+	var a readAhead
+	batch := func(n, bytes int) int {
+		for range n {
+			a.keys = append(a.keys, "k")
+			a.results = append(a.results, GetResult{Value: causal.Value{Data: make([]byte, bytes)}})
+		}
+		a.measure()
+		for range n {
+			_, _ = a.take()
+		}
+		if a.bytes != 0 {
+			t.Errorf("%d bytes are left", a.bytes)
+		}
+		a.drop()
+		a.results = nil
+		return a.maxKeys()
+	}
+	if n := a.maxKeys(); n != firstReadAhead {
+		t.Errorf("the first batch has %d keys", n)
+	}
+	for _, step := range []struct{ n, bytes, next int }{{16, 100, 32}, {32, 100, 64}, {64, 100, 64}, {64, 1 << 20, 1}, {1, 100 << 10, 2}, {2, 100 << 10, 4}} {
+		if next := batch(step.n, step.bytes); next != step.next {
+			t.Errorf("after %d values of %d bytes, %d are read ahead; want %d", step.n, step.bytes, next, step.next)
+		}
 	}
 }
 

@@ -4,8 +4,8 @@
 // # Contract
 //
 // The commands of a connection execute one at a time, in order, and are answered in that order. Two things overlap without
-// being visible: consecutive plain SETs of a pipeline are all issued before the first is awaited (Pipeliner), and the keys
-// of GETs in the read buffer are passed on ahead of their execution (Prefetcher).
+// being visible: consecutive plain SETs of a pipeline are all issued before the first is awaited (Pipeliner), and consecutive GETs
+// in the read buffer are read together (PipelinedReader).
 //
 // This package applies expire times: a Value carries an absolute one, and a value past it is answered as missing.
 //
@@ -74,17 +74,23 @@ type Session interface {
 
 // Pipeliner is a Session that accepts the puts of a pipeline without waiting for each one.
 type Pipeliner interface {
-	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the session; when
+	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the connection; when
 	// wait returns nil, it is durable. wait is called once, in the order of the puts, before any other method except
 	// PutAsync. It is not called if a panic ends the connection first.
 	PutAsync(key string, v causal.Value) (wait func() error)
 }
 
-// Prefetcher is a Session that can use hints about upcoming reads.
-type Prefetcher interface {
-	// Prefetch passes the keys of the GETs that follow the current one. It must not block and must not change any answer
-	// (PROTOCOL §3). The slice is reused after the call.
-	Prefetch(keys []string)
+// PipelinedReader is a Session that reads the keys of a pipeline together.
+type PipelinedReader interface {
+	// GetEach sets results[i] to what Get returns for keys[i], as if each Get were called after the one before had returned. The slices
+	// have one length, and are reused after the call.
+	GetEach(ctx context.Context, keys []string, results []GetResult)
+}
+
+// GetResult is what Get returns.
+type GetResult struct {
+	Value causal.Value
+	Err   error
 }
 
 // Metrics receives events. Its methods are called concurrently.

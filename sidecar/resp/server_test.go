@@ -48,7 +48,7 @@ func TestShutdownExecutesReceivedCommands(t *testing.T) {
 	store := newMemory()
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	store.before = func(operation, key string) {
-		if operation == "get" && key == "slow" {
+		if operation != "put" && key == "slow" {
 			entered <- struct{}{}
 			<-release
 		}

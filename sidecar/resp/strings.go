@@ -8,11 +8,11 @@ import (
 
 // GET key
 func get(c *connection, args [][]byte) error {
-	v, ok, err := c.getLive(c.prefetch(args[1]))
+	v, err := c.read(args[1])
 	if err != nil {
 		return err
 	}
-	c.writeBulkOrNull(v, ok)
+	c.writeBulkOrNull(v, c.isLive(v))
 	return nil
 }
 

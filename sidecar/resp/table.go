@@ -20,7 +20,7 @@ func stringCommands() []*command {
 		writeSlow = "@write @string @slow"
 	)
 	return []*command{
-		row("get", 2, "readonly fast", oneKey, readFast, "RO access", "1.0.0", 0, get, "Get the value of a key"),
+		row("get", 2, "readonly fast", oneKey, readFast, "RO access", "1.0.0", readAheadOf, get, "Get the value of a key"),
 		row("mget", -2, "readonly fast", allKeys, readFast, "RO access", "1.0.0", 0, mget, "Get the values of all the given keys"),
 		row("getrange", 4, "readonly", oneKey, readSlow, "RO access", "2.4.0", 0, getRange, "Get a substring of the string stored at a key"),
 		row("substr", 4, "readonly", oneKey, readSlow, "RO access", "1.0.0", 0, getRange, "Get a substring of the string stored at a key"),

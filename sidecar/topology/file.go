@@ -35,6 +35,8 @@ type FileDataCenter struct {
 	Shards                   *int `json:"shards,omitempty"`
 	// ShardMembers is the number of members, 1 to 3, that hold the storage of each shard, each with a log and a storage of its own.
 	ShardMembers *int `json:"shardMembers,omitempty"`
+	// ShardMembersBefore is to ShardMembers what CoordinatorMembersBefore is to CoordinatorMembers.
+	ShardMembersBefore *int `json:"shardMembersBefore,omitempty"`
 	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has switched to
 	// the new number. Omitted, there is no resharding.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
@@ -44,7 +46,8 @@ type FileDataCenter struct {
 func (d *FileDataCenter) Counts() DataCenter {
 	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1), CoordinatorsBefore: countOr(d.CoordinatorsBefore, 0),
 		CoordinatorMembers: countOr(d.CoordinatorMembers, 1), CoordinatorMembersBefore: countOr(d.CoordinatorMembersBefore, 0),
-		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardsBefore: countOr(d.ShardsBefore, 0)}
+		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardMembersBefore: countOr(d.ShardMembersBefore, 0),
+		ShardsBefore: countOr(d.ShardsBefore, 0)}
 }
 
 // FileRing is one ring: data centers that together hold one full copy of the data.
@@ -98,7 +101,8 @@ func (f *File) Topology() (*Topology, error) {
 			name  string
 			count *int
 		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}, {"coordinatorMembers", d.CoordinatorMembers},
-			{"coordinatorMembersBefore", d.CoordinatorMembersBefore}, {"shardMembers", d.ShardMembers}} {
+			{"coordinatorMembersBefore", d.CoordinatorMembersBefore}, {"shardMembers", d.ShardMembers},
+			{"shardMembersBefore", d.ShardMembersBefore}} {
 			if b.count != nil && *b.count < 1 {
 				return nil, fmt.Errorf("data center %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
 			}

@@ -136,6 +136,8 @@ type DataCenter struct {
 	Shards                   int
 	// ShardMembers is the number of members that hold the storage of each shard; 0 is 1.
 	ShardMembers int
+	// ShardMembersBefore is the number of members before the reduction in progress, as CoordinatorMembersBefore.
+	ShardMembersBefore int `json:",omitempty"`
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
 }
@@ -149,7 +151,7 @@ func (d *DataCenter) Members(p Part) int {
 	case Coordinator:
 		return max(d.CoordinatorMembers, d.CoordinatorMembersBefore, 1)
 	case Middleman:
-		return max(d.ShardMembers, 1)
+		return max(d.ShardMembers, d.ShardMembersBefore, 1)
 	}
 	return 1
 }
@@ -233,8 +235,9 @@ func (t *Topology) validate() error {
 		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers || dc.CoordinatorMembersBefore < 0 || dc.CoordinatorMembersBefore > MaxMembers:
 			return fmt.Errorf("data center %q: %d members for each coordinator, before that %d; declare 1 to %d", dc.Name, dc.CoordinatorMembers,
 				dc.CoordinatorMembersBefore, MaxMembers)
-		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers:
-			return fmt.Errorf("data center %q: %d members for each shard; declare 1 to %d", dc.Name, dc.ShardMembers, MaxMembers)
+		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers || dc.ShardMembersBefore < 0 || dc.ShardMembersBefore > MaxMembers:
+			return fmt.Errorf("data center %q: %d members for each shard, before that %d; declare 1 to %d", dc.Name, dc.ShardMembers,
+				dc.ShardMembersBefore, MaxMembers)
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}

@@ -128,7 +128,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	if c.WAN != nil {
 		g.line = wan.NewLine(c.WAN, func(ms []causal.Message) {
 			for i := range ms {
-				g.route(&ms[i])
+				g.route(ms[i : i+1])
 			}
 		}, func(ms []causal.Message) {
 			for i := range ms {
@@ -161,34 +161,63 @@ func (g *GRPC) Send(m causal.Message) {
 		g.countWANResult(m.Kind, g.line.Send(m.From.DC, m.To.DC, wire.EstimateSize(&m), m))
 		return
 	}
-	g.route(&m)
+	one := [1]causal.Message{m}
+	g.route(one[:])
 }
 
-// route passes m to the handler, or to the outbox of a link.
-func (g *GRPC) route(m *causal.Message) {
-	if g.localNodes[m.To] != remote {
-		g.deliverLocally(m)
+// SendAll implements BatchSender.
+func (g *GRPC) SendAll(ms []causal.Message) {
+	for first := 0; first < len(ms); {
+		end := first
+		for end < len(ms) && ms[end].To == ms[first].To && g.line == nil && wire.Check(&ms[end]) == nil {
+			end++
+		}
+		if end == first { // it goes over the emulated WAN, or is dropped
+			g.Send(ms[first])
+			end++
+		} else {
+			g.route(ms[first:end])
+		}
+		first = end
+	}
+}
+
+// route passes messages to one node to the handler, or to the outbox of a link.
+func (g *GRPC) route(ms []causal.Message) {
+	if g.localNodes[ms[0].To] != remote {
+		for i := range ms {
+			g.deliverLocally(&ms[i])
+		}
 		return
 	}
-	reason := notDropped
-	for range 2 { // the link may have been closed as idle in this moment; the second round then opens a new one
-		var out *outbox
-		if g.config.Members != nil && m.To.Member == 0 && m.To.HasGroup() {
-			out, reason = g.groupOutbox(m.To)
-		} else {
-			out, reason = g.outboxFor(m.To)
-		}
-		if out == nil {
-			break
-		}
-		if reason = out.push(m); reason != DropClosed {
-			break
+	for again := true; len(ms) > 0; {
+		n, reason := g.queue(ms)
+		ms = ms[n:]
+		switch {
+		case reason == notDropped:
+		case reason == DropClosed && again: // the link may have been closed as idle in this moment; the second time opens a new one
+			again = false
+		default:
+			g.countDropped(ms[0].Kind, reason)
+			g.reportUnsent(&ms[0])
+			ms = ms[1:]
 		}
 	}
-	if reason != notDropped {
-		g.countDropped(m.Kind, reason)
-		g.reportUnsent(m)
+}
+
+// queue passes messages to one node to the outbox of the link to it. It returns how many, and why the next one is dropped.
+func (g *GRPC) queue(ms []causal.Message) (queued int, reason DropReason) {
+	var out *outbox
+	to := ms[0].To
+	if g.config.Members != nil && to.Member == 0 && to.HasGroup() {
+		out, reason = g.groupOutbox(to)
+	} else {
+		out, reason = g.outboxFor(to)
 	}
+	if out == nil {
+		return 0, reason
+	}
+	return out.push(ms)
 }
 
 // reportUnsent tells the sender of a put that it was not sent.

@@ -26,3 +26,9 @@ type Network interface {
 	// Handler.
 	Close() error
 }
+
+// BatchSender is a Network that sends messages at less cost if it gets them together.
+type BatchSender interface {
+	// SendAll is Send for each of the messages, in their order. It does not retain the slice.
+	SendAll(ms []causal.Message)
+}

@@ -77,17 +77,31 @@ func (o *outbox) idleFor(d time.Duration) bool {
 	return time.Now().UnixNano()-o.lastUsed.Load() > int64(d)
 }
 
-// push queues m, or returns why it is dropped.
-func (o *outbox) push(m *causal.Message) DropReason {
+// push queues messages, which mostly leave in one frame. It returns how many it has queued and, if these are not all, why the next one is dropped.
+func (o *outbox) push(ms []causal.Message) (queued int, reason DropReason) {
 	o.touch()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for queued < len(ms) && reason == notDropped {
+		if reason = o.add(&ms[queued]); reason == notDropped {
+			queued++
+		}
+	}
+	if queued > 0 {
+		o.signal()
+	}
+	return queued, reason
+}
+
+// add appends a message to the last frame. It needs o.mu.
+func (o *outbox) add(m *causal.Message) DropReason {
+	size := wire.EstimateSize(m)
 	switch {
 	case o.state == outboxBroken:
 		return DropBroken
 	case o.state == outboxClosed:
 		return DropClosed
-	case o.bytes > 0 && o.bytes+wire.EstimateSize(m) > o.limit, !o.settle(wire.EstimateSize(m)):
+	case o.bytes > 0 && o.bytes+size > o.limit, !o.settle(size):
 		return DropOverflow
 	}
 	if len(o.frames) == 0 || o.frames[len(o.frames)-1].isFull() {
@@ -98,7 +112,6 @@ func (o *outbox) push(m *causal.Message) DropReason {
 	f.batch.Add(m)
 	f.kinds = append(f.kinds, m.Kind)
 	o.bytes += len(f.batch.Buf) - before
-	o.signal()
 	return notDropped
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
@@ -35,7 +36,7 @@ func TestOutboxKeepsOrderInFramesOfBoundedSize(t *testing.T) {
 		if i%100 == 0 {
 			setValue(&m, make([]byte, 100<<10))
 		}
-		if why := o.push(&m); why != notDropped {
+		if why := pushOne(o, m); why != notDropped {
 			t.Fatal(why)
 		}
 	}
@@ -51,27 +52,27 @@ func TestOutboxKeepsOrderInFramesOfBoundedSize(t *testing.T) {
 }
 
 func TestEmptyOutboxAcceptsAMessageOverItsLimit(t *testing.T) {
-	o := newOutbox(&counters{}, 1000, new(atomic.Int64))
+	o := newOutbox(&counters{}, 700, new(atomic.Int64))
 	small, great := put(coordinatorA, middlemanB, 1), put(coordinatorA, middlemanB, 2)
 	setValue(&great, make([]byte, 5000))
-	same(t, "into an empty one", o.push(&great), notDropped)
-	same(t, "behind a great one", o.push(&small), DropOverflow)
+	same(t, "into an empty one", pushOne(o, great), notDropped)
+	same(t, "behind a great one", pushOne(o, small), DropOverflow)
 	drain(t, o)
-	same(t, "a small one", o.push(&small), notDropped)
-	same(t, "behind a small one", o.push(&great), DropOverflow)
+	same(t, "a small one", pushOne(o, small), notDropped)
+	same(t, "behind a small one", pushOne(o, great), DropOverflow)
 }
 
 func TestBrokenOutboxCountsDroppedMessages(t *testing.T) {
 	c := &counters{}
 	o := newOutbox(c, 1<<20, new(atomic.Int64))
 	m := put(coordinatorA, middlemanB, 1)
-	o.push(&m)
-	o.push(&m)
+	pushOne(o, m)
+	pushOne(o, m)
 	o.markBroken()
-	same(t, "while broken", o.push(&m), DropBroken)
+	same(t, "while broken", pushOne(o, m), DropBroken)
 	same(t, "lost", c.snapshot().Drops, []DropStats{{causal.KindPut, DropBroken, 2}})
 	o.reopen()
-	same(t, "open again", o.push(&m), notDropped)
+	same(t, "open again", pushOne(o, m), notDropped)
 	if all, _ := drain(t, o); len(all) != 1 {
 		t.Errorf("%d messages", len(all))
 	}
@@ -80,10 +81,10 @@ func TestBrokenOutboxCountsDroppedMessages(t *testing.T) {
 func TestClosedOutboxYieldsItsFramesAndStaysClosed(t *testing.T) {
 	o := newOutbox(&counters{}, 1<<20, new(atomic.Int64))
 	m := put(coordinatorA, middlemanB, 1)
-	o.push(&m)
+	pushOne(o, m)
 	o.close()
 	o.reopen()
-	same(t, "push", o.push(&m), DropClosed)
+	same(t, "push", pushOne(o, m), DropClosed)
 	if f, more := o.take(); f == nil || !more {
 		t.Error("the queued message is missing")
 	}
@@ -102,4 +103,37 @@ func TestUnknownReasonsAndKindsAreCounted(t *testing.T) {
 		}
 	}
 	same(t, "beyond", numReasons.String(), "unknown")
+}
+
+// pushOne queues a message, or returns why it is dropped.
+func pushOne(o *outbox, m causal.Message) DropReason {
+	_, why := o.push([]causal.Message{m})
+	return why
+}
+
+func TestMessagesThatArePushedTogetherLeaveInOneFrame(t *testing.T) {
+	o := newOutbox(&counters{}, 1<<20, new(atomic.Int64))
+	ms := make([]causal.Message, 16)
+	for i := range ms {
+		ms[i] = causal.Get{ID: uint64(i + 1), Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Cache})
+	}
+	if n, why := o.push(ms); n != len(ms) || why != notDropped {
+		t.Fatalf("%d were queued, then %s", n, why)
+	}
+	f, _ := o.take()
+	same(t, "messages in the frame", len(f.kinds), len(ms))
+	if next, _ := o.take(); next != nil {
+		t.Errorf("%d messages are in another frame", len(next.kinds))
+	}
+}
+
+func TestThoseThatFitOfMessagesAreQueued(t *testing.T) {
+	o := newOutbox(&counters{}, 700, new(atomic.Int64))
+	ms := make([]causal.Message, 4)
+	for i := range ms {
+		ms[i] = causal.GetReply{ID: uint64(i + 1), Record: causal.Record{Value: causal.Value{Data: make([]byte, 300)}}}.Message(topology.Node{}, topology.Node{})
+	}
+	n, why := o.push(ms)
+	same(t, "queued", n, 2)
+	same(t, "why", why, DropOverflow)
 }

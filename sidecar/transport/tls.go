@@ -143,7 +143,7 @@ func (k *keyring) load() *keySet {
 
 // serverCredentials returns credentials that load the keys at every handshake.
 func (g *GRPC) serverCredentials() credentials.TransportCredentials {
-	return credentials.NewTLS(&tls.Config{
+	return gatheringCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			set := g.keys.load()
@@ -164,7 +164,7 @@ func (g *GRPC) serverCredentials() credentials.TransportCredentials {
 				SessionTicketsDisabled: true,
 			}, nil
 		},
-	})
+	})}
 }
 
 // clientCredentials returns credentials for one connection to an address, with the current keys. The peer is known by its identity,
@@ -172,7 +172,7 @@ func (g *GRPC) serverCredentials() credentials.TransportCredentials {
 func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) credentials.TransportCredentials {
 	set := g.keys.load()
 	host, _, _ := net.SplitHostPort(addr) // dialing returns the error
-	return credentials.NewTLS(&tls.Config{
+	return gatheringCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		ServerName:         host,
 		Certificates:       []tls.Certificate{*set.cert},
@@ -185,7 +185,7 @@ func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) 
 			}
 			return accept(p)
 		},
-	})
+	})}
 }
 
 // peerIdentity is who is at the other end of a link, with what proves it.

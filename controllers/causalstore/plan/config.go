@@ -11,6 +11,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Ports of the pods.
@@ -22,9 +23,11 @@ const (
 )
 
 // Files and folders inside of containers.
-// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts, SidecarFile that of injected sidecars.
+// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts, ShardsFile that of middlemen that keep a log, and
+// SidecarFile that of injected sidecars.
 const (
 	PartsFile   = "causalstore.yaml"
+	ShardsFile  = "shards.yaml"
 	SidecarFile = "sidecar.yaml"
 )
 
@@ -38,6 +41,7 @@ const (
 	keysDir    = "/etc/causalstore-keys"
 	tlsDir     = "/etc/causalstore-tls"
 	dataDir    = "/data"
+	logDir     = "/log"
 	socketDir  = "/run/storage"
 	frontFile  = "front.yaml"
 	socketFile = socketDir + "/redis.sock"
@@ -60,9 +64,16 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
-	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc), b.register(dc)
+	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc), b.register(dc, topology.Coordinator)
+	files := map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar}
+	if r := b.register(dc, topology.Middleman); r != nil {
+		shards, volume := c, b.spec.Storage.LogVolume().Size.Quantity()
+		shards.DataDir, shards.Register, shards.Storage.Replicated = logDir, r, true
+		shards.Limits.LogBytes = contract.Bytes(volume.Value() / 4 * 3)
+		files[ShardsFile] = shards
+	}
 	data := map[string]string{}
-	for name, file := range map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar} {
+	for name, file := range files {
 		text, err := yaml.Marshal(file)
 		if err != nil {
 			return nil, fmt.Errorf("write %s of %s: %w", name, dc.Name, err)
@@ -117,28 +128,28 @@ func (b *builder) podAddresses(dc *v1alpha1.DataCenter) contract.Addresses {
 		pod := ""
 		switch role {
 		case contract.RoleCoordinator:
-			pod = coordinatorName(store, dc.Name, index, member)
+			pod = memberPod(store, dc.Name, topology.Coordinator, index, member)
 		case contract.RoleCache:
 			pod = fmt.Sprintf("%s-%d", cachesName(store, dc.Name), index)
 		case contract.RoleMiddleman:
-			pod = MiddlemanName(store, dc.Name, index)
+			pod = memberPod(store, dc.Name, topology.Middleman, index, member)
 		}
 		host := fmt.Sprintf("%s.%s.%s.svc", pod, partsName(store, dc.Name), b.store.Namespace)
 		return net.JoinHostPort(host, strconv.Itoa(PortParts))
 	})
 }
 
-// partsOf returns an address for every part that a data center has by the layout, of coordinators for each of their members.
+// partsOf returns an address for every part that a data center has by the layout, of coordinators and middlemen for each of their members.
 func (b *builder) partsOf(dc *v1alpha1.DataCenter, address func(role contract.Role, index, member int) string) (a contract.Addresses) {
 	counts := b.counts(dc)
-	eachMember(counts, func(i, member int) {
+	eachMember(counts, topology.Coordinator, func(i, member int) {
 		a.Coordinators = append(a.Coordinators, address(contract.RoleCoordinator, i, member))
 	})
 	for i := range dc.Caches.Replicas {
 		a.Caches = append(a.Caches, address(contract.RoleCache, int(i), 1))
 	}
-	for i := range counts.RunningMiddlemen() {
-		a.Middlemen = append(a.Middlemen, address(contract.RoleMiddleman, i, 1))
-	}
+	eachMember(counts, topology.Middleman, func(i, member int) {
+		a.Middlemen = append(a.Middlemen, address(contract.RoleMiddleman, i, member))
+	})
 	return a
 }

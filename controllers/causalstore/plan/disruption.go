@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // disruptionBudgets allow one pod of each component to be evicted at a time, and pods that are not ready always, so
@@ -43,5 +44,5 @@ func (b *builder) servingDuringChange(dc *v1alpha1.DataCenter) int32 {
 	if d.CoordinatorsBefore == nil && served == *d.Coordinators {
 		return 0
 	}
-	return int32(served * membersOf(d))
+	return int32(served * membersOf(d, topology.Coordinator))
 }

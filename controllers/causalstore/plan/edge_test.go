@@ -69,6 +69,24 @@ func TestPartsOfOtherRegionsAreDialedByTheirNamesThroughTheEgress(t *testing.T) 
 	}
 }
 
+// The members of shards have names of their own, by which the other regions dial them, and the edge leads there.
+func TestMembersOfShardsAreDialedByTheirNamesThroughEdges(t *testing.T) {
+	in := regions(t)
+	in.Store.Spec.Storage.Replicas = 2
+	p := planned(t, in)
+	id := in.Store.Spec.ID
+	if got, want := configured(t, p).Addresses["eu-west-1"].Middlemen, []string{"middleman-0.eu-west-1." + id + ":7400", "middleman-0-2.eu-west-1." + id + ":7400"}; !slices.Equal(got, want) {
+		t.Errorf("middlemen of the other region: %v, want %v", got, want)
+	}
+	files := named[*corev1.ConfigMap](t, p, edgeName).Data
+	all := strings.Join(slices.Collect(maps.Values(files)), "\n")
+	for _, text := range []string{"middleman-1-2.us-east-1." + id, "orders-us-east-1-s1-m2-0.orders-us-east-1-parts.shop.svc"} {
+		if !strings.Contains(all, text) {
+			t.Errorf("the configuration of the edge does not have %s", text)
+		}
+	}
+}
+
 // input is what the edge of us-east-1 should be configured for.
 func input(in plan.Observed) edge.Input {
 	bundle := func(region string) string { return in.Trust.Bundles[in.Trust.Domains[region]] }

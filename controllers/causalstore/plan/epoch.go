@@ -28,8 +28,8 @@ func (b *builder) advanceRecord() error {
 	if err != nil {
 		return err
 	}
-	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Register: countRegisters(in, last == nil), Image: in.Image,
-		Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
+	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Register: countRegisters(in, topology.Coordinator, last == nil),
+		ShardRegister: countRegisters(in, topology.Middleman, last == nil), Image: in.Image, Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:
 		r.Epoch, r.RestartEpoch = seen+1, seen+1

@@ -16,9 +16,10 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/etcd"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The etcd of a data center is a StatefulSet that exists if coordinators of this data center have several members, or have had. Package etcd has its
+// The etcd of a data center is a StatefulSet that exists if coordinators or shards of this data center have several members, or have had. Package etcd has its
 // configuration and certificates, and knows how a member starts.
 
 // AnnotationNewEtcd on a store names a data center whose etcd has lost its data for good, and is to be founded again, empty. Coordinators
@@ -28,9 +29,11 @@ const AnnotationNewEtcd = "causalstore.io/new-etcd"
 // annotationEtcdBundle on a pod of an etcd is the digest of the authorities that it accepts.
 const annotationEtcdBundle = "causalstore.io/etcd-authority"
 
-// HasEtcd reports whether the operator runs an etcd for a data center. Coordinators that have had several members still use it.
+// HasEtcd reports whether the operator runs an etcd for a data center. Parts that have had several members still use it.
 func (in *Observed) HasEtcd(dc *v1alpha1.DataCenter) bool {
-	return dc.Region == in.Region && (dc.Coordinators.Members > 1 || in.usesRegister(dc.Name)) && !dc.Etcd.IsExternal()
+	return dc.Region == in.Region && !dc.Etcd.IsExternal() && slices.ContainsFunc(groupParts, func(part topology.Part) bool {
+		return WantedMembers(&in.Store.Spec, dc, part) > 1 || in.usesRegister(dc.Name, part)
+	})
 }
 
 // IsOfEtcd reports whether a pod, or another object, is of an etcd.
@@ -198,7 +201,7 @@ func (b *builder) etcdService(dc *v1alpha1.DataCenter, meta metav1.ObjectMeta) *
 		Ports: []corev1.ServicePort{port("clients", etcd.PortClients), port("peers", etcd.PortPeers)}}}
 }
 
-// etcdPolicy admits the coordinators of the data center, and the members themselves. Health and metrics are for everyone, as those of parts are.
+// etcdPolicy admits the coordinators and shards of the data center, and the members themselves. Health and metrics are for everyone, as those of parts are.
 func (b *builder) etcdPolicy(dc *v1alpha1.DataCenter, meta metav1.ObjectMeta) *networkingv1.NetworkPolicy {
 	pods := func(component string) networkingv1.NetworkPolicyPeer {
 		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
@@ -206,7 +209,7 @@ func (b *builder) etcdPolicy(dc *v1alpha1.DataCenter, meta metav1.ObjectMeta) *n
 	}
 	members := []networkingv1.NetworkPolicyPeer{pods(ComponentEtcd)}
 	return &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: b.etcdSelector(dc)},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(append(members, pods(ComponentCoordinator)), etcd.PortClients),
+		Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(append(members, pods(ComponentCoordinator), pods(ComponentShard)), etcd.PortClients),
 			ingress(members, etcd.PortPeers), ingress(nil, etcd.PortHTTP)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
 }

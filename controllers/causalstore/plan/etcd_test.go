@@ -35,25 +35,31 @@ func ofEtcd(p plan.Plan) (names []string) {
 	return names
 }
 
-func TestTheObjectsOfMembersAndTheirEtcdMatchTheGoldenFile(t *testing.T) {
-	var out bytes.Buffer
-	for _, o := range planned(t, withEtcd(t)).Apply {
-		if plan.IsOfEtcd(o) || o.GetLabels()[plan.LabelComponent] == plan.ComponentCoordinator || o.GetName() == "try-here" {
-			write(t, &out, o)
+func TestTheObjectsOfMembersAndTheirEtcdMatchTheGoldenFiles(t *testing.T) {
+	for file, part := range map[string]string{"members.yaml.golden": plan.ComponentCoordinator, "shardmembers.yaml.golden": plan.ComponentShard} {
+		in := withEtcd(t)
+		if part == plan.ComponentShard {
+			in.Store.Spec.Storage.Replicas, in.Store.Spec.DataCenters[0].Coordinators.Members = 2, 1
 		}
-	}
-	golden := filepath.Join("testdata", "members.yaml.golden")
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+		var out bytes.Buffer
+		for _, o := range planned(t, in).Apply {
+			if plan.IsOfEtcd(o) && part == plan.ComponentCoordinator || o.GetLabels()[plan.LabelComponent] == part || o.GetName() == "try-here" {
+				write(t, &out, o)
+			}
+		}
+		golden := filepath.Join("testdata", file)
+		if flag.Lookup("rewrite").Value.String() == "true" {
+			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), out.String()); d != "" {
-		t.Errorf("the plan differs from the golden file (-want +got); run with -rewrite if this is intended:\n%s", d)
+		if d := cmp.Diff(string(want), out.String()); d != "" {
+			t.Errorf("the plan differs from %s (-want +got); run with -rewrite if this is intended:\n%s", file, d)
+		}
 	}
 }
 

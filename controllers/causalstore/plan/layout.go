@@ -19,6 +19,9 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 		if dc.Coordinators.Members > 1 {
 			d.CoordinatorMembers = count(dc.Coordinators.Members)
 		}
+		if s.Storage.Replicas > 1 {
+			d.ShardMembers = count(s.Storage.Replicas)
+		}
 		f.DataCenters = append(f.DataCenters, d)
 	}
 	for _, r := range s.Rings {
@@ -33,9 +36,9 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 	return f
 }
 
-// advanceLayout sets the numbers of coordinators, their members and shards in next, which is the layout that the spec asks
+// advanceLayout sets the numbers of coordinators, shards and their members in next, which is the layout that the spec asks
 // for, to those that the parts are to run now. Changes happen one after the other: while one is in progress the layout
-// holds the numbers from before it, and no other starts. Coordinators change before their members, and these before shards.
+// holds the numbers from before it, and no other starts. Coordinators change before members, of whichever part, and these before shards.
 func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, Resharding) {
 	requested := topology.File{DataCenters: slices.Clone(next.DataCenters)}
 	for i := range next.DataCenters {
@@ -44,6 +47,7 @@ func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, 
 			dc.Coordinators, dc.CoordinatorsBefore = before.Coordinators, before.CoordinatorsBefore
 			dc.CoordinatorMembers, dc.CoordinatorMembersBefore = before.CoordinatorMembers, before.CoordinatorMembersBefore
 			dc.Shards, dc.ShardsBefore = before.Shards, before.ShardsBefore
+			dc.ShardMembers, dc.ShardMembersBefore = before.ShardMembers, before.ShardMembersBefore
 		}
 	}
 	var scaling CoordinatorScaling
@@ -62,6 +66,9 @@ func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, 
 		}
 	case shardsDiffer(next, &requested):
 		if resharding.Start = decideStart(in, next); resharding.Start.Allowed {
+			resharding.Start = checkGroups(in, next, topology.Middleman)
+		}
+		if resharding.Start.Allowed {
 			startResharding(next, &requested)
 		}
 	}
@@ -101,10 +108,14 @@ func checkStatefulSets(in Observed, f *topology.File) Decision {
 				return deny(ReasonStatefulSetNotScaled, "StatefulSet %s does not have %d replicas yet", name, want)
 			}
 		}
-		for j := range dc.RunningMiddlemen() {
-			if name := shardName(in.Store.Name, dc.Name, j); findStatefulSet(in.StatefulSets, name) == nil {
-				return deny(ReasonStatefulSetMissing, "StatefulSet %s does not exist yet", name)
+		missing := ""
+		eachMember(dc, topology.Middleman, func(j, member int) {
+			if name := shardName(in.Store.Name, dc.Name, j, member); missing == "" && findStatefulSet(in.StatefulSets, name) == nil {
+				missing = name
 			}
+		})
+		if missing != "" {
+			return deny(ReasonStatefulSetMissing, "StatefulSet %s does not exist yet", missing)
 		}
 	}
 	return allow()

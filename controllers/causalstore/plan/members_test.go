@@ -15,28 +15,34 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // membersRun is a store whose numbers of members change.
 type membersRun struct {
 	in plan.Observed
-	// serving is which member of each coordinator serves, and says what it says.
+	// part is the one whose members change: coordinators or shards.
+	part topology.Part
+	// serving is which member of each group serves, and says what it says.
 	serving []int
 	says    []plan.Measure
 	// inUse are the coordinators that the first one reports.
 	inUse []int
-	// behind is a pod that runs without the register in its configuration.
+	// shards is the number of shards that the parts are to go to.
+	shards int
+	// behind is a pod that runs without the register in its configuration, or, of a shard, without a log.
 	behind string
 }
 
-// TestMembersChangeWhileAStoreRuns plays whole changes of the numbers of members. The commands:
+// TestMembersChangeWhileAStoreRuns plays whole changes of the numbers of members of coordinators, and of shards. The commands:
 //
-//	members N, coordinators N      sets the number of members, or of coordinators, in the spec
+//	members N                      sets the number of members in the spec
+//	coordinators N, shards N       sets the number of coordinators, or of shards
 //	policy Delete                  sets the deletion policy in the spec
 //	image IMAGE                    sets the image
 //	pod P unready|ready            sets whether a pod serves
 //	group J serving=M members=N wanted=N leaving=N
-//	                               sets which member serves a coordinator, and what it says about its group
+//	                               sets which member serves a coordinator or shard, and what it says about its group
 //	inuse J...                     sets which coordinators the first one reports as in use
 //	behind P                       makes a pod run without the register that its configuration has
 //	whole                          makes all groups as the configuration of the parts says
@@ -45,63 +51,76 @@ type membersRun struct {
 //	restarts [whole]               plans and carries out until nothing restarts any more, and shows what has, and what waits why; if so,
 //	                               all groups are whole all the time
 func TestMembersChangeWhileAStoreRuns(t *testing.T) {
-	datadriven.Walk(t, "testdata/members", func(t *testing.T, file string) {
-		r := &membersRun{in: withEtcd(t)}
-		r.in.Store.Spec.DataCenters[0].Coordinators.Members, r.in.Store.Spec.DataCenters[0].Coordinators.Replicas = 1, 2
-		r.in.Reports = map[string]plan.Report{}
-		for range 2 {
-			r.execute(planned(t, r.in))
-			r.settle(t)
+	for dir, part := range map[string]topology.Part{"members": topology.Coordinator, "shardmembers": topology.Middleman} {
+		datadriven.Walk(t, "testdata/"+dir, func(t *testing.T, file string) { playMembers(t, file, part) })
+	}
+}
+
+func playMembers(t *testing.T, file string, part topology.Part) {
+	r := &membersRun{in: withEtcd(t), part: part}
+	dc := &r.in.Store.Spec.DataCenters[0]
+	dc.Coordinators.Members, r.in.Reports = 1, map[string]plan.Report{}
+	if dc.Coordinators.Replicas = 2; part == topology.Middleman {
+		dc.Coordinators.Replicas, dc.Shards = 1, 2
+	}
+	for range 2 {
+		r.execute(planned(t, r.in))
+		r.settle(t)
+	}
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+		dc := &r.in.Store.Spec.DataCenters[0]
+		number := func(i int) (n int32) {
+			if _, err := fmt.Sscan(d.CmdArgs[i].Key, &n); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			return n
 		}
-		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			dc := &r.in.Store.Spec.DataCenters[0]
-			number := func(i int) (n int32) {
-				if _, err := fmt.Sscan(d.CmdArgs[i].Key, &n); err != nil {
-					d.Fatalf(t, "%v", err)
-				}
-				return n
-			}
-			switch d.Cmd {
-			case "members":
+		switch d.Cmd {
+		case "members":
+			if part == topology.Middleman {
+				r.in.Store.Spec.Storage.Replicas = number(0)
+			} else {
 				dc.Coordinators.Members = number(0)
-			case "coordinators":
-				dc.Coordinators.Replicas = number(0)
-			case "policy":
-				r.in.Store.Spec.DeletionPolicy = v1alpha1.DeletionPolicy(d.CmdArgs[0].Key)
-			case "image":
-				r.in.Store.Spec.Image = d.CmdArgs[0].Key
-			case "pod":
-				r.setReady(d.CmdArgs[0].Key, !d.HasArg("unready"))
-			case "group":
-				m := &r.says[number(0)]
-				d.MaybeScanArgs(t, "serving", &r.serving[number(0)])
-				d.MaybeScanArgs(t, "members", &m.Members)
-				d.MaybeScanArgs(t, "wanted", &m.MembersWanted)
-				d.MaybeScanArgs(t, "leaving", &m.MembersLeaving)
-			case "whole":
-				r.settle(t)
-			case "behind":
-				r.behind = d.CmdArgs[0].Key
-			case "inuse":
-				r.inUse = nil
-				for i := range d.CmdArgs {
-					r.inUse = append(r.inUse, int(number(i)))
-				}
-			case "forget":
-				r.in.Record = plan.RecoverRecord(r.in, r.in.ConfigMaps)
-			case "plan":
-				r.measure()
-				p := planned(t, r.in)
-				shown := showMembers(t, p)
-				r.execute(p)
-				return shown
-			case "restarts":
-				return r.restarts(t, d.HasArg("whole"))
-			default:
-				d.Fatalf(t, "unknown command %s", d.Cmd)
 			}
-			return ""
-		})
+		case "shards":
+			dc.Shards = number(0)
+		case "coordinators":
+			dc.Coordinators.Replicas = number(0)
+		case "policy":
+			r.in.Store.Spec.DeletionPolicy = v1alpha1.DeletionPolicy(d.CmdArgs[0].Key)
+		case "image":
+			r.in.Store.Spec.Image = d.CmdArgs[0].Key
+		case "pod":
+			r.setReady(d.CmdArgs[0].Key, !d.HasArg("unready"))
+		case "group":
+			m := &r.says[number(0)]
+			d.MaybeScanArgs(t, "serving", &r.serving[number(0)])
+			d.MaybeScanArgs(t, "members", &m.Members)
+			d.MaybeScanArgs(t, "wanted", &m.MembersWanted)
+			d.MaybeScanArgs(t, "leaving", &m.MembersLeaving)
+		case "whole":
+			r.settle(t)
+		case "behind":
+			r.behind = d.CmdArgs[0].Key
+		case "inuse":
+			r.inUse = nil
+			for i := range d.CmdArgs {
+				r.inUse = append(r.inUse, int(number(i)))
+			}
+		case "forget":
+			r.in.Record = plan.RecoverRecord(r.in, r.in.ConfigMaps)
+		case "plan":
+			r.measure()
+			p := planned(t, r.in)
+			shown := r.show(t, p)
+			r.execute(p)
+			return shown
+		case "restarts":
+			return r.restarts(t, d.HasArg("whole"))
+		default:
+			d.Fatalf(t, "unknown command %s", d.Cmd)
+		}
+		return ""
 	})
 }
 
@@ -151,10 +170,14 @@ func (r *membersRun) settle(t *testing.T) {
 			t.Fatal(err)
 		}
 		counts := c.Topology.DataCenters[0].Counts()
-		r.serving, r.says = nil, nil
-		for range counts.RunningCoordinators() {
+		n := counts.RunningCoordinators()
+		if r.part == topology.Middleman {
+			n = counts.RunningMiddlemen()
+		}
+		r.serving, r.says, r.shards = nil, nil, counts.Shards
+		for range n {
 			r.serving = append(r.serving, 1)
-			r.says = append(r.says, plan.Measure{Members: counts.CoordinatorMembers, MembersWanted: counts.CoordinatorMembers})
+			r.says = append(r.says, plan.Measure{Members: counts.DesiredMembers(r.part), MembersWanted: counts.DesiredMembers(r.part)})
 		}
 	}
 }
@@ -164,22 +187,39 @@ func (r *membersRun) measure() {
 	r.in.Measured = map[string]plan.Measure{}
 	for i := range r.in.Pods {
 		p := &r.in.Pods[i]
-		if j := plan.Index(p); p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && j < len(r.says) {
-			m := r.says[j]
-			m.Follows = plan.Member(p) != r.serving[j]
-			r.in.Measured[p.Name] = m
-			report := contract.Readiness{Epoch: uint64(r.in.Record.Epoch), Membership: contract.MembershipJoining}
-			if !m.Follows {
-				report.Membership = contract.MembershipServing
+		report := contract.Readiness{Epoch: uint64(r.in.Record.Epoch)}
+		j, of := plan.Index(p), topology.Coordinator
+		switch p.Labels[plan.LabelComponent] {
+		case plan.ComponentShard:
+			_, _ = fmt.Sscan(p.Labels[plan.LabelShard], &j)
+			if of, report.Shards = topology.Middleman, contract.ReshardingDone; j >= r.shards {
+				report.Shards = contract.ReshardingGone
 			}
-			if !m.Follows && j == 0 {
+		case plan.ComponentCoordinator:
+			report.Membership = contract.MembershipJoining
+		default:
+			continue
+		}
+		var m plan.Measure
+		if of == r.part && j < len(r.says) {
+			m = r.says[j]
+			m.Follows = plan.Member(p) != r.serving[j]
+		}
+		if of == topology.Coordinator && !m.Follows {
+			report.Membership = contract.MembershipServing
+			if j == 0 {
 				report.CoordinatorsInUse = r.inUse
 			}
-			if p.Name == r.behind {
-				report.RestartNeeded = []string{"register"}
-			}
-			r.in.Reports[p.Name] = plan.Report{Readiness: report}
 		}
+		if p.Name == r.behind && of == topology.Coordinator {
+			report.RestartNeeded = []string{"register"}
+		} else if p.Name == r.behind {
+			m = plan.Measure{}
+		}
+		if r.in.IsGroupMember(p) {
+			r.in.Measured[p.Name] = m
+		}
+		r.in.Reports[p.Name] = plan.Report{Readiness: report}
 	}
 }
 
@@ -207,35 +247,44 @@ func (r *membersRun) execute(p plan.Plan) {
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			r.in.Pods = append(r.in.Pods, pod)
 			r.setReady(name, true)
-			if len(s.Spec.VolumeClaimTemplates) > 0 && !slices.ContainsFunc(r.in.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == "data-"+name }) {
-				c := *s.Spec.VolumeClaimTemplates[0].DeepCopy()
-				c.Name = "data-" + name
-				r.in.Claims = append(r.in.Claims, c)
+			for _, template := range s.Spec.VolumeClaimTemplates {
+				c := *template.DeepCopy()
+				if c.Name += "-" + name; !slices.ContainsFunc(r.in.Claims, func(is corev1.PersistentVolumeClaim) bool { return is.Name == c.Name }) {
+					r.in.Claims = append(r.in.Claims, c)
+				}
 			}
 		}
 	}
 	r.in.Claims = slices.DeleteFunc(r.in.Claims, func(c corev1.PersistentVolumeClaim) bool { return slices.Contains(p.DeleteClaims, c.Name) })
 }
 
-// showMembers describes a plan: the configuration of the parts, the StatefulSets of coordinators and etcd, and what happens to pods.
-func showMembers(t *testing.T, p plan.Plan) string {
+// show describes a plan: the configuration of the parts, the StatefulSets of the part and of etcd, and what happens to pods.
+func (r *membersRun) show(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	var b strings.Builder
-	c, err := contract.ParseConfig([]byte(named[*corev1.ConfigMap](t, p, "try-here").Data["causalstore.yaml"]))
+	files := named[*corev1.ConfigMap](t, p, "try-here").Data
+	c, err := contract.ParseConfig([]byte(files[plan.PartsFile]))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Topology.Topology(); err != nil {
 		t.Errorf("the parts would refuse it: %v", err)
 	}
-	counts := c.Topology.DataCenters[0].Counts()
-	fmt.Fprintf(&b, "epoch %d: %d coordinators with %d members, before %d; register: %v\n", p.Record.Epoch, counts.Coordinators, counts.CoordinatorMembers,
-		counts.CoordinatorMembersBefore, c.Register != nil)
-	for _, a := range c.Addresses["here"].Coordinators {
+	counts, addresses := c.Topology.DataCenters[0].Counts(), c.Addresses["here"].Coordinators
+	n, before, component, hasRegister := counts.Coordinators, counts.CoordinatorMembersBefore, plan.ComponentCoordinator, c.Register != nil
+	if r.part == topology.Middleman {
+		n, before, component, addresses = counts.Shards, counts.ShardMembersBefore, plan.ComponentShard, c.Addresses["here"].Middlemen
+		if hasRegister {
+			t.Error("coordinators have a register, and have one member")
+		}
+		hasRegister = files[plan.ShardsFile] != ""
+	}
+	fmt.Fprintf(&b, "epoch %d: %d %ss with %d members, before %d; register: %v\n", p.Record.Epoch, n, component, counts.DesiredMembers(r.part), before, hasRegister)
+	for _, a := range addresses {
 		fmt.Fprintf(&b, "  %s\n", strings.SplitN(a, ".", 2)[0])
 	}
 	for _, o := range p.Apply {
-		if s, ok := o.(*appsv1.StatefulSet); ok && (s.Labels[plan.LabelComponent] == plan.ComponentCoordinator || plan.IsOfEtcd(s)) {
+		if s, ok := o.(*appsv1.StatefulSet); ok && (s.Labels[plan.LabelComponent] == component || plan.IsOfEtcd(s)) {
 			fmt.Fprintf(&b, "%s: %d\n", s.Name, *s.Spec.Replicas)
 		}
 	}
@@ -248,6 +297,8 @@ func showMembers(t *testing.T, p plan.Plan) string {
 		shown bool
 	}{
 		{"change", p.Scaling, p.Scaling.Pending()},
+		{"resharding", p.Resharding, p.Resharding.Pending()},
+		{"recreates", p.Recreate, len(p.Recreate) > 0},
 		{"restarts", p.Restart, len(p.Restart) > 0},
 		{"restarts wait", p.Rollout.Next.Message, p.Rollout.Next.Denied()},
 		{"deletes", p.DeleteClaims, len(p.DeleteClaims) > 0},

@@ -89,13 +89,18 @@ func EdgeName(store, dc string) string    { return DataCenterName(store, dc) + "
 func IngressName(store, dc string) string { return DataCenterName(store, dc) + "-ingress" }
 
 // The names of the StatefulSets. The longest has 52 characters, so that the names of its pods fit into a label.
-// Each member of the coordinators' groups has one.
+// Each member of the coordinators' groups has one, and each member of each shard.
 func coordinatorsName(store, dc string, member int) string {
 	return memberName(DataCenterName(store, dc)+"-cc", member)
 }
 func cachesName(store, dc string) string { return DataCenterName(store, dc) + "-cache" }
-func shardName(store, dc string, i int) string {
-	return fmt.Sprintf("%s-shard-%d", DataCenterName(store, dc), i)
+
+// shardName is short for the further members, or the longest would have 55 characters.
+func shardName(store, dc string, i, member int) string {
+	if member == 1 {
+		return fmt.Sprintf("%s-shard-%d", DataCenterName(store, dc), i)
+	}
+	return memberName(fmt.Sprintf("%s-s%d", DataCenterName(store, dc), i), member)
 }
 
 // memberName returns the name of the StatefulSet of a member, from the one of the first.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,8 @@ func IsClaimOfStore(store string, claim client.Object) bool {
 	case ComponentEtcd:
 		return isClaimOf(claim.GetName(), EtcdName(store, dc))
 	case ComponentShard:
-		return isClaimOf(claim.GetName(), DataCenterName(store, dc)+"-shard-"+labels[LabelShard])
+		n, err := strconv.Atoi(labels[LabelShard])
+		return err == nil && isClaimOf(claim.GetName(), shardName(store, dc, n, Member(claim)))
 	}
 	return false
 }

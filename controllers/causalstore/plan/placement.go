@@ -23,23 +23,35 @@ func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s wo
 	}
 	t.Spec.Affinity = b.affinity(s.zones, set.NodeAffinity)
 	if s.hasMembers {
-		b.separateMembers(t, dc, s.component)
+		b.separateMembers(t, dc, s)
 	}
 	t.Spec.TopologySpreadConstraints = b.spread(dc, s.component, set.TopologySpreadConstraints)
 }
 
-// separateMembers keeps the members of a group off each other's hosts: they are the pods of a component that have the same number, each in a
-// StatefulSet of its own. Other pods of the component do not matter, so a data center needs only as many hosts as a group has members. With
-// one zone, hosts may be scarce, and different ones are preferred only.
-func (b *builder) separateMembers(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, component string) {
-	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, MatchLabelKeys: []string{appsv1.PodIndexLabel},
-		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-			LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}}
+// separateMembers keeps the members of a group off each other's hosts: each is in a StatefulSet of its own. Those of a coordinator have the
+// same number, those of a shard its label. Other pods of the component do not matter, so a data center needs only as many hosts as a group has
+// members. With one zone, hosts may be scarce, and different ones are preferred only. Members that share several zones prefer different ones.
+func (b *builder) separateMembers(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s workload) {
+	selector := map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: s.component}
+	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: selector}}
+	if shard, ok := s.labels[LabelShard]; ok {
+		selector[LabelShard] = shard
+	} else {
+		term.MatchLabelKeys = []string{appsv1.PodIndexLabel}
+	}
 	apart := &corev1.PodAntiAffinity{}
+	prefer := func(term corev1.PodAffinityTerm) {
+		apart.PreferredDuringSchedulingIgnoredDuringExecution = append(apart.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: term})
+	}
 	if b.spec.SingleZone() {
-		apart.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: term}}
+		prefer(term)
 	} else {
 		apart.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{term}
+	}
+	if s.component == ComponentShard && len(s.zones) > 1 {
+		term.TopologyKey = b.spec.ZoneLabel
+		prefer(term)
 	}
 	if t.Spec.Affinity == nil {
 		t.Spec.Affinity = &corev1.Affinity{}

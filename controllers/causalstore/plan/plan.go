@@ -57,7 +57,7 @@ type Observed struct {
 	// PreferClose is used, which all supported versions of Kubernetes know.
 	SameZone string
 
-	// Measured are the coordinators that have answered, by the names of their pods.
+	// Measured are the coordinators that have answered, and the members of shards with a register, by the names of their pods.
 	Measured map[string]Measure
 	// UndrainedSince is the time since which the log of a coordinator has not been seen drained, by the name of its
 	// pod.
@@ -151,9 +151,9 @@ func (b *builder) dataCenter(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	if dc.Caches.Replicas > 0 {
 		sets = append(sets, b.cacheSet(dc))
 	}
-	for i := range counts.RunningMiddlemen() {
-		sets = append(sets, b.shardSet(dc, i))
-	}
+	eachMember(counts, topology.Middleman, func(i, member int) {
+		sets = append(sets, b.shardSet(dc, i, member))
+	})
 	for _, s := range sets {
 		if err := b.pinTemplate(s); err != nil {
 			return nil, err

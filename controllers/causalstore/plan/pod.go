@@ -22,14 +22,14 @@ type workload struct {
 	labels          map[string]string
 	replicas        int32
 	zones           []string
-	volume          *v1alpha1.Volume
+	volume, log     *v1alpha1.Volume // log is that of a member of a shard
 	containers      []corev1.Container
 	volumes         []corev1.Volume
 	// grace is how long the pod may take to stop, in seconds.
 	grace int64
 	// inputs are the part of the spec that the pods depend on.
 	inputs any
-	// hasMembers says that pods with the same number are members of one group.
+	// hasMembers says that the pod may be one of several members of a group: those with its number, or of a shard those of that shard.
 	hasMembers bool
 }
 
@@ -56,18 +56,27 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.State
 			Template: b.podTemplate(dc, s),
 		},
 	}
-	if s.volume != nil {
-		out.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
-			ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: b.claimLabels(s.labels)},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.volume.StorageClassName,
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: s.volume.Size.Quantity()}},
-			},
-		}}
+	for _, of := range []struct {
+		name   string
+		volume *v1alpha1.Volume
+	}{{dataClaim, s.volume}, {logClaim, s.log}} {
+		if of.volume != nil {
+			out.Spec.VolumeClaimTemplates = append(out.Spec.VolumeClaimTemplates, b.claimTemplate(of.name, s.labels, of.volume))
+		}
 	}
 	out.Annotations = map[string]string{annotationInputs: digest(s.inputs),
 		annotationRestartEpoch: strconv.FormatInt(b.record.RestartEpoch, 10)}
 	return out
+}
+
+func (b *builder) claimTemplate(name string, labels map[string]string, v *v1alpha1.Volume) corev1.PersistentVolumeClaim {
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: b.claimLabels(labels)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: v.StorageClassName,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.Size.Quantity()}},
+		},
+	}
 }
 
 func (b *builder) podTemplate(dc *v1alpha1.DataCenter, s workload) corev1.PodTemplateSpec {

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Index returns the number of a pod in its StatefulSet.
@@ -43,6 +45,17 @@ func outdated(s *appsv1.StatefulSet, p *corev1.Pod) bool {
 }
 
 func isCoordinator(p *corev1.Pod) bool { return p.Labels[LabelComponent] == ComponentCoordinator }
+
+// groupPart returns which part with groups a pod runs a member of; false: none.
+func groupPart(p *corev1.Pod) (topology.Part, bool) {
+	switch p.Labels[LabelComponent] {
+	case ComponentCoordinator:
+		return topology.Coordinator, true
+	case ComponentShard:
+		return topology.Middleman, true
+	}
+	return 0, false
+}
 
 // isReady reports whether the pod of that name exists and serves.
 func isReady(all []corev1.Pod, name string) bool {
@@ -83,9 +96,15 @@ func findStatefulSet(all []appsv1.StatefulSet, name string) *appsv1.StatefulSet 
 	return nil
 }
 
-func coordinatorName(store, dc string, i, member int) string {
+// memberPod returns the name of the pod of a member of a coordinator or middleman.
+func memberPod(store, dc string, part topology.Part, i, member int) string {
+	if part == topology.Middleman {
+		return shardName(store, dc, i, member) + "-0"
+	}
 	return fmt.Sprintf("%s-%d", coordinatorsName(store, dc, member), i)
 }
 
-// MiddlemanName returns the name of the pod of a shard.
-func MiddlemanName(store, dc string, i int) string { return shardName(store, dc, i) + "-0" }
+// MiddlemanName returns the name of the pod of a shard's first member.
+func MiddlemanName(store, dc string, i int) string {
+	return memberPod(store, dc, topology.Middleman, i, 1)
+}

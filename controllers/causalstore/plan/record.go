@@ -28,6 +28,8 @@ type Record struct {
 	Etcd map[string]bool
 	// Register are the data centers of this region whose coordinators have been given a register, which they keep.
 	Register map[string]bool
+	// ShardRegister are those whose shards have been given one, and a log for each member, which they keep too.
+	ShardRegister map[string]bool
 	// Image is the image of stores that name none. It is set from the operator when the store is created, and stays.
 	Image string
 	// Spec is the last spec that was applied, as JSON.
@@ -46,10 +48,12 @@ const (
 	recordServed       = "served.json"
 	recordEtcd         = "etcd.json"
 	recordRegister     = "register.json"
-	recordImage        = "image"
-	recordSpec         = "spec.json"
-	recordOperator     = "operator"
-	recordID           = "id"
+	// recordShardRegister is Record.ShardRegister.
+	recordShardRegister = "shard-register.json"
+	recordImage         = "image"
+	recordSpec          = "spec.json"
+	recordOperator      = "operator"
+	recordID            = "id"
 )
 
 // ReadRecord reads what recordMap has written.
@@ -71,7 +75,7 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
 		}
 	}
-	for key, into := range map[string]*map[string]bool{recordEtcd: &r.Etcd, recordRegister: &r.Register} {
+	for key, into := range map[string]*map[string]bool{recordEtcd: &r.Etcd, recordRegister: &r.Register, recordShardRegister: &r.ShardRegister} {
 		if text := m.Data[key]; text != "" {
 			if err := json.Unmarshal([]byte(text), into); err != nil {
 				return nil, fmt.Errorf("ConfigMap %s: %s: %w; set it to an object such as {\"DATA-CENTER\":true}", m.Name, key, err)
@@ -92,7 +96,7 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
 		recordOperator: r.Operator, recordID: r.ID,
 	}}
-	for key, of := range map[string]map[string]bool{recordEtcd: r.Etcd, recordRegister: r.Register} {
+	for key, of := range map[string]map[string]bool{recordEtcd: r.Etcd, recordRegister: r.Register, recordShardRegister: r.ShardRegister} {
 		if len(of) == 0 {
 			continue
 		}
@@ -103,6 +107,14 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 		m.Data[key] = string(text)
 	}
 	return m
+}
+
+// registers returns the data centers whose coordinators, or shards, have been given a register.
+func (r *Record) registers(part topology.Part) map[string]bool {
+	if part == topology.Middleman {
+		return r.ShardRegister
+	}
+	return r.Register
 }
 
 // LastSpec returns the last spec that was applied, or nil.

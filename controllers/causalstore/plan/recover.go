@@ -34,7 +34,7 @@ func RecoverRecord(in Observed, configs []corev1.ConfigMap) *Record {
 	if err != nil {
 		panic(err) // unreachable: it was read from such text
 	}
-	r.Register = publishedRegisters(in, configs)
+	r.Register, r.ShardRegister = publishedRegisters(in, configs, PartsFile), publishedRegisters(in, configs, ShardsFile)
 	r.Layout, r.Image = string(text), cmp.Or(RunningImage(in.StatefulSets), in.Image)
 	for i := range in.StatefulSets {
 		if n, err := strconv.ParseInt(in.StatefulSets[i].Annotations[annotationRestartEpoch], 10, 64); err == nil {

@@ -17,22 +17,25 @@ import (
 )
 
 // The register of a data center's groups is an etcd, its own or that of somebody else. Coordinators get it before their groups get a second
-// member, and keep it for ever: a group knows that there is one, and needs it to change, also with one member again.
+// member, and so do shards, with a log. They keep it for ever: a group knows that there is one, and needs it to change, also with one member
+// again. Coordinators and shards get it independently of each other.
 
-// registerDir is the folder of the certificate of coordinators for their etcd.
+// registerDir is the folder of the certificate of parts for their etcd.
 const registerDir = "/etc/causalstore-etcd"
 
-// usesRegister reports whether the coordinators of a data center of this region have been given a register.
-func (in *Observed) usesRegister(dc string) bool { return in.Record != nil && in.Record.Register[dc] }
+// usesRegister reports whether the coordinators, or the shards, of a data center of this region have been given a register.
+func (in *Observed) usesRegister(dc string, part topology.Part) bool {
+	return in.Record != nil && in.Record.registers(part)[dc]
+}
 
-// countRegisters returns the data centers of this region whose coordinators have a register. Coordinators that run get one once it has
+// countRegisters returns the data centers of this region whose coordinators, or shards, have a register. Those that run get one once it has
 // served: they restart for it.
-func countRegisters(in Observed, isNew bool) map[string]bool {
+func countRegisters(in Observed, part topology.Part, isNew bool) map[string]bool {
 	var all map[string]bool
 	for i := range in.Store.Spec.DataCenters {
 		dc := &in.Store.Spec.DataCenters[i]
-		wanted := dc.Coordinators.Members > 1 && (isNew || dc.Etcd.IsExternal() || in.Record != nil && in.Record.Etcd[dc.Name])
-		if dc.Region == in.Region && (wanted || in.usesRegister(dc.Name)) {
+		wanted := WantedMembers(&in.Store.Spec, dc, part) > 1 && (isNew || dc.Etcd.IsExternal() || in.Record != nil && in.Record.Etcd[dc.Name])
+		if dc.Region == in.Region && (wanted || in.usesRegister(dc.Name, part)) {
 			if all == nil {
 				all = map[string]bool{}
 			}
@@ -42,13 +45,14 @@ func countRegisters(in Observed, isNew bool) map[string]bool {
 	return all
 }
 
-// publishedRegisters returns the data centers of this region whose coordinators are configured with a register.
-func publishedRegisters(in Observed, configs []corev1.ConfigMap) map[string]bool {
+// publishedRegisters returns the data centers of this region of which a configuration file has a register: that of all parts, or that of
+// shards.
+func publishedRegisters(in Observed, configs []corev1.ConfigMap, file string) map[string]bool {
 	var all map[string]bool
 	for _, m := range configs {
 		dc := m.Labels[LabelDataCenter]
 		var c contract.Config
-		if !in.IsLocal(dc) || m.Name != DataCenterName(in.Store.Name, dc) || yaml.Unmarshal([]byte(m.Data[PartsFile]), &c) != nil || c.Register == nil {
+		if !in.IsLocal(dc) || m.Name != DataCenterName(in.Store.Name, dc) || yaml.Unmarshal([]byte(m.Data[file]), &c) != nil || c.Register == nil {
 			continue
 		}
 		if all == nil {
@@ -59,9 +63,9 @@ func publishedRegisters(in Observed, configs []corev1.ConfigMap) map[string]bool
 	return all
 }
 
-// register returns the register of the coordinators of a data center, or nil.
-func (b *builder) register(dc *v1alpha1.DataCenter) *contract.Register {
-	if !b.record.Register[dc.Name] {
+// register returns the register of the coordinators or shards of a data center, or nil.
+func (b *builder) register(dc *v1alpha1.DataCenter, part topology.Part) *contract.Register {
+	if !b.record.registers(part)[dc.Name] {
 		return nil
 	}
 	r := &contract.EtcdRegister{TLS: &contract.TLS{Cert: registerDir + "/" + etcd.ClientCertificate + ".crt",
@@ -91,24 +95,34 @@ func (b *builder) registerVolume(dc *v1alpha1.DataCenter) (corev1.Volume, corev1
 	return v, mount
 }
 
-// ForbiddenEtcds returns why the etcd of coordinators that use it cannot become another one, also if each has one member again.
+// ForbiddenEtcds returns why the etcd of coordinators or shards that use it cannot become another one, also if each has one member again.
 func ForbiddenEtcds(in Observed, last *v1alpha1.CausalStoreSpec) (why []string) {
 	for _, dc := range in.Store.Spec.DataCenters {
 		i := slices.IndexFunc(last.DataCenters, func(was v1alpha1.DataCenter) bool { return was.Name == dc.Name })
-		if i < 0 || !in.usesRegister(dc.Name) || dc.Coordinators.Members > 1 && last.DataCenters[i].Coordinators.Members > 1 {
+		if i < 0 || dc.Coordinators.Members > 1 && last.DataCenters[i].Coordinators.Members > 1 {
 			continue // the latter is a rule of the spec
 		}
-		for _, text := range dc.Etcd.ValidateChange(last.DataCenters[i].Etcd) {
-			why = append(why, fmt.Sprintf("%s (%s: its coordinators have had several members, and still use it)", text, dc.Name))
+		for _, part := range groupParts {
+			if !in.usesRegister(dc.Name, part) {
+				continue
+			}
+			for _, text := range dc.Etcd.ValidateChange(last.DataCenters[i].Etcd) {
+				why = append(why, fmt.Sprintf("%s (%s: its %s have had several members, and still use it)", text, dc.Name, namesOfGroups[part]))
+			}
+			break // one reason is enough
 		}
 	}
 	return why
 }
 
-// eachMember calls f for every coordinator and each of its members, in the order of addresses.
-func eachMember(counts topology.DataCenter, f func(index, member int)) {
-	for i := range counts.RunningCoordinators() {
-		for m := range counts.Members(topology.Coordinator) {
+// eachMember calls f for every coordinator or middleman and each of its members, in the order of addresses.
+func eachMember(counts topology.DataCenter, part topology.Part, f func(index, member int)) {
+	n := counts.RunningCoordinators()
+	if part == topology.Middleman {
+		n = counts.RunningMiddlemen()
+	}
+	for i := range n {
+		for m := range counts.Members(part) {
 			f(i, m+1)
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Report is the report of a part on a change of the numbers of coordinators or shards, or on why it is not ready.
@@ -31,7 +32,7 @@ func (in *Observed) currentReport(pod string) (Report, Decision) {
 
 // InvolvedPods returns the pods whose parts report on a change that the record has. In a change of shards these are all
 // but the caches. In a change of coordinators they are those that leave, those that join, and the first one of their
-// data center, and if members are to change all.
+// data center. If members are to change they are all of those parts.
 func (in *Observed) InvolvedPods() map[string]bool {
 	all := map[string]bool{}
 	f, err := in.Record.LayoutFile()
@@ -44,9 +45,9 @@ func (in *Observed) InvolvedPods() map[string]bool {
 		switch p.Labels[LabelComponent] {
 		case ComponentCoordinator:
 			all[p.Name] = resharding || isLeaving(f, p) || decidesDepartures(f, p) || isJoining(in.Record, f, p) ||
-				in.membersChange(f, p.Labels[LabelDataCenter])
+				in.membersChange(f, p.Labels[LabelDataCenter], topology.Coordinator)
 		case ComponentShard:
-			all[p.Name] = resharding
+			all[p.Name] = resharding || isLeaving(f, p) || in.membersChange(f, p.Labels[LabelDataCenter], topology.Middleman)
 		}
 	}
 	return all

@@ -121,7 +121,7 @@ func (in *Observed) unfinishedMiddlemen(dc *topology.FileDataCenter) (blockers [
 		if i >= *dc.Shards {
 			want = contract.ReshardingGone
 		}
-		pod := MiddlemanName(in.Store.Name, dc.Name, i)
+		pod := in.servingPod(dc.Name, topology.Middleman, i)
 		report, current := in.currentReport(pod)
 		if !current.Allowed {
 			blockers = append(blockers, current)
@@ -135,7 +135,7 @@ func (in *Observed) unfinishedMiddlemen(dc *topology.FileDataCenter) (blockers [
 // unswitchedCoordinators returns the coordinators of a data center that still use the old slot map of a ring.
 func (in *Observed) unswitchedCoordinators(dc *topology.FileDataCenter, ring string) (blockers []Decision) {
 	for j := range *dc.Coordinators {
-		pod := in.servingPod(dc.Name, j)
+		pod := in.servingPod(dc.Name, topology.Coordinator, j)
 		report, current := in.currentReport(pod)
 		if !current.Allowed {
 			blockers = append(blockers, current)

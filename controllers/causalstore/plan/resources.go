@@ -23,6 +23,8 @@ var (
 	CoordinatorDemand = Demand{CPU: "100m", Memory: "128Mi", MemoryLimit: "1Gi"}
 	FrontDemand       = Demand{CPU: "50m", Memory: "64Mi", MemoryLimit: "512Mi"}
 	MiddlemanDemand   = Demand{CPU: "100m", Memory: "128Mi", MemoryLimit: "512Mi"}
+	// MemberDemand is that of a middleman that is a member of a group: up to 256 MiB of the log are in memory too.
+	MemberDemand = Demand{CPU: "100m", Memory: "192Mi", MemoryLimit: "1Gi"}
 	// RedisDemand has no limit, because the data may be of any size.
 	RedisDemand   = Demand{CPU: "100m", Memory: "128Mi"}
 	SidecarDemand = Demand{CPU: "10m", Memory: "32Mi", MemoryLimit: "256Mi"}

@@ -33,9 +33,9 @@ type rolloutPods struct {
 }
 
 // planRestarts returns the pods to restart now: one, of one data center, once all others of the store serve and the
-// logs of the coordinators have drained. A member of a coordinator restarts only while all groups have all of their
-// members, and those that usually follow come first: each coordinator then moves twice at most. Pods restart zone by zone, shards before the front, so that a bad image breaks
-// one pod in one zone. An outdated pod that does not serve restarts first, because nothing is lost by it: this is how a
+// logs of the coordinators have drained. A member of a coordinator or shard restarts only while all groups of
+// its part have all of their members, and those that usually follow come first: each group then moves twice at most. Pods restart zone by
+// zone, shards before the front, so that a bad image breaks one pod in one zone. An outdated pod that does not serve restarts first, because nothing is lost by it: this is how a
 // bad image is replaced. While slots move in this region only such a pod restarts, because the copies that a middleman
 // has handed out would have to start again. Nothing waits for a coordinator that leaves, because it does not serve; it
 // restarts only if it is unreachable, which another image may repair.
@@ -53,8 +53,10 @@ func planRestarts(in Observed, f *topology.File, resharding bool) ([]Restart, Ro
 		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
 	})
 	drained, late := checkLogs(in)
-	if whole := checkGroups(in, f); isCoordinator(next) && !whole.Allowed {
-		drained = whole
+	if part, ok := groupPart(next); ok {
+		if whole := checkGroups(in, f, part); !whole.Allowed {
+			drained = whole
+		}
 	}
 	r.Next, r.LateLogs = decideRestart(in, next, pods, drained, resharding), late
 	if !r.Next.Allowed {
@@ -120,12 +122,13 @@ func rolloutOrder(in Observed) func(*corev1.Pod) int {
 				continue
 			}
 			zone, zones := in.ZoneOf[p.Spec.NodeName], in.Store.Spec.ZonesOf(&dc)
+			const most = 8 // zones of a side
 			at := max(0, slices.Index(zones.Backend, zone))
 			if p.Labels[LabelComponent] != ComponentShard {
-				at = max(1, len(zones.Backend)) + max(0, slices.Index(zones.Frontend, zone))
+				at = topology.MaxMembers*most + max(0, slices.Index(zones.Frontend, zone))
 			}
-			if isCoordinator(p) { // there are at most 8 zones
-				at += max(0, int(dc.Coordinators.Members)-Member(p)) * 8
+			if part, ok := groupPart(p); ok {
+				at += max(0, WantedMembers(&in.Store.Spec, &dc, part)-Member(p)) * most
 			}
 			return i*100 + at
 		}

@@ -25,13 +25,18 @@ type CoordinatorScaling struct {
 	// Start decides whether the requested change starts; it is zero if none is requested, or another change is in
 	// progress.
 	Start Decision
-	// Members is the progress of a change of the numbers of their members.
+	// Members is the progress of a change of the numbers of members, those of shards included.
 	Members MemberScaling
 }
 
 // Pending reports whether a change is in progress or requested.
 func (s CoordinatorScaling) Pending() bool {
 	return len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) > 0 || s.Members.pending()
+}
+
+// OnlyMembers reports whether members change, and numbers of coordinators do not.
+func (s CoordinatorScaling) OnlyMembers() bool {
+	return s.Members.pending() && len(s.ScaleDowns)+len(s.Requested)+len(s.Joining) == 0
 }
 
 // String describes the change for people. It is empty if none is pending.
@@ -108,7 +113,7 @@ func finishScaleDown(in Observed, f *topology.File) (blockers []Decision) {
 // not in use, and is not in the topology that the first one runs, has no incomplete writes and cannot be admitted
 // again. So a coordinator that is unreachable for good can be removed too. Its own report is for people only.
 func (in *Observed) decideDeparture(dc string, j int) Decision {
-	first, pod := in.servingPod(dc, 0), in.servingPod(dc, j)
+	first, pod := in.servingPod(dc, topology.Coordinator, 0), in.servingPod(dc, topology.Coordinator, j)
 	report, decision := in.currentReport(first)
 	switch {
 	case !decision.Allowed:
@@ -150,7 +155,7 @@ func (s *CoordinatorScaling) describe(in Observed, f, requested *topology.File) 
 		}
 		served := int(in.Record.ServedCoordinators(dc.Name))
 		for j := served; served > 0 && j < *dc.Coordinators && local; j++ {
-			for _, pod := range in.membersPods(dc, j) {
+			for _, pod := range in.membersPods(dc, topology.Coordinator, j) {
 				if d := in.checkServing(pod); d.Denied() {
 					s.Joining = append(s.Joining, d)
 				}
@@ -186,7 +191,7 @@ func countServed(in Observed, last, next *topology.File) map[string]int {
 		}
 		// Of several members, one that follows is ready before the coordinator is admitted, and the one that serves is not.
 		unready := func(pod string) bool { return !isReady(in.Pods, pod) }
-		for n = min(n, *dc.Coordinators); n < *dc.Coordinators && !slices.ContainsFunc(in.membersPods(dc, n), unready); {
+		for n = min(n, *dc.Coordinators); n < *dc.Coordinators && !slices.ContainsFunc(in.membersPods(dc, topology.Coordinator, n), unready); {
 			n++
 		}
 		all[dc.Name] = n
@@ -223,14 +228,15 @@ func isJoining(r *Record, f *topology.File, p *corev1.Pod) bool {
 	return isCoordinator(p) && served > 0 && Index(p) >= served && !isLeaving(f, p)
 }
 
-// isSurplus reports whether a pod is a coordinator that leaves, or that the spec no longer asks for.
+// isSurplus reports whether a pod is a coordinator or a member that leaves, or that the spec no longer asks for.
 func isSurplus(in Observed, f *topology.File, p *corev1.Pod) bool {
 	if isLeaving(f, p) {
 		return true
 	}
 	for i := range in.Store.Spec.DataCenters {
 		if dc := &in.Store.Spec.DataCenters[i]; dc.Name == p.Labels[LabelDataCenter] {
-			return isCoordinator(p) && (Index(p) >= int(dc.Coordinators.Replicas) || Member(p) > max(1, int(dc.Coordinators.Members)))
+			part, ok := groupPart(p)
+			return isCoordinator(p) && Index(p) >= int(dc.Coordinators.Replicas) || ok && Member(p) > WantedMembers(&in.Store.Spec, dc, part)
 		}
 	}
 	return false

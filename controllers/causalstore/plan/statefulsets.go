@@ -42,8 +42,10 @@ type inputs struct {
 	Caches       *v1alpha1.Caches       `json:"caches,omitempty"`
 	Storage      *v1alpha1.Storage      `json:"storage,omitempty"`
 	Front        *frontInputs           `json:"front,omitempty"`
-	// Register is what coordinators read only at a start, and Member which ones they are, if not the first.
+	// Register is what members of groups read only at a start, Log the volume of those of shards, and Member which ones they are, if not the
+	// first.
 	Register *contract.Register `json:"register,omitempty"`
+	Log      *v1alpha1.Volume   `json:"log,omitempty"`
 	Member   int                `json:"member,omitempty"`
 }
 
@@ -58,7 +60,7 @@ func (b *builder) inputs(dc *v1alpha1.DataCenter, zones []string) inputs {
 func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter, member int) *appsv1.StatefulSet {
 	zones, name := b.spec.MemberZonesOf(dc, member), coordinatorsName(b.store.Name, dc.Name, member)
 	in := b.inputs(dc, zones)
-	in.Reads, in.Front, in.Register = b.spec.Session.Reads, b.frontInputs(), b.register(dc)
+	in.Reads, in.Front, in.Register = b.spec.Session.Reads, b.frontInputs(), b.register(dc, topology.Coordinator)
 	labels := b.partLabels(dc, ComponentCoordinator)
 	if member > 1 {
 		in.Member, labels = member, withLabel(labels, LabelMember, strconv.Itoa(member))
@@ -66,10 +68,8 @@ func (b *builder) coordinatorSet(dc *v1alpha1.DataCenter, member int) *appsv1.St
 	b.setCoordinatorInputs(&in, dc, name)
 	cc := b.container("coordinator", []string{topology.Coordinator.String(), "--config=" + configDir + "/" + PartsFile, "--index=$(POD_INDEX)",
 		fmt.Sprintf("--drain-timeout=%ds", coordinatorDrainSeconds)},
-		PortHTTP, resourcesOr(dc.Coordinators.Resources, CoordinatorDemand), corev1.VolumeMount{Name: "data", MountPath: dataDir})
-	if member > 1 {
-		cc.Args = append(cc.Args, "--member="+strconv.Itoa(member))
-	}
+		PortHTTP, resourcesOr(dc.Coordinators.Resources, CoordinatorDemand), corev1.VolumeMount{Name: dataClaim, MountPath: dataDir})
+	cc.Args = append(cc.Args, memberArgs(member)...)
 	cc.Env = append(cc.Env, podIndex())
 	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleCoordinator))
 	cc.VolumeMounts = append(cc.VolumeMounts, mount)
@@ -124,24 +124,44 @@ func (b *builder) cacheSet(dc *v1alpha1.DataCenter) *appsv1.StatefulSet {
 	})
 }
 
-// shardSet builds the StatefulSet of one shard, whose pod has the middleman and its storage. A shard has one pod until
-// chain replication gives it several.
-func (b *builder) shardSet(dc *v1alpha1.DataCenter, i int) *appsv1.StatefulSet {
-	in := b.inputs(dc, b.spec.ZonesOf(dc).Backend)
-	storage := b.spec.Storage
-	storage.Volume = v1alpha1.Volume{} // it grows without a restart
-	in.Storage = &storage
-	mm := b.container("middleman", []string{topology.Middleman.String(), "--config=" + configDir + "/" + PartsFile,
-		"--index=" + strconv.Itoa(i)}, PortHTTP,
-		resourcesOr(b.spec.Storage.Middleman.Resources, MiddlemanDemand))
-	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
-	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
-	mm.VolumeMounts = append(mm.VolumeMounts, mount)
-	s := workload{
-		name: shardName(b.store.Name, dc.Name, i), component: ComponentShard,
-		labels: withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i)), replicas: b.spec.Storage.Replicas,
-		zones: b.spec.ZonesOf(dc).Backend, volume: &b.spec.Storage.Volume, volumes: []corev1.Volume{own}, grace: graceSeconds, inputs: in,
+// memberArgs returns the arguments that say which member of its group a process is.
+func memberArgs(member int) []string {
+	if member == 1 {
+		return nil
 	}
+	return []string{"--member=" + strconv.Itoa(member)}
+}
+
+// shardSet builds one member of one shard, whose pod has the middleman and its storage. With a register it also has a log, on a volume of its
+// own: that the storage is full or slow does not concern the log.
+func (b *builder) shardSet(dc *v1alpha1.DataCenter, i, member int) *appsv1.StatefulSet {
+	zones := b.spec.ZonesOf(dc).Backend
+	in := b.inputs(dc, zones)
+	storage := b.spec.Storage
+	storage.Volume, storage.Log, storage.Replicas = v1alpha1.Volume{}, v1alpha1.Volume{}, 1 // volumes grow, and members come and go, without a restart
+	in.Storage, in.Register = &storage, b.register(dc, topology.Middleman)
+	labels := withLabel(b.partLabels(dc, ComponentShard), LabelShard, strconv.Itoa(i))
+	if member > 1 {
+		in.Member, labels = member, withLabel(labels, LabelMember, strconv.Itoa(member))
+	}
+	own, mount := certificates("tls", certificatesName(b.store.Name, dc.Name, contract.RoleMiddleman), strconv.Itoa(i))
+	s := workload{
+		name: shardName(b.store.Name, dc.Name, i, member), component: ComponentShard, labels: labels, replicas: 1, zones: zones,
+		volume: &b.spec.Storage.Volume, volumes: []corev1.Volume{own}, grace: graceSeconds, hasMembers: in.Register != nil,
+	}
+	file, demand := PartsFile, MiddlemanDemand
+	mounts := []corev1.VolumeMount{mount}
+	if in.Register != nil {
+		log := b.spec.Storage.LogVolume()
+		v, certificate := b.registerVolume(dc)
+		s.volumes, s.log, in.Log = append(s.volumes, v), &log, &log
+		mounts = append(mounts, certificate, corev1.VolumeMount{Name: logClaim, MountPath: logDir})
+		file, demand = ShardsFile, MemberDemand
+	}
+	s.inputs = in
+	mm := b.container("middleman", append([]string{topology.Middleman.String(), "--config=" + configDir + "/" + file,
+		"--index=" + strconv.Itoa(i)}, memberArgs(member)...), PortHTTP, resourcesOr(b.spec.Storage.Middleman.Resources, demand), mounts...)
+	mm.Ports = append(mm.Ports, corev1.ContainerPort{Name: "parts", ContainerPort: PortParts})
 	data := corev1.VolumeMount{Name: "data", MountPath: dataDir}
 	if b.spec.Storage.Engine == v1alpha1.EngineEmbedded {
 		mm.VolumeMounts = append(mm.VolumeMounts, data)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // VolumeZones returns the zones in which a volume can be used: of the zone labels that its node affinity names, or else
@@ -75,7 +77,7 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 			continue
 		}
 		if shard, ok := c.Labels[LabelShard]; ok {
-			if n, err := strconv.ParseInt(shard, 10, 32); err == nil && int32(n) < dc.Shards {
+			if n, err := strconv.ParseInt(shard, 10, 32); err == nil && int32(n) < dc.Shards && Member(c) <= WantedMembers(&in.Store.Spec, dc, topology.Middleman) {
 				return "zones.backend", dc.Zones.Backend
 			}
 			return "", nil
@@ -88,7 +90,7 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 		}
 		index := c.Name[strings.LastIndex(c.Name, "-")+1:]
 		m := Member(c)
-		if n, err := strconv.ParseInt(index, 10, 32); err != nil || int32(n) >= dc.Coordinators.Replicas || m > max(1, int(dc.Coordinators.Members)) {
+		if n, err := strconv.ParseInt(index, 10, 32); err != nil || int32(n) >= dc.Coordinators.Replicas || m > WantedMembers(&in.Store.Spec, dc, topology.Coordinator) {
 			return "", nil
 		}
 		return []string{"zones.frontend", "zones.backend", "the zones of third members (those of etcd.zones that are in neither of zones, or else zones.frontend)"}[m-1],

@@ -157,6 +157,8 @@ func progressing(v *view) verdict {
 		return yes(v1alpha1.ReasonRollingOut, "%s%s", restarts(v.Rollout), scaling)
 	case v.rollingOut():
 		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.away), causes(v.problems), scaling)
+	case v.Scaling.OnlyMembers():
+		return yes(v1alpha1.ReasonMembers, "%s", v.Scaling)
 	case v.Scaling.Pending():
 		return yes(v1alpha1.ReasonCoordinators, "%s", v.Scaling)
 	case v.Rollout.Next.Denied():

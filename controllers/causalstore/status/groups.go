@@ -11,9 +11,10 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// group is what is known of the members that hold the log of one part.
+// group is what is known of the members that hold the log of one coordinator, or the data of one shard.
 type group struct {
 	part, dataCenter string
 	index            int
@@ -28,20 +29,39 @@ func (g *group) String() string { return fmt.Sprintf("%s %d of %s", g.part, g.in
 
 // HasGroup reports whether the part in a pod has several members, so that its report is needed.
 func (in *Observed) HasGroup(p *corev1.Pod) bool {
-	return p.Labels[plan.LabelComponent] == plan.ComponentCoordinator && slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
-		return dc.Name == p.Labels[plan.LabelDataCenter] && dc.Coordinators.Members > 1
+	return slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
+		return dc.Name == p.Labels[plan.LabelDataCenter] && slices.ContainsFunc(groupsOf(&in.Store.Spec, &dc), func(of groups) bool {
+			return p.Labels[plan.LabelComponent] == of.component
+		})
 	})
+}
+
+// groups are those of one part in a data center.
+type groups struct {
+	component string
+	count     int32
+	members   int
+}
+
+// groupsOf returns the groups of a data center with several members each.
+func groupsOf(s *v1alpha1.CausalStoreSpec, dc *v1alpha1.DataCenter) (all []groups) {
+	for _, of := range []groups{{plan.ComponentCoordinator, dc.Coordinators.Replicas, plan.WantedMembers(s, dc, topology.Coordinator)},
+		{plan.ComponentShard, dc.Shards, plan.WantedMembers(s, dc, topology.Middleman)}} {
+		if of.members > 1 {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 // addGroups returns the state of the groups of a data center; none if its parts have one member each.
 func (v *view) addGroups(dc *v1alpha1.DataCenter) (all []v1alpha1.GroupStatus) {
-	if dc.Coordinators.Members <= 1 {
-		return nil
-	}
-	for i := range int(dc.Coordinators.Replicas) {
-		g := v.findGroup(plan.ComponentCoordinator, dc.Name, i)
-		v.groups = append(v.groups, g)
-		all = append(all, g.publish(dc.Coordinators.Members))
+	for _, of := range groupsOf(&v.Store.Spec, dc) {
+		for i := range int(of.count) {
+			g := v.findGroup(of.component, dc.Name, i)
+			v.groups = append(v.groups, g)
+			all = append(all, g.publish(int32(of.members)))
+		}
 	}
 	return all
 }
@@ -51,7 +71,8 @@ func (v *view) findGroup(component, dc string, index int) group {
 	g := group{part: component, dataCenter: dc, index: index}
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if p.Labels[plan.LabelComponent] != component || p.Labels[plan.LabelDataCenter] != dc {
+		if p.Labels[plan.LabelComponent] != component || p.Labels[plan.LabelDataCenter] != dc ||
+			component == plan.ComponentShard && shardOf(p) != int32(index) {
 			continue
 		}
 		r, ok := v.Reports[p.Name]
@@ -199,15 +220,15 @@ func underReplicated(v *view) verdict {
 	rest := also("groups without all of their members", short) + also("groups of which nothing is known", unknownGroups)
 	switch {
 	case len(v.groups) == 0:
-		return no(v1alpha1.ReasonNoGroups, "every part here has one member: the only copy of its log is on its disk")
+		return no(v1alpha1.ReasonNoGroups, "every part here has one member: the only copy of its log, or of its data in its ring, is on its disk")
 	case len(lost) > 0:
-		return yes(v1alpha1.ReasonGroupLost, "the volumes of all members are gone or damaged: %s; see docs/disasters.md, The disk of a coordinator%s%s",
+		return yes(v1alpha1.ReasonGroupLost, "the volumes of all members are gone or damaged: %s; see docs/disasters.md, The disk of a coordinator, and A shard has lost its data%s%s",
 			strings.Join(lost, "; "), also("frozen groups", frozen), rest)
 	case len(frozen) > 0:
 		return yes(v1alpha1.ReasonGroupFrozen, "groups that serve, and do not change until somebody accepts the register: %s; see docs/disasters.md, The register was replaced or restored%s",
 			strings.Join(frozen, "; "), rest)
 	case len(away) > 0:
-		return yes(v1alpha1.ReasonRegisterUnreachable, "the register does not answer, so nothing can change, and a coordinator that fails now is not replaced by another of its members: %s%s",
+		return yes(v1alpha1.ReasonRegisterUnreachable, "the register does not answer, so nothing can change, and a coordinator or shard that fails now is not replaced by another of its members: %s%s",
 			strings.Join(away, "; "), rest)
 	case len(short) > 0:
 		return yes(v1alpha1.ReasonMembersMissing, "%s%s", strings.Join(short, "; "), also("groups of which nothing is known", unknownGroups))

@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,37 @@ func TestTheStatusHasTheGroupsOfADataCenter(t *testing.T) {
 	}
 	if !in.HasGroup(&in.Pods[0]) || in.HasGroup(&corev1.Pod{}) {
 		t.Error("the wrong pods are asked for their groups")
+	}
+}
+
+// A shard with two members counts as one that serves while one of them is ready, and its group is reported beside those of coordinators.
+func TestAShardWithSeveralMembersServesWhileOneOfThemIsReady(t *testing.T) {
+	in := withGroup()
+	in.Store.Spec.Storage.Replicas = 2
+	i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Labels[plan.LabelComponent] == plan.ComponentShard })
+	second := in.Pods[i].DeepCopy()
+	second.Name, second.Labels[plan.LabelMember] = "shard-2", "2"
+	in.Pods[i].Status.Conditions[0].Status = corev1.ConditionFalse
+	in.Pods = append(in.Pods, *second)
+	ago, g := int64(60_000), primary()
+	g.Member, g.Primary, g.Members, g.ShortForMs = 2, 2, []int{2}, &ago
+	g.Others = []contract.GroupMember{{Member: 1, State: contract.MemberLost}}
+	says(&in, second.Name, g)
+	s := status.Of(in)
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStorageReady); c.Status != metav1.ConditionTrue {
+		t.Errorf("%+v", c)
+	}
+	if n := s.DataCenters[0].Shards; n.Desired != 2 || n.Ready != 1 {
+		t.Errorf("shards: %+v", n)
+	}
+	if groups := s.DataCenters[0].Groups; len(groups) != 2 || groups[1].Part != plan.ComponentShard || groups[1].Primary != 2 {
+		t.Errorf("%+v", groups)
+	}
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionUnderReplicated)
+	if c.Reason != v1alpha1.ReasonMembersMissing || !strings.Contains(c.Message, "shard 0 of here has 1 of 2 members, since 2026-01-01 11:59 UTC: member 1 has lost its volume") {
+		t.Errorf("%+v", c)
+	}
+	if !in.HasGroup(second) {
+		t.Error("a member of a shard is not asked for its group")
 	}
 }

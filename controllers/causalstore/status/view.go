@@ -11,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // view is what was observed, counted.
@@ -23,7 +24,7 @@ type view struct {
 	missing     []shortfall // parts that the spec asks for and that do not serve
 	lost        []shortfall // the same, of parts that have served before
 	lostParts   int32
-	away        []shortfall               // the same, with the members of coordinators that others stand in for
+	away        []shortfall               // the same, with the members of groups that others stand in for
 	dataShards  map[string]v1alpha1.Count // shards of the local data centers that hold data
 	served      map[string]v1alpha1.Count // coordinators of the local data centers that have served
 	leaving     map[string]bool           // pods of coordinators that leave
@@ -59,17 +60,18 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		v.dataCenters = append(v.dataCenters, s)
 		return
 	}
-	replicas := v.Store.Spec.Storage.Replicas
 	dataShards := cmp.Or(v.Record.DataShards(dc.Name), dc.Shards)
 	served := min(cmp.Or(v.Record.ServedCoordinators(dc.Name), dc.Coordinators.Replicas), dc.Coordinators.Replicas)
-	members := max(1, dc.Coordinators.Members)
+	members := int32(plan.WantedMembers(&v.Store.Spec, dc, topology.Coordinator))
+	shardMembers := int32(plan.WantedMembers(&v.Store.Spec, dc, topology.Middleman))
 	s.Coordinators, s.Caches = v1alpha1.Count{Desired: dc.Coordinators.Replicas * members}, v1alpha1.Count{Desired: dc.Caches.Replicas}
-	s.Shards = v1alpha1.Count{Desired: dc.Shards * replicas}
+	s.Shards = v1alpha1.Count{Desired: dc.Shards * shardMembers}
 	before := s // the parts that have served before
-	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards * replicas}, v1alpha1.Count{Desired: served}
-	ofMembers := v1alpha1.Count{Desired: served * members}
+	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards}, v1alpha1.Count{Desired: served}
+	ofMembers, ofShards := v1alpha1.Count{Desired: served * members}, v1alpha1.Count{Desired: dataShards * shardMembers}
 	missing := served
 	present, serving := map[int32]bool{}, map[int32]bool{} // coordinators with a pod, and with one that serves or can take over
+	servingShards := map[int32]bool{}                      // shards with the latter
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -93,9 +95,13 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 			v.count(&s.Caches, p, true)
 			v.count(&before.Caches, p, true)
 		case plan.ComponentShard:
-			n := shardOf(p)
-			v.count(&s.Shards, p, n < dc.Shards)
-			v.count(&before.Shards, p, n < dataShards)
+			n, stays := shardOf(p), plan.Member(p) <= int(shardMembers)
+			v.count(&s.Shards, p, n < dc.Shards && stays)
+			v.count(&ofShards, p, n < dataShards && stays)
+			if n < dataShards && !servingShards[n] && plan.Ready(p) && p.DeletionTimestamp == nil {
+				servingShards[n] = true
+				before.Shards.Ready++
+			}
 		}
 		for _, c := range p.Spec.Containers {
 			if !slices.Contains(s.Images, c.Image) {
@@ -119,7 +125,7 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 		v.lostParts += lost.total()
 	}
 	each := before
-	each.Coordinators = ofMembers
+	each.Coordinators, each.Shards = ofMembers, ofShards
 	if away := shortfallOf(each); away.any() {
 		v.away = append(v.away, away)
 	}

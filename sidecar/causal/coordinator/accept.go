@@ -24,6 +24,7 @@ type write struct {
 	acked    topology.RingSet // rings that have acknowledged it
 	durable  bool
 	released bool // handed to the lanes
+	adopted  bool // it was salvaged
 	size     int  // bytes that it counts for in the write buffer
 }
 

@@ -14,6 +14,10 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	if l == nil || !c.countsAck(from, a.Incarnation) {
 		return
 	}
+	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
+		c.retire(from)
+		return
+	}
 	c.noteIncarnation(now, l, a.Incarnation)
 	if l.marked != a.Incarnation {
 		l.marked = a.Incarnation

@@ -84,6 +84,8 @@ type Coordinator struct {
 	log         logState
 	member      membershipState
 	past        pastInquiry
+	salvage     *salvage // while a lost log is being given up
+	isRetired   bool     // this log was given up
 	pastAnswers map[topology.Node]pastAnswer
 
 	stats       Stats
@@ -125,7 +127,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	c.restore(now, replay)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
-	} else if len(replay) == 0 {
+	} else if !c.isEstablished() {
 		c.past = pastInquiry{active: true, answered: map[topology.Node]bool{}}
 	}
 	c.publishAt = now.Mono
@@ -159,6 +161,12 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handlePastQuery(m.From, m.PastQuery())
 	case causal.KindPastReply:
 		c.handlePastReply(now, m.From, m.PastReply())
+	case causal.KindSalvaged:
+		c.handleSalvaged(now, m.From, m.Salvaged())
+	case causal.KindTermQuery:
+		c.handleTermQuery(now, m.From, m.TermQuery())
+	case causal.KindTermAnswer:
+		c.handleTermAnswer(now, m.From, m.TermAnswer())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -171,6 +179,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.renewCeiling(now)
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
+	c.releaseAdopted()
 	for _, l := range c.laneOrder {
 		c.continuePass(now, l)
 		c.resendLate(now, l)

@@ -114,7 +114,8 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	w := e.w
 	e.sentAt = now.Mono
 	e.times++
-	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: l.base, AckedUpTo: l.base, Map: c.cfg.Topology.Map(l.ring)}
+	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: l.base, AckedUpTo: l.base, Map: c.cfg.Topology.Map(l.ring),
+		Generation: c.log.durable.Generation}
 	if i > l.head {
 		p.Previous = l.queue[i-1].w.rec.Version.HLC
 	}
@@ -200,6 +201,9 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 			c.replay(now, l)
 		}
 		l.incarnation = h.Incarnation
+	}
+	if c.isAdopting() {
+		return // what the lost log had sent, and the middleman has forgotten, is not known
 	}
 	newest := l.base
 	for i := len(c.writes) - 1; i >= 0; i-- {

@@ -23,7 +23,8 @@ func replayed(t *testing.T, n int, change func(*Config)) *Coordinator {
 	for i := range n {
 		log = append(log, LogRecord{Write: LoggedWrite{Key: "k", Record: causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}}})
 	}
-	return New(cfg, causal.Now{}, logged(log), uint64(n)+1)
+	log = append(log, LogRecord{Checkpoint: &Checkpoint{}}) // its log is not new
+	return New(cfg, causal.Now{}, logged(log), uint64(n)+2)
 }
 
 // putsSent returns the HLCs of the put-afters among the messages.

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -29,11 +31,15 @@ type loggedCheckpoint struct {
 // restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
 // the newest checkpoint knew to be complete.
 func (c *Coordinator) restore(now causal.Now, replay []Logged) {
+	if !slices.ContainsFunc(replay, func(r Logged) bool { return r.Checkpoint != nil }) {
+		return // it is empty, or its beginning was interrupted
+	}
 	var complete causal.HLC
 	var answers []Answer // of the newest checkpoint
+	var generation uint64
 	for i := range replay {
 		if cp := replay[i].Checkpoint; cp != nil {
-			complete, answers = max(complete, cp.Complete), cp.Answers
+			complete, answers, generation = max(complete, cp.Complete), cp.Answers, cp.Generation
 		}
 	}
 	for _, l := range c.laneOrder {
@@ -48,7 +54,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 			c.log.durable, c.log.checkpointIndex = cp.State, index
 			continue
 		}
-		c.restoreWrite(now, &replay[i].Write, index, complete)
+		c.restoreWrite(now, &replay[i].Write, index, complete, generation)
 	}
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
@@ -60,8 +66,14 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	}
 }
 
-func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC) {
+func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC, generation uint64) {
 	c.clock.Raise(r.Record.Version.HLC)
+	if r.Salvaged != 0 {
+		if r.Record.Version.HLC > complete && r.Salvaged == generation {
+			c.addAdopted(r, index).durable = true
+		}
+		return
+	}
 	c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC}, r.Unanswered)
 	if r.Record.Version.HLC <= complete {
 		return
@@ -70,7 +82,9 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	w.deps = append(w.deps, r.Deps...)
 	c.flattenDeps(w, r.OwnDeps)
 	c.add(w)
-	c.release(w)
+	if !c.isAdopting() {
+		c.release(w)
+	}
 	tail := c.session(now, sessionKey{r.Sidecar, r.Session})
 	tail.last, tail.slot = r.Record.Version, w.slot
 }
@@ -102,6 +116,9 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			break
 		}
 		w.durable = true
+		if w.adopted {
+			continue // nobody waits for it, and releaseAdopted sends it
+		}
 		c.Send(causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}.Message(c.cfg.Self, w.sidecar))
 		if !w.released {
 			c.release(w)

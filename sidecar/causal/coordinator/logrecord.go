@@ -35,6 +35,9 @@ type LoggedWrite struct {
 	Deps []causal.Dep
 	// OwnDeps are the writes of this origin that it directly follows; a restart flattens them again.
 	OwnDeps []causal.Dep
+	// Salvaged, if it is not 0, is the generation of the log that has salvaged it from shards. No put is answered with it, and it counts only if
+	// the next checkpoint is of that generation: otherwise the beginning of that log was interrupted.
+	Salvaged uint64
 }
 
 // Checkpoint is what a coordinator must not forget.
@@ -50,6 +53,8 @@ type Checkpoint struct {
 type State struct {
 	// Ceiling: nothing above it was published as SV.
 	Ceiling causal.HLC
+	// Generation counts the logs of this origin that were given up.
+	Generation uint64
 	// Forgotten: of puts up to here it is not known any more which were accepted.
 	Forgotten causal.HLC
 	// Term is the coordinator's own.
@@ -61,7 +66,7 @@ type State struct {
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
-const logFormat = 4
+const logFormat = 5
 
 const (
 	recordWrite byte = iota + 1
@@ -77,7 +82,7 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
 		}
-		dst = appendHLC(appendHLC(dst, c.Ceiling), c.Forgotten)
+		dst = appendHLC(binary.AppendUvarint(appendHLC(dst, c.Ceiling), c.Generation), c.Forgotten)
 		dst = binary.AppendUvarint(dst, uint64(c.Term))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Terms)))
 		for _, t := range c.Terms {
@@ -98,7 +103,7 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
 	dst = binary.AppendUvarint(appendPutName(dst, w.Sidecar, w.Session, w.Seq), w.Seq-w.Unanswered)
-	return appendDeps(appendDeps(dst, w.Deps), w.OwnDeps)
+	return binary.AppendUvarint(appendDeps(appendDeps(dst, w.Deps), w.OwnDeps), w.Salvaged)
 }
 
 func appendPutName(dst []byte, sidecar topology.Node, session, seq uint64) []byte {
@@ -210,6 +215,7 @@ func (d *recordReader) write() (w LoggedWrite) {
 	w.Sidecar, w.Session, w.Seq = d.putName()
 	w.Unanswered = w.Seq - min(d.Uvarint(), w.Seq)
 	w.Deps, w.OwnDeps = d.deps(), d.deps()
+	w.Salvaged = d.Uvarint()
 	return w
 }
 
@@ -231,7 +237,7 @@ func (d *recordReader) checkpoint() *Checkpoint {
 		a.HLC = d.hlc()
 		c.Answers = append(c.Answers, a)
 	}
-	c.Ceiling, c.Forgotten = d.hlc(), d.hlc()
+	c.Ceiling, c.Generation, c.Forgotten = d.hlc(), d.Uvarint(), d.hlc()
 	c.Term = MembershipTerm(d.Uvarint())
 	n := d.Uvarint()
 	for i := uint64(0); i < n && !d.Failed(); i++ {

@@ -42,15 +42,19 @@ const (
 	Leaving // it refuses puts; those that it has accepted are propagated until they are complete
 	Left    // it has no incomplete write, and the leader knows that it has left
 	LogLost // its log is empty, and others know of writes that it held; it refuses puts and publishes nothing
+	// Salvaging: its lost log was given up, and what the shards hold of it is collected and completed; it refuses puts.
+	Salvaging
 )
 
 func (m Membership) String() string {
-	return [...]string{"joining", "serving", "leaving", "left", "log lost"}[m]
+	return [...]string{"joining", "serving", "leaving", "left", "log lost", "salvaging"}[m]
 }
 
 // Membership returns the stage of the coordinator.
 func (c *Coordinator) Membership() Membership {
 	switch {
+	case c.salvage != nil || c.isAdopting():
+		return Salvaging
 	case len(c.past.lostTo) > 0:
 		return LogLost
 	case c.isInUse() && c.isInTopology():
@@ -69,7 +73,7 @@ func (c *Coordinator) isInTopology() bool {
 
 // isInUse reports whether this coordinator publishes for its origin. A leader always does.
 func (c *Coordinator) isInUse() bool {
-	return c.log.durable.Term.isInUse() && c.log.pending.Term == c.log.durable.Term
+	return c.log.durable.Term.isInUse() && c.log.pending.Term == c.log.durable.Term && !c.isRetired
 }
 
 // originAt returns the origin of the coordinator of this data center with an index.
@@ -85,8 +89,15 @@ const (
 
 // advanceMembership continues joining or leaving.
 func (c *Coordinator) advanceMembership(now causal.Now) {
+	if c.salvage != nil {
+		c.advanceSalvage(now)
+		return
+	}
 	if c.past.active {
 		c.askPast(now)
+		return
+	}
+	if c.isRetired {
 		return
 	}
 	if c.leader != nil || c.log.pending.Term != c.log.durable.Term || !c.isEstablished() {

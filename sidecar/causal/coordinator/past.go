@@ -53,7 +53,9 @@ func (c *Coordinator) Unanswered() (nodes []topology.Node) {
 }
 
 // isEstablished reports whether the log has a past that this coordinator may speak of.
-func (c *Coordinator) isEstablished() bool { return !c.past.active && c.log.checkpointIndex > 0 }
+func (c *Coordinator) isEstablished() bool {
+	return !c.past.active && !c.isRetired && c.log.checkpointIndex > 0
+}
 
 // askPast repeats the questions that are not answered.
 func (c *Coordinator) askPast(now causal.Now) {

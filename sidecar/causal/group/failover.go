@@ -114,6 +114,9 @@ func (g *Group) knock(now causal.Now) {
 			return
 		}
 	}
+	if g.replaceLost(now) {
+		return
+	}
 	g.read(now)
 	if g.opts.Broken.Has(causal.OutsiderLeads) && g.register.fresh && !g.damaged && g.state.Config.Epoch > 0 && now.Mono-g.heardAt > int64(g.opts.FailoverAfter) {
 		g.takeOver(now)

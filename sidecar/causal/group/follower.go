@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -152,6 +154,19 @@ func (g *Group) acknowledgeWhenDurable(now causal.Now, to ID, a Ack) {
 		return
 	}
 	g.waits = append(g.waits, wait{index, to, a})
+}
+
+// acknowledgeDurable acknowledges what has become durable. All that waits is of one session, so the last acknowledgement says as much as all.
+func (g *Group) acknowledgeDurable(now causal.Now) {
+	n := 0
+	for n < len(g.waits) && g.waits[n].index <= g.durable {
+		n++
+	}
+	if n > 0 {
+		last := g.waits[n-1]
+		g.waits = slices.Delete(g.waits, 0, n)
+		g.acknowledge(now, last.to, last.ack)
+	}
 }
 
 func (g *Group) acknowledge(now causal.Now, to ID, a Ack) {

@@ -77,6 +77,7 @@ type Group struct {
 	knockAt     int64
 	diverged    bool // records that are committed here differ from the primary's
 	lost        bool // every volume of the configuration is known to be gone
+	givesUp     bool // a person has said to give it up
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to

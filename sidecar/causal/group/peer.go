@@ -60,13 +60,32 @@ func (g *Group) replicate(now causal.Now) {
 		if p.match == g.log.last() {
 			p.waitingSince = now.Mono
 		}
-		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes && !(p.probing && (p.inflight > 0 || g.asksFirst(p))) {
+		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes && !(p.probing && (p.inflight > 0 || g.asksFirst(p))) && !g.gathers(p) {
 			g.sendFrame(now, p)
 		}
 		if now.Mono-p.sentAt >= int64(g.opts.Heartbeat) || p.sentAt == 0 {
 			g.sendFrame(now, p)
 		}
 	}
+}
+
+// gatherBytes is how many bytes of records are sent to a peer although more may join them.
+const gatherBytes = 64 << 10
+
+// gathers reports whether the records that a peer lacks wait for more. They do while the disk here writes earlier ones and the peer has
+// something to write, too: both would write them later, and so all that have come until then are one frame. No commit is later for it: it
+// needs the disk here, whose next progress sends what has gathered just when it begins to write that itself.
+func (g *Group) gathers(p *peer) bool {
+	if p.inflight == 0 || p.next <= g.log.firstHeld() || g.log.at(p.next).index <= g.durable+1 {
+		return false
+	}
+	size := 0
+	for pos := p.next; pos <= g.log.last(); pos++ {
+		if size += len(g.log.at(pos).Data) + recordOverhead; size >= gatherBytes {
+			return false
+		}
+	}
+	return true
 }
 
 // asksFirst reports whether a peer that is probed gets no records yet, since most probably it has to copy the user's storage first.
@@ -83,21 +102,34 @@ func (g *Group) sendFrame(now causal.Now, p *peer) {
 	f := &Frame{Session: l.session, Config: g.state.Config, Cluster: g.state.Cluster, Position: p.next - 1, Stamp: g.log.stamp(p.next - 1),
 		Commit: g.commit, Base: g.log.first(), Reset: p.reset,
 		Number: p.number, Acked: p.match, SentAt: now.Mono, Released: l.paused}
-	size := 0
 	if !p.probing || p.inflight == 0 && !g.asksFirst(p) {
-		for pos := p.next; pos <= g.log.last() && p.inflight < g.opts.MaxInflightBytes; pos++ {
-			r := g.log.at(pos)
-			if size += len(r.Data) + recordOverhead; len(f.Records) > 0 && size > g.opts.MaxFrameBytes {
-				size -= len(r.Data) + recordOverhead
-				break
-			}
-			f.Records = append(f.Records, r.Record)
-		}
+		var size int
+		f.Records, size = g.nextRecords(p)
+		p.next += uint64(len(f.Records))
+		p.inflight += size
 	}
-	p.next += uint64(len(f.Records))
-	p.inflight += size
 	p.sentAt = now.Mono
 	g.send(p.id, f)
+}
+
+// nextRecords returns the next records for a peer, as many as a frame holds, and their size.
+func (g *Group) nextRecords(p *peer) (records []Record, size int) {
+	end := p.next
+	for ; end <= g.log.last() && p.inflight < g.opts.MaxInflightBytes; end++ {
+		more := len(g.log.at(end).Data) + recordOverhead
+		if end > p.next && size+more > g.opts.MaxFrameBytes {
+			break
+		}
+		size += more
+	}
+	if end == p.next {
+		return nil, 0
+	}
+	records = make([]Record, end-p.next)
+	for i := range records {
+		records[i] = g.log.at(p.next + uint64(i)).Record
+	}
+	return records, size
 }
 
 // stepAck takes in an acknowledgement.

@@ -129,6 +129,7 @@ func (g *Group) RegisterDone(now causal.Now, res RegisterResult) {
 		r.readAt = now.Mono
 		g.observe(now, res)
 	case op.Swap && res.Outcome == Done:
+		g.forgetLost(&op.Config)
 		g.learn(now, res.Cluster, &op.Config)
 	case op.Swap:
 		g.swapFailed(now, res.Outcome)
@@ -147,6 +148,11 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 	r.cluster, r.expect, r.epoch = res.Cluster, Nonce{}, 0
 	if res.Found {
 		r.expect, r.epoch = res.Config.Nonce, res.Config.Epoch
+	}
+	if res.Found && r.cluster == r.knownCluster && !g.accept {
+		if g.forgetLost(&res.Config); g.state.Config.Epoch == 0 {
+			r.knownEpoch = 0
+		}
 	}
 	problem := ""
 	switch {

@@ -69,10 +69,7 @@ func (g *Group) Appended(now causal.Now, index uint64) {
 	if !wasReady && g.isPrimary() && !g.damaged && g.lead == nil && g.state.Config.Epoch > 0 {
 		g.begin(now)
 	}
-	for len(g.waits) > 0 && g.waits[0].index <= g.durable {
-		g.acknowledge(now, g.waits[0].to, g.waits[0].ack)
-		g.waits = slices.Delete(g.waits, 0, 1)
-	}
+	g.acknowledgeDurable(now)
 	if g.lead != nil {
 		g.advance(now)
 		g.plan(now)

@@ -144,6 +144,20 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.settle(now)
 }
 
+// AcceptLoss says that a person gives up the log, which is lost with all volumes of the group: it begins anew with what the shards hold. If
+// the volumes have been lost while the group was in the register, the group begins anew first.
+func (c *Coordinator) AcceptLoss(now causal.Now) (err error) {
+	c.now = now
+	switch {
+	case c.serves(now):
+		err = c.machine.AcceptLoss(now)
+	default:
+		err = c.group.AcceptLoss(now)
+	}
+	c.settle(now)
+	return err
+}
+
 // RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
 func (c *Coordinator) RefusePuts() {
 	c.refusesPuts = true

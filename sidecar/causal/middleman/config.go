@@ -15,6 +15,8 @@ type Config struct {
 	Incarnation uint64
 	// Horizon is the durable tombstone horizon: every put at or below it has been processed.
 	Horizon causal.HLC
+	// Fences are durable: puts of an origin whose log is of a lower generation are refused.
+	Fences causal.Fences
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
 	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then answers no

@@ -32,6 +32,7 @@ type Middleman struct {
 	streams     streams
 	oldVersions oldVersions
 	tombstones  tombstones
+	salvages    salvages
 	backfill    *backfill // nil unless the storage has lost its data and other rings have it
 
 	limit    causal.TimeLimit
@@ -58,6 +59,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
+		salvages: newSalvages(cfg.Fences),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
@@ -117,6 +119,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
+	case causal.KindSalvage:
+		m.salvage(msg.From, msg.Salvage())
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
 		if m.backfill != nil {
 			m.backfill.handleReply(now, msg)

@@ -34,6 +34,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
+	if m.isGivenUp(from, &a) {
+		return
+	}
 	limit := m.timeLimit(now)
 	if isAhead(&a, limit) {
 		m.stats.ClockRefused++

@@ -47,6 +47,7 @@ type rig struct {
 	records map[string]causal.Record
 	foreign map[string]bool // keys that something else has written
 	horizon causal.HLC
+	fences  causal.Fences
 	// hold keeps storage requests from being carried out; fail makes them fail. Both may be nil.
 	hold, fail func(StorageOp) bool
 	held       []StorageOp
@@ -73,7 +74,7 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 // restart replaces the middleman by one that has only what storage holds.
 func (r *rig) restart() {
 	r.config.Incarnation++
-	r.config.Fresh, r.config.Horizon = false, r.horizon
+	r.config.Fresh, r.config.Horizon, r.config.Fences = false, r.horizon, r.fences
 	r.held, r.inbox = nil, nil
 	r.m = New(r.config, r.now)
 }
@@ -136,6 +137,8 @@ func (r *rig) carryOut(op StorageOp) {
 			r.horizon = op.Horizon
 		case StorageCount:
 			result.Count = int64(len(r.records))
+		case StorageFence:
+			r.fences = r.fences.With(op.Origin, op.Generation)
 		case StorageScan:
 			result.Keys = slices.Sorted(maps.Keys(r.records))
 		}

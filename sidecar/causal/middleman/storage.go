@@ -1,6 +1,9 @@
 package middleman
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
 
 // StorageOp is one request of a middleman to its storage. StorageDone takes the result.
 type StorageOp struct {
@@ -14,12 +17,15 @@ type StorageOp struct {
 	Horizon causal.HLC
 	// Limit is about how many keys StorageScan may return; Key is where it continues.
 	Limit int
+	// Origin and Generation are a fence for StorageFence.
+	Origin     topology.Origin
+	Generation uint64
 }
 
 // StorageKind is what a StorageOp does.
 type StorageKind uint8
 
-// The storage requests. The effects of Write, Delete and Horizon must be durable before StorageDone is called.
+// The storage requests. The effects of Write, Delete, Horizon and Fence must be durable before StorageDone is called.
 const (
 	StorageRead StorageKind = iota
 	StorageWrite
@@ -27,6 +33,7 @@ const (
 	StorageHorizon
 	StorageCount
 	StorageScan
+	StorageFence // from now on puts of the origin are refused if their log is of a lower generation
 )
 
 // StorageResult is the result of a StorageOp.
@@ -66,8 +73,18 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.Send(reply.Message(m.cfg.Self, t.read.from))
 		return
 	}
-	if t.kind == taskScan {
+	switch t.kind {
+	case taskScan:
 		m.finishScan(t, r)
+		return
+	case taskFence:
+		t.claim.finishFence(r.Failed)
+		return
+	case taskSalvageNames:
+		m.takeSalvageNames(t.page, r)
+		return
+	case taskSalvageValue:
+		m.takeSalvageValue(t.page, t.key, r)
 		return
 	}
 	if r.Foreign {

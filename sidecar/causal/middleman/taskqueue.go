@@ -22,6 +22,8 @@ type task struct {
 	stored   bool
 	replaced causal.Record // taskWrite, once stored
 	named    []string      // taskScan: keys of puts that are not processed
+	claim    *claim        // taskFence
+	page     *salvagePage  // taskSalvageNames, taskSalvageValue
 	found    bool          // taskWrite, once stored: there was a record to replace
 	foreign  bool          // taskWrite, once stored: something else had written it
 	copied   *copiedRecord // taskMerge
@@ -37,6 +39,9 @@ const (
 	taskCount        // of all keys, in no queue
 	taskScan         // of some keys, in no queue
 	taskRaiseHorizon // in no queue
+	taskFence        // in no queue
+	taskSalvageNames // in no queue
+	taskSalvageValue // of one key; in no queue, since what is pending is noted before
 	taskLookUp       // of a key, for a backfill, in no queue
 	taskMerge        // of a record that was copied
 )

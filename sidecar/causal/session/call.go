@@ -26,7 +26,13 @@ type call struct {
 	own       *ownWrite        // is returned if nothing greater is found
 	tried     topology.RingSet // rings that were asked
 	skipCache bool             // the cache did not answer
-	replied   bool             // the target replied, but with nothing that can be used
+	replied   bool             // the target replied, but with nothing that can be used yet
+
+	// Of gets in a pipeline.
+	pipeline *getPipeline
+	started  bool
+	covers   causal.HLC       // whatever is at or below it was complete when the request was sent, and is in the past of what that finds
+	early    *causal.GetReply // waits for the answers to the gets before
 
 	refusedAhead bool // a reply had a timestamp too far ahead of the clock
 
@@ -126,6 +132,9 @@ func (s *Sidecar) finish(c *call, r Result) {
 	}
 	c.finished = true
 	s.requests.drop(c.requestID)
+	if c.pipeline != nil {
+		s.leavePipeline(c, r.Record.Version.HLC)
+	}
 	if c.mget != nil {
 		s.dropRequests(c.mget.round.requests)
 		s.forgetReplies(c.mget)

@@ -20,13 +20,22 @@ const (
 // startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else through
 // the cache, else from the nearest ring.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
+	s.countGet(c)
+	s.locate(now, c)
+}
+
+func (s *Sidecar) countGet(c *call) {
 	s.stats.Gets++
 	c.slot = topology.SlotOf(c.op.Key)
-	ss := c.session
-	c.bound = !s.unbound(ss)
+	c.bound = !s.unbound(c.session)
 	if c.bound {
 		s.stats.BoundGets++
 	}
+}
+
+// locate reads a key from where the session may read it now.
+func (s *Sidecar) locate(now causal.Now, c *call) {
+	ss := c.session
 	if w := ss.own.newest[c.op.Key]; w != nil {
 		newest := ss.seen < w.version.HLC || s.cfg.Broken.Has(causal.OwnUnchecked)
 		if newest && !(w.complete && s.readsLatest(now, c)) {
@@ -98,6 +107,10 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 			g.Seen = max(g.Seen, c.own.version.HLC)
 		}
 	}
+	c.covers = s.stability.MinSV()
+	if g.Snapshot {
+		c.covers = g.Cut
+	}
 	s.Send(g.Message(s.cfg.Self, c.target))
 }
 
@@ -120,6 +133,10 @@ func (s *Sidecar) cacheOf(now causal.Now, key string) (topology.Node, bool) {
 
 // retryGet gives up the request in flight and tries another way.
 func (s *Sidecar) retryGet(now causal.Now, c *call) {
+	if c.early != nil || c.pipeline != nil && !c.started { // it waits for others, and not for an answer
+		c.retryAt = causal.Never
+		return
+	}
 	s.requests.drop(c.requestID)
 	s.stats.Retries++
 	replied := c.replied
@@ -174,7 +191,17 @@ func (s *Sidecar) retryLater(now causal.Now, c *call) {
 	c.retryAt = now.Mono + int64(unusableDelay)
 }
 
-// handleGetReply takes the reply of a cache or a middleman.
+// takeGetReply takes the reply of a cache or a middleman when it arrives.
+func (s *Sidecar) takeGetReply(now causal.Now, c *call, r *causal.GetReply) {
+	if r.Err == causal.OK && c.isBehind() {
+		reply := *r
+		c.hold(&reply)
+		return
+	}
+	s.handleGetReply(now, c, r)
+}
+
+// handleGetReply takes the reply of a cache or a middleman to a get whose turn it is.
 func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	ss := c.session
 	switch {
@@ -237,25 +264,5 @@ func (s *Sidecar) sourceOf(slot topology.Slot, ring topology.RingID, hit bool) S
 func (s *Sidecar) keepLateReply(r causal.GetReply) {
 	if r.Err == causal.OK && r.Key != "" {
 		s.lateReplies[r.Key] = r
-	}
-}
-
-// Prefetch makes the cache fetch keys that a session is likely to read next. It is not a read: the cache drops the reply, and
-// the session has seen nothing.
-func (s *Sidecar) Prefetch(now causal.Now, session uint64, keys []string) {
-	ss := s.sessions[session]
-	if ss == nil {
-		return
-	}
-	g := causal.Get{Snapshot: s.cutUsable(now)}
-	if g.Snapshot {
-		g.Cut = s.cuts.current
-	}
-	g.Seen = s.mustSee(ss, g.Snapshot)
-	for _, k := range keys {
-		if cache, ok := s.cacheFor(now, ss, k); ok && ss.own.newest[k] == nil {
-			g.Key = k
-			s.Send(g.Message(s.cfg.Self, cache))
-		}
 	}
 }

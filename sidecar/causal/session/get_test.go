@@ -225,21 +225,6 @@ func TestABoundGetAsksTheSameRingAgainIfThereIsNoOther(t *testing.T) {
 	}
 }
 
-func TestPrefetchAsksTheCacheAndIsNotARead(t *testing.T) {
-	r := newRig(t)
-	r.write("mine", "1", ownVersion(10))
-	r.s.Prefetch(r.now, 1, []string{"x", "mine", "y"})
-	gets := r.sent(causal.KindGet)
-	if len(gets) != 2 || gets[0].Get().Key != "x" || gets[1].Get().Key != "y" || gets[0].To != cacheNode || gets[0].Get().ID != 0 {
-		t.Fatalf("sent %+v", gets)
-	}
-	r.replyGet(gets[0], causal.GetReply{Record: record(version(20)), Ring: near})
-	r.read("z", version(5), causal.InFlight, near)
-	if r.s.Prefetch(r.now, 1, []string{"x"}); len(r.sent(causal.KindGet)) > 0 {
-		t.Error("a bound session has asked the cache")
-	}
-}
-
 // A cache that is dead costs one time-out, however long it is dead.
 func TestAfterOneTimeOutReadsGoRoundACacheUntilItAnswersAPing(t *testing.T) {
 	r := newRig(t)
@@ -275,9 +260,6 @@ func TestAfterOneTimeOutReadsGoRoundACacheUntilItAnswersAPing(t *testing.T) {
 		}
 		r.mustResult(id)
 		r.tick(100 * time.Millisecond)
-	}
-	if r.s.Prefetch(r.now, 1, []string{"z"}); len(r.sent(causal.KindGet)) > 0 {
-		t.Error("a cache that does not answer is asked to prefetch")
 	}
 	if ping == nil || ping.To != cacheNode {
 		t.Fatal("the cache got no ping")

@@ -24,7 +24,9 @@ type Sidecar struct {
 	freeCalls []*call
 	requests  requestTable
 	results   []Result
-	mgetBytes int // of the values that MGETs in progress have read
+	// leftPipelines are those of which gets were answered, and that may go on.
+	leftPipelines []*getPipeline
+	mgetBytes     int // of the values that MGETs in progress have read
 
 	coordinators coordinatorStates
 	cuts         cutSchedule
@@ -126,7 +128,7 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()
 		s.refuseIfAhead(now, r.call, &reply)
-		s.handleGetReply(now, r.call, &reply)
+		s.takeGetReply(now, r.call, &reply)
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindLogReply:
 		s.handleLogReply(now, r.call, m.LogReply())
 	case r.call.op.Kind == OpMGet:
@@ -140,6 +142,7 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	case r.call.op.Kind == OpScan:
 		s.handleScanReply(now, r.call, m.ScanReply())
 	}
+	s.advancePipelines(now)
 	s.reap()
 }
 
@@ -184,6 +187,7 @@ func (s *Sidecar) Tick(now causal.Now) {
 		s.Send(causal.Subscribe{}.Message(s.cfg.Self, s.cfg.Topology.Leader(s.cfg.Self.DC)))
 	}
 	s.tickCalls(now)
+	s.advancePipelines(now)
 	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
 	s.tickedAt, s.bound = now.Mono, false
 	for _, ss := range s.active {

@@ -21,7 +21,8 @@ type Stats struct {
 	BoundGets uint64
 	// InFlightReads counts gets that returned an in-flight version.
 	InFlightReads uint64
-	// Rereads counts replies that were thrown away because no ring had them and everything that the session had seen.
+	// Rereads counts reads that were made again because no ring had what was found and everything that the session had seen, or because an
+	// earlier get of their pipeline found something that was not known to be complete when they were started.
 	Rereads uint64
 	// Retries counts reads that were sent again because no usable reply came in time.
 	Retries uint64

@@ -123,6 +123,8 @@ type History struct {
 	Caches topology.CacheLayout
 	// Horizon is the durable tombstone horizon.
 	Horizon causal.HLC
+	// Fences are the durable ones.
+	Fences causal.Fences
 }
 
 // Start says how a middleman starts.
@@ -148,7 +150,7 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	}
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.DataLost = view, h.Starts+1, h.Horizon, s.isLost()
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.isLost()
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
 	changed := h.Caches != view.CacheLayout()

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+)
+
+// pipelinedGets are gets that a process has sent one behind the other. The history has them in this order: a client takes the answers
+// as they come on its connection.
+type pipelinedGets struct {
+	keys    []string
+	first   uint64 // id of the first operation
+	start   int64
+	results []*session.Result // by index in keys; nil: not answered
+	taken   int
+}
+
+// getPipelined makes the process read keys without waiting for the answers.
+func (p *process) getPipelined(keys []string) {
+	w := p.load.world
+	p.busy = true
+	p.gets = &pipelinedGets{keys: keys, first: p.load.nextOp + 1, start: w.now, results: make([]*session.Result, len(keys))}
+	ops := make([]session.Op, len(keys))
+	for i, k := range keys {
+		p.load.nextOp++
+		ops[i] = session.Op{Kind: session.OpGet, ID: p.load.nextOp, Session: p.id, Key: k}
+		p.load.pending[ops[i].ID] = p
+	}
+	withMachine(w, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.DoGets(now, ops) })
+}
+
+// continueGets takes the answer to one of the gets.
+func (p *process) continueGets(r *session.Result) {
+	g, answer := p.gets, *r
+	g.results[r.ID-g.first] = &answer
+	for g.taken < len(g.keys) && g.results[g.taken] != nil {
+		p.recordGet(g.keys[g.taken], g.results[g.taken])
+		g.taken++
+	}
+	if g.taken < len(g.keys) {
+		return
+	}
+	p.busy, p.gets = false, nil
+	if p.onResult != nil {
+		all := session.Result{}
+		for _, r := range g.results {
+			all.Records = append(all.Records, r.Record)
+			all.Err = max(all.Err, r.Err)
+		}
+		p.onResult(&all)
+	}
+	if w := p.load.world; !p.scripted {
+		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
+	}
+}
+
+// recordGet adds a get of a pipeline to the history.
+func (p *process) recordGet(key string, r *session.Result) {
+	w := p.load.world
+	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get, Key: key, Start: p.gets.start, End: w.now,
+		Final: p.final, OK: r.Err == causal.OK}
+	if op.OK {
+		p.load.recordMissing(&op, r)
+		op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version), r.Record.Value.Tombstone
+	}
+	p.load.history = append(p.load.history, op)
+}

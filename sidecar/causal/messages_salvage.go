@@ -1,0 +1,130 @@
+package causal
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL, A log that is given up).
+// The shard refuses puts of earlier logs of the origin from then on.
+type Salvage struct {
+	// ID changes with each start of the coordinator.
+	ID uint64
+	// Generation is that of the log that begins.
+	Generation uint64
+	// After is where the page begins; "": the first one.
+	After string
+}
+
+// Message returns s as a message.
+func (s Salvage) Message(from, to topology.Node) Message {
+	return Message{Kind: KindSalvage, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Key: s.After}}
+}
+
+// Salvage returns the content of a message of KindSalvage.
+func (m *Message) Salvage() Salvage {
+	return Salvage{ID: m.fields.ID, Generation: m.fields.Epoch, After: m.fields.Key}
+}
+
+// Salvaged answers a Salvage with a part of a page.
+type Salvaged struct {
+	ID uint64
+	// Generation is the greatest that the shard was asked for. If Refused, it was asked by somebody else.
+	Generation uint64
+	Refused    bool
+	// Failed says that the storage could not be read, or cannot go on there: begin again.
+	Failed bool
+	After  string
+	// Part is the number of this part of the page, of Parts.
+	Part, Parts uint64
+	Records     []Moved
+	// Next is where the next page begins; "": this is the last one.
+	Next string
+	// SV is that of the origin, as the shard knows it, and Seen the greatest timestamp that it has met.
+	SV, Seen HLC
+	// Incarnation is that of the middleman.
+	Incarnation uint64
+}
+
+// Message returns s as a message.
+func (s Salvaged) Message(from, to topology.Node) Message {
+	return Message{Kind: KindSalvaged, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
+		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen, Hash: s.Incarnation}}
+}
+
+// Salvaged returns the content of a message of KindSalvaged.
+func (m *Message) Salvaged() Salvaged {
+	f := &m.fields
+	return Salvaged{ID: f.ID, Generation: f.Epoch, Refused: f.Clean, Failed: f.Hit, After: f.Key, Part: f.Session, Parts: f.Seq, Records: f.Moved,
+		Next: string(f.Record.Value.Data), SV: f.HLC, Seen: f.Cut, Incarnation: f.Hash}
+}
+
+// TermQuery is sent by a leader whose log is lost to another coordinator of its data center, for the term that the lost log knew.
+type TermQuery struct{ ID uint64 }
+
+// Message returns q as a message.
+func (q TermQuery) Message(from, to topology.Node) Message {
+	return Message{Kind: KindTermQuery, From: from, To: to, fields: Fields{ID: q.ID}}
+}
+
+// TermQuery returns the content of a message of KindTermQuery.
+func (m *Message) TermQuery() TermQuery { return TermQuery{ID: m.fields.ID} }
+
+// TermAnswer answers a TermQuery.
+type TermAnswer struct {
+	ID   uint64
+	Term uint64
+	// UpTo is at or above everything that the coordinator has written or published.
+	UpTo HLC
+}
+
+// Message returns a as a message.
+func (a TermAnswer) Message(from, to topology.Node) Message {
+	return Message{Kind: KindTermAnswer, From: from, To: to, fields: Fields{ID: a.ID, Seq: a.Term, HLC: a.UpTo}}
+}
+
+// TermAnswer returns the content of a message of KindTermAnswer.
+func (m *Message) TermAnswer() TermAnswer {
+	return TermAnswer{ID: m.fields.ID, Term: m.fields.Seq, UpTo: m.fields.HLC}
+}
+
+// Fences are, by origin, the generation of the log below which a shard takes no put. They are never changed in place.
+type Fences map[topology.Origin]uint64
+
+// With returns fences that include one more.
+func (f Fences) With(o topology.Origin, generation uint64) Fences {
+	g := make(Fences, len(f)+1)
+	for origin, n := range f {
+		g[origin] = n
+	}
+	g[o] = max(g[o], generation)
+	return g
+}
+
+// Encode returns f as bytes: an origin and its generation after the other, as varints, in the order of the origins.
+func (f Fences) Encode(origins int) (b []byte) {
+	for o := range topology.Origin(origins + 1) {
+		if n := f[o]; n > 0 {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(o)), n)
+		}
+	}
+	return b
+}
+
+// ParseFences is the inverse of Encode.
+func ParseFences(b []byte) (Fences, error) {
+	f := Fences{}
+	for len(b) > 0 {
+		o, n := binary.Uvarint(b)
+		generation, m := binary.Uvarint(b[max(n, 0):])
+		if n <= 0 || m <= 0 || o > maxOrigin {
+			return nil, errors.New("it is no list of origins and generations; the storage is damaged, or belongs to another application")
+		}
+		f[topology.Origin(o)], b = generation, b[n+m:]
+	}
+	return f, nil
+}
+
+const maxOrigin = 1<<32 - 1

@@ -1,0 +1,192 @@
+package middleman
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// What a shard does for a coordinator whose log was lost and given up (PROTOCOL, A log that is given up). It hands out what it holds of
+// the origin: what was pending when it was asked for the first page, and then what storage holds, a page of names at a time. Before the
+// first page it refuses puts of earlier logs, durably. So what it holds of them does not grow any more, and what was pending then is either
+// in the first page, or found in storage, or superseded.
+
+const (
+	// salvageNames is about how many names are asked of storage for a page, and salvageReads how many values at once.
+	salvageNames, salvageReads = 256, 16
+	// salvagePartBytes is about how much one message carries; a single record may be larger.
+	salvagePartBytes = 1 << 20
+	// salvageInStorage begins the cursors of pages of what storage holds.
+	salvageInStorage = "s"
+)
+
+// salvages is the state of all origins.
+type salvages struct {
+	fences causal.Fences // the greatest generations that were asked for; durable, but for those of claims that are not fenced
+	claims map[topology.Origin]*claim
+}
+
+// claim is what was agreed with a start of a coordinator.
+type claim struct {
+	id      uint64
+	fenced  bool // the fence is durable
+	fencing bool
+	page    *salvagePage // that is being read
+}
+
+// salvagePage is a page of what storage holds, while it is read.
+type salvagePage struct {
+	to      topology.Node
+	id      uint64 // of the claim
+	after   string
+	next    string
+	unread  []string
+	reading int
+	failed  bool
+	found   []causal.Moved
+	seen    causal.HLC
+}
+
+func newSalvages(fences causal.Fences) salvages {
+	return salvages{fences: fences, claims: map[topology.Origin]*claim{}}
+}
+
+// isGivenUp reports whether a put is of a log that was given up, and tells its coordinator.
+func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
+	fence := m.salvages.fences[a.Record.Version.Origin]
+	if a.Generation >= fence || m.cfg.Broken.Has(causal.UnfencedLog) {
+		return false
+	}
+	m.Send(causal.PutAck{Incarnation: m.cfg.Incarnation, GivenUpBelow: fence}.Message(m.cfg.Self, from))
+	return true
+}
+
+// salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to take a greater one.
+func (m *Middleman) salvage(from topology.Node, s causal.Salvage) {
+	o := m.cfg.Topology.OriginOf(from)
+	if m.lanes.of(o) == nil || s.Generation == 0 {
+		return
+	}
+	fence, c := m.salvages.fences[o], m.salvages.claims[o]
+	switch {
+	case s.Generation > fence:
+		m.salvages.fences = m.salvages.fences.With(o, s.Generation)
+		c = &claim{id: s.ID}
+		m.salvages.claims[o] = c
+	case s.Generation < fence || c == nil || c.id != s.ID:
+		m.Send(causal.Salvaged{ID: s.ID, Generation: fence, Refused: true, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, from))
+		return
+	}
+	switch {
+	case !c.fenced:
+		m.fence(o, c)
+	case s.After == "":
+		m.sendSalvaged(o, &salvagePage{to: from, id: s.ID, next: salvageInStorage, found: m.pendingOf(o), seen: m.newestPending()})
+	case s.After[:1] == salvageInStorage && (c.page == nil || c.page.after != s.After):
+		c.page = &salvagePage{to: from, id: s.ID, after: s.After}
+		m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After[1:], Limit: salvageNames}, &task{kind: taskSalvageNames, page: c.page})
+	}
+}
+
+// fence makes durable which logs of an origin are given up.
+func (m *Middleman) fence(o topology.Origin, c *claim) {
+	if !c.fencing {
+		c.fencing = true
+		m.tasks.request(StorageOp{Kind: StorageFence, Origin: o, Generation: m.salvages.fences[o]}, &task{kind: taskFence, claim: c})
+	}
+}
+
+// pendingOf returns the puts of an origin that are here and that storage may not hold yet.
+func (m *Middleman) pendingOf(o topology.Origin) (found []causal.Moved) {
+	if m.cfg.Broken.Has(causal.SalvageStored) {
+		return nil
+	}
+	for v, p := range m.writes.pending {
+		if v.Origin == o {
+			found = append(found, causal.Moved{Key: p.key, Record: p.record})
+		}
+	}
+	slices.SortFunc(found, func(a, b causal.Moved) int { return cmp.Compare(a.Record.Version.HLC, b.Record.Version.HLC) })
+	return found
+}
+
+// newestPending returns the greatest timestamp of a put that is here.
+func (m *Middleman) newestPending() (newest causal.HLC) {
+	for v := range m.writes.pending {
+		newest = max(newest, v.HLC)
+	}
+	return newest
+}
+
+// finishFence takes whether a fence is durable. If not, the coordinator's next question tries again.
+func (c *claim) finishFence(failed bool) { c.fencing, c.fenced = false, !failed }
+
+// takeSalvageNames takes the names of a page.
+func (m *Middleman) takeSalvageNames(p *salvagePage, r StorageResult) {
+	if p.failed = r.Failed || r.BadCursor; !p.failed {
+		p.unread = slices.DeleteFunc(slices.Clone(r.Keys), func(key string) bool { return !m.owns(topology.SlotOf(key)) })
+		if r.Next != "" {
+			p.next = salvageInStorage + r.Next
+		}
+	}
+	m.readSalvagePage(p)
+}
+
+// readSalvagePage reads on, or sends the page.
+func (m *Middleman) readSalvagePage(p *salvagePage) {
+	for len(p.unread) > 0 && p.reading < salvageReads && !p.failed {
+		m.tasks.request(StorageOp{Kind: StorageRead, Key: p.unread[0]}, &task{kind: taskSalvageValue, key: p.unread[0], page: p})
+		p.unread = p.unread[1:]
+		p.reading++
+	}
+	if p.reading > 0 {
+		return
+	}
+	o := m.cfg.Topology.OriginOf(p.to)
+	if c := m.salvages.claims[o]; c != nil && c.page == p {
+		c.page = nil
+		m.sendSalvaged(o, p)
+	}
+}
+
+// takeSalvageValue takes a record of a page.
+func (m *Middleman) takeSalvageValue(p *salvagePage, key string, r StorageResult) {
+	p.reading--
+	v := r.Record.Version
+	switch {
+	case r.Failed:
+		p.failed = true
+	case !r.Found || r.Foreign:
+	default:
+		p.seen = max(p.seen, v.HLC)
+		if v.Origin == m.cfg.Topology.OriginOf(p.to) {
+			p.found = append(p.found, causal.Moved{Key: key, Record: r.Record})
+		}
+	}
+	m.readSalvagePage(p)
+}
+
+// sendSalvaged sends a page, without what is complete, in as many messages as it needs.
+func (m *Middleman) sendSalvaged(o topology.Origin, p *salvagePage) {
+	sv := m.known.SV(o)
+	reply := causal.Salvaged{ID: p.id, Generation: m.salvages.fences[o], Failed: p.failed, After: p.after, Next: p.next, SV: sv, Incarnation: m.cfg.Incarnation,
+		Seen: max(p.seen, m.known.MaxRV(), m.tombstones.horizon)}
+	found := slices.DeleteFunc(p.found, func(f causal.Moved) bool { return f.Record.Version.HLC <= sv })
+	var parts [][]causal.Moved
+	for first, bytes, i := 0, 0, 0; ; i++ {
+		if i == len(found) || bytes >= salvagePartBytes {
+			parts = append(parts, found[first:i])
+			first, bytes = i, 0
+		}
+		if i == len(found) {
+			break
+		}
+		bytes += len(found[i].Key) + found[i].Record.Value.Size()
+	}
+	for i, records := range parts {
+		reply.Part, reply.Parts, reply.Records = uint64(i), uint64(len(parts)), records
+		m.Send(reply.Message(m.cfg.Self, p.to))
+	}
+}
