@@ -122,6 +122,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.BackfillEarly:             "backfill",
 	causal.BackfillTrustsRV:          "backfill",
 	causal.BackfillBeforeAnswers:     "backfill",
+	causal.BackfillUnfenced:          "backfill",
 	causal.BackfillCleanWithoutValue: "backfill",
 	causal.LateAckCounts:             "backfill",
 	causal.LostGivesSlots:            "backfill",

@@ -120,6 +120,7 @@ const (
 	BackfillEarly                          // middleman: it serves when all is copied, before it has what was under way meanwhile
 	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
 	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
+	BackfillUnfenced                       // middleman: it takes puts before it knows which logs were given up
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
@@ -241,6 +242,7 @@ var faultNames = [faultEnd]string{
 	BackfillEarly:             "backfill-early",
 	BackfillTrustsRV:          "backfill-trusts-rv",
 	BackfillBeforeAnswers:     "backfill-before-answers",
+	BackfillUnfenced:          "backfill-unfenced",
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",

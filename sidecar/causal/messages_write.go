@@ -209,19 +209,23 @@ type LaneSync struct {
 	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else is said then: the
 	// middleman has to begin again above that.
 	Surpassed uint64
+	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes that it has
+	// salvaged are not complete.
+	Generation uint64
+	Adopting   bool
 }
 
 // Message returns s as a message.
 func (s LaneSync) Message(from, to topology.Node) Message {
 	return Message{Kind: KindLaneSync, From: from, To: to,
 		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away,
-			Session: s.Surpassed}}
+			Session: s.Surpassed, Hash: s.Generation, Hit: s.Adopting}}
 }
 
 // LaneSync returns the content of a message of KindLaneSync.
 func (m *Message) LaneSync() LaneSync {
 	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq,
-		Surpassed: m.fields.Session}
+		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit}
 }
 
 // LogGet asks a coordinator for a write that is in its log.

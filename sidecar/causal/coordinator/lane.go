@@ -202,15 +202,20 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 		}
 		l.incarnation = h.Incarnation
 	}
-	if c.isAdopting() {
-		return // what the lost log had sent, and the middleman has forgotten, is not known
+	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Generation: c.log.durable.Generation}
+	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
+		if h.Lost {
+			reply.Adopting = true
+			c.Send(reply.Message(c.cfg.Self, l.mm))
+		}
+		return
 	}
-	newest := l.base
+	reply.Newest, reply.AckedUpTo, reply.Away = l.base, l.base, c.awayBits()
 	for i := len(c.writes) - 1; i >= 0; i-- {
 		if w := c.writes[i]; w.durable && (w.acked != c.rings || h.Lost) && c.laneTo(l.ring, w.slot) == l {
-			newest = max(newest, w.rec.Version.HLC)
+			reply.Newest = max(reply.Newest, w.rec.Version.HLC)
 			break
 		}
 	}
-	c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Newest: newest, AckedUpTo: l.base, Map: h.Map, Away: c.awayBits()}.Message(c.cfg.Self, l.mm))
+	c.Send(reply.Message(c.cfg.Self, l.mm))
 }

@@ -30,6 +30,8 @@ type backfill struct {
 	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one that restarts
 	// sends such puts again. They are looked up once more.
 	suspects map[string]struct{}
+	// admitted are the origins whose coordinators have answered, with the fences of their logs.
+	admitted map[topology.Origin]*claim
 
 	configured, topo *topology.Topology // the last one, and the one whose slot maps are those of the donors
 	ring             topology.RingID    // of the donors; NoRing: there is none
@@ -88,7 +90,7 @@ type donor struct {
 
 func newBackfill(m *Middleman, now causal.Now) *backfill {
 	return &backfill{m: m, round: 1, startedAt: now.Mono, ring: topology.NoRing,
-		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}}
+		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{}}
 }
 
 // HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts without

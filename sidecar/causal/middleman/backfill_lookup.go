@@ -96,8 +96,8 @@ func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.Scan
 	case r.Err == causal.ErrNotFound: // its storage cannot continue
 		d.next, d.asked = "", false
 		return
-	case r.Err != causal.OK || r.Map != b.topo.Map(b.ring):
-		return
+	case r.Err != causal.OK || !r.TellsHorizon || r.Map != b.topo.Map(b.ring):
+		return // it is asked again; if it goes on so, another ring is asked
 	}
 	b.heardAt = now.Mono
 	for _, key := range r.Keys {

@@ -62,7 +62,7 @@ func (m *Middleman) finishScan(t *task, r StorageResult) {
 		m.backfill.takeOwnKeys(r)
 		return
 	}
-	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap(), Horizon: m.tombstones.horizon}
+	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap(), Horizon: m.tombstones.horizon, TellsHorizon: true}
 	switch {
 	case r.BadCursor:
 		reply.Keys, reply.Err = nil, causal.ErrNotFound
