@@ -92,6 +92,54 @@ func TestAMiddlemanWithAnEmptiedStorageIsRefilledFromAnotherRing(t *testing.T) {
 	}
 }
 
+// One half of the data comes from the one shard of the other ring, which is up, the other half from the one that is not. In between the middleman is
+// killed, and everything is written on.
+func TestAMiddlemanThatIsKilledWhileItCopiesBeginsAgain(t *testing.T) {
+	certs := newCertificates(t)
+	ca := certs.authority("eu", "eu.example.com")
+	certs.issueAll(ca)
+	certs.trust(ca)
+	d := deployWith(t, certs, nil)
+	topo, err := d.config.Topology.Topology()
+	must(t, err)
+	second := "a-middleman" // of the donors
+	if topo.Owner(0, 0).DC == 0 {
+		second = "b-middleman"
+	}
+	b, c := d.client("b"), d.client("c")
+	acknowledged := map[string]string{}
+	set := func(from, to int) {
+		for i := from; i < to; i++ {
+			key := fmt.Sprint("k", i%300)
+			must(t, b.Set(t.Context(), key, i, 0).Err())
+			acknowledged[key] = fmt.Sprint(i)
+		}
+	}
+	set(0, 300)
+	awaitComplete(t, b)
+	d.kill("c-middleman")
+	must(t, os.RemoveAll(d.path("c-middleman")))
+	d.kill(second)
+	for range 2 {
+		d.startUnready("c-middleman", "to copy", func(r contract.Readiness) bool {
+			keys, _ := d.procs["c-middleman"].metric("causalstore_middleman_backfill_keys{")
+			return r.State == contract.StateDataLost && keys > 50 && strings.Contains(r.Reason, "copied from ring one")
+		})
+		set(250, 350)
+		d.kill("c-middleman")
+	}
+	d.start(d.procs["c-middleman"])
+	d.start(d.procs[second])
+	set(350, 450)
+	for _, name := range []string{second, "c-middleman"} {
+		d.awaitReady(d.procs[name])
+	}
+	awaitComplete(t, b)
+	d.kill("a-middleman") // what c has now, it has itself
+	d.kill("b-middleman")
+	eventually(t, "everything to be in the refilled ring", func() error { return missing(t.Context(), c, acknowledged) })
+}
+
 func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	d := deploy(t, nil)
 	a, b := d.client("a"), d.client("b")

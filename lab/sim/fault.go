@@ -123,6 +123,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.BackfillTrustsRV:          "backfill",
 	causal.BackfillBeforeAnswers:     "backfill",
 	causal.BackfillUnfenced:          "backfill",
+	causal.DonorMoves:                "backfill",
+	causal.IncarnationReused:         "backfill",
 	causal.BackfillCleanWithoutValue: "backfill",
 	causal.LateAckCounts:             "backfill",
 	causal.LostGivesSlots:            "backfill",

@@ -121,6 +121,8 @@ const (
 	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
 	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
 	BackfillUnfenced                       // middleman: it takes puts before it knows which logs were given up
+	DonorMoves                             // middleman: a listing goes on when the shards of its donors change
+	IncarnationReused                      // shard: after a loss its incarnation is the next one after the greatest that it was told of
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
@@ -243,6 +245,8 @@ var faultNames = [faultEnd]string{
 	BackfillTrustsRV:          "backfill-trusts-rv",
 	BackfillBeforeAnswers:     "backfill-before-answers",
 	BackfillUnfenced:          "backfill-unfenced",
+	DonorMoves:                "donor-moves",
+	IncarnationReused:         "incarnation-reused",
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",

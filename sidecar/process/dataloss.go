@@ -49,15 +49,16 @@ func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman
 		"rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
 }
 
-// describeBackfill says how far a backfill has come.
+// describeBackfill says how far a backfill has come, in steps of a tenth: each other text is another event of the pod.
 func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string {
 	switch {
 	case b.Stage == middleman.BackfillCopies && b.Donors != topology.NoRing:
-		return fmt.Sprintf("it is copied from ring %s: %d of about %d keys, %d bytes", t.Rings[b.Donors].Name, b.Keys, b.Expected, b.Bytes)
+		return fmt.Sprintf("it is copied from ring %s, about %d %% of it so far", t.Rings[b.Donors].Name, b.Keys*10/max(b.Expected, 1)*10)
 	case len(b.Waiting) > 0:
-		return fmt.Sprintf("it will be served again once %s has sent what it had under way (%s; %d keys, %d bytes were copied)", nameParts(t, b.Waiting), b.Stage, b.Keys, b.Bytes)
+		return fmt.Sprintf("it will be served again once %s has sent what it had under way (%s); one of an earlier version cannot, and has to be upgraded",
+			nameParts(t, b.Waiting), b.Stage)
 	}
-	return fmt.Sprintf("it comes back from other rings (%s; %d keys, %d bytes were copied)", b.Stage, b.Keys, b.Bytes)
+	return fmt.Sprintf("it comes back from other rings (%s)", b.Stage)
 }
 
 // explainLostLog says why a coordinator refuses writes.

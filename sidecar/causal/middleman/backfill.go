@@ -196,7 +196,9 @@ func (b *backfill) useMap(t *topology.Topology, isSame bool) {
 	if isSame {
 		return
 	}
-	b.donor = nil
+	if !b.m.cfg.Broken.Has(causal.DonorMoves) {
+		b.donor = nil
+	}
 	for id, l := range b.lookups {
 		if l.asked {
 			delete(b.lookups, id)

@@ -141,6 +141,9 @@ func (s *Shard) finishInquiry(now causal.Now) {
 // one that no earlier start can have had: its number has the time and a random part.
 func (s *Shard) noteLoss(now causal.Now) {
 	s.past.Loss = max(s.past.Loss, LossFound)
+	if s.past.Broken.Has(causal.IncarnationReused) {
+		return
+	}
 	s.past.Starts = max(s.past.Starts, uint64(now.WallMs)<<incarnationRandomBits|s.past.ID&(1<<incarnationRandomBits-1))
 }
 
