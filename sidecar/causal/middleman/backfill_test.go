@@ -70,7 +70,7 @@ func (r *rig) donate(has map[string]causal.Record, horizon causal.HLC) {
 			if rec, found := has[g.Key]; found {
 				reply.Record = rec
 			} else {
-				reply.Record = causal.Record{Version: causal.Version{HLC: horizon}, Value: causal.Value{Tombstone: true}}
+				reply.Record = causal.Missing(horizon)
 			}
 			r.step(reply.Message(donorNode, self))
 		}

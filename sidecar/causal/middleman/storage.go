@@ -60,7 +60,7 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 	}
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
-		if m.backfill != nil {
+		if m.backfill != nil && !r.Failed { // else at the next tick
 			m.backfill.raiseHorizon()
 		}
 		return
