@@ -38,7 +38,7 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 		{"the network admits those who may connect, and nobody else", j.checkNetwork},
 		{"histories stay causal under disturbances", j.disturb},
 		{"deletion keeps volumes, and a new store of the same name has the data", j.deleteAndComeBack},
-		{"a shard that has lost its volume answers nothing, and the store says so", j.loseAVolume},
+		{"a shard that has lost its volume gets its data back from the other ring", j.loseAVolume},
 		{"deletion with policy Delete leaves nothing", j.deleteAll},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(in(t, shop.Namespace)) }) {
