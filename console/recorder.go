@@ -205,7 +205,7 @@ type news struct {
 func (r *Recorder) news() news {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return news{r.frames[len(r.frames)-1], slices.Clone(r.marks), r.marked, r.changed}
+	return news{r.frames[len(r.frames)-1], append([]Mark{}, r.marks...), r.marked, r.changed}
 }
 
 // at returns the newest frame that is not newer than a time, or the oldest one.

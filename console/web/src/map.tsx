@@ -16,7 +16,7 @@ export function operations(d: DataCenter): number | null {
 }
 
 function summary(d: DataCenter): string {
-  return `${rate(operations(d))} op/s, cut ${duration(d.cutAgeMs)}`;
+  return `${rate(operations(d))} op/s, lag ${duration(d.cutAgeMs)}`;
 }
 
 interface Props {
@@ -53,7 +53,6 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
             {snapshot.dataCenters.map((d) => {
               const site = layout.dataCenters.find((s) => s.name === d.name)!;
               const p = drawing.at.get(d.name)!;
-              const label = labels.get(d.name);
               const health = healthOf(snapshot, d.name);
               return (
                 <g
@@ -62,7 +61,7 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
                   data-site={d.name}
                   data-health={health || "well"}
                   role="button"
-                  tabIndex={0}
+                  tabindex={0}
                   aria-pressed={d.name === selected}
                   aria-label={`${d.name}, ring ${site.ring}, ${health || "no problem"}, ${summary(d)}`}
                   onClick={() => select(d.name)}
@@ -78,21 +77,26 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
                     <Glyph style={ringStyle(layout.rings, site.ring)} r={8} />
                     {health && <text class="flag" x={7} y={-6} aria-hidden="true">!</text>}
                   </g>
-                  {label && (
-                    <text class="label" x={label.x} y={label.y + 11} text-anchor={label.anchor}>
-                      {d.name}
-                      {!dense && <tspan class="facts" x={label.x} dy={14}>{summary(d)}</tspan>}
-                    </text>
-                  )}
                 </g>
               );
             })}
+            <g aria-hidden="true">
+              {snapshot.dataCenters.map((d) => {
+                const label = labels.get(d.name);
+                return label && (
+                  <text key={d.name} class="label" x={label.x} y={label.y + 11} text-anchor={label.anchor} onClick={() => select(d.name)}>
+                    {d.name}
+                    {!dense && <tspan class="facts" x={label.x} dy={14}>{summary(d)}</tspan>}
+                  </text>
+                );
+              })}
+            </g>
           </svg>
         )}
       </div>
       <figcaption>
         {layout.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}
-        <span class="hint">Each ring holds one copy of all data. "cut" is the age of the newest moment whose writes are known to be in every ring.</span>
+        <span class="hint">Each ring holds one copy of all data. The lag is the age of the newest moment whose writes are all known to be in every ring.</span>
       </figcaption>
     </figure>
   );

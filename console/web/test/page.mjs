@@ -6,7 +6,7 @@ import puppeteer from "puppeteer-core";
 
 const [address, executablePath, folder] = process.argv.slice(2);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const patience = 60_000;
+const patience = Number(process.env.PATIENCE ?? 60_000);
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout: patience, protocolTimeout: 3 * patience });
 const page = await browser.newPage();
 page.setDefaultTimeout(patience);
@@ -38,7 +38,7 @@ const checks = [
   ["has no serious accessibility finding, light", accessible],
   ["is used by keyboard", async () => {
     await page.locator('[data-site="sa-east-1"]').wait();
-    await page.focus('[data-site="sa-east-1"]');
+    await page.evaluate(() => document.querySelector('[data-site="sa-east-1"]').focus());
     await page.keyboard.press("Enter");
     await until(() => document.querySelector("#panel h2").textContent === "sa-east-1");
     await page.focus("#tab-dc");
