@@ -113,9 +113,10 @@ func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
 
 func TestThePageSaysWhatACutDoes(t *testing.T) {
 	_, p := newPageClient(t)
-	if s := p.snapshot(); len(s.DataCenters) != 8 || len(s.Links) != 28 || len(s.Problems) != 0 {
-		t.Fatalf("%d data centers, %d links, problems %v", len(s.DataCenters), len(s.Links), s.Problems)
+	if s := p.snapshot(); len(s.DataCenters) != 8 || len(s.Links) != 28 {
+		t.Fatalf("%d data centers, %d links", len(s.DataCenters), len(s.Links))
 	}
+	await(t, "there is no problem", func() bool { return len(p.snapshot().Problems) == 0 }) // round trips on a busy machine may look slow at first
 	p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
 	await(t, "the snapshot shows the cut", func() bool {
 		s := p.snapshot()
