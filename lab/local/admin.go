@@ -182,6 +182,17 @@ type DCState struct {
 	MinSVLagMs int64            `json:"minSvLagMs"`
 }
 
+// BackfillState is how far a shard has come in getting lost data back.
+type BackfillState struct {
+	Stage    string `json:"stage"` // "asking", "copying", "catching up" or "done"
+	Keys     uint64 `json:"keys"`  // looked up, of about Expected
+	Expected uint64 `json:"expectedKeys"`
+	Bytes    uint64 `json:"bytes"`          // copied
+	From     string `json:"from,omitempty"` // the ring that gives the data now, if one can
+	// Waiting are the coordinators whose answer is missing, or whose writes are not all there again.
+	Waiting []string `json:"waitingFor,omitempty"`
+}
+
 // MiddlemanState is one shard. It is up if a member serves it.
 type MiddlemanState struct {
 	Shard    uint64      `json:"shard"`
@@ -189,12 +200,12 @@ type MiddlemanState struct {
 	Group    *GroupState `json:"group,omitempty"` // of several members
 	DataLost bool        `json:"dataLost"`
 	// Backfill is how far the shard has come in getting lost data back; nil if it has lost none, or nobody has them.
-	Backfill      *middleman.BackfillProgress `json:"backfill,omitempty"`
-	Puts          int                         `json:"putsInWork"`
-	Processed     int                         `json:"processedAboveRV"`
-	CachedAtBytes int                         `json:"cachedAtBytes"`
-	HistoryBytes  int                         `json:"historyBytes"`
-	Stats         middleman.Stats             `json:"stats"`
+	Backfill      *BackfillState  `json:"backfill,omitempty"`
+	Puts          int             `json:"putsInWork"`
+	Processed     int             `json:"processedAboveRV"`
+	CachedAtBytes int             `json:"cachedAtBytes"`
+	HistoryBytes  int             `json:"historyBytes"`
+	Stats         middleman.Stats `json:"stats"`
 }
 
 // CacheState is one cache.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -108,9 +109,20 @@ func (d *Deployment) middlemanState(n topology.Node) MiddlemanState {
 			s.Puts, s.Processed, s.CachedAtBytes, s.HistoryBytes = m.Depth()
 			s.Stats = m.Stats()
 			if b, ok := m.Backfill(); ok {
-				s.Backfill = &b
+				s.Backfill = d.describeBackfill(b)
 			}
 		})
+	}
+	return s
+}
+
+func (d *Deployment) describeBackfill(b middleman.BackfillProgress) *BackfillState {
+	s := &BackfillState{Stage: b.Stage, Keys: b.Keys, Expected: b.Expected, Bytes: b.Bytes}
+	if b.Donors != topology.NoRing {
+		s.From = d.topo.Rings[b.Donors].Name
+	}
+	for _, n := range b.Waiting {
+		s.Waiting = append(s.Waiting, fmt.Sprintf("%s %d of %s", n.Part, n.Index, d.topo.DCs[n.DC].Name))
 	}
 	return s
 }

@@ -25,7 +25,6 @@ type backfill struct {
 	m         *Middleman
 	stage     backfillStage
 	round     uint64 // of the LaneHellos that count
-	startedAt int64  // monotonic
 	surpassed uint64 // an incarnation of this shard, above this one, that a coordinator knows
 	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one that restarts
 	// sends such puts again. They are looked up once more.
@@ -89,7 +88,7 @@ type donor struct {
 }
 
 func newBackfill(m *Middleman, now causal.Now) *backfill {
-	return &backfill{m: m, round: 1, startedAt: now.Mono, ring: topology.NoRing,
+	return &backfill{m: m, round: 1, ring: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{}}
 }
 
@@ -283,8 +282,6 @@ type BackfillProgress struct {
 	Donors topology.RingID
 	// Waiting are coordinators whose answer is missing, or whose writes are not all here again.
 	Waiting []topology.Node
-	// StartedAt is monotonic.
-	StartedAt int64
 }
 
 // Backfill returns the progress of the backfill, or false if there is none.
@@ -293,7 +290,7 @@ func (m *Middleman) Backfill() (p BackfillProgress, ok bool) {
 	if b == nil {
 		return p, false
 	}
-	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring, StartedAt: b.startedAt}
+	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring}
 	if b.stage == backfillAsking || b.stage == backfillCatchingUp {
 		p.Waiting = m.lanes.unclean(b.stage == backfillCatchingUp)
 	}
