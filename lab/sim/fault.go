@@ -119,6 +119,12 @@ var detectedBy = map[causal.Fault]string{
 	causal.UnfencedLog:              "lost-logs",
 	causal.SalvageStored:            "lost-logs",
 	causal.AdoptUnordered:           "lost-logs",
+	causal.AdoptFilteredDeps:        "silent-origins",
+	causal.AdoptOpenChain:           "silent-origins",
+	causal.AdoptMovesLane:           "silent-origins",
+	causal.AdoptTrustsHolder:        "silent-origins",
+	causal.AdoptUnreceived:          "silent-origins",
+	causal.AdoptPassesStaged:        "silent-origins",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.
