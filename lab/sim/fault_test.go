@@ -19,6 +19,8 @@ const (
 var scripted = map[causal.Fault]string{
 	causal.UnfencedLog:    "lost_logs.txt",
 	causal.AdoptUnordered: "lost_logs.txt",
+	causal.AdoptMovesLane: "adoption.txt", causal.AdoptTrustsHolder: "adoption.txt",
+	causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
 }
 
 func TestEveryBrokenRuleIsCaught(t *testing.T) {

@@ -262,21 +262,19 @@ func (c *Coordinator) handleAdoptStatus(now causal.Now, from topology.Node, s ca
 // Adoption is the state of the adoption of the writes of one silent origin.
 type Adoption struct {
 	Origin topology.Origin
-	// Silent is how long nothing new was heard of the origin.
-	Silent time.Duration
 	// Writes are those that were collected and are not known to the origin to be complete, of which Adoptable have their whole past, and
 	// Complete are in all rings.
 	Writes, Adoptable, Complete int
 }
 
 // Adoptions returns those in progress, by origin.
-func (c *Coordinator) Adoptions(now causal.Now) (all []Adoption) {
+func (c *Coordinator) Adoptions() (all []Adoption) {
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
 		a := c.adopter.cases[o]
 		if a == nil || len(a.order) == 0 {
 			continue
 		}
-		s := Adoption{Origin: o, Silent: c.adopter.silence(now, o), Writes: len(a.order)}
+		s := Adoption{Origin: o, Writes: len(a.order)}
 		for _, w := range a.order {
 			if w.adoptable {
 				s.Adoptable++

@@ -15,7 +15,7 @@ import (
 func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptPut) {
 	v, slot := a.Record.Version, topology.SlotOf(a.Key)
 	switch {
-	case m.lanes.of(v.Origin) == nil, !m.usesSlotMap(a.Map), !m.owns(slot), a.Generation < m.salvages.fences[v.Origin]:
+	case !m.isSilent(now, v.Origin), !m.usesSlotMap(a.Map), !m.owns(slot), a.Generation < m.salvages.fences[v.Origin]:
 		return
 	case m.isAheadOfClock(now, &a):
 		m.stats.ClockRefused++
@@ -87,7 +87,7 @@ func (m *Middleman) adoptStep(now causal.Now, from topology.Node, s causal.Adopt
 	limit := m.timeLimit(now)
 	var writes []causal.Dep
 	for _, v := range s.Versions {
-		if m.lanes.of(v.Origin) == nil || v.HLC > limit {
+		if !m.isSilent(now, v.Origin) || v.HLC > limit {
 			continue
 		}
 		p := m.writes.pending[v]

@@ -34,6 +34,7 @@ type Middleman struct {
 	tombstones  tombstones
 	salvages    salvages
 	held        heldPuts
+	heardAt     []int64           // by origin: when something new was heard of it; 0: not since the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
 
 	limit    causal.TimeLimit
@@ -60,7 +61,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
-		salvages: newSalvages(cfg.Fences), held: newHeldPuts(),
+		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: make([]int64, t.Origins()+1),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
