@@ -95,6 +95,10 @@ func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
 	if got := len(hs.after(1, 0)); got != 3 || hs.bytes > maxHeldBytes {
 		t.Errorf("%d puts of %d bytes", got, hs.bytes)
 	}
+	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(2)), Generation: 1}, false)
+	if got := hs.after(1, 0); len(got) != 1 || got[0].generation != 1 || hs.bytes != got[0].size() {
+		t.Errorf("of a log of a greater generation: %d puts, %d bytes", len(got), hs.bytes)
+	}
 	topo := testTopology(t)
 	known := causal.NewStability(topo)
 	known.Merge([]causal.VectorEntry{{Origin: 1, SV: 3}}, causal.NoLimit)

@@ -22,6 +22,8 @@ type heldLane struct {
 	puts     []heldPut
 	known    map[causal.HLC]struct{}
 	purgedAt causal.HLC // SV when they were last purged
+	// generation is that of the log that has sent them. What a log has sent that was given up since does not count.
+	generation uint64
 }
 
 // heldPut is a put with all its dependencies.
@@ -54,8 +56,14 @@ func (p *heldPut) size() int {
 func (hs *heldPuts) hold(a *causal.PutAfter, filtered bool) {
 	v := a.Record.Version
 	l := hs.byOrigin[v.Origin]
+	if l != nil && a.Generation > l.generation {
+		for i := range l.puts {
+			hs.bytes -= l.puts[i].size()
+		}
+		l = nil
+	}
 	if l == nil {
-		l = &heldLane{known: map[causal.HLC]struct{}{}}
+		l = &heldLane{generation: a.Generation, known: map[causal.HLC]struct{}{}}
 		hs.byOrigin[v.Origin] = l
 	}
 	if _, found := l.known[v.HLC]; found {
