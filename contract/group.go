@@ -83,7 +83,7 @@ type GroupMember struct {
 type GroupRegister struct {
 	// AnsweredMsAgo is the age of its last answer; nil: there was none since the start.
 	AnsweredMsAgo *int64 `json:"answeredMsAgo,omitempty"`
-	// UnreachableForMs is for how long it has not answered; nil: it answers.
+	// UnreachableForMs is for how long it has not answered, or has not taken a change that the member needs; nil: it does both.
 	UnreachableForMs *int64 `json:"unreachableForMs,omitempty"`
 }
 

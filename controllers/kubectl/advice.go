@@ -42,7 +42,8 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 		if p.Labels[plan.LabelComponent] == plan.ComponentCoordinator {
 			return []string{"give it its folder back as it was when the process stopped: docs/disasters.md#a-coordinator-has-lost-its-log"}
 		}
-		return []string{"give it its disk back only as it was when the process stopped: docs/disasters.md#a-shard-has-lost-its-data"}
+		return []string{"nothing, if the store has another ring: it gets its data from there by itself, and the reason says how far it is, or what it waits for",
+			"in a store with one ring, give it its disk back as it was when the process stopped: docs/disasters.md#a-shard-has-lost-its-data"}
 	case diagnose.ReasonDuplicate:
 		return []string{"stop the process that should not run; the text names both: docs/operations.md#two-processes-with-one-identity"}
 	case diagnose.ReasonStorageFull:

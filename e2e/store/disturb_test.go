@@ -34,6 +34,7 @@ func (j *journey) disturb(u user) {
 		{"members of shards are lost, one with its volumes", loseShardMembers, false, false},
 		{"all pods with members of shards restart one by one", rollingUpdate, false, false},
 		{"shards with members are added and removed", reshardMembers, false, false},
+		{"the hosts of a data center with members lose power in turn", losePower, false, false},
 		{"shards have one member again", removeShardMembers, false, false},
 		{"another version of the operator restarts nothing", upgradeOperator, true, true},
 	} {
@@ -50,8 +51,9 @@ func (j *journey) disturb(u user) {
 // ready again, the clients stop and check their histories.
 func underLoad(u user, do func(user), errorFree bool) {
 	loads := []string{"load", "load-injected"}
-	u.Apply(loadPod(loads[0], "", "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
-	u.applyInjected(loads[1], loadPod(loads[1], "north", "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
+	zone := u.appZone()
+	u.Apply(loadPod(loads[0], "", zone, "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
+	u.applyInjected(loads[1], loadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
 	for _, name := range loads {
 		u.Await(name+" to run", func() string { return u.loadProblem(name) })
 	}

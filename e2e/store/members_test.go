@@ -13,7 +13,7 @@ const ofCoordinators = "app.kubernetes.io/instance=rings,app.kubernetes.io/compo
 // addMembers gives each coordinator a second member, in a back zone. An etcd comes up for each data center.
 func addMembers(u user) {
 	u.setMembers(2)
-	u.AwaitOutput("1", "get", "statefulset", "rings-north-etcd", "-o", "jsonpath={.status.readyReplicas}")
+	u.AwaitOutput("3", "get", "statefulset", "rings-north-etcd", "-o", "jsonpath={.status.readyReplicas}")
 	for _, dc := range []string{"north", "east", "south"} {
 		u.assertMembersApart(dc)
 	}
@@ -52,12 +52,25 @@ func (u user) setMembers(n int) {
 	u.Helper()
 	var patch []string
 	for i := range 3 {
-		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/coordinators/members","value":%d},`+
-			`{"op":"add","path":"/spec/dataCenters/%d/etcd/replicas","value":1}`, i, n, i))
+		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/coordinators/members","value":%d}`, i, n), u.etcdPatch(i))
 	}
 	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch", "["+strings.Join(patch, ",")+"]")
 	u.awaitReady()
 	u.awaitReplicated()
+}
+
+// etcdPatch returns a JSON patch of the etcd of a data center: in the first one three pods in three zones, so that any zone may go, and in the
+// others one.
+func (u user) etcdPatch(dc int) string {
+	u.Helper()
+	if dc > 0 {
+		return fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/etcd","value":{"replicas":1}}`, dc)
+	}
+	zones, err := json.Marshal(u.Zones()[:3])
+	if err != nil {
+		u.Fatal(err)
+	}
+	return fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/0/etcd","value":{"replicas":3,"zones":%s}}`, zones)
 }
 
 // awaitReplicated waits until every group has all of its members.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
@@ -14,9 +16,13 @@ type container struct{ name, image, run string }
 
 // pod returns the manifest of a pod that satisfies the pod security level "restricted". In a namespace with sidecars, its sidecar
 // belongs to the data center, which may be empty. Its containers share a process namespace. It is not evicted from a node of the test bed
-// that reports late because the machine is busy; nobody would create it again.
-func pod(name, dataCenter string, containers ...container) string {
+// that reports late because the machine is busy; nobody would create it again. It runs in a zone, or in any if that is empty.
+func pod(name, dataCenter, zone string, containers ...container) string {
 	var b strings.Builder
+	selector := ""
+	if zone != "" {
+		selector = corev1.LabelTopologyZone + ": " + zone
+	}
 	fmt.Fprintf(&b, `apiVersion: v1
 kind: Pod
 metadata:
@@ -26,10 +32,11 @@ spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 2
   tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists}]
+  nodeSelector: {%s}
   shareProcessNamespace: true
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
   containers:
-`, name, dataCenter)
+`, name, dataCenter, selector)
 	for _, c := range containers {
 		fmt.Fprintf(&b, `  - name: %s
     image: %s
@@ -48,8 +55,8 @@ var stopper = container{"stop", kube.ImageApp, `command: [sh, -c, 'until [ -e /t
 // loadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. The load is the last
 // container: the kubelet writes /etc/hosts again at the start of each one, and who looks a name up meanwhile may not find the
 // sidecar's.
-func loadPod(name, dataCenter, endpoints string) string {
+func loadPod(name, dataCenter, zone, endpoints string) string {
 	const forever = "8h"
-	return pod(name, dataCenter, stopper, container{"main", kube.ImageStore, fmt.Sprintf(
+	return pod(name, dataCenter, zone, stopper, container{"main", kube.ImageStore, fmt.Sprintf(
 		"command: [/causalstore, load, %s, --duration=%s, --rate=200, --keys=200, --timeout=10s, --check]", endpoints, forever)})
 }

@@ -17,8 +17,8 @@ func addShardMembers(u user) {
 	var patch []string
 	for i := range 3 {
 		backend := u.backZone(i)
-		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/etcd/replicas","value":1},`+
-			`{"op":"replace","path":"/spec/dataCenters/%d/zones/backend","value":[%q,%q]}`, i, i, backend, u.backZone((i+1)%3)))
+		patch = append(patch, u.etcdPatch(i),
+			fmt.Sprintf(`{"op":"replace","path":"/spec/dataCenters/%d/zones/backend","value":[%q,%q]}`, i, backend, u.backZone((i+1)%3)))
 	}
 	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch", "["+strings.Join(patch, ",")+"]")
 	u.setShardMembers(2)

@@ -176,15 +176,17 @@ type DCState struct {
 
 // MiddlemanState is one shard. It is up if a member serves it.
 type MiddlemanState struct {
-	Shard         uint64          `json:"shard"`
-	Up            bool            `json:"up"`
-	Group         *GroupState     `json:"group,omitempty"` // of several members
-	DataLost      bool            `json:"dataLost"`
-	Puts          int             `json:"putsInWork"`
-	Processed     int             `json:"processedAboveRV"`
-	CachedAtBytes int             `json:"cachedAtBytes"`
-	HistoryBytes  int             `json:"historyBytes"`
-	Stats         middleman.Stats `json:"stats"`
+	Shard    uint64      `json:"shard"`
+	Up       bool        `json:"up"`
+	Group    *GroupState `json:"group,omitempty"` // of several members
+	DataLost bool        `json:"dataLost"`
+	// Backfill is how far the shard has come in getting lost data back; nil if it has lost none, or nobody has them.
+	Backfill      *middleman.BackfillProgress `json:"backfill,omitempty"`
+	Puts          int                         `json:"putsInWork"`
+	Processed     int                         `json:"processedAboveRV"`
+	CachedAtBytes int                         `json:"cachedAtBytes"`
+	HistoryBytes  int                         `json:"historyBytes"`
+	Stats         middleman.Stats             `json:"stats"`
 }
 
 // CacheState is one cache.

@@ -107,6 +107,9 @@ func (d *Deployment) middlemanState(n topology.Node) MiddlemanState {
 		p.shard.Inspect(func(m *middleman.Middleman) {
 			s.Puts, s.Processed, s.CachedAtBytes, s.HistoryBytes = m.Depth()
 			s.Stats = m.Stats()
+			if b, ok := m.Backfill(); ok {
+				s.Backfill = &b
+			}
 		})
 	}
 	return s

@@ -24,7 +24,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	c.heal()
 	wl.scaler.stop()
 	idle := func() bool {
-		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress && w.haveJoined()
+		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress && w.haveJoined() && w.haveRefilled()
 	}
 	for range 2 { // what a storage was asked for while it did not respond comes late, and its member may have to join again
 		if !idle() && !w.Run(convergenceTimeout, idle) {
@@ -49,6 +49,26 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		violations = append(violations, "liveness: final reads were not answered within "+convergenceTimeout.String())
 	}
 	return violations
+}
+
+// haveRefilled reports whether no shard lacks data that it can get: all coordinators have to answer.
+func (w *World) haveRefilled() bool {
+	refilled := true
+	for _, n := range w.order {
+		if c := serving(n); c != nil && len(c.DataLost()) > 0 {
+			return true
+		}
+		refilled = refilled && (n.id.Part != topology.Middleman || n != w.process(n.id.Group()) || n.disk.loss == shard.NoLoss)
+	}
+	return refilled
+}
+
+// serving returns the coordinator that serves in a process; nil if there is none.
+func serving(n *node) *coordinator.Coordinator {
+	if m, ok := n.m.(*member.Coordinator); ok {
+		return m.Serving()
+	}
+	return nil
 }
 
 // newestHLC returns the newest HLC in any storage.
@@ -112,6 +132,9 @@ func unfinishedShard(n *node, s *shard.Shard) string {
 		if puts, _, _, _ := mm.Depth(); puts > 0 {
 			return fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
 		}
+		if p, ok := mm.Backfill(); ok {
+			return fmt.Sprintf(", %s is refilled: %+v", n.id, p)
+		}
 	} else if !n.removed {
 		return fmt.Sprintf(", %s serves nothing and waits for %v", n.id, s.Unanswered())
 	}
@@ -164,7 +187,7 @@ func (w *World) compareRings() []string {
 // isLost reports whether a shard that has lost its data owns a key.
 func (w *World) isLost(key string) bool {
 	for r := range w.topo.Rings {
-		if w.process(w.topo.Owner(topology.RingID(r), topology.SlotOf(key))).disk.dataLost {
+		if w.process(w.topo.Owner(topology.RingID(r), topology.SlotOf(key))).disk.loss != shard.NoLoss {
 			return true
 		}
 	}

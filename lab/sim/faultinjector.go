@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,7 +88,8 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
 	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
-	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, Silence: (*faultInjector).silenceOrigins,
+	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
+	Silence: (*faultInjector).silenceOrigins,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -340,6 +342,50 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	}
 	c.crashNode(n, EmptyDisk, duration)
 	n.disk = newDisk()
+}
+
+// loseShard takes the data of a middleman of the first ring, so that the others have them: all, or some, and the middleman has noticed.
+// Before, the puts of one coordinator reach this ring only, or this shard and other rings, and acknowledgements are late. Not during a resharding of the ring.
+func (c *faultInjector) loseShard(duration int64) {
+	n, coordinator := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
+	if !c.canLose(n) {
+		return
+	}
+	rng := c.w.rng
+	within := rng.IntN(3) == 0 // the ring; else everywhere else
+	for _, other := range c.byPart[topology.Middleman] {
+		if other != n && within == (c.w.topo.RingOf(other.id.DC) == 0) {
+			c.cutPair(coordinator, other, duration+rng.Int64N(int64(3*time.Second)))
+		}
+	}
+	if rng.IntN(2) == 0 {
+		c.lagPair(n, coordinator, int64(300*time.Millisecond)+rng.Int64N(int64(3*time.Second)), int64(300*time.Millisecond))
+	}
+	c.w.schedule(rng.Int64N(int64(300*time.Millisecond)), func() {
+		if c.stopped || !c.canLose(n) {
+			return
+		}
+		c.crashNode(n, ShardLost, duration/16)
+		if rng.IntN(3) == 0 {
+			c.cutPair(coordinator, n, duration)
+		}
+		if rng.IntN(3) > 0 {
+			n.disk = newDisk()
+			return
+		}
+		n.disk.loss = shard.LossFound
+		for _, key := range slices.Sorted(maps.Keys(n.disk.records)) {
+			if rng.IntN(2) == 0 {
+				delete(n.disk.records, key)
+			}
+		}
+	})
+}
+
+func (c *faultInjector) canLose(n *node) bool {
+	ring := c.w.topo.RingOf(n.id.DC)
+	return ring == 0 && n.id.Member == 0 && !n.removed && n.isUp() && n.mover() == nil && !c.w.topo.Resharding().Has(ring) &&
+		n.topo.Map(ring) == c.w.topo.Map(ring)
 }
 
 // hasTrace reports whether a middleman knows that a first coordinator has been in use. Before, the loss of its log cannot be noticed.

@@ -72,6 +72,7 @@ var profiles = []Profile{
 	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
 	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
 	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
+	{"backfill", "shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and shards change", backfill, nil},
 	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 
@@ -350,6 +351,21 @@ func emptyDisks(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
 	p.faultEvery = ms(200, 900, rng)
 	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
+}
+
+func backfill(p *runPlan, rng *rand.Rand) {
+	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(80)}
+	p.shape.shards, p.shape.coordinators = intRange{1, 3}, intRange{1, 2}
+	p.sessions, p.processes, p.set.Static = intRange{1, 2}, intRange{1, 4}, false
+	p.keys, p.thinkTime, p.length = 3+rng.IntN(60), ms(3, 40, rng), ms(4000, 9000, rng)
+	p.hotKeys = 1 + rng.IntN(p.keys)
+	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(25), mget: rng.IntN(10), token: rng.IntN(6)}
+	p.set.KeepMs = int64(1 + rng.IntN(600))
+	p.faultEvery = ms(100, 700, rng)
+	p.faults = faultWeights{ShardLost: 14, Crash: 1, CrashLate: 2, CrashDirty: 1, CrashStaged: 1, WriteCut: 2, Cut: 1, Slow: 2, SlowDisk: 1, Congest: 1, CacheCut: 1}
+	if rng.IntN(3) == 0 {
+		p.scaleEvery = ms(300, 1500, rng)
+	}
 }
 
 func members(p *runPlan, rng *rand.Rand) {

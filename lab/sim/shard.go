@@ -62,7 +62,7 @@ func (w *World) moverFrom(n *node, t *topology.Topology) *shard.Mover {
 
 // past returns what the storage of a middleman tells of earlier starts.
 func (n *node) past(w *World) shard.Past {
-	return shard.Past{Starts: n.disk.starts, DataLost: n.disk.dataLost, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
+	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
 }
 
 // startShard starts the process of a middleman.
@@ -100,7 +100,10 @@ func (w *World) serve(n *node, s *shard.Shard) {
 		return
 	}
 	n.serving++
-	n.disk.starts, n.disk.dataLost = plan.Config.Incarnation, plan.SaveDataLost
+	if plan.Clear {
+		clear(n.disk.records)
+	}
+	n.disk.starts, n.disk.loss = plan.Config.Incarnation, plan.Loss
 	mm := middleman.New(plan.Config, w.clock(n))
 	s.Start(mm, plan)
 	n.disk.eachTombstone(mm.NoteTombstone)
@@ -120,6 +123,7 @@ func (w *World) serve(n *node, s *shard.Shard) {
 func (w *World) middlemanConfig(n *node) middleman.Config {
 	cfg := middleman.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken = w.settings.Broken
+	cfg.BackfillPage = 3
 	if w.settings.Lease > 0 {
 		cfg.Lease = w.settings.Lease
 	}

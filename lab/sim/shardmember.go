@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -227,14 +228,18 @@ func (w *World) serveReplicated(n *node, m *shardMember) {
 	if plan.SaveCaches && plan.Config.Fresh {
 		meta = append(meta, metaUint(metaCaches, uint64(plan.Caches)))
 	}
-	if plan.SaveDataLost {
-		meta = append(meta, metaUint(metaDataLost, 1))
+	var cleared []member.Write
+	if plan.Clear {
+		for _, key := range slices.Sorted(maps.Keys(n.disk.records)) {
+			cleared = append(cleared, member.Write{Key: key, Delete: true, KeyExists: true})
+		}
 	}
+	meta = append(meta, metaUint(metaDataLost, uint64(plan.Loss)))
 	meta = append(meta, metaUint(metaStarts, plan.Config.Incarnation))
 	m.busy = true
 	var try func()
 	try = func() {
-		w.propose(n, m, member.Change{Meta: meta}, func() {
+		w.propose(n, m, member.Change{Writes: cleared, Meta: meta}, func() {
 			m.busy = false
 			w.startMiddleman(n, m, plan)
 		}, try)

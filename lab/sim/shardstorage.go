@@ -59,15 +59,15 @@ func fencesMeta(f causal.Fences) member.Meta {
 
 // content is what the storage of a middleman holds.
 type content struct {
-	records  map[string]causal.Record
-	horizon  causal.HLC
-	state    shard.MigrationState
-	starts   uint64                   // counts the middlemen that served
-	origins  map[topology.Origin]bool // whose writes it has ever held
-	fences   causal.Fences            // never changed in place
-	dataLost bool
-	moves    uint64               // counts movers
-	caches   topology.CacheLayout // saved once the leases from before have expired
+	records map[string]causal.Record
+	horizon causal.HLC
+	state   shard.MigrationState
+	starts  uint64                   // counts the middlemen that served
+	origins map[topology.Origin]bool // whose writes it has ever held
+	fences  causal.Fences            // never changed in place
+	loss    shard.Loss
+	moves   uint64               // counts movers
+	caches  topology.CacheLayout // saved once the leases from before have expired
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
 	marker member.Applied
 	count  int
@@ -86,16 +86,12 @@ func (c *content) copy() *content {
 
 // isEmpty reports whether it holds no key and no metadata of a middleman.
 func (c *content) isEmpty() bool {
-	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && !c.dataLost && c.moves == 0 && c.caches == 0 && len(c.fences) == 0
+	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 && len(c.fences) == 0
 }
 
 // meta returns the metadata of a middleman.
 func (c *content) meta() []member.Meta {
-	lost := uint64(0)
-	if c.dataLost {
-		lost = 1
-	}
-	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, lost), metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
+	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)), metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
 		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins), fencesMeta(c.fences)}
 }
 
@@ -105,7 +101,7 @@ func (c *content) setMeta(m member.Meta) {
 	case metaStarts:
 		c.starts = v
 	case metaDataLost:
-		c.dataLost = v != 0
+		c.loss = shard.Loss(v)
 	case metaHorizon:
 		c.horizon = causal.HLC(v)
 	case metaState:

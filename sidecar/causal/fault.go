@@ -6,244 +6,262 @@ type Fault uint8
 
 // The seeded faults.
 const (
-	SkipDeps                 Fault = iota // coordinator: puts propagate without dependencies
-	PropagateBeforeDurable                // coordinator: a put is sent before the log holds it
-	SVEarly                               // coordinator: SV covers the oldest incomplete write
-	QuietAhead                            // coordinator: SV of a quiet one is where its clock will be when it publishes next
-	ReuseHLC                              // coordinator: a restart forgets which timestamps were published
-	ResendAsNew                           // coordinator: a put that is sent again is accepted again
-	DedupeTruncated                       // coordinator: a checkpoint drops which puts were accepted, as if they had not been
-	AnyLeadership                         // coordinator: a put for an earlier leadership is accepted
-	FloorWithoutOwn                       // coordinator: a put is not ordered after what its session has seen or written
-	StatusPerKey                          // middleman: completeness is tracked for the key, not for the write
-	LoserSkipsDeps                        // middleman: a put that loses is acknowledged before its dependencies are processed
-	DepByGreater                          // middleman: a dependency is met by "this version or a greater one"
-	StatusNotAtomic                       // middleman: version and status are read in two steps
-	RestartStable                         // middleman: after a restart, versions that it does not know count as stable
-	AckBeforeInvalidation                 // middleman: a put is acknowledged before the caches have confirmed its invalidations
-	IgnoreOtherInvalidations              // middleman: a put does not wait for the invalidations of its key that earlier puts have sent
-	AckBeforeDepsClean                    // middleman: a put is acknowledged while a cache may hold an older value of a dependency
-	RegisterLate                          // middleman: a copy is registered after the value was read, in another step
-	NegativeUntracked                     // middleman: the copy of a missing key is not registered
-	TombstoneEarly                        // middleman: a tombstone is dropped at once
-	DeleteRemoves                         // middleman: a delete leaves no tombstone, so a late older put comes back
-	RestartForgetsCaches                  // middleman: after a restart, caches are assumed to hold nothing
-	ForgetDropped                         // middleman: a missing key is read without the tombstone horizon as its version
-	IgnoreLanes                           // middleman: a put is written before the other shards have received the writes that it follows
-	IgnoreLanesClean                      // middleman: a put is acknowledged before the writes that it follows are clean at the other shards
-	ReadPastStaged                        // middleman: a bound read does not wait for a staged put that the reader may have to see
-	MissingLongAgo                        // middleman: a bound read passes a staged put that once lacked a dependency
-	MissingUnsynced                       // middleman: after a restart, it reports writes as missing that it may have had
-	RestartUnsynced                       // middleman: after a restart, a bound read is served before all lanes are received again
-	TrustFailedWrite                      // middleman: a write that storage reported as failed counts as durable if it can be read
-	OlderThanSeen                         // middleman: a snapshot read ignores what the reader has seen above the cut
-	SupersededKeepsOlder                  // middleman: caches with copies of older versions are not told of a put that loses
-	OlderUnchecked                        // cache: an older version is served whatever version came next
-	InvalidateLate                        // cache: acknowledges an invalidation before the copy is gone
-	FillUnordered                         // cache: ignores the order of the stream
-	LeaseFromReceipt                      // cache: counts the lease from when the grant arrived
-	ShareInFlight                         // cache: who joins a flight late gets its in-flight answer
-	CacheInFlight                         // cache: in-flight values are inserted
-	ForgetBind                            // session: reading an in-flight version adds no restriction
-	TwoRings                              // session: overlapping reads may bind the session to two rings
-	LateReply                             // session: a late reply answers a later read of the key
-	PipelineUnchecked                     // session: pipelined gets are answered with what they found before the answer to an earlier one
-	LiftByEarlierPut                      // session: any complete own put lifts every restriction
-	OwnUnchecked                          // session: the own write is served whatever was seen
-	ResendElsewhere                       // session: puts in flight to a coordinator that has stopped go to another one
-	CutBeyondSV                           // session: the snapshot cut is the greatest SV, not the least
-	CutBelowSeen                          // session: a snapshot cut below what the session has seen is used
-	CutWithoutOwn                         // session: a complete own write does not overlay reads at a cut below it
-	SnapshotBound                         // session: a bound session uses a snapshot cut
-	MGetOneRound                          // session: MGET returns what its first round finds
-	MGetUnsettled                         // session: MGET returns what its last round finds, if every round has found something new
-	MGetSettlesOnce                       // session: MGET does not read again what its last but one round may depend on
-	ResumeWithoutLast                     // session: a token is resumed without waiting for `last`
-	ResumeUnasked                         // session: rings are not asked for what a token names: all are taken to have it
-	ServeMoved                            // middleman: a read of a slot that another shard owns is served
-	AnyMap                                // middleman: lanes and frontiers of another slot map count as those of its own
-	MoveWithoutRest                       // mover: what was written while slots were copied is not handed over
-	MoveOntoOld                           // mover: old records of slots are not removed, neither where they are taken in nor where they were given away
-	JoinFresh                             // middleman: copies in caches that it cannot invalidate are not waited for
-	FillAnyCache                          // middleman: a copy is registered although invalidations go to another cache
-	VouchInUse                            // leader: it publishes vectors for coordinators that are in use
-	ForgetTerms                           // leader: a restart forgets which coordinators are in use
-	LeaveAnyTerm                          // leader: a late message of a coordinator that was away is believed
-	JoinBelow                             // coordinator: it joins at its own clock, not above what the leader has published for it
-	LeaveUndrained                        // coordinator: it leaves with incomplete writes
-	SyncInUse                             // middleman: after a restart, only the leaders are asked for their lanes
-	TrustEmptyStorage                     // middleman: an empty storage counts as new, without asking the coordinators
-	ServeLostData                         // middleman: reads are served although the storage has lost its data
-	ReuseOrigin                           // coordinator: it starts with an empty log, without asking the middlemen
-	AnyClock                              // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
-	ScanPastStaged                        // middleman: a scan of a bound session does not name the keys of staged puts
-	ScanAnyRing                           // session: a scan reads from a ring that may lack what the session has seen
-	ScanWithoutOwn                        // session: a scan does not name the keys of own writes
-	VectorsOfOthers                       // leader: what another leader says of the writes of other data centers is believed
-	UnverifiedVectors                     // leader: signed vectors are believed whoever has signed them
-	AckBeforeAll                          // group: a record counts as committed when one other member has it
-	AckBeforeDurable                      // group: a member acknowledges what its disk does not hold yet
-	SelfBeforeDurable                     // group: a primary counts what its own disk does not hold yet
-	JoinBehind                            // group: a joining member is proposed before it has everything that is committed
-	JoinNotRequired                       // group: records are committed without a joining member while it may be a member already
-	DropBeforeSettled                     // group: records are committed without a dropped member before the change is settled
-	SwapUnknownAsFailed                   // group: a change of unknown outcome counts as failed
-	ProposalNotPersisted                  // group: a restart forgets which members may have joined
-	SameLifeRestart                       // group: a restarted primary writes under its earlier life
-	ReplayBeforeAligned                   // group: a primary serves before all members have its log
-	SessionNotPersisted                   // group: a restart forgets in which session the member took part
-	AcceptDeposed                         // group: frames of an earlier session are accepted
-	AppendUnchecked                       // group: records are appended behind a record other than the primary's
-	KeepConflicting                       // group: a record of another session at the same position counts as the same
-	TruncateToCommit                      // group: in a new session, a member removes what it does not know to be committed
-	ResetAgain                            // group: a late request to start anew empties a log that has gone on since
-	OldRegister                           // group: a register that was restored from a backup is believed
-	WipedMemberVotes                      // group: a member counts by its name, whatever volume it has
-	DamagedMemberVotes                    // group: a damaged log counts as what it still holds
-	OutsiderLeads                         // group: a member that was dropped proposes itself as the primary
-	CreateUnasked                         // group: the group is created without asking all for an earlier one
-	HandoverUndrained                     // group: the primary moves while records are not committed
-	ReadAfterLease                        // group: a primary serves reads without grants
-	GrantFromReceipt                      // group: a grant counts from when it arrived
-	ServeBeforeLeaseEnd                   // group: a new primary serves while the grant of the earlier one may hold
-	KeepMachine                           // member: a primary that serves again goes on with what it had in memory
-	CompleteUncommitted                   // member: a coordinator acknowledges what is not committed
-	ApplyUncommitted                      // member: a change is applied to the storage before it is committed
-	CollectUnapplied                      // member: the log is collected beyond what the storage has applied
-	CopyWithoutLog                        // member: a copy counts as of its end, not of its start
-	MarkerAhead                           // member: a storage is marked with changes before it has them
-	ServeUnapplied                        // member: a primary serves, and reports changes as done, before its storage has applied the whole log
-	CopyOntoOld                           // member: a storage is not emptied before another one is copied to it
-	UnfencedLog                           // middleman: puts of a log that was given up are still taken
-	SalvageStored                         // middleman: puts that are not in storage are left out of what a coordinator salvages
-	AdoptUnordered                        // coordinator: what it has salvaged is sent before all that may precede it is complete
-	AdoptFilteredDeps                     // middleman: a put is adopted with the dependencies that its ring lacked, not with all
-	AdoptOpenChain                        // leader: a write is adopted although a lane that it names has gaps
-	AdoptMovesLane                        // middleman: an adopted put counts as everything before it in the lane
-	AdoptTrustsHolder                     // leader: a ring that has received a write counts as having it clean
-	AdoptUnreceived                       // leader: an adopted put may be written before the ring has received what it follows
-	AdoptPassesStaged                     // middleman: a bound read passes an adopted put whose lanes have not come so far
+	SkipDeps                  Fault = iota // coordinator: puts propagate without dependencies
+	PropagateBeforeDurable                 // coordinator: a put is sent before the log holds it
+	SVEarly                                // coordinator: SV covers the oldest incomplete write
+	QuietAhead                             // coordinator: SV of a quiet one is where its clock will be when it publishes next
+	ReuseHLC                               // coordinator: a restart forgets which timestamps were published
+	ResendAsNew                            // coordinator: a put that is sent again is accepted again
+	DedupeTruncated                        // coordinator: a checkpoint drops which puts were accepted, as if they had not been
+	AnyLeadership                          // coordinator: a put for an earlier leadership is accepted
+	FloorWithoutOwn                        // coordinator: a put is not ordered after what its session has seen or written
+	StatusPerKey                           // middleman: completeness is tracked for the key, not for the write
+	LoserSkipsDeps                         // middleman: a put that loses is acknowledged before its dependencies are processed
+	DepByGreater                           // middleman: a dependency is met by "this version or a greater one"
+	StatusNotAtomic                        // middleman: version and status are read in two steps
+	RestartStable                          // middleman: after a restart, versions that it does not know count as stable
+	AckBeforeInvalidation                  // middleman: a put is acknowledged before the caches have confirmed its invalidations
+	IgnoreOtherInvalidations               // middleman: a put does not wait for the invalidations of its key that earlier puts have sent
+	AckBeforeDepsClean                     // middleman: a put is acknowledged while a cache may hold an older value of a dependency
+	RegisterLate                           // middleman: a copy is registered after the value was read, in another step
+	NegativeUntracked                      // middleman: the copy of a missing key is not registered
+	TombstoneEarly                         // middleman: a tombstone is dropped at once
+	DeleteRemoves                          // middleman: a delete leaves no tombstone, so a late older put comes back
+	RestartForgetsCaches                   // middleman: after a restart, caches are assumed to hold nothing
+	ForgetDropped                          // middleman: a missing key is read without the tombstone horizon as its version
+	IgnoreLanes                            // middleman: a put is written before the other shards have received the writes that it follows
+	IgnoreLanesClean                       // middleman: a put is acknowledged before the writes that it follows are clean at the other shards
+	ReadPastStaged                         // middleman: a bound read does not wait for a staged put that the reader may have to see
+	MissingLongAgo                         // middleman: a bound read passes a staged put that once lacked a dependency
+	MissingUnsynced                        // middleman: after a restart, it reports writes as missing that it may have had
+	RestartUnsynced                        // middleman: after a restart, a bound read is served before all lanes are received again
+	TrustFailedWrite                       // middleman: a write that storage reported as failed counts as durable if it can be read
+	OlderThanSeen                          // middleman: a snapshot read ignores what the reader has seen above the cut
+	SupersededKeepsOlder                   // middleman: caches with copies of older versions are not told of a put that loses
+	OlderUnchecked                         // cache: an older version is served whatever version came next
+	InvalidateLate                         // cache: acknowledges an invalidation before the copy is gone
+	FillUnordered                          // cache: ignores the order of the stream
+	LeaseFromReceipt                       // cache: counts the lease from when the grant arrived
+	ShareInFlight                          // cache: who joins a flight late gets its in-flight answer
+	CacheInFlight                          // cache: in-flight values are inserted
+	ForgetBind                             // session: reading an in-flight version adds no restriction
+	TwoRings                               // session: overlapping reads may bind the session to two rings
+	LateReply                              // session: a late reply answers a later read of the key
+	PipelineUnchecked                      // session: pipelined gets are answered with what they found before the answer to an earlier one
+	LiftByEarlierPut                       // session: any complete own put lifts every restriction
+	OwnUnchecked                           // session: the own write is served whatever was seen
+	ResendElsewhere                        // session: puts in flight to a coordinator that has stopped go to another one
+	CutBeyondSV                            // session: the snapshot cut is the greatest SV, not the least
+	CutBelowSeen                           // session: a snapshot cut below what the session has seen is used
+	CutWithoutOwn                          // session: a complete own write does not overlay reads at a cut below it
+	SnapshotBound                          // session: a bound session uses a snapshot cut
+	MGetOneRound                           // session: MGET returns what its first round finds
+	MGetUnsettled                          // session: MGET returns what its last round finds, if every round has found something new
+	MGetSettlesOnce                        // session: MGET does not read again what its last but one round may depend on
+	ResumeWithoutLast                      // session: a token is resumed without waiting for `last`
+	ResumeUnasked                          // session: rings are not asked for what a token names: all are taken to have it
+	ServeMoved                             // middleman: a read of a slot that another shard owns is served
+	AnyMap                                 // middleman: lanes and frontiers of another slot map count as those of its own
+	MoveWithoutRest                        // mover: what was written while slots were copied is not handed over
+	MoveOntoOld                            // mover: old records of slots are not removed, neither where they are taken in nor where they were given away
+	JoinFresh                              // middleman: copies in caches that it cannot invalidate are not waited for
+	FillAnyCache                           // middleman: a copy is registered although invalidations go to another cache
+	VouchInUse                             // leader: it publishes vectors for coordinators that are in use
+	ForgetTerms                            // leader: a restart forgets which coordinators are in use
+	LeaveAnyTerm                           // leader: a late message of a coordinator that was away is believed
+	JoinBelow                              // coordinator: it joins at its own clock, not above what the leader has published for it
+	LeaveUndrained                         // coordinator: it leaves with incomplete writes
+	SyncInUse                              // middleman: after a restart, only the leaders are asked for their lanes
+	TrustEmptyStorage                      // middleman: an empty storage counts as new, without asking the coordinators
+	ServeLostData                          // middleman: reads are served although the storage has lost its data
+	ReuseOrigin                            // coordinator: it starts with an empty log, without asking the middlemen
+	AnyClock                               // middleman, cache, sidecar: timestamps are believed however far ahead of the own clock they are
+	ScanPastStaged                         // middleman: a scan of a bound session does not name the keys of staged puts
+	ScanAnyRing                            // session: a scan reads from a ring that may lack what the session has seen
+	ScanWithoutOwn                         // session: a scan does not name the keys of own writes
+	VectorsOfOthers                        // leader: what another leader says of the writes of other data centers is believed
+	UnverifiedVectors                      // leader: signed vectors are believed whoever has signed them
+	AckBeforeAll                           // group: a record counts as committed when one other member has it
+	AckBeforeDurable                       // group: a member acknowledges what its disk does not hold yet
+	SelfBeforeDurable                      // group: a primary counts what its own disk does not hold yet
+	JoinBehind                             // group: a joining member is proposed before it has everything that is committed
+	JoinNotRequired                        // group: records are committed without a joining member while it may be a member already
+	DropBeforeSettled                      // group: records are committed without a dropped member before the change is settled
+	SwapUnknownAsFailed                    // group: a change of unknown outcome counts as failed
+	ProposalNotPersisted                   // group: a restart forgets which members may have joined
+	SameLifeRestart                        // group: a restarted primary writes under its earlier life
+	ReplayBeforeAligned                    // group: a primary serves before all members have its log
+	SessionNotPersisted                    // group: a restart forgets in which session the member took part
+	AcceptDeposed                          // group: frames of an earlier session are accepted
+	AppendUnchecked                        // group: records are appended behind a record other than the primary's
+	KeepConflicting                        // group: a record of another session at the same position counts as the same
+	TruncateToCommit                       // group: in a new session, a member removes what it does not know to be committed
+	ResetAgain                             // group: a late request to start anew empties a log that has gone on since
+	OldRegister                            // group: a register that was restored from a backup is believed
+	WipedMemberVotes                       // group: a member counts by its name, whatever volume it has
+	DamagedMemberVotes                     // group: a damaged log counts as what it still holds
+	OutsiderLeads                          // group: a member that was dropped proposes itself as the primary
+	CreateUnasked                          // group: the group is created without asking all for an earlier one
+	HandoverUndrained                      // group: the primary moves while records are not committed
+	ReadAfterLease                         // group: a primary serves reads without grants
+	GrantFromReceipt                       // group: a grant counts from when it arrived
+	ServeBeforeLeaseEnd                    // group: a new primary serves while the grant of the earlier one may hold
+	KeepMachine                            // member: a primary that serves again goes on with what it had in memory
+	CompleteUncommitted                    // member: a coordinator acknowledges what is not committed
+	ApplyUncommitted                       // member: a change is applied to the storage before it is committed
+	CollectUnapplied                       // member: the log is collected beyond what the storage has applied
+	CopyWithoutLog                         // member: a copy counts as of its end, not of its start
+	MarkerAhead                            // member: a storage is marked with changes before it has them
+	ServeUnapplied                         // member: a primary serves, and reports changes as done, before its storage has applied the whole log
+	CopyOntoOld                            // member: a storage is not emptied before another one is copied to it
+	UnfencedLog                            // middleman: puts of a log that was given up are still taken
+	SalvageStored                          // middleman: puts that are not in storage are left out of what a coordinator salvages
+	AdoptUnordered                         // coordinator: what it has salvaged is sent before all that may precede it is complete
+	AdoptFilteredDeps                      // middleman: a put is adopted with the dependencies that its ring lacked, not with all
+	AdoptOpenChain                         // leader: a write is adopted although a lane that it names has gaps
+	AdoptMovesLane                         // middleman: an adopted put counts as everything before it in the lane
+	AdoptTrustsHolder                      // leader: a ring that has received a write counts as having it clean
+	AdoptUnreceived                        // leader: an adopted put may be written before the ring has received what it follows
+	AdoptPassesStaged                      // middleman: a bound read passes an adopted put whose lanes have not come so far
+	BackfillEarly                          // middleman: it serves when all is copied, before it has what was under way meanwhile
+	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
+	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
+	BackfillUnfenced                       // middleman: it takes puts before it knows which logs were given up
+	DonorMoves                             // middleman: a listing goes on when the shards of its donors change
+	IncarnationReused                      // shard: after a loss its incarnation is the next one after the greatest that it was told of
+	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
+	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
+	LostGivesSlots                         // shard: one that lacks data gives slots away
 	faultEnd
 )
 
 var faultNames = [faultEnd]string{
-	SkipDeps:                 "skip-deps",
-	PropagateBeforeDurable:   "propagate-before-durable",
-	SVEarly:                  "sv-early",
-	QuietAhead:               "quiet-ahead",
-	ReuseHLC:                 "reuse-hlc",
-	ResendAsNew:              "resend-as-new",
-	DedupeTruncated:          "dedupe-truncated",
-	AnyLeadership:            "any-leadership",
-	FloorWithoutOwn:          "floor-without-own",
-	StatusPerKey:             "status-per-key",
-	LoserSkipsDeps:           "loser-skips-deps",
-	DepByGreater:             "dep-by-greater",
-	StatusNotAtomic:          "status-not-atomic",
-	RestartStable:            "restart-stable",
-	AckBeforeInvalidation:    "ack-before-invalidation",
-	IgnoreOtherInvalidations: "ignore-other-invalidations",
-	AckBeforeDepsClean:       "ack-before-deps-clean",
-	RegisterLate:             "register-late",
-	NegativeUntracked:        "negative-untracked",
-	TombstoneEarly:           "tombstone-early",
-	DeleteRemoves:            "delete-removes",
-	RestartForgetsCaches:     "restart-forgets-caches",
-	ForgetDropped:            "forget-dropped",
-	IgnoreLanes:              "ignore-lanes",
-	IgnoreLanesClean:         "ignore-lanes-clean",
-	ReadPastStaged:           "read-past-staged",
-	MissingLongAgo:           "missing-long-ago",
-	MissingUnsynced:          "missing-unsynced",
-	RestartUnsynced:          "restart-unsynced",
-	TrustFailedWrite:         "trust-failed-write",
-	OlderThanSeen:            "older-than-seen",
-	SupersededKeepsOlder:     "superseded-keeps-older",
-	OlderUnchecked:           "older-unchecked",
-	InvalidateLate:           "invalidate-late",
-	FillUnordered:            "fill-unordered",
-	LeaseFromReceipt:         "lease-from-receipt",
-	ShareInFlight:            "share-in-flight",
-	CacheInFlight:            "cache-in-flight",
-	ForgetBind:               "forget-bind",
-	TwoRings:                 "two-rings",
-	LateReply:                "late-reply",
-	PipelineUnchecked:        "pipeline-unchecked",
-	LiftByEarlierPut:         "lift-by-earlier-put",
-	OwnUnchecked:             "own-unchecked",
-	ResendElsewhere:          "resend-elsewhere",
-	CutBeyondSV:              "cut-beyond-sv",
-	CutBelowSeen:             "cut-below-seen",
-	CutWithoutOwn:            "cut-without-own",
-	SnapshotBound:            "snapshot-bound",
-	MGetOneRound:             "mget-one-round",
-	MGetUnsettled:            "mget-unsettled",
-	MGetSettlesOnce:          "mget-settles-once",
-	ResumeWithoutLast:        "resume-without-last",
-	ResumeUnasked:            "resume-unasked",
-	ServeMoved:               "serve-moved",
-	AnyMap:                   "any-map",
-	MoveWithoutRest:          "move-without-rest",
-	MoveOntoOld:              "move-onto-old",
-	JoinFresh:                "join-fresh",
-	FillAnyCache:             "fill-any-cache",
-	VouchInUse:               "vouch-in-use",
-	ForgetTerms:              "forget-terms",
-	LeaveAnyTerm:             "leave-any-term",
-	JoinBelow:                "join-below",
-	LeaveUndrained:           "leave-undrained",
-	SyncInUse:                "sync-in-use",
-	TrustEmptyStorage:        "trust-empty-storage",
-	ServeLostData:            "serve-lost-data",
-	ReuseOrigin:              "reuse-origin",
-	AnyClock:                 "any-clock",
-	ScanPastStaged:           "scan-past-staged",
-	ScanAnyRing:              "scan-any-ring",
-	ScanWithoutOwn:           "scan-without-own",
-	VectorsOfOthers:          "vectors-of-others",
-	UnverifiedVectors:        "unverified-vectors",
-	AckBeforeAll:             "ack-before-all",
-	AckBeforeDurable:         "ack-before-durable",
-	SelfBeforeDurable:        "self-before-durable",
-	JoinBehind:               "join-behind",
-	JoinNotRequired:          "join-not-required",
-	DropBeforeSettled:        "drop-before-settled",
-	SwapUnknownAsFailed:      "cas-unknown-as-failed",
-	ProposalNotPersisted:     "proposal-not-persisted",
-	SameLifeRestart:          "same-life-restart",
-	ReplayBeforeAligned:      "replay-before-aligned",
-	SessionNotPersisted:      "session-not-persisted",
-	AcceptDeposed:            "accept-deposed",
-	AppendUnchecked:          "append-unchecked",
-	KeepConflicting:          "keep-conflicting",
-	TruncateToCommit:         "truncate-to-commit",
-	ResetAgain:               "reset-again",
-	OldRegister:              "old-etcd",
-	WipedMemberVotes:         "wiped-member-votes",
-	DamagedMemberVotes:       "damaged-member-votes",
-	OutsiderLeads:            "outsider-leads",
-	CreateUnasked:            "create-unasked",
-	HandoverUndrained:        "handover-undrained",
-	ReadAfterLease:           "read-after-lease",
-	GrantFromReceipt:         "grant-from-receipt",
-	ServeBeforeLeaseEnd:      "serve-before-lease-end",
-	KeepMachine:              "keep-machine",
-	CompleteUncommitted:      "complete-uncommitted",
-	ApplyUncommitted:         "apply-uncommitted",
-	CollectUnapplied:         "collect-unapplied",
-	CopyWithoutLog:           "copy-without-log",
-	MarkerAhead:              "marker-ahead",
-	ServeUnapplied:           "serve-unapplied",
-	CopyOntoOld:              "copy-onto-old",
-	UnfencedLog:              "unfenced-log",
-	SalvageStored:            "salvage-stored",
-	AdoptUnordered:           "adopt-unordered",
-	AdoptFilteredDeps:        "adopt-filtered-deps",
-	AdoptOpenChain:           "adopt-open-chain",
-	AdoptMovesLane:           "adopt-moves-lane",
-	AdoptTrustsHolder:        "adopt-trusts-holder",
-	AdoptUnreceived:          "adopt-unreceived",
-	AdoptPassesStaged:        "adopt-passes-staged",
+	SkipDeps:                  "skip-deps",
+	PropagateBeforeDurable:    "propagate-before-durable",
+	SVEarly:                   "sv-early",
+	QuietAhead:                "quiet-ahead",
+	ReuseHLC:                  "reuse-hlc",
+	ResendAsNew:               "resend-as-new",
+	DedupeTruncated:           "dedupe-truncated",
+	AnyLeadership:             "any-leadership",
+	FloorWithoutOwn:           "floor-without-own",
+	StatusPerKey:              "status-per-key",
+	LoserSkipsDeps:            "loser-skips-deps",
+	DepByGreater:              "dep-by-greater",
+	StatusNotAtomic:           "status-not-atomic",
+	RestartStable:             "restart-stable",
+	AckBeforeInvalidation:     "ack-before-invalidation",
+	IgnoreOtherInvalidations:  "ignore-other-invalidations",
+	AckBeforeDepsClean:        "ack-before-deps-clean",
+	RegisterLate:              "register-late",
+	NegativeUntracked:         "negative-untracked",
+	TombstoneEarly:            "tombstone-early",
+	DeleteRemoves:             "delete-removes",
+	RestartForgetsCaches:      "restart-forgets-caches",
+	ForgetDropped:             "forget-dropped",
+	IgnoreLanes:               "ignore-lanes",
+	IgnoreLanesClean:          "ignore-lanes-clean",
+	ReadPastStaged:            "read-past-staged",
+	MissingLongAgo:            "missing-long-ago",
+	MissingUnsynced:           "missing-unsynced",
+	RestartUnsynced:           "restart-unsynced",
+	TrustFailedWrite:          "trust-failed-write",
+	OlderThanSeen:             "older-than-seen",
+	SupersededKeepsOlder:      "superseded-keeps-older",
+	OlderUnchecked:            "older-unchecked",
+	InvalidateLate:            "invalidate-late",
+	FillUnordered:             "fill-unordered",
+	LeaseFromReceipt:          "lease-from-receipt",
+	ShareInFlight:             "share-in-flight",
+	CacheInFlight:             "cache-in-flight",
+	ForgetBind:                "forget-bind",
+	TwoRings:                  "two-rings",
+	LateReply:                 "late-reply",
+	PipelineUnchecked:         "pipeline-unchecked",
+	LiftByEarlierPut:          "lift-by-earlier-put",
+	OwnUnchecked:              "own-unchecked",
+	ResendElsewhere:           "resend-elsewhere",
+	CutBeyondSV:               "cut-beyond-sv",
+	CutBelowSeen:              "cut-below-seen",
+	CutWithoutOwn:             "cut-without-own",
+	SnapshotBound:             "snapshot-bound",
+	MGetOneRound:              "mget-one-round",
+	MGetUnsettled:             "mget-unsettled",
+	MGetSettlesOnce:           "mget-settles-once",
+	ResumeWithoutLast:         "resume-without-last",
+	ResumeUnasked:             "resume-unasked",
+	ServeMoved:                "serve-moved",
+	AnyMap:                    "any-map",
+	MoveWithoutRest:           "move-without-rest",
+	MoveOntoOld:               "move-onto-old",
+	JoinFresh:                 "join-fresh",
+	FillAnyCache:              "fill-any-cache",
+	VouchInUse:                "vouch-in-use",
+	ForgetTerms:               "forget-terms",
+	LeaveAnyTerm:              "leave-any-term",
+	JoinBelow:                 "join-below",
+	LeaveUndrained:            "leave-undrained",
+	SyncInUse:                 "sync-in-use",
+	TrustEmptyStorage:         "trust-empty-storage",
+	ServeLostData:             "serve-lost-data",
+	ReuseOrigin:               "reuse-origin",
+	AnyClock:                  "any-clock",
+	ScanPastStaged:            "scan-past-staged",
+	ScanAnyRing:               "scan-any-ring",
+	ScanWithoutOwn:            "scan-without-own",
+	VectorsOfOthers:           "vectors-of-others",
+	UnverifiedVectors:         "unverified-vectors",
+	AckBeforeAll:              "ack-before-all",
+	AckBeforeDurable:          "ack-before-durable",
+	SelfBeforeDurable:         "self-before-durable",
+	JoinBehind:                "join-behind",
+	JoinNotRequired:           "join-not-required",
+	DropBeforeSettled:         "drop-before-settled",
+	SwapUnknownAsFailed:       "cas-unknown-as-failed",
+	ProposalNotPersisted:      "proposal-not-persisted",
+	SameLifeRestart:           "same-life-restart",
+	ReplayBeforeAligned:       "replay-before-aligned",
+	SessionNotPersisted:       "session-not-persisted",
+	AcceptDeposed:             "accept-deposed",
+	AppendUnchecked:           "append-unchecked",
+	KeepConflicting:           "keep-conflicting",
+	TruncateToCommit:          "truncate-to-commit",
+	ResetAgain:                "reset-again",
+	OldRegister:               "old-etcd",
+	WipedMemberVotes:          "wiped-member-votes",
+	DamagedMemberVotes:        "damaged-member-votes",
+	OutsiderLeads:             "outsider-leads",
+	CreateUnasked:             "create-unasked",
+	HandoverUndrained:         "handover-undrained",
+	ReadAfterLease:            "read-after-lease",
+	GrantFromReceipt:          "grant-from-receipt",
+	ServeBeforeLeaseEnd:       "serve-before-lease-end",
+	KeepMachine:               "keep-machine",
+	CompleteUncommitted:       "complete-uncommitted",
+	ApplyUncommitted:          "apply-uncommitted",
+	CollectUnapplied:          "collect-unapplied",
+	CopyWithoutLog:            "copy-without-log",
+	MarkerAhead:               "marker-ahead",
+	ServeUnapplied:            "serve-unapplied",
+	CopyOntoOld:               "copy-onto-old",
+	UnfencedLog:               "unfenced-log",
+	SalvageStored:             "salvage-stored",
+	AdoptUnordered:            "adopt-unordered",
+	AdoptFilteredDeps:         "adopt-filtered-deps",
+	AdoptOpenChain:            "adopt-open-chain",
+	AdoptMovesLane:            "adopt-moves-lane",
+	AdoptTrustsHolder:         "adopt-trusts-holder",
+	AdoptUnreceived:           "adopt-unreceived",
+	AdoptPassesStaged:         "adopt-passes-staged",
+	BackfillEarly:             "backfill-early",
+	BackfillTrustsRV:          "backfill-trusts-rv",
+	BackfillBeforeAnswers:     "backfill-before-answers",
+	BackfillUnfenced:          "backfill-unfenced",
+	DonorMoves:                "donor-moves",
+	IncarnationReused:         "incarnation-reused",
+	BackfillCleanWithoutValue: "backfill-clean-without-value",
+	LateAckCounts:             "late-ack-counts",
+	LostGivesSlots:            "lost-gives-slots",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -53,10 +53,12 @@ type ShardMark struct {
 	Incarnation uint64
 	// HasData says that the shard has acknowledged a write, or was given slots of another shard.
 	HasData bool
+	// Lost is an incarnation that has found the data of earlier ones lost: their acknowledgements count no more; 0: none has.
+	Lost uint64
 }
 
 // encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data center and
-// index of the shard.
+// index of the shard. A second version of the same shard is the incarnation that has found its data lost.
 func encodeMarks(marks []ShardMark) (vs []Version) {
 	for _, m := range marks {
 		v := Version{HLC: HLC(m.Incarnation << 1), Origin: topology.Origin(uint32(m.DC)<<16 | uint32(m.Index)&0xffff)}
@@ -64,13 +66,21 @@ func encodeMarks(marks []ShardMark) (vs []Version) {
 			v.HLC |= 1
 		}
 		vs = append(vs, v)
+		if m.Lost != 0 {
+			vs = append(vs, Version{HLC: HLC(m.Lost), Origin: v.Origin})
+		}
 	}
 	return vs
 }
 
 func decodeMarks(vs []Version) (marks []ShardMark) {
 	for _, v := range vs {
-		marks = append(marks, ShardMark{DC: topology.DC(v.Origin >> 16), Index: uint64(v.Origin & 0xffff), Incarnation: uint64(v.HLC) >> 1, HasData: v.HLC&1 != 0})
+		dc, index := topology.DC(v.Origin>>16), uint64(v.Origin&0xffff)
+		if n := len(marks) - 1; n >= 0 && marks[n].DC == dc && marks[n].Index == index {
+			marks[n].Lost = uint64(v.HLC)
+			continue
+		}
+		marks = append(marks, ShardMark{DC: dc, Index: index, Incarnation: uint64(v.HLC) >> 1, HasData: v.HLC&1 != 0})
 	}
 	return marks
 }

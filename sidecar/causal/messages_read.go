@@ -179,11 +179,15 @@ type ScanReply struct {
 	Err  ErrCode
 	// Map is the slot map in use at the sender.
 	Map topology.MapID
+	// Horizon is the tombstone horizon of the sender: keys that were deleted and are not named were deleted at or below it. TellsHorizon is
+	// not set by versions that do not tell it.
+	Horizon      HLC
+	TellsHorizon bool
 }
 
 // Message returns r as a message.
 func (r ScanReply) Message(from, to topology.Node) Message {
-	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map}
+	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map, HLC: r.Horizon, Hit: r.TellsHorizon}
 	if len(r.Keys) > 0 {
 		f.Moved = make([]Moved, len(r.Keys))
 		for i, key := range r.Keys {
@@ -195,7 +199,7 @@ func (r ScanReply) Message(from, to topology.Node) Message {
 
 // ScanReply returns the content of a message of KindScanReply.
 func (m *Message) ScanReply() ScanReply {
-	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map}
+	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map, Horizon: m.fields.HLC, TellsHorizon: m.fields.Hit}
 	if len(m.fields.Moved) > 0 {
 		r.Keys = make([]string, len(m.fields.Moved))
 		for i := range m.fields.Moved {

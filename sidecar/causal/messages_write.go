@@ -202,39 +202,57 @@ type LaneHello struct {
 	Map topology.MapID
 	// AwayOnly asks only which coordinators of the data center are away: this lane is in step.
 	AwayOnly bool
+	// Lost says that the storage has lost its data: what earlier incarnations have acknowledged of writes that are incomplete counts no
+	// more. Round is repeated in the answer, so that a late answer to an earlier hello does not count for a later one.
+	Lost  bool
+	Round uint64
 }
 
 // Message returns h as a message.
 func (h LaneHello) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLaneHello, From: from, To: to, fields: Fields{Epoch: h.Incarnation, Map: h.Map, Clean: h.AwayOnly}}
+	return Message{Kind: KindLaneHello, From: from, To: to,
+		fields: Fields{Epoch: h.Incarnation, Map: h.Map, Clean: h.AwayOnly, Hit: h.Lost, ID: h.Round}}
 }
 
 // LaneHello returns the content of a message of KindLaneHello.
 func (m *Message) LaneHello() LaneHello {
-	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean}
+	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean, Lost: m.fields.Hit, Round: m.fields.ID}
 }
 
 // LaneSync answers a LaneHello.
 type LaneSync struct {
-	// Incarnation is that of the middleman, as in the LaneHello.
+	// Incarnation is that of the middleman, and Round a number that it has given, as in the LaneHello.
 	Incarnation uint64
-	// Newest is the newest write for the shard that was sent.
+	Round       uint64
+	// Newest is the newest write for the shard that was sent, and is not complete; of a shard that has lost its data, perhaps a newer one
+	// that is.
 	Newest HLC
-	// AckedUpTo is the HLC up to which the lane is acknowledged.
+	// AckedUpTo is the HLC up to which the lane is acknowledged; of a shard that has lost its data, up to which it is complete, or
+	// acknowledged by the present incarnation.
 	AckedUpTo HLC
 	Map       topology.MapID
 	// Away has a bit for each coordinator of the data center that is away, if the sender is the leader.
 	Away uint64
+	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else is said then: the
+	// middleman has to begin again above that.
+	Surpassed uint64
+	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes that it has
+	// salvaged are not complete.
+	Generation uint64
+	Adopting   bool
 }
 
 // Message returns s as a message.
 func (s LaneSync) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLaneSync, From: from, To: to, fields: Fields{Epoch: s.Incarnation, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away}}
+	return Message{Kind: KindLaneSync, From: from, To: to,
+		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away,
+			Session: s.Surpassed, Hash: s.Generation, Hit: s.Adopting}}
 }
 
 // LaneSync returns the content of a message of KindLaneSync.
 func (m *Message) LaneSync() LaneSync {
-	return LaneSync{Incarnation: m.fields.Epoch, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq}
+	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq,
+		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit}
 }
 
 // LogGet asks a coordinator for a write that is in its log.

@@ -32,7 +32,7 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 		return err
 	}
 	if l == nil {
-		return errors.New("the data of a shard cannot be given up: docs/disasters.md#a-shard-has-lost-its-data says what can be done")
+		return errors.New("the data of a shard cannot be given up: docs/disasters.md#all-members-of-a-shard-are-lost says what can be done")
 	}
 	if !l.Lost {
 		return fmt.Errorf("the log of coordinator %s is not known to be lost, so there is nothing to accept: %s", l.Coordinator, l.Reason)

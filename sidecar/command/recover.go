@@ -113,7 +113,7 @@ func writeGroup(w io.Writer, g *contract.Group) {
 		fmt.Fprintf(w, "member %d is %s, %d records (%d bytes) behind\n", m.Member, m.State, m.BehindRecords, m.BehindBytes)
 	}
 	if r := g.Register; r != nil && r.UnreachableForMs != nil {
-		fmt.Fprintf(w, "the register has not answered for %s\n", time.Duration(*r.UnreachableForMs)*time.Millisecond)
+		fmt.Fprintf(w, "the register has not answered, or has taken no change, for %s\n", time.Duration(*r.UnreachableForMs)*time.Millisecond)
 	}
 	if g.Problem != "" {
 		fmt.Fprintf(w, "%s: %s\n", g.Problem, g.Reason)

@@ -31,7 +31,7 @@ func newGroupSeries(f *family, part, holds string) groupSeries {
 		frozen: f.gauge("group_frozen_seconds", "For how long the register is another one or older than the group, so that the group does not change, in seconds; 0: it is believed."),
 		lost:   f.gauge("group_lost_seconds", "For how long the volumes of all members are known to be gone or damaged, in seconds; 0: they are not."),
 		away: f.gauge("group_register_unreachable_seconds",
-			"For how long the register has not answered this member, which is the primary or looks for one, in seconds; 0: it answers."),
+			"For how long the register has not answered this member, which is the primary or looks for one, or has not taken a change that it needs, in seconds; 0: it does both."),
 	}
 }
 

@@ -24,6 +24,9 @@ var (
 	middlemanClock         = middlemanFamily.counter("clock_refused_total", "Writes that were refused because their timestamp is too far ahead of the clock here. Their coordinators send them again.")
 	middlemanOlderReads    = middlemanFamily.counter("older_reads_total", "Reads that returned an older, complete version instead of an in-flight one.")
 	middlemanCutsTooOld    = middlemanFamily.counter("cuts_too_old_total", "Reads at a cut whose versions were no longer stored.")
+	middlemanBackfillKeys  = middlemanFamily.gauge("backfill_keys", "Keys that were looked up in another ring, while lost data come back; 0 otherwise.")
+	middlemanBackfillAll   = middlemanFamily.gauge("backfill_expected_keys", "About how many keys are to be looked up in other rings, as far as they were counted.")
+	middlemanBackfillBytes = middlemanFamily.gauge("backfill_bytes", "Bytes of values that were copied from other rings, while lost data come back.")
 	middlemanForeign       = middlemanFamily.counter("foreign_values_total", "Values found in storage that CausalStore did not write.")
 )
 
@@ -41,10 +44,12 @@ func Middleman(get func() Shard) prometheus.Collector {
 			return
 		}
 		var st middleman.Stats
+		var backfill middleman.BackfillProgress
 		var puts, processed, cachedAt, history int
 		mm.Inspect(func(m *middleman.Middleman) {
 			st = m.Stats()
 			puts, processed, cachedAt, history = m.Depth()
+			backfill, _ = m.Backfill()
 		})
 		emit(middlemanInWork, float64(puts))
 		emit(middlemanProcessed, float64(processed))
@@ -62,6 +67,9 @@ func Middleman(get func() Shard) prometheus.Collector {
 		emit(middlemanClock, float64(st.ClockRefused))
 		emit(middlemanOlderReads, float64(st.OlderReads))
 		emit(middlemanCutsTooOld, float64(st.CutsTooOld))
+		emit(middlemanBackfillKeys, float64(backfill.Keys))
+		emit(middlemanBackfillAll, float64(backfill.Expected))
+		emit(middlemanBackfillBytes, float64(backfill.Bytes))
 		emit(middlemanForeign, float64(st.Foreign))
 	}}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
@@ -30,6 +31,10 @@ func (c *groupHost[M]) Describe() string {
 	s := c.Status()
 	if problem := s.Problem(); problem != "" {
 		return s.Config.String() + "; " + problem
+	}
+	if h := c.Health(); h.HasRegister && h.RegisterAway >= 0 {
+		return fmt.Sprintf("%s; the register, without which another member cannot take over, has not answered, or has taken no change, for %v", s.Config.String(),
+			h.RegisterAway.Truncate(time.Second))
 	}
 	return s.Config.String()
 }

@@ -66,8 +66,8 @@ const (
 	metaMoves       = "moves"     // the number of movers so far
 	metaCaches      = "caches"    // a topology.CacheLayout: the caches that leases were last waited for
 	metaOrigins     = "origins"   // see durableOrigins
+	metaDataLost    = "data-lost" // a shard.Loss
 	metaFences      = "fences"    // causal.Fences
-	metaDataLost    = "data-lost" // 1: the storage has lost data; reads are refused from then on
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
@@ -128,7 +128,10 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 		return past, err
 	}
 	lost, err := metaUint(ctx, mm.store, metaDataLost)
-	past.DataLost = lost != 0
+	if lost > uint64(shard.LossCleared) {
+		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it", metaDataLost, lost)
+	}
+	past.Loss = shard.Loss(lost)
 	return past, err
 }
 
@@ -160,7 +163,7 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			if err := setMetaUint(ctx, mm.store, metaDataLost, 1); err != nil {
+			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
 				cause = errors.Join(cause, err)
 			}
 			mm.onFailure(cause)
@@ -191,10 +194,8 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 			return err
 		}
 	}
-	if plan.SaveDataLost {
-		if err := setMetaUint(ctx, mm.store, metaDataLost, 1); err != nil {
-			return err
-		}
+	if err := mm.saveLoss(ctx, plan); err != nil {
+		return err
 	}
 	if err := setMetaUint(ctx, mm.store, metaIncarnation, plan.Config.Incarnation); err != nil {
 		return err
@@ -212,6 +213,29 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// saveLoss records what the storage lacks. It removes what is left in a storage that is to be refilled.
+func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
+	before, err := metaUint(ctx, mm.store, metaDataLost)
+	if err != nil {
+		return err
+	}
+	if plan.Clear {
+		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
+			return err
+		}
+		if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
+			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
+		}
+	}
+	if uint64(plan.Loss) == before {
+		return nil
+	}
+	if plan.Loss == shard.NoLoss {
+		mm.logger.Info("the storage has its data again, from other rings")
+	}
+	return setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss))
 }
 
 func metaUint(ctx context.Context, s storage.Store, name string) (uint64, error) {

@@ -252,7 +252,8 @@ func (sm *ShardMember) isServing(session uint64) bool {
 	return session != 0 && sm.session == session && !sm.ending
 }
 
-// startServing starts the middleman of a session. What fails is tried again, unless the session has ended, for as long as a call to a storage may take.
+// startServing starts the middleman of a session. What fails is tried again, unless the session has ended, for as long as a call to a storage may take. Meanwhile the
+// group hands over, if there is a member that does not fail.
 func (sm *ShardMember) startServing(session uint64) {
 	ctx, cancel := context.WithTimeout(sm.ctx, storageTimeout)
 	defer cancel()
@@ -269,9 +270,11 @@ func (sm *ShardMember) startServing(session uint64) {
 		}
 		mm, err := NewMiddleman(ctx, o)
 		if err == nil {
+			sm.setCannotServe(false)
 			sm.publish(mm, session, o.Config.Topology)
 			return
 		}
+		sm.setCannotServe(true)
 		select {
 		case <-time.After(wait.Next()):
 		case <-ctx.Done():
@@ -279,6 +282,11 @@ func (sm *ShardMember) startServing(session uint64) {
 			return
 		}
 	}
+}
+
+// setCannotServe tells the machine whether a middleman has failed to start here, until one starts or the topology changes.
+func (sm *ShardMember) setCannotServe(cannot bool) {
+	sm.step(func(now causal.Now, m *member.Storage) { m.SetCannotServe(now, cannot) })
 }
 
 // publish makes mm get the inputs from now on. It was made under the topology t.
@@ -323,6 +331,7 @@ func (sm *ShardMember) SetTopology(t *topology.Topology) error {
 	sm.step(func(now causal.Now, m *member.Storage) {
 		sm.topo = t
 		m.SetTopology(now, t)
+		m.SetCannotServe(now, false)
 	})
 	return nil
 }

@@ -311,3 +311,46 @@ func TestAMemberOfAShardNeedsARegister(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// staleStore is a storage on which no middleman starts, as on one that was resharded since the topology of its member.
+type staleStore struct {
+	storage.Store
+	stale atomic.Bool
+}
+
+func (s *staleStore) Meta(ctx context.Context, name string) ([]byte, bool, error) {
+	if s.stale.Load() && name == metaState {
+		return nil, false, errors.New("the topology of this member is older than its storage")
+	}
+	return s.Store.Meta(ctx, name)
+}
+
+// The member that takes over cannot start. Else: it ends its process after ten seconds, during which nobody serves.
+func TestAMemberOfAShardThatCannotServeHandsOver(t *testing.T) {
+	var stores [3]staleStore
+	r := newShardRig(t, 3, func(i int) beside {
+		b := inMemory(i)
+		open := b.open
+		b.open = func() (_ storage.Store, err error) {
+			stores[i].Store, err = open()
+			return &stores[i], err
+		}
+		return b
+	})
+	r.putAll(100)
+	p := r.primary()
+	next := 0 // members act in their order
+	if p == next {
+		next = 1
+	}
+	for i := range stores {
+		stores[i].stale.Store(i == next)
+	}
+	r.crash(p)
+	serving := r.awaitAnother(p)
+	if err := r.failure(next); serving == next || err != nil {
+		t.Errorf("member %d serves, and member %d has failed: %v", serving+1, next+1, err)
+	}
+	r.putAll(100)
+	r.checkAcknowledged(serving)
+}

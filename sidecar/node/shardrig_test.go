@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,8 @@ type beside struct {
 	disk vfs.FS
 	dir  string // of the log; "": /log
 	open func() (storage.Store, error)
+	// logger is nil for none.
+	logger *slog.Logger
 }
 
 // rigMember is a member that runs.
@@ -147,7 +150,7 @@ func (r *shardRig) start(i int, b beside) {
 		r.Fatal(err)
 	}
 	sm, err := NewShardMember(context.Background(), ShardMemberOptions{Member: id.Member, Dir: cmp.Or(b.dir, "/log"), FS: b.disk, Register: r.register, RetainBytes: r.retain,
-		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: NewClock(), Net: r.net, Store: store, InlineReads: true, Logger: discard,
+		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: NewClock(), Net: r.net, Store: store, InlineReads: true, Logger: cmp.Or(b.logger, discard),
 			OnFailure: func(err error) {
 				r.lock.Lock()
 				defer r.lock.Unlock()

@@ -95,12 +95,24 @@ func noteOutcome(since *time.Time, err error) {
 func (h *storeHealth) update() (responds, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now()
-	over := func(since time.Time, limit time.Duration) bool { return !since.IsZero() && now.Sub(since) >= limit }
-	stuck := over(h.applying, unresponsiveAfter) && !h.full || over(h.failing, unresponsiveAfter) || over(h.deaf, unresponsiveAfter) || over(h.gone, goneAfter)
+	stuck := h.isStuck()
 	changed = stuck != h.told
 	h.told = stuck
 	return !stuck, changed
+}
+
+// hasChanged reports whether update would report a change.
+func (h *storeHealth) hasChanged() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isStuck() != h.told
+}
+
+// isStuck reports whether the storage does not respond. Called with the lock held.
+func (h *storeHealth) isStuck() bool {
+	now := time.Now()
+	over := func(since time.Time, limit time.Duration) bool { return !since.IsZero() && now.Sub(since) >= limit }
+	return over(h.applying, unresponsiveAfter) && !h.full || over(h.failing, unresponsiveAfter) || over(h.deaf, unresponsiveAfter) || over(h.gone, goneAfter)
 }
 
 // isFull reports whether the storage has no room.
@@ -110,21 +122,27 @@ func (h *storeHealth) isFull() bool {
 	return h.full || h.refused
 }
 
-// updateHealth tells the machine whether the storage responds, if that has changed, and whether it is full.
+// updateHealth tells the machine whether the storage responds, if that has changed, and whether it is full. Two goroutines do: what one has found is
+// told in the same step in which it is looked at, so that the machine is not left with what has changed since.
 func (sm *ShardMember) updateHealth() {
-	if sm.health.isFull() {
-		sm.step(func(now causal.Now, m *member.Storage) { m.NoteStorageFull(now) })
-	}
-	responds, changed := sm.health.update()
-	if !changed {
+	if !sm.health.isFull() && !sm.health.hasChanged() {
 		return
 	}
-	if responds {
+	var responds, changed bool
+	sm.step(func(now causal.Now, m *member.Storage) {
+		if sm.health.isFull() {
+			m.NoteStorageFull(now)
+		}
+		if responds, changed = sm.health.update(); changed {
+			m.SetStorageResponds(now, responds)
+		}
+	})
+	switch {
+	case changed && responds:
 		sm.logger.Info("the storage responds again")
-	} else {
+	case changed:
 		sm.logger.Warn("the storage does not respond; the other members go on without this one until it does")
 	}
-	sm.step(func(now causal.Now, m *member.Storage) { m.SetStorageResponds(now, responds) })
 }
 
 // watchStore pings the storage until the member ends. A ping that hangs does not delay it.

@@ -124,6 +124,8 @@ func (c *coordinatorPart) ready() error {
 	case group.Serving:
 	case group.Following:
 		return nil // it can take over at any time
+	case group.Starting, group.Outside, group.Broken:
+		return fmt.Errorf("%s: it does not take part in the coordinator's group, which has %s", role, c.c.Describe())
 	default:
 		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role, c.c.Describe())
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
@@ -34,14 +35,30 @@ func explainUnanswered(t *topology.Topology, disk string, nodes []topology.Node)
 		"a new store serves once all of its data centers have been up once", disk, nameParts(t, nodes))
 }
 
-// explainLostStorage says why a middleman refuses reads.
-func explainLostStorage(t *topology.Topology, known []topology.Node) error {
+// explainLostStorage says why a middleman refuses reads, and how far it has come in getting its data back.
+func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman.BackfillProgress, refills bool) error {
 	because := "this was found at an earlier start"
 	if len(known) > 0 {
 		because = nameParts(t, known) + " had acknowledgements of it"
 	}
+	next := "there is no other ring to get it from"
+	if refills {
+		next = describeBackfill(t, b)
+	}
 	return fmt.Errorf("data lost: the storage is without data that it had acknowledged (%s); reads are refused here and served by other "+
-		"rings; see docs/disasters.md, A shard has lost its data", because)
+		"rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
+}
+
+// describeBackfill says how far a backfill has come, in steps of a tenth: each other text is another event of the pod.
+func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string {
+	switch {
+	case b.Stage == middleman.BackfillCopies && b.Donors != topology.NoRing:
+		return fmt.Sprintf("it is copied from ring %s, about %d %% of it so far", t.Rings[b.Donors].Name, b.Keys*10/max(b.Expected, 1)*10)
+	case len(b.Waiting) > 0:
+		return fmt.Sprintf("it will be served again once %s has sent what it had under way (%s); one of an earlier version cannot, and has to be upgraded",
+			nameParts(t, b.Waiting), b.Stage)
+	}
+	return fmt.Sprintf("it comes back from other rings (%s)", b.Stage)
 }
 
 // explainLostLog says why a coordinator refuses writes.

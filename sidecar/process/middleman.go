@@ -270,7 +270,10 @@ func (m *middlemanPart) ready() error {
 	pingErr := m.storageErr
 	m.mu.Unlock()
 	if lost, known := m.m.DataLost(); lost {
-		return inState(contract.StateDataLost, explainLostStorage(m.topo(), known))
+		var progress middleman.BackfillProgress
+		var refills bool
+		m.m.Inspect(func(mm *middleman.Middleman) { progress, refills = mm.Backfill() })
+		return inState(contract.StateDataLost, explainLostStorage(m.topo(), known, progress, refills))
 	}
 	_, writeErr := m.m.StorageState()
 	for _, err := range []error{pingErr, writeErr} {

@@ -97,6 +97,8 @@ func (m *memberPart) ready() error {
 	switch role := m.s.Role(); role {
 	case group.Serving, group.Following:
 		return nil
+	case group.Starting, group.Outside, group.Broken:
+		return fmt.Errorf("%s: it does not take part in the shard's group, which has %s", role, m.s.Describe())
 	default:
 		return fmt.Errorf("%s: it holds a copy of the shard, and does not serve; the group has %s", role, m.s.Describe())
 	}

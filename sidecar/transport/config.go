@@ -76,6 +76,7 @@ type timings struct {
 	hello            time.Duration // to connect, complete TLS and exchange hellos; through an egress, until the peer answers, and again for the hellos
 	connect          time.Duration // to connect to one IP address; long enough to retransmit a lost packet
 	probe            time.Duration // for a process to answer, if another one claims to be the same part
+	memberProbe      time.Duration // for a member to answer, if the one that served is gone; otherwise the link is renewed
 	refusal          time.Duration // for which a process is refused after the other one was last alive
 	incoming         time.Duration // to connect to the address that the process has connected from
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
@@ -92,7 +93,7 @@ type timings struct {
 }
 
 var defaultTimings = timings{
-	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
+	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, memberProbe: time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
 	backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	unused: 30 * time.Second, flush: 2 * time.Second, idle: 10 * time.Minute,

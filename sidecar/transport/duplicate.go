@@ -64,7 +64,7 @@ func (g *GRPC) rivals(h *wire.Hello) (all []rival) {
 func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) error {
 	for _, r := range g.rivals(h) {
 		switch {
-		case !g.isAlive(ctx, r):
+		case !g.isAlive(ctx, r.out, r.heard, g.timing.probe):
 			r.end(errPeerRestarted)
 		case h.StartedBefore(r.peer) && !g.duplicates.isRefused(h.Incarnation):
 			g.duplicates.refuse(r.peer.Incarnation)
@@ -97,15 +97,15 @@ func describe(h *wire.Hello, at string) string {
 	return fmt.Sprintf("%q at %s (instance %016x, started %s)", h.Process, at, h.Incarnation, started)
 }
 
-// isAlive reports whether anything arrives on the link of a rival after it was asked to answer.
-func (g *GRPC) isAlive(ctx context.Context, r rival) bool {
-	before := r.heard()
-	r.out.pushProbe(wire.ProbeRequest)
-	ctx, cancel := context.WithTimeout(ctx, g.timing.probe)
+// isAlive reports whether anything arrives on a link within a limit after the peer was asked to answer.
+func (g *GRPC) isAlive(ctx context.Context, out *outbox, heard func() uint64, limit time.Duration) bool {
+	before := heard()
+	out.pushProbe(wire.ProbeRequest)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(max(g.timing.probe/200, time.Millisecond))
+	tick := time.NewTicker(max(limit/200, time.Millisecond))
 	defer tick.Stop()
-	for r.heard() == before {
+	for heard() == before {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

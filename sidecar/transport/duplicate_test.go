@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,24 @@ func (p *powerSwitch) fail() {
 		close(c.silent)
 	}
 	p.conns = nil
+}
+
+// failOnly makes those to one address silent.
+func (p *powerSwitch) failOnly(t *testing.T, addr string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.conns)
+	p.conns = slices.DeleteFunc(p.conns, func(c *silentConn) bool {
+		if c.RemoteAddr().String() != addr {
+			return false
+		}
+		close(c.silent)
+		return true
+	})
+	if len(p.conns) == before {
+		t.Fatalf("there is no connection to %s", addr)
+	}
 }
 
 type silentConn struct {

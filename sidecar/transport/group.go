@@ -244,12 +244,35 @@ func (g *GRPC) updateMember(n topology.Node, change func(*group), lost func(topo
 	g.mu.Unlock()
 	was := grp.reported
 	grp.reported = l
+	if l.IsZero() && !was.IsZero() {
+		g.checkMembers(grp)
+	}
 	switch {
 	case g.localNodes[grp.node] != remote: // a member of its own group knows who serves
 	case !l.IsZero() && l != was && g.config.Up != nil:
 		g.config.Up(grp.node, l)
 	case l.IsZero() && lost != nil && (failure || !was.IsZero()):
 		lost(grp.node)
+	}
+}
+
+// checkMembers asks all members of a group that has lost the one that served whether they are there. A link to one of them may be left of a
+// process that is gone without a word, as its host may be; nothing is sent to a member that follows, so only the keep-alive would find out. A
+// link on which nothing comes back is renewed: the next member to serve may be at the other end of the new one.
+func (g *GRPC) checkMembers(grp *group) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.closed {
+		return
+	}
+	for i := range grp.members {
+		if d := grp.members[i].link; d != nil {
+			g.wg.Go(func() {
+				if !g.isAlive(g.ctx, d.out, d.heard.Load, g.timing.memberProbe) {
+					d.requestRenewal()
+				}
+			})
+		}
 	}
 }
 

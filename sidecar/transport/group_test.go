@@ -85,6 +85,22 @@ func TestWithoutAMemberThatServesPutsAreReportedAsUnsentAndLinksToAllAreOpened(t
 	}
 }
 
+func TestAMemberThatCameBackElsewhereIsFoundWhenTheOneThatServesIsLost(t *testing.T) {
+	e, d, addresses, power := &events{}, newDirectory(), newNames(), &powerSwitch{}
+	client, one, two := startGroup(t, d, e, addresses.use, power.use, func(_ *Config, tm *timings) { tm.keepalive, tm.memberProbe = time.Hour, 50*time.Millisecond })
+	two.SetLeadership(leadership(5))
+	e.await(t, "up coordinator-0@dc0 5")
+	// Member 1 loses its host, and comes back on another one, with its name. Member 2 serves, so nothing is sent to member 1.
+	power.failOnly(t, one.addr)
+	again := start(t, newDirectory(), []topology.Node{memberOne}, twoMembers)
+	addresses.lead(map[string]string{one.addr: again.addr})
+	again.SetLeadership(leadership(6))
+	two.Close()
+	e.await(t, "up coordinator-0@dc0 6")
+	client.Send(put(sidecarA, coordinatorA, 1))
+	again.wait(t, 1)
+}
+
 func TestLinksThatWereOpenedAheadCarryTheFirstMessage(t *testing.T) {
 	e, d := &events{}, newDirectory()
 	one, two := start(t, d, []topology.Node{memberOne}, twoMembers), start(t, d, []topology.Node{memberTwo}, twoMembers)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -45,11 +46,10 @@ const renewalPause = time.Second
 
 // renewWhenDue waits until a stream is to be renewed, and returns the next one. It returns nil if ctx ends before.
 func (d *dialer) renewWhenDue(ctx context.Context, s *dialedStream) *dialedStream {
-	if s.identity == nil {
-		<-ctx.Done()
-		return nil
+	due := time.NewTimer(math.MaxInt64) // without TLS, only when requested
+	if s.identity != nil {
+		due.Reset(d.renewalAge(time.Now(), s.identity.ends))
 	}
-	due := time.NewTimer(d.renewalAge(time.Now(), s.identity.ends))
 	defer due.Stop()
 	for {
 		select {

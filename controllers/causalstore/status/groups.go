@@ -143,7 +143,7 @@ func (g *group) problem() string {
 	case r.Problem == contract.GroupFrozen, r.Problem == contract.GroupLost:
 		return fmt.Sprintf("%s: %s", r.Problem, r.Reason)
 	case r.Register != nil && r.Register.UnreachableForMs != nil && *r.Register.UnreachableForMs >= registerPatience.Milliseconds():
-		return "its register does not answer"
+		return "its register does not answer, or takes no changes"
 	}
 	return ""
 }

@@ -11,7 +11,7 @@ import (
 // caches.
 func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.PutAck) {
 	l := c.lanes[from]
-	if l == nil {
+	if l == nil || !c.countsAck(from, a.Incarnation) {
 		return
 	}
 	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {

@@ -29,6 +29,7 @@ type lane struct {
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
 	marked      uint64           // the incarnation of which an acknowledgement was noted
+	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
 // queued is a write in a lane.
@@ -184,9 +185,20 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
 		return // a log that may be lost knows nothing of what was sent
 	}
-	c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation})
+	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
+	if h.Lost {
+		mark.Lost = h.Incarnation
+	}
+	c.log.pending.note(mark)
+	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {
+		c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Surpassed: known}.Message(c.cfg.Self, l.mm))
+		return
+	}
 	if c.leader != nil && from.DC == c.cfg.Self.DC { // it has restarted, and the next vectors may be far
 		c.leader.Send(c.leader.allVectors().Message(c.cfg.Self, from))
+	}
+	if h.Lost && !c.voidAcks(now, l, h.Incarnation) {
+		return // it asks again
 	}
 	if !h.AwayOnly {
 		if h.Incarnation != l.incarnation || c.mayReplay(now, l) {
@@ -194,15 +206,20 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 		}
 		l.incarnation = h.Incarnation
 	}
-	if c.isAdopting() {
-		return // what the lost log had sent, and the middleman has forgotten, is not known
+	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Generation: c.log.durable.Generation}
+	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
+		if h.Lost {
+			reply.Adopting = true
+			c.Send(reply.Message(c.cfg.Self, l.mm))
+		}
+		return
 	}
-	newest := l.base
+	reply.Newest, reply.AckedUpTo, reply.Away = l.base, l.base, c.awayBits()
 	for i := len(c.writes) - 1; i >= 0; i-- {
-		if w := c.writes[i]; w.durable && w.acked != c.rings && c.laneTo(l.ring, w.slot) == l {
-			newest = max(newest, w.rec.Version.HLC)
+		if w := c.writes[i]; w.durable && (w.acked != c.rings || h.Lost) && c.laneTo(l.ring, w.slot) == l {
+			reply.Newest = max(reply.Newest, w.rec.Version.HLC)
 			break
 		}
 	}
-	c.Send(causal.LaneSync{Incarnation: h.Incarnation, Newest: newest, AckedUpTo: l.base, Map: h.Map, Away: c.awayBits()}.Message(c.cfg.Self, l.mm))
+	c.Send(reply.Message(c.cfg.Self, l.mm))
 }

@@ -66,7 +66,7 @@ type State struct {
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
-const logFormat = 4
+const logFormat = 5
 
 const (
 	recordWrite byte = iota + 1
@@ -90,7 +90,7 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(c.Shards)))
 		for _, m := range c.Shards {
-			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData)} {
+			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData), m.Lost} {
 				dst = binary.AppendUvarint(dst, n)
 			}
 		}
@@ -116,7 +116,7 @@ func appendPutName(dst []byte, sidecar topology.Node, session, seq uint64) []byt
 
 // SizeHint returns a size that the encoding mostly does not exceed, in bytes.
 func (r *LogRecord) SizeHint() int {
-	const fixed, perDep, perShard = 96, 16, 24
+	const fixed, perDep, perShard = 96, 16, 32
 	n := fixed
 	if r.Checkpoint != nil {
 		return n + perShard*len(r.Checkpoint.Shards)
@@ -247,7 +247,8 @@ func (d *recordReader) checkpoint() *Checkpoint {
 		}
 	}
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
-		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0})
+		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0,
+			Lost: d.Uvarint()})
 	}
 	return c
 }

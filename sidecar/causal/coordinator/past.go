@@ -172,6 +172,7 @@ func (s *State) note(m causal.ShardMark) bool {
 	i, found := slices.BinarySearchFunc(s.Shards, topology.Node{DC: m.DC, Index: m.Index}, compareShards)
 	if found {
 		m.Incarnation, m.HasData = max(m.Incarnation, s.Shards[i].Incarnation), m.HasData || s.Shards[i].HasData
+		m.Lost = max(m.Lost, s.Shards[i].Lost)
 		if m == s.Shards[i] {
 			return false
 		}

@@ -212,8 +212,8 @@ func (c *Coordinator) finishSalvage(now causal.Now) {
 			p.Terms[i] = term
 		}
 	}
-	for n, shard := range s.shards {
-		p.note(causal.ShardMark{DC: n.DC, Index: n.Index, Incarnation: shard.incarnation, HasData: true})
+	for n, shard := range s.shards { // what was acknowledged before may have been lost since: the lost log knew
+		p.note(causal.ShardMark{DC: n.DC, Index: n.Index, Incarnation: shard.incarnation, HasData: true, Lost: shard.incarnation})
 	}
 	c.forgetAll(now)
 	c.adopt(s.found)

@@ -100,8 +100,15 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	if mark := h.c.log.pending.mark(shardsB); mark.Incarnation != 7 || !mark.HasData {
 		t.Errorf("what is known of a shard: %+v", mark)
 	}
-	h.ack(shardsA, vs...)
+	h.ack(shardsA, vs...) // of an incarnation before the one that was salvaged: what it has may have been lost since
 	h.ack(shardsB, vs...)
+	h.tick(10)
+	if is := h.c.Membership(); is != Salvaging {
+		t.Errorf("with acknowledgements of earlier incarnations it is %s", is)
+	}
+	for _, from := range []topology.Node{shardsA, shardsB} {
+		h.step(causal.PutAck{Incarnation: 7, Versions: vs}.Message(from, h.cfg.Self))
+	}
 	h.tick(10)
 	_, after := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"})
 	if r := reply(t, after); r.Err != causal.OK || r.Version.HLC <= second+causal.HLCAt(10_000) {

@@ -35,6 +35,7 @@ func (g *Group) plan(now causal.Now) {
 	}
 	wanted, ok := g.wanted(now)
 	if !ok {
+		g.troubles.changesFail.is = false
 		g.withdraw(now)
 		return
 	}

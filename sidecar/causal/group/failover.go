@@ -52,7 +52,7 @@ func (g *Group) watchPrimary(now causal.Now) {
 		}
 	}
 	if !g.accept && now.Mono-g.heardAt < int64(g.opts.FailoverAfter)+int64(rank)*int64(g.opts.Retry) || !g.opts.Register {
-		*s = suspicion{}
+		*s, g.troubles.changesFail.is = suspicion{}, false
 		return
 	}
 	if !s.started {

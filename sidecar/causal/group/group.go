@@ -304,7 +304,7 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	own := c.Nonce.Volume == g.self.Volume
 	g.state.Config, g.state.Cluster, g.state.Pending = *c, cluster, nil
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
-	g.lost, g.diverged = false, false
+	g.lost, g.diverged, g.troubles.changesFail.is = false, false, false
 	g.save(now)
 	if g.isMember() && !g.IsFounded() {
 		g.fail() // the storage does not hold what this member has acknowledged

@@ -40,8 +40,8 @@ type Health struct {
 	// Short is for how long the configuration has been without a wanted member, Frozen for how long the register is not believed, and Lost for how
 	// long all volumes are known to be gone or damaged; negative: it is not so. They count from when this process has noticed.
 	Short, Frozen, Lost time.Duration
-	// RegisterAnswered is how long ago the register has answered last, and RegisterAway for how long it has failed to; negative: it never has, or it does
-	// answer. Only members that read it regularly know: HasRegister.
+	// RegisterAnswered is how long ago the register has answered last, and RegisterAway for how long it has failed to, or has not taken a change that this
+	// member needs, e.g. because etcd has no space; negative: it never has, or it does both. Only members that read it regularly know: HasRegister.
 	HasRegister                    bool
 	RegisterAnswered, RegisterAway time.Duration
 }
@@ -70,6 +70,8 @@ func (p *period) age(now causal.Now) time.Duration {
 // troubles are the periods of a Health.
 type troubles struct {
 	short, frozen, lost, registerAway period
+	// changesFail: a swap has failed, and is needed still.
+	changesFail period
 	// answered began when the register answered last.
 	answered period
 }
@@ -95,7 +97,7 @@ func (g *Group) Health(now causal.Now) Health {
 	g.noteTroubles(now)
 	t := &g.troubles
 	h := Health{Wanted: g.desired.Names, Short: t.short.age(now), Frozen: t.frozen.age(now), Lost: t.lost.age(now),
-		HasRegister: g.opts.Register && (g.lead != nil || !g.isMember() || g.suspicion.started), RegisterAnswered: t.answered.age(now), RegisterAway: t.registerAway.age(now)}
+		HasRegister: g.opts.Register && (g.lead != nil || !g.isMember() || g.suspicion.started), RegisterAnswered: t.answered.age(now), RegisterAway: max(t.registerAway.age(now), t.changesFail.age(now))}
 	if g.lead == nil {
 		return h
 	}

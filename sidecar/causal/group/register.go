@@ -124,6 +124,9 @@ func (g *Group) RegisterDone(now causal.Now, res RegisterResult) {
 	if res.Outcome != Done {
 		r.waitTill = now.Mono + int64(g.opts.Retry)
 	}
+	if op.Swap {
+		g.troubles.changesFail.set(now, res.Outcome != Done)
+	}
 	switch {
 	case !op.Swap && res.Outcome == Done:
 		r.readAt = now.Mono

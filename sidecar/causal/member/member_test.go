@@ -315,3 +315,26 @@ func TestAPrimarySaysHowFarAMemberIsBehindAndSinceWhenTheRegisterIsAway(t *testi
 		return h.RegisterAway < 0 && len(h.Peers) == 1 && h.Peers[0].State == group.PeerInStep && h.Peers[0].Behind == 0
 	})
 }
+
+// An etcd without space answers reads, and takes nothing.
+func TestAMemberSaysThatTheRegisterTakesNoChange(t *testing.T) {
+	r := newRig(t, 2)
+	p, other := r.primary(), r.members[1]
+	r.full = true
+	other.paused = true
+	r.put(p, 1, "a", []byte("v"))
+	r.pass(6 * time.Second)
+	if h := p.c.Health(r.now); h.RegisterAway < 3*time.Second || h.RegisterAnswered > 6*time.Second {
+		t.Errorf("a primary that cannot do without the other member: %+v", h)
+	}
+	other.paused, r.full = false, false
+	r.await("all to be well", func() bool { return p.c.Health(r.now).RegisterAway < 0 && len(p.c.Status().Config.Members) == 2 })
+	r.full = true
+	p.crash()
+	r.pass(6 * time.Second)
+	if h := other.c.Health(r.now); !h.HasRegister || h.RegisterAway < 3*time.Second {
+		t.Errorf("a member that cannot take over: %+v", h)
+	}
+	r.full = false
+	r.await("it to serve", func() bool { return r.primary() == other && other.c.Health(r.now).RegisterAway < 0 })
+}

@@ -48,6 +48,7 @@ func (d *modelDisk) truncate(before uint64) {
 type modelRegister struct {
 	register group.Config
 	away     bool
+	full     bool // it answers, and takes no change
 }
 
 func (r *modelRegister) request(op group.RegisterOp) group.RegisterResult {
@@ -55,6 +56,10 @@ func (r *modelRegister) request(op group.RegisterOp) group.RegisterResult {
 		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
 	}
 	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0, Config: r.register}
+	if op.Swap && r.full {
+		res.Outcome = group.Unknown
+		return res
+	}
 	if op.Swap {
 		if op.Expect != r.register.Nonce {
 			res.Outcome = group.Failed

@@ -66,6 +66,7 @@ type Storage struct {
 	queued          int
 
 	responds   bool  // as the host says
+	cannot     bool  // the host cannot serve with it
 	fullUntil  int64 // it has no room, as far as is known
 	progressAt int64 // when something was applied last, or nothing was to be
 	tickedAt   int64
@@ -179,6 +180,12 @@ func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
 	s.settle(now)
 }
 
+// SetCannotServe says whether the middleman does not start on this member, e.g. because its topology is older than the storage. Then another member is to serve.
+func (s *Storage) SetCannotServe(now causal.Now, cannot bool) {
+	s.now, s.cannot = now, cannot
+	s.settle(now)
+}
+
 // NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the other members, which have the
 // same keys, or another one serves; and this member falls behind until too much is queued.
 func (s *Storage) NoteStorageFull(now causal.Now) {
@@ -276,7 +283,7 @@ func (s *Storage) watchStorage(now causal.Now) {
 	if s.group.IsImpaired() {
 		limit /= 2
 	}
-	s.group.SetUnfit(now, !s.responds || now.Mono < s.fullUntil || now.Mono-s.progressAt > laggingAfter)
+	s.group.SetUnfit(now, !s.responds || s.cannot || now.Mono < s.fullUntil || now.Mono-s.progressAt > laggingAfter)
 	s.group.SetImpaired(now, !s.responds || now.Mono-s.progressAt > stalledAfter || s.queued > limit)
 }
 

@@ -11,6 +11,22 @@ import (
 // put; it only need not wait for its lanes any more once the adopter says so. One that was not has its dependencies of other origins, and
 // waits for the adopter's word in place of lanes. Either has no effect on the lane: what else is in that is not known.
 
+// handleAdopter handles a message from an adopter. A shard that has lost its data takes no part before it has them again: what it could
+// report as clean may be what its storage has lost, and what it could take may be older than what the donors have dropped.
+func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
+	if m.backfill != nil {
+		return // without an answer it is sent again
+	}
+	switch msg.Kind {
+	case causal.KindAdoptQuery:
+		m.reportHeld(msg.From, msg.AdoptQuery())
+	case causal.KindAdoptPut:
+		m.adoptPut(now, msg.From, msg.AdoptPut())
+	case causal.KindAdoptStep:
+		m.adoptStep(now, msg.From, msg.AdoptStep())
+	}
+}
+
 // adoptPut takes a write from an adopter, which repeats it until it is answered.
 func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptPut) {
 	v, slot := a.Record.Version, topology.SlotOf(a.Key)

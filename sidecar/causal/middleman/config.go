@@ -20,7 +20,8 @@ type Config struct {
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
 	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then answers no
-	// read; it takes and acknowledges puts, so that the writes of others complete.
+	// read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings, it gets the data back from
+	// them (HasRefilled).
 	DataLost bool
 	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
 	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
@@ -35,7 +36,9 @@ type Config struct {
 	KeepMs int64
 	// MaxHistoryBytes bounds the memory of old versions.
 	MaxHistoryBytes int
-	Broken          causal.Faults
+	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
+	BackfillPage int
+	Broken       causal.Faults
 }
 
 // DefaultLease is the default of Config.Lease.
@@ -45,6 +48,6 @@ const DefaultLease = 3 * time.Second
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
-		MaxHistoryBytes: 64 << 20,
+		MaxHistoryBytes: 64 << 20, BackfillPage: 512,
 	}
 }

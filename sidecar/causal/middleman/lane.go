@@ -172,6 +172,33 @@ func (ls *lanes) nextHello() int64 {
 	return ls.nextHelloAt
 }
 
+// desynchronize asks every coordinator again how far it has sent its lane.
+func (ls *lanes) desynchronize(now causal.Now) {
+	for _, l := range ls.byOrigin {
+		l.synced, l.syncTarget = false, 0
+	}
+	ls.allSynced, ls.nextHelloAt = false, now.Mono
+}
+
+// isClean reports whether everything up to what the coordinator has named is processed, and out of the caches.
+func (l *lane) isClean() bool { return l.synced && (l.syncTarget <= 1 || l.clean >= l.syncTarget) }
+
+// areClean reports that of all lanes.
+func (ls *lanes) areClean() bool {
+	return !slices.ContainsFunc(ls.byOrigin[1:], func(l *lane) bool { return !l.isClean() })
+}
+
+// unclean returns the coordinators whose lanes are not synchronized, or, if clean is set, not clean.
+func (ls *lanes) unclean(clean bool) (nodes []topology.Node) {
+	for o := 1; o < len(ls.byOrigin); o++ {
+		n := ls.coordinators.CoordinatorOf(topology.Origin(o))
+		if l := ls.byOrigin[o]; int(n.Index) < ls.coordinators.DCs[n.DC].RunningCoordinators() && (!l.synced || clean && !l.isClean()) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // assumeSynced takes lanes for synchronized by the index of their coordinator: a seeded fault.
 func (ls *lanes) assumeSynced(isSynced func(index uint64) bool) {
 	for o := 1; o < len(ls.byOrigin); o++ {

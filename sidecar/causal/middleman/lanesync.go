@@ -43,16 +43,25 @@ func (m *Middleman) sendLaneHellos(now causal.Now) {
 
 func (m *Middleman) sendLaneHello(dc topology.DC, index int, l *lane) {
 	to := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(index)}
-	hello := causal.LaneHello{Incarnation: m.cfg.Incarnation, Map: m.slotMap(), AwayOnly: l.synced && !l.otherMap}
+	hello := causal.LaneHello{Incarnation: m.cfg.Incarnation, Map: m.slotMap(), AwayOnly: l.synced && !l.otherMap, Lost: m.backfill != nil, Round: m.helloRound()}
 	m.Send(hello.Message(m.cfg.Self, to))
 	l.otherMap = false
 }
 
 func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSync) {
-	if s.Incarnation != m.cfg.Incarnation || !m.usesSlotMap(s.Map) {
-		return // it answers an earlier incarnation, or is about a lane of another map
+	if s.Incarnation != m.cfg.Incarnation || s.Round != m.helloRound() || !m.usesSlotMap(s.Map) {
+		return // it answers an earlier incarnation or hello, or is about a lane of another map
+	}
+	if s.Surpassed != 0 {
+		if m.backfill != nil {
+			m.backfill.surpassed = max(m.backfill.surpassed, s.Surpassed)
+		}
+		return
 	}
 	o := m.cfg.Topology.OriginOf(from)
+	if m.backfill != nil && !m.backfill.admit(o, s.Generation) || s.Adopting {
+		return // it is asked again
+	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
 	m.noteLaneProgress(now, o)
 	leader := o - topology.Origin(from.Index)

@@ -36,6 +36,7 @@ type Middleman struct {
 	held        heldPuts
 	heardAt     []int64           // by origin: when something new was heard of it; 0: not since the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
+	backfill    *backfill         // nil unless the storage has lost its data and other rings have it
 
 	limit    causal.TimeLimit
 	purgedAt int64
@@ -68,6 +69,9 @@ func New(cfg Config, now causal.Now) *Middleman {
 	}
 	if cfg.Inherited && !cfg.Broken.Has(causal.JoinFresh) {
 		m.copies.foreignLeasesUntil = now.Mono + int64(cfg.Lease)
+	}
+	if cfg.DataLost && len(t.Rings) > 1 {
+		m.backfill = newBackfill(m, now)
 	}
 	m.faults.init(m)
 	return m
@@ -120,12 +124,12 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
 		m.salvage(msg.From, msg.Salvage())
-	case causal.KindAdoptQuery:
-		m.reportHeld(msg.From, msg.AdoptQuery())
-	case causal.KindAdoptPut:
-		m.adoptPut(now, msg.From, msg.AdoptPut())
-	case causal.KindAdoptStep:
-		m.adoptStep(now, msg.From, msg.AdoptStep())
+	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
+		m.handleAdopter(now, msg)
+	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
+		if m.backfill != nil {
+			m.backfill.handleReply(now, msg)
+		}
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
 	}
@@ -141,6 +145,9 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.sendLaneHellos(now)
 	m.sendFrontiers(now)
 	m.retryWrites()
+	if m.backfill != nil {
+		m.backfill.tick(now)
+	}
 	m.faults.registerLateCopies(&m.copies)
 	if now.Mono-m.purgedAt < int64(purgeInterval) {
 		return
@@ -152,7 +159,9 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
 	m.oldVersions.prune(keepFrom)
-	m.dropTombstones(keepFrom)
+	if m.backfill == nil { // an older version of the key may still be copied
+		m.dropTombstones(keepFrom)
+	}
 }
 
 // LinkUp says that a node can be reached again, perhaps at another member of its group that has to be told everything anew: what was
@@ -189,7 +198,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 // isBusy reports whether something is in progress that has to be repeated, or expires, if nothing is heard of it.
 func (m *Middleman) isBusy() bool {
 	return len(m.writes.pending)+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+len(m.copies.awaitForeignLeases) > 0 ||
-		!m.streams.requested || m.cfg.Broken.Any() ||
+		!m.streams.requested || m.cfg.Broken.Any() || m.backfill != nil ||
 		slices.ContainsFunc(m.streams.ordered, func(s *stream) bool { return len(s.pending) > 0 })
 }
 

@@ -39,8 +39,8 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
-	if m.isGivenUp(from, &a) {
-		return
+	if m.isGivenUp(from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
+		return // without an acknowledgement it is sent again
 	}
 	limit := m.timeLimit(now)
 	if isAhead(&a, limit) {
@@ -49,6 +49,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // it is not acknowledged, so its coordinator sends it again
 	}
 	a.AckedUpTo = min(a.AckedUpTo, limit)
+	if m.backfill != nil {
+		a.AckedUpTo = 0 // that may be from before the loss; only the answer to a LaneHello counts
+	}
 	if !m.usesSlotMap(a.Map) {
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
@@ -73,6 +76,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	m.stats.Puts++
+	if m.backfill != nil {
+		m.backfill.notePut(a.Key, l, v.HLC)
+	}
 	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.writes.pending[v] = p
 	m.staged.add(p)

@@ -58,7 +58,11 @@ func (m *Middleman) pendingKeys(upTo causal.HLC) (keys []string, ok bool) {
 
 // finishScan replies with what storage has returned. Storage may hold keys of slots that were given away.
 func (m *Middleman) finishScan(t *task, r StorageResult) {
-	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap()}
+	if t.read.from == m.cfg.Self {
+		m.backfill.takeOwnKeys(r)
+		return
+	}
+	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap(), Horizon: m.tombstones.horizon, TellsHorizon: true}
 	switch {
 	case r.BadCursor:
 		reply.Keys, reply.Err = nil, causal.ErrNotFound

@@ -68,7 +68,7 @@ func (m *Middleman) status(key string, v causal.Version) causal.Status {
 // isClean reports whether v and all its dependencies are processed in this ring, and no cache of the ring holds older values
 // of them.
 func (m *Middleman) isClean(v causal.Version, slot topology.Slot) bool {
-	if m.known.ProcessedIn(m.ring, v) || v.HLC <= m.tombstones.horizon || m.writes.isMarkedComplete(v) {
+	if m.isCovered(v, slot) || v.HLC <= m.tombstones.horizon || m.writes.isMarkedComplete(v) {
 		return true
 	}
 	if l := m.lanes.of(v.Origin); l != nil && v.HLC <= l.ackedUpTo && m.owns(slot) {
@@ -76,6 +76,15 @@ func (m *Middleman) isClean(v causal.Version, slot topology.Slot) bool {
 	}
 	p := m.writes.processed[v]
 	return p != nil && p.clean
+}
+
+// isCovered reports whether the vectors say that v is processed in this ring. What RV covers, a shard that has lost its data owes
+// until it has it again; what is complete, it gets from other rings.
+func (m *Middleman) isCovered(v causal.Version, slot topology.Slot) bool {
+	if m.backfill != nil && m.owns(slot) && !m.cfg.Broken.Has(causal.BackfillTrustsRV) {
+		return m.known.Complete(v)
+	}
+	return m.known.ProcessedIn(m.ring, v)
 }
 
 // markClean records that v is clean, and tells everyone who waits for that.

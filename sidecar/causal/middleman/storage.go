@@ -60,6 +60,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 	}
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
+		if m.backfill != nil && !r.Failed { // else at the next tick
+			m.backfill.raiseHorizon()
+		}
 		return
 	}
 	if t.kind == taskCount {
@@ -100,5 +103,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.continueWrite(now, t, r)
 	case taskDropTombstone:
 		m.continueDrop(t, r)
+	case taskLookUp:
+		m.backfill.askDonor(now, t, r)
+	case taskMerge:
+		m.continueMerge(t, r)
 	}
 }

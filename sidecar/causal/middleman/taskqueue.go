@@ -26,6 +26,7 @@ type task struct {
 	page     *salvagePage  // taskSalvageNames, taskSalvageValue
 	found    bool          // taskWrite, once stored: there was a record to replace
 	foreign  bool          // taskWrite, once stored: something else had written it
+	copied   *copiedRecord // taskMerge
 	status   causal.Status // only for the StatusNotAtomic fault
 }
 
@@ -41,6 +42,8 @@ const (
 	taskFence        // in no queue
 	taskSalvageNames // in no queue
 	taskSalvageValue // of one key; in no queue, since what is pending is noted before
+	taskLookUp       // of a key, for a backfill, in no queue
+	taskMerge        // of a record that was copied
 )
 
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.

@@ -70,6 +70,10 @@ func (m *Middleman) retryWrites() {
 	failed := m.tasks.retries
 	m.tasks.retries = nil
 	for _, t := range failed {
+		if t.kind == taskMerge {
+			m.requestMerge(t)
+			continue
+		}
 		m.requestWrite(t)
 	}
 }

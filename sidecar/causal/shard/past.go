@@ -12,14 +12,27 @@ import (
 type Past struct {
 	// Starts counts earlier starts of a serving middleman; 0: the storage is empty.
 	Starts uint64
-	// DataLost says that an earlier start has found that the storage lost its data.
-	DataLost bool
+	// Loss says what an earlier start has found.
+	Loss Loss
 	// HasWritesOf reports whether the storage has ever held a write of an origin. It is called with each query of a coordinator.
 	HasWritesOf func(topology.Origin) bool
 	// ID differs from that of every other start.
 	ID     uint64
 	Broken causal.Faults
 }
+
+// Loss is what a storage lacks, as it says itself.
+type Loss uint8
+
+// The losses.
+const (
+	// NoLoss: it has all that the shard has acknowledged.
+	NoLoss Loss = iota
+	// LossFound: it has lost data. What it still holds is of no use.
+	LossFound
+	// LossCleared: it has lost data, and what was left has been removed. What it holds now was written or copied since.
+	LossCleared
+)
 
 // inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is served
 // (PROTOCOL, Empty disks).
@@ -82,7 +95,9 @@ func (s *Shard) Unanswered() (nodes []topology.Node) {
 
 // DataLost reports whether the storage has lost its data, and which coordinators have acknowledgements of what it lost, if this
 // start has asked them.
-func (s *Shard) DataLost() (lost bool, known []topology.Node) { return s.past.DataLost, s.knownBy }
+func (s *Shard) DataLost() (lost bool, known []topology.Node) { return s.isLost(), s.knownBy }
+
+func (s *Shard) isLost() bool { return s.past.Loss != NoLoss }
 
 func (s *Shard) askPast(now causal.Now) {
 	if now.Mono < s.inquiry.askAt {
@@ -95,7 +110,7 @@ func (s *Shard) askPast(now causal.Now) {
 }
 
 // handlePastReply takes a coordinator's answer.
-func (s *Shard) handlePastReply(from topology.Node, r causal.PastReply) {
+func (s *Shard) handlePastReply(now causal.Now, from topology.Node, r causal.PastReply) {
 	q := s.inquiry
 	if q == nil || r.ID != q.id || from.Part != topology.Coordinator {
 		return
@@ -106,19 +121,34 @@ func (s *Shard) handlePastReply(from topology.Node, r causal.PastReply) {
 	if r.HadData && !slices.Contains(q.hadData, from) {
 		q.hadData = append(q.hadData, from)
 	}
-	s.finishInquiry()
+	s.finishInquiry(now)
 }
 
 // finishInquiry ends the inquiry once one coordinator knows of data, or all have answered.
-func (s *Shard) finishInquiry() {
+func (s *Shard) finishInquiry(now causal.Now) {
 	q := s.inquiry
 	if len(q.hadData) == 0 && len(s.Unanswered()) > 0 {
 		return
 	}
 	s.past.Starts, s.knownBy = q.incarnation, q.hadData
-	s.past.DataLost = s.past.DataLost || len(q.hadData) > 0
+	if len(q.hadData) > 0 {
+		s.noteLoss(now)
+	}
 	s.inquiry = nil
 }
+
+// noteLoss takes note that the storage is without its data. Not all coordinators may have been heard, so the next incarnation is also
+// one that no earlier start can have had: its number has the time and a random part.
+func (s *Shard) noteLoss(now causal.Now) {
+	s.past.Loss = max(s.past.Loss, LossFound)
+	if s.past.Broken.Has(causal.IncarnationReused) {
+		return
+	}
+	s.past.Starts = max(s.past.Starts, uint64(now.WallMs)<<incarnationRandomBits|s.past.ID&(1<<incarnationRandomBits-1))
+}
+
+// incarnationRandomBits is the length of the random part of an incarnation after a loss.
+const incarnationRandomBits = 10
 
 // handlePastQuery tells a coordinator with an empty log what is known here of its writes. A leader publishes SV from its first
 // start on; for another coordinator the leader may have published it.

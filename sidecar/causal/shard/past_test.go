@@ -13,7 +13,7 @@ var leaderA = topology.Node{Part: topology.Coordinator}
 // answered answers the inquiry of a shard: nobody knows of a past.
 func answered(s *Shard) *Shard {
 	for _, n := range s.Unanswered() {
-		s.handlePastReply(n, causal.PastReply{ID: s.inquiry.id})
+		s.handlePastReply(causal.Now{}, n, causal.PastReply{ID: s.inquiry.id})
 	}
 	return s
 }
@@ -46,7 +46,7 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 		{name: "it has started before, and acknowledged nothing", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4}, second: {ID: 7}},
 			plans: true, incarnation: 5},
 		{name: "one has acknowledgements of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4, HadData: true}},
-			plans: true, lost: true, incarnation: 5},
+			plans: true, lost: true, incarnation: 8}, // from the time, which is 0, and the ID
 	} {
 		s := New(twoCoordinators(t), self, nil, Past{ID: 7})
 		for from, r := range c.replies {
@@ -62,7 +62,7 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 		}
 		plan, ok := s.PlanStart(middleman.DefaultConfig(twoCoordinators(t), self), History{})
 		lost, _ := s.DataLost()
-		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost || plan.SaveDataLost != c.lost || lost != c.lost ||
+		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost || (plan.Loss != NoLoss) != c.lost || lost != c.lost ||
 			plan.Config.Incarnation != c.incarnation || asked > 0 != c.inquire {
 			t.Errorf("%s: plans %v %+v, lost %v, asked %d", c.name, ok, plan, lost, asked)
 		}
@@ -115,7 +115,7 @@ func TestAShardThatHasLostItsDataStaysSoAndGivesNoSlots(t *testing.T) {
 	topo, self := oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
 	cfg := DefaultMoverConfig(topo, self)
 	cfg.Life, cfg.State, cfg.Notice = 1, MigrationState{Map: oneRing(t, 1, 0).Map(0)}, 0
-	s := New(topo, self, NewMover(cfg), Past{Starts: 3, DataLost: true})
+	s := New(topo, self, NewMover(cfg), Past{Starts: 3, Loss: LossFound})
 	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 3})
 	if !ok || !plan.Config.DataLost {
 		t.Fatalf("plan %v %+v", ok, plan)

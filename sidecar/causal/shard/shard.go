@@ -90,6 +90,9 @@ func (s *Shard) IsCurrent() bool {
 	if !ok || s.serving == nil {
 		return ok == (s.serving != nil)
 	}
+	if s.serving.HasRefilled() || s.serving.Surpassed() > 0 {
+		return false
+	}
 	if s.compared != view {
 		ring := s.topo.RingOf(s.self.DC)
 		s.compared, s.matches = view, s.view.Map(ring) == view.Map(ring) && s.view.CacheLayout() == view.CacheLayout()
@@ -101,6 +104,10 @@ func (s *Shard) IsCurrent() bool {
 func (s *Shard) Stop() {
 	s.planned = false
 	if s.serving != nil {
+		s.past.Starts = max(s.past.Starts, s.serving.Surpassed())
+		if s.serving.HasRefilled() {
+			s.past.Loss, s.knownBy = NoLoss, nil
+		}
 		s.serving, s.view, s.draining = nil, nil, true
 	}
 }
@@ -128,8 +135,10 @@ type Start struct {
 	// has passed and this middleman still serves.
 	SaveCaches bool
 	Caches     topology.CacheLayout
-	// SaveDataLost says that it must be made durable, before the incarnation, that the storage has lost its data.
-	SaveDataLost bool
+	// Clear says that the storage must first be emptied, and it must be durable before that it has lost its data. Metadata stay.
+	Clear bool
+	// Loss must be durable before the incarnation.
+	Loss Loss
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
@@ -141,17 +150,22 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	}
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.past.DataLost
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.isLost()
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
 	changed := h.Caches != view.CacheLayout()
 	cfg.Inherited = changed && !cfg.Fresh || s.mover != nil && s.mover.TakesSlots()
-	return Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout(), SaveDataLost: cfg.DataLost}, true
+	start := Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout(), Loss: s.past.Loss}
+	if s.past.Loss == LossFound && len(view.Rings) > 1 { // otherwise nobody has the data, and what is left is all there is
+		start.Clear, start.Loss = true, LossCleared
+	}
+	return start, true
 }
 
 // Start makes m, which was made from PlanStart's Config, the middleman that serves.
 func (s *Shard) Start(m *middleman.Middleman, p Start) {
 	s.serving, s.view, s.compared, s.planned = m, p.Config.Topology, nil, false
+	s.past.Loss = p.Loss
 	s.serving.SetCoordinators(s.topo)
 }
 
@@ -165,7 +179,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 			s.out.Send(reply.Message(s.self, msg.From))
 		}
 	case causal.KindPastReply:
-		s.handlePastReply(msg.From, msg.PastReply())
+		s.handlePastReply(now, msg.From, msg.PastReply())
 	case causal.KindPull, causal.KindPulled, causal.KindPong:
 		if s.canMove() {
 			s.mover.step(now, msg)
@@ -213,7 +227,9 @@ func (s *Shard) NextTick(now causal.Now) int64 {
 }
 
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
-func (s *Shard) canMove() bool { return s.mover != nil && s.inquiry == nil && !s.past.DataLost }
+func (s *Shard) canMove() bool {
+	return s.mover != nil && s.inquiry == nil && (!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
+}
 
 // Take appends the messages to be sent to dst and empties the outbox.
 func (s *Shard) Take(dst []causal.Message) []causal.Message {

@@ -92,6 +92,8 @@ var Table = []Rule{
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepStatus}, RingSender},
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepCheck, causal.KindFrontier, causal.KindDepProbe, causal.KindDepMissing,
 		causal.KindPing, causal.KindPong, causal.KindPull, causal.KindPulled}, Free},
+	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGetReply}, RingSender},
+	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindScan, causal.KindScanReply, causal.KindCount, causal.KindCountReply}, Free},
 	{middleman, middleman, SameGroup, []causal.Kind{causal.KindGroup, causal.KindCopy}, Free},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindFillReply}, RingSender},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset, causal.KindPong}, Free},

@@ -1,0 +1,34 @@
+package middleman
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// A storage that has lost its data has lost its fences, too: which logs were given up. So a backfill takes no put of an origin before its
+// coordinator has told the generation of its log.
+
+// admit takes the generation of the log that an origin has now. It returns false if the log was given up, or while the fence against
+// earlier ones is not durable.
+func (b *backfill) admit(o topology.Origin, generation uint64) bool {
+	fences := &b.m.salvages.fences
+	if generation < (*fences)[o] {
+		return false
+	}
+	c := b.admitted[o]
+	if c == nil || generation > (*fences)[o] {
+		c = &claim{fenced: generation == 0}
+		b.admitted[o] = c
+	}
+	if !c.fenced {
+		*fences = fences.With(o, generation)
+		b.m.fence(o, c)
+	}
+	return c.fenced
+}
+
+// takesPutsOf reports whether the fence of an origin is known. Not before: a late put of a log that was given up would be in this ring only.
+func (b *backfill) takesPutsOf(o topology.Origin) bool {
+	c := b.admitted[o]
+	return c != nil && c.fenced || b.m.cfg.Broken.Has(causal.BackfillUnfenced)
+}

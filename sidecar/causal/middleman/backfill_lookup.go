@@ -1,0 +1,251 @@
+package middleman
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The requests of a backfill: listings of keys, here and at donors, and lookups of single keys.
+
+// lookup is a key that is looked up in another ring.
+type lookup struct {
+	key   string
+	node  topology.Node // the donor, once asked
+	known causal.Version
+	asked bool
+	sent  int64 // monotonic
+}
+
+func (b *backfill) listOwnKeys() {
+	if !b.own.asked {
+		b.own.asked = true
+		b.m.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.m.cfg.BackfillPage}, &task{kind: taskScan, read: readRequest{from: b.m.cfg.Self}})
+	}
+}
+
+func (b *backfill) takeOwnKeys(r StorageResult) {
+	b.own.asked = false
+	switch {
+	case r.BadCursor:
+		b.own.next = ""
+		return
+	case r.Failed:
+		return
+	}
+	for _, key := range r.Keys {
+		if b.m.owns(topology.SlotOf(key)) {
+			b.queue = append(b.queue, key)
+		}
+	}
+	b.own.next, b.own.ended = r.Next, r.Next == ""
+}
+
+func (b *backfill) listDonor(now causal.Now) {
+	d := b.donor
+	if now.Mono < d.askAt {
+		return
+	}
+	if !d.asked {
+		d.asked, d.id = true, b.newID()
+	}
+	d.askAt = now.Mono + int64(donorRetry)
+	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage), Map: b.topo.Map(b.ring)}.Message(b.m.cfg.Self, d.node))
+}
+
+func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
+	if b.stage != backfillCopying {
+		return
+	}
+	switch msg.Kind {
+	case causal.KindGetReply:
+		b.takeLookup(now, msg.From, msg.GetReply())
+	case causal.KindScanReply:
+		b.takeListing(now, msg.From, msg.ScanReply())
+	case causal.KindCountReply:
+		if d := b.donor; d != nil && d.node == msg.From {
+			b.noteCount(msg.CountReply().Keys)
+		}
+	}
+}
+
+// noteCount takes how many keys the donor has, of all its slots.
+func (b *backfill) noteCount(keys uint64) {
+	given, all := uint64(0), uint64(0)
+	for s := range topology.Slots {
+		if b.topo.Owner(b.ring, topology.Slot(s)) == b.donor.node {
+			all++
+			if b.isGivenBy(b.donor.node, topology.Slot(s)) {
+				given++
+			}
+		}
+	}
+	b.expected = b.keys + uint64(len(b.queue)+len(b.lookups)) + keys/max(all, 1)*given + keys%max(all, 1)*given/max(all, 1)
+}
+
+// takeListing takes a page of the donor's keys. A listing holds under one slot map: keys may have been named by nobody if it changes
+// in between.
+func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.ScanReply) {
+	d := b.donor
+	if d == nil || !d.asked || from != d.node || r.ID != d.id {
+		return
+	}
+	switch {
+	case r.Err == causal.ErrMoved:
+		b.noteMap(r.Map)
+		return
+	case r.Err == causal.ErrNotFound: // its storage cannot continue
+		d.next, d.asked = "", false
+		return
+	case r.Err != causal.OK || !r.TellsHorizon || r.Map != b.topo.Map(b.ring):
+		return // it is asked again; if it goes on so, another ring is asked
+	}
+	b.heardAt = now.Mono
+	for _, key := range r.Keys {
+		if b.isGivenBy(d.node, topology.SlotOf(key)) {
+			b.queue = append(b.queue, key)
+		}
+	}
+	b.horizon = max(b.horizon, min(r.Horizon, b.m.timeLimit(now)))
+	d.next, d.asked, d.askAt, d.listed = r.Next, false, 0, r.Next == ""
+}
+
+// startLookups looks up the keys of the queue: first here, so that a value that is here already is not sent.
+func (b *backfill) startLookups(causal.Now) {
+	window := max(4, min(maxLookups, lookupBytes/int(b.bytes/max(b.keys, 1)+1)))
+	for len(b.queue) > 0 && len(b.lookups) < window {
+		key := b.queue[0]
+		b.queue[0] = ""
+		b.queue = b.queue[1:]
+		id := b.newID()
+		b.lookups[id] = &lookup{key: key}
+		b.m.tasks.request(StorageOp{Kind: StorageRead, Key: key}, &task{kind: taskLookUp, key: key, read: readRequest{id: id}})
+	}
+}
+
+// askDonor follows the read of this storage.
+func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
+	l := b.lookups[t.read.id]
+	switch {
+	case r.Failed:
+		delete(b.lookups, t.read.id)
+		b.queue = append(b.queue, l.key)
+		return
+	case r.Found && !r.Foreign:
+		l.known = r.Record.Version
+	}
+	l.asked, l.node = true, b.topo.Owner(b.ring, topology.SlotOf(l.key))
+	b.sendLookup(now, t.read.id, l)
+}
+
+func (b *backfill) sendLookup(now causal.Now, id uint64, l *lookup) {
+	l.sent = now.Mono
+	b.m.Send(causal.Get{ID: id, Key: l.key, VersionOnly: l.known.Written(), Known: l.known}.Message(b.m.cfg.Self, l.node))
+}
+
+func (b *backfill) repeatLookups(now causal.Now) {
+	if len(b.lookups) == 0 {
+		return
+	}
+	for id := b.lastID - min(b.lastID, maxIDsBack); id <= b.lastID; id++ { // in order
+		if l := b.lookups[id]; l != nil && l.asked && now.Mono-l.sent >= int64(donorRetry) {
+			b.sendLookup(now, id, l)
+		}
+	}
+}
+
+// maxIDsBack bounds how far back requests are repeated in the order of their numbers.
+const maxIDsBack = 1 << 20
+
+// takeLookup takes the newest version of a donor.
+func (b *backfill) takeLookup(now causal.Now, from topology.Node, r causal.GetReply) {
+	l := b.lookups[r.ID]
+	if l == nil || !l.asked || l.node != from {
+		return
+	}
+	if r.Err == causal.ErrMoved {
+		b.noteMap(r.Map)
+	}
+	if r.Err != causal.OK {
+		return // it is asked again; if it goes on to refuse, another ring is asked
+	}
+	v := r.Record.Version
+	if v.HLC > b.m.timeLimit(now) {
+		return
+	}
+	b.heardAt = now.Mono
+	l.asked = false
+	t := &task{kind: taskMerge, key: l.key, copied: &copiedRecord{lookup: r.ID, record: r.Record}}
+	switch {
+	case !v.Written() && r.Record.Value.Tombstone:
+		b.horizon = max(b.horizon, v.HLC)
+		t.copied.missing = true
+		b.awaiting = append(b.awaiting, t)
+		b.raiseHorizon()
+	case v.Written() && v != l.known:
+		b.bytes += uint64(r.Record.Value.Size())
+		b.m.tasks.submit(t)
+	default: // it is here, or something else than this deployment has written it
+		b.finishLookup(r.ID)
+	}
+}
+
+func (b *backfill) finishLookup(id uint64) {
+	delete(b.lookups, id)
+	b.keys++
+}
+
+// raiseHorizon makes durable what donors say of dropped tombstones, before anything is removed: a coordinator that has restarted may
+// send an older put of the key afterwards. Then it submits what waits for that.
+func (b *backfill) raiseHorizon() {
+	ts := &b.m.tombstones
+	waiting := b.awaiting
+	b.awaiting = nil
+	for _, t := range waiting {
+		if t.copied.record.Version.HLC <= ts.horizon {
+			b.m.tasks.submit(t)
+		} else {
+			b.awaiting = append(b.awaiting, t)
+		}
+	}
+	if b.horizon > ts.horizon && !ts.raisingHorizon {
+		ts.raisingHorizon = true
+		b.m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: b.horizon}, &task{kind: taskRaiseHorizon, horizon: b.horizon})
+	}
+}
+
+// copiedRecord is what a donor has of a key.
+type copiedRecord struct {
+	lookup  uint64
+	record  causal.Record
+	missing bool // the donor has none; the version of record is its horizon
+}
+
+// continueMerge takes the result of the task's last storage request. The task is alone in the queue of its key, as a write is.
+func (m *Middleman) continueMerge(t *task, r StorageResult) {
+	c := t.copied
+	switch isOlder := r.Found && !r.Foreign && r.Record.Version.HLC <= c.record.Version.HLC; {
+	case r.Failed:
+		m.tasks.retries = append(m.tasks.retries, t)
+		return
+	case t.stored:
+	case c.missing && isOlder,
+		!c.missing && (!r.Found || r.Foreign || r.Record.Version.Less(c.record.Version)):
+		t.stored, t.found = true, r.Found
+		m.requestMerge(t)
+		return
+	}
+	m.backfill.finishLookup(c.lookup)
+	m.tasks.release(t)
+}
+
+// requestMerge issues the next storage request of a merge.
+func (m *Middleman) requestMerge(t *task) {
+	op := StorageOp{Kind: StorageRead, Key: t.key}
+	switch {
+	case t.stored && t.copied.missing:
+		op.Kind, op.KeyExists = StorageDelete, t.found
+	case t.stored:
+		op.Kind, op.Record, op.KeyExists = StorageWrite, t.copied.record, t.found
+	}
+	m.tasks.request(op, t)
+}
