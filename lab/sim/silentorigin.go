@@ -39,4 +39,7 @@ func silentOrigins(p *runPlan, rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		p.faults = faultWeights{Silence: 3, WriteCut: 3, RingLag: 2}
 	}
+	if rng.IntN(4) == 0 {
+		p.faults[ShardLost] = 2
+	}
 }

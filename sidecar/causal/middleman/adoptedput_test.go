@@ -106,3 +106,14 @@ func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
 		t.Errorf("once complete: %d bytes", hs.bytes)
 	}
 }
+
+func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
+	r := newLostRig(t)
+	r.wait(2 * time.Second)
+	r.step(causal.AdoptQuery{ID: 1, Origin: 1}.Message(leader1, self))
+	r.adopt(r.key(self, 1), 10)
+	r.adoptionStep(causal.AdoptionConfirmed, 9, 10)
+	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 || len(r.m.writes.pending) > 0 {
+		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, len(r.m.writes.pending))
+	}
+}
