@@ -18,7 +18,7 @@ import (
 // one at a time, as the strategy of edges says. It returns the Deployments, which own pods.
 func (w *workloads) deployments(ctx context.Context, pods []corev1.Pod) ([]metav1.Object, error) {
 	var all appsv1.DeploymentList
-	if err := w.client.List(ctx, &all, client.InNamespace(w.namespace)); err != nil {
+	if err := w.seen.List(ctx, &all, client.InNamespace(w.namespace)); err != nil {
 		return nil, err
 	}
 	var owners []metav1.Object
@@ -72,7 +72,7 @@ func (w *workloads) deployment(ctx context.Context, d *appsv1.Deployment, pods [
 			}
 		}
 	case len(old) > 0 && status.ReadyReplicas > desired-int32(d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()), len(old) > 0 && ready >= desired:
-		return w.client.Delete(ctx, &old[0])
+		return w.delete(ctx, &old[0])
 	}
 	if was := d.Status; was.ObservedGeneration == status.ObservedGeneration && was.Replicas == status.Replicas && was.ReadyReplicas == status.ReadyReplicas &&
 		was.UpdatedReplicas == status.UpdatedReplicas {
@@ -97,7 +97,7 @@ func (w *workloads) balancers(ctx context.Context) error {
 	is := w.balancer
 	w.mu.Unlock()
 	var all corev1.ServiceList
-	if err := w.client.List(ctx, &all, client.InNamespace(w.namespace)); err != nil || is == "" {
+	if err := w.seen.List(ctx, &all, client.InNamespace(w.namespace)); err != nil || is == "" {
 		return err
 	}
 	for i := range all.Items {

@@ -93,7 +93,7 @@ func (k *cluster) startIssuer() *fakeIssuer {
 	request := &unstructured.Unstructured{}
 	request.SetAPIVersion("cert-manager.io/v1")
 	request.SetKind("CertificateRequest")
-	changed := k.watch(request)
+	_, changed := k.watch(request)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

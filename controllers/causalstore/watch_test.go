@@ -8,9 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch returns a channel that can be read after objects of some kinds have changed in the namespace, until the test ends. To list them
-// again and again instead would cost the API server more than all that the operator does.
-func (k *cluster) watch(kinds ...client.Object) chan struct{} {
+// watch returns a reader of objects of some kinds in the namespace, and a channel that can be read after one of them has changed, until the
+// test ends. To list them again and again instead would cost the API server more than all that the operator does. The reader shows each kind
+// as it was some time ago; it has all that it reported.
+func (k *cluster) watch(kinds ...client.Object) (client.Reader, chan struct{}) {
 	k.t.Helper()
 	informers, err := cache.New(k.config, cache.Options{Scheme: k.client.Scheme(), Mapper: k.client.RESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{k.namespace: {}}})
@@ -41,7 +42,10 @@ func (k *cluster) watch(kinds ...client.Object) chan struct{} {
 			k.t.Errorf("watch: %v", err)
 		}
 	})
-	return changed
+	if !informers.WaitForCacheSync(ctx) {
+		k.t.Fatal("watch: the objects cannot be read")
+	}
+	return informers, changed
 }
 
 // notify makes a channel of watch readable.

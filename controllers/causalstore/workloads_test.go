@@ -23,6 +23,7 @@ import (
 // ready at once, unless they are broken.
 type workloads struct {
 	*cluster
+	seen    client.Reader // what the simulation sees, as a controller does: late
 	changed chan struct{} // ready after a change
 
 	mu       sync.Mutex
@@ -38,7 +39,7 @@ type workloads struct {
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
 	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}}
-	w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
+	w.seen, w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -49,7 +50,7 @@ func simulateWorkloads(k *cluster) *workloads {
 			case <-w.changed:
 			}
 			switch err := w.step(context.Background()); {
-			case apierrors.IsConflict(err), apierrors.IsNotFound(err): // something changed meanwhile
+			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err): // something changed that was not seen
 				notify(w.changed)
 			case err != nil:
 				k.t.Errorf("simulate workloads: %v", err)
@@ -100,7 +101,7 @@ func (w *workloads) step(ctx context.Context) error {
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	for _, l := range []client.ObjectList{&sets, &pods} {
-		if err := w.client.List(ctx, l, client.InNamespace(w.namespace)); err != nil {
+		if err := w.seen.List(ctx, l, client.InNamespace(w.namespace)); err != nil {
 			return err
 		}
 	}
@@ -152,7 +153,7 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.
 	owner := metav1.GetControllerOf(p)
 	orphan := owner != nil && !slices.ContainsFunc(owners, func(o metav1.Object) bool { return o.GetUID() == owner.UID })
 	if p.DeletionTimestamp != nil || orphan {
-		return w.client.Delete(ctx, p, client.GracePeriodSeconds(0))
+		return w.delete(ctx, p, client.GracePeriodSeconds(0))
 	}
 	w.mu.Lock()
 	ready, ip := !w.broken[p.Name], w.podIP
@@ -179,6 +180,11 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Image: first.Image, State: corev1.ContainerState{Waiting: &waiting}}}
 	}
 	return w.client.Status().Update(ctx, p)
+}
+
+// delete deletes a pod, unless it has changed since it was seen: then it may have another owner.
+func (w *workloads) delete(ctx context.Context, p *corev1.Pod, opts ...client.DeleteOption) error {
+	return w.client.Delete(ctx, p, append(opts, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})...)
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -236,7 +242,7 @@ func (w *workloads) scaleDown(ctx context.Context, s *appsv1.StatefulSet, pods m
 		if p == nil {
 			return nil
 		}
-		if err := w.client.Delete(ctx, p); err != nil {
+		if err := w.delete(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -245,13 +251,20 @@ func (w *workloads) scaleDown(ctx context.Context, s *appsv1.StatefulSet, pods m
 // freeClaims completes the deletion of claims that no pod uses.
 func (w *workloads) freeClaims(ctx context.Context, pods map[string]*corev1.Pod) error {
 	var claims corev1.PersistentVolumeClaimList
-	if err := w.client.List(ctx, &claims, client.InNamespace(w.namespace)); err != nil {
+	if err := w.seen.List(ctx, &claims, client.InNamespace(w.namespace)); err != nil {
 		return err
 	}
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		if pod := strings.TrimPrefix(strings.TrimPrefix(c.Name, "data-"), "log-"); c.DeletionTimestamp == nil || pods[pod] != nil {
+		pod := strings.TrimPrefix(strings.TrimPrefix(c.Name, "data-"), "log-")
+		if c.DeletionTimestamp == nil || pods[pod] != nil {
 			continue
+		}
+		switch err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: pod}, &corev1.Pod{}); {
+		case err == nil:
+			continue // it has just been made, and was not seen yet
+		case !apierrors.IsNotFound(err):
+			return err
 		}
 		c.Finalizers = nil
 		if err := w.client.Update(ctx, c); err != nil {

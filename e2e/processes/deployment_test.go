@@ -44,20 +44,19 @@ func TestMain(m *testing.M) {
 // patience bounds every wait. Only a fault reaches it.
 const patience = time.Minute
 
+// eventually waits until cond returns nil. The longer it has waited, the less often it looks: processes that start need the processor.
 func eventually(t *testing.T, what string, cond func() error) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.Now().Add(patience)
-	for {
+	for began := time.Now(); ; {
 		err := cond()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("timed out waiting for %s: %v", what, err)
 		}
-		<-tick.C
+		time.Sleep(min(max(waited/8, 20*time.Millisecond), 250*time.Millisecond))
 	}
 }
 

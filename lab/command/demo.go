@@ -93,7 +93,7 @@ func inviteClients(out io.Writer, ends []local.Endpoint, admin string) {
 		host, port, _ := net.SplitHostPort(e.RESP)
 		fmt.Fprintf(out, "  redis-cli -h %s -p %-6s  # %s, %s\n", host, port, e.Name, e.Ring)
 	}
-	fmt.Fprintf(out, "\n  curl http://%s/state\n", admin)
+	fmt.Fprintf(out, "\nOpen http://%s/ in a browser to see it, or:\n\n  curl http://%s/state\n", admin, admin)
 	fmt.Fprintf(out, "  curl --json '{\"kind\":\"cut\",\"from\":\"eu-west-1\",\"to\":\"*\"}' http://%s/fault\n", admin)
 	fmt.Fprintf(out, "  curl --json '{\"kind\":\"heal\"}' http://%s/fault\n", admin)
 }

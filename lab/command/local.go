@@ -60,7 +60,7 @@ func NewLocalCommand() *cobra.Command {
 port per data center. The protocol, durable logs and storage are those of production; only the network between the parts
 is emulated.
 
-While it runs, its admin address accepts faults and shows the state:
+While it runs, its admin address serves a page for browsers, accepts faults and shows the state:
   curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
   curl --json '{"kind":"congest","dc":"eu-west-1","addMs":600}' http://127.0.0.1:7000/fault
   curl --json '{"kind":"crash","dc":"eu-west-1","part":"coordinator"}' http://127.0.0.1:7000/fault
@@ -251,7 +251,7 @@ func writeEndpoints(path string, ends local.Endpoints) error {
 }
 
 func printEndpoints(out io.Writer, ends local.Endpoints, took time.Duration) {
-	fmt.Fprintf(out, "ready in %s; admin at http://%s\n\n", took.Round(time.Millisecond), ends.Admin)
+	fmt.Fprintf(out, "ready in %s; page for browsers and admin address at http://%s/\n\n", took.Round(time.Millisecond), ends.Admin)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DATA CENTER\tRING\tREDIS")
 	for _, e := range ends.DataCenters {

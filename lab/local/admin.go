@@ -64,6 +64,14 @@ type Fault struct {
 
 // Inject injects the fault f, or ends it.
 func (d *Deployment) Inject(ctx context.Context, f Fault) error {
+	err := d.inject(ctx, f)
+	if err == nil {
+		d.markOnPage("fault", f.String())
+	}
+	return err
+}
+
+func (d *Deployment) inject(ctx context.Context, f Fault) error {
 	switch f.Kind {
 	case "cut", "congest":
 		return d.hurtNetwork(f)

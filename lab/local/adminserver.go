@@ -3,13 +3,12 @@ package local
 import (
 	"context"
 	"encoding/json"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 )
 
-// Admin serves POST /fault, GET /state and GET /metrics.
+// Admin serves the page at /, POST /fault, GET /state and GET /metrics.
 func (d *Deployment) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /fault", d.serveFault)
@@ -20,20 +19,13 @@ func (d *Deployment) Admin() http.Handler {
 		_ = enc.Encode(d.State()) // an error means that the reader has gone
 	})
 	mux.Handle("GET /metrics", d.scrape())
+	mux.Handle("/", d.page())
 	return RefuseWebPages(mux)
 }
 
 func (d *Deployment) serveFault(w http.ResponseWriter, r *http.Request) {
-	// A web page can send some types of content anywhere without asking the server first, but not this one.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		http.Error(w, "send the fault with the header Content-Type: application/json, for example with curl --json", http.StatusUnsupportedMediaType)
-		return
-	}
 	var f Fault
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
-		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+	if !decode(w, r, &f) {
 		return
 	}
 	if err := d.Inject(context.WithoutCancel(r.Context()), f); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
@@ -90,6 +91,10 @@ type Deployment struct {
 	mu     sync.Mutex // guards starts and stops of parts
 	parts  map[topology.Node]*part
 	fronts []*front
+
+	probes    probes
+	recording sync.Mutex // guards recorder
+	recorder  *console.Recorder
 }
 
 // part is a member of a coordinator or of a shard, or a cache; its running half is nil after a crash.
@@ -278,11 +283,7 @@ func (d *Deployment) dir(n topology.Node) string {
 
 // startFront starts the sidecar of a data center and its listener.
 func (d *Deployment) startFront(dc topology.DC) (*front, error) {
-	cfg := session.DefaultConfig(d.topo, topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
-	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
-	if d.o.Tune.Sidecar != nil {
-		d.o.Tune.Sidecar(&cfg)
-	}
+	cfg := d.sessionConfig(dc)
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,
 		Tokens: token.NewKeyed(d.o.TokenKey)})
@@ -313,6 +314,12 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 func (d *Deployment) Close() error {
 	ctx := context.Background()
 	var errs []error
+	d.recording.Lock()
+	if d.recorder != nil {
+		d.recorder.Close()
+	}
+	d.recording.Unlock()
+	d.closeProbes()
 	for _, f := range d.fronts {
 		errs = append(errs, f.server.Shutdown(ctx))
 		f.sidecar.Close()

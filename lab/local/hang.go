@@ -51,6 +51,12 @@ func (h *hang) set(paused bool) (held [][]causal.Message) {
 	return held
 }
 
+func (h *hang) isPaused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.paused
+}
+
 // host returns the host of a part that is up, or nil.
 func (p *part) host() node.Host {
 	switch {

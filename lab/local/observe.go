@@ -19,11 +19,12 @@ type observer struct {
 	visible, acknowledged []*durations
 	// complete is by ring of the coordinator.
 	complete []*durations
+	tracer   *tracer // of single writes
 }
 
 func newObserver(t *topology.Topology, clock node.Clock) *observer {
 	n := len(t.Rings)
-	return &observer{topo: t, clock: clock, visible: newDurations(n * n), acknowledged: newDurations(n * n), complete: newDurations(n)}
+	return &observer{topo: t, clock: clock, visible: newDurations(n * n), acknowledged: newDurations(n * n), complete: newDurations(n), tracer: newTracer(t)}
 }
 
 // since returns the age of a write in milliseconds.
@@ -43,8 +44,10 @@ func (o *observer) coordinator(next transport.Handler) transport.Handler {
 	return func(batch []causal.Message) {
 		for i := range batch {
 			if m := &batch[i]; m.Kind == causal.KindPutAck {
-				for _, v := range m.PutAck().Versions {
-					o.acknowledged[o.pair(v, o.topo.RingOf(m.From.DC))].add(o.since(v))
+				versions, ring := m.PutAck().Versions, o.topo.RingOf(m.From.DC)
+				o.tracer.acknowledged(ring, versions)
+				for _, v := range versions {
+					o.acknowledged[o.pair(v, ring)].add(o.since(v))
 				}
 			}
 		}
@@ -57,8 +60,41 @@ func (o *observer) sidecar(next transport.Handler) transport.Handler {
 	return func(batch []causal.Message) {
 		for i := range batch {
 			if m := &batch[i]; m.Kind == causal.KindComplete {
-				for _, v := range m.Complete().Versions {
+				versions := m.Complete().Versions
+				o.tracer.completed(versions)
+				for _, v := range versions {
 					o.complete[o.from(v)].add(o.since(v))
+				}
+			}
+		}
+		next(batch)
+	}
+}
+
+// middleman observes what a member of a shard receives: writes.
+func (o *observer) middleman(id topology.Node, next transport.Handler) transport.Handler {
+	ring := o.topo.RingOf(id.DC)
+	return func(batch []causal.Message) {
+		if o.tracer.active.Load() > 0 {
+			for i := range batch {
+				if m := &batch[i]; m.Kind == causal.KindPutAfter {
+					p := m.PutAfter()
+					o.tracer.received(ring, p.Key, p.Record.Version)
+				}
+			}
+		}
+		next(batch)
+	}
+}
+
+// cache observes what a cache receives: that keys have new versions.
+func (o *observer) cache(id topology.Node, next transport.Handler) transport.Handler {
+	return func(batch []causal.Message) {
+		if o.tracer.active.Load() > 0 {
+			for i := range batch {
+				if m := &batch[i]; m.Kind == causal.KindInvalidate {
+					told := m.Invalidate()
+					o.tracer.invalidated(id, told.KeyHash, told.Next)
 				}
 			}
 		}
@@ -88,6 +124,7 @@ func (s *observedStore) Apply(ctx context.Context, writes []storage.Write, meta 
 	for i := range writes {
 		if w := &writes[i]; !w.Delete && s.part.serves.Load() {
 			v := w.Record.Version
+			s.o.tracer.visible(s.ring, w.Key, v)
 			s.o.visible[s.o.pair(v, s.ring)].add(s.o.since(v))
 		}
 	}

@@ -60,10 +60,10 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// join connects a started host to the network, in which w is told of nodes that can be reached.
-func (d *Deployment) join(p *part, h node.Host, w transport.Watcher) error {
+// join connects a started host to the network, which passes its messages to handle, and in which w is told of nodes that can be reached.
+func (d *Deployment) join(p *part, h node.Host, handle transport.Handler, w transport.Watcher) error {
 	p.hang.set(false)
-	if err := d.net.Register(p.id, p.hang.wrap(h.Handle)); err != nil {
+	if err := d.net.Register(p.id, p.hang.wrap(handle)); err != nil {
 		return err
 	}
 	d.watch(p, h, w)
@@ -178,7 +178,7 @@ func (d *Deployment) startCache(p *part) error {
 	p.cache = node.NewCache(cfg, d.clock, d.net)
 	w := whenUp(p.cache.LinkUp)
 	w.Down = p.cache.LinkDown
-	return d.join(p, p.cache, w)
+	return d.join(p, p.cache, d.observer.cache(p.id, p.cache.Handle), w)
 }
 
 // stopPart ends the running half of a part: by a crash, or after everything accepted is durable.

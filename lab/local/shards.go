@@ -40,7 +40,7 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 	}
 	p.shard, p.alone = m, m
 	p.serves.Store(true)
-	if err := d.join(p, m, whenUp(m.LinkUp)); err != nil {
+	if err := d.join(p, m, d.observer.middleman(p.id, m.Handle), whenUp(m.LinkUp)); err != nil {
 		return err
 	}
 	d.net.SetLeadership(p.id, m.Leadership())
@@ -51,11 +51,11 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 func (d *Deployment) startShardMember(ctx context.Context, p *part, o node.MiddlemanOptions) error {
 	p.hang.set(false)
 	var started atomic.Pointer[node.ShardMember]
-	handle := func(batch []causal.Message) {
+	handle := d.observer.middleman(p.id, func(batch []causal.Message) {
 		if m := started.Load(); m != nil {
 			m.Handle(batch)
 		}
-	}
+	})
 	if err := d.net.Register(p.id, p.hang.wrap(handle)); err != nil {
 		return err
 	}

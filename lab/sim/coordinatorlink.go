@@ -90,9 +90,9 @@ func (ls *coordinatorLinks) met(m *causal.Message) {
 }
 
 // delayCopy delivers another copy of a put to whoever serves the coordinator then, some times.
-func (ls *coordinatorLinks) delayCopy(at int64, m causal.Message) {
+func (ls *coordinatorLinks) delayCopy(at int64, m *causal.Message) {
 	if ls.rng.IntN(20) == 0 {
-		ls.w.events.push(event{at: at + ls.rng.Int64N(int64(3*time.Second)), msg: &delivery{msg: m}})
+		ls.w.net.push(at+ls.rng.Int64N(int64(3*time.Second)), delivery{msg: *m})
 		ls.w.countFault(Duplicate)
 	}
 }

@@ -414,8 +414,9 @@ func (c *faultInjector) forgePut(int64) {
 // forgePut delivers a put to a middleman, dated ahead of its clock, as if a coordinator had sent it.
 func (w *World) forgePut(mm *node, from topology.Node, key, value string, ahead time.Duration) {
 	hlc := causal.HLCAt(w.clock(mm).WallMs + ahead.Milliseconds())
-	w.net.deliverAt(w.now, causal.PutAfter{Key: key, Map: w.topo.Map(w.topo.RingOf(mm.id.DC)), Previous: hlc - 1,
-		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)}, Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id), mm)
+	m := causal.PutAfter{Key: key, Map: w.topo.Map(w.topo.RingOf(mm.id.DC)), Previous: hlc - 1,
+		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)}, Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id)
+	w.net.deliverAt(w.now, &m, mm)
 }
 
 // later runs f after a delay, unless all faults have been healed by then.

@@ -25,7 +25,8 @@ func (c *faultInjector) forgeVectors(int64) {
 	c.w.countFault(ForgedVectors)
 	if kept := c.w.net.signed; c.w.rng.IntN(3) == 0 && len(kept) > 0 {
 		v, to := kept[c.w.rng.IntN(len(kept))].SignedVectors(), c.w.nodes[c.w.topo.Leader(victim)]
-		c.w.net.deliverAt(c.w.now, v.Message(c.w.topo.Leader(liar), to.id), to)
+		m := v.Message(c.w.topo.Leader(liar), to.id)
+		c.w.net.deliverAt(c.w.now, &m, to)
 		return
 	}
 	c.w.forgeVectors(liar, victim, of, c.w.rng.IntN(2) == 0)
@@ -53,5 +54,5 @@ func (w *World) forgeVectors(liar, victim, of topology.DC, signed bool) {
 		v.Seal = seal(liar, v.Statement())
 		m = v.Message(w.topo.Leader(liar), to.id)
 	}
-	w.net.deliverAt(w.now, m, to)
+	w.net.deliverAt(w.now, &m, to)
 }

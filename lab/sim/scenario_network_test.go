@@ -125,8 +125,8 @@ func (s *scenario) release(args []string) (string, error) {
 	if len(h.held) == 0 {
 		return "nothing was held", nil
 	}
-	for _, m := range h.held {
-		s.world.net.transmit(s.world.process(m.From), m)
+	for i := range h.held {
+		s.world.net.transmit(s.world.process(h.held[i].From), &h.held[i])
 	}
 	return "", nil
 }

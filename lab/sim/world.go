@@ -36,6 +36,8 @@ type machine interface {
 // node is one process of the deployment.
 type node struct {
 	id        topology.Node
+	number    int                // in the order of the world
+	links     []link             // by the number of the receiver
 	m         machine            // nil while it is down
 	topo      *topology.Topology // the last one that was delivered to it
 	removed   bool               // by a scale down
@@ -144,7 +146,7 @@ func (w *World) processesOf(id topology.Node) []topology.Node {
 
 // add creates a node without starting it.
 func (w *World) add(id topology.Node) *node {
-	n := &node{id: id, topo: w.topo}
+	n := &node{id: id, number: len(w.order), topo: w.topo}
 	if !w.settings.NoRandomness {
 		n.skewMs = int64(w.rng.IntN(400)) - 200
 		n.drift = (w.rng.Float64() - 0.5) * 0.01
@@ -178,12 +180,24 @@ func (w *World) start(n *node) {
 }
 
 func (w *World) scheduleTicks(n *node) {
-	inst := n.instance
 	phase := int64(0)
 	if !w.settings.NoRandomness {
 		phase = w.rng.Int64N(int64(tick))
 	}
-	w.schedule(phase, func() { w.tick(n, inst) })
+	w.startTicks(n, phase)
+}
+
+// startTicks ticks the machine that a node has now, from some time on.
+func (w *World) startTicks(n *node, after int64) {
+	inst := n.instance
+	var next func() // the same for all ticks: there are more of them than of anything else
+	next = func() {
+		if n.m != nil && n.instance == inst {
+			w.tick(n)
+			w.schedule(int64(tick), next)
+		}
+	}
+	w.schedule(after, next)
 }
 
 // AddSidecar starts a sidecar in dc.
@@ -202,9 +216,8 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.m = session.New(cfg)
 	n.life++
 	n.instance++
-	inst := n.instance
 	w.links.addSidecar(n)
-	w.schedule(0, func() { w.tick(n, inst) })
+	w.startTicks(n, 0)
 	return id
 }
 
@@ -215,17 +228,13 @@ func (w *World) clock(n *node) causal.Now {
 
 func (w *World) schedule(d int64, f func()) { w.events.push(event{at: w.now + d, do: f}) }
 
-func (w *World) tick(n *node, inst uint64) {
-	if n.m == nil || n.instance != inst {
-		return
-	}
+func (w *World) tick(n *node) {
 	if now := w.clock(n); n.m.NextTick(now) <= now.Mono {
 		n.m.Tick(now)
 	} else if w.idleTick != nil {
 		w.idleTick(n, now)
 	}
 	w.flush(n)
-	w.schedule(int64(tick), func() { w.tick(n, inst) })
 }
 
 // Run advances the world by d of virtual time, or until stop returns true. It reports whether stop did; stop may be nil.
@@ -237,6 +246,7 @@ func (w *World) Run(d time.Duration, stop func() bool) bool {
 		w.steps++
 		if e.msg != nil {
 			w.deliver(e.msg)
+			w.net.release(e.msg)
 		} else {
 			e.do()
 		}
@@ -312,7 +322,7 @@ func (w *World) flush(n *node) {
 func (w *World) send(n *node) {
 	w.batch = n.m.Take(w.batch[:0])
 	for i := range w.batch {
-		w.net.send(n, w.batch[i])
+		w.net.send(n, &w.batch[i])
 	}
 }
 

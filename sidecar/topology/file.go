@@ -40,6 +40,22 @@ type FileDataCenter struct {
 	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has switched to
 	// the new number. Omitted, there is no resharding.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
+	// Latitude, -90 to 90, and Longitude, -180 to 180, in degrees, are where maps show the data center. Set both or neither.
+	Latitude  *float64 `json:"latitude,omitempty"`
+	Longitude *float64 `json:"longitude,omitempty"`
+}
+
+// place returns the coordinates of the data center, or nil.
+func (d *FileDataCenter) place() (*Place, error) {
+	switch {
+	case d.Latitude == nil && d.Longitude == nil:
+		return nil, nil
+	case d.Latitude == nil || d.Longitude == nil:
+		return nil, fmt.Errorf("data center %q: set both latitude and longitude, or neither", d.Name)
+	case !(*d.Latitude >= -90 && *d.Latitude <= 90) || !(*d.Longitude >= -180 && *d.Longitude <= 180):
+		return nil, fmt.Errorf("data center %q: latitude %g, longitude %g; set -90 to 90 and -180 to 180 degrees", d.Name, *d.Latitude, *d.Longitude)
+	}
+	return &Place{*d.Latitude, *d.Longitude}, nil
 }
 
 // Counts returns the data center with the counts that are left out filled in, but without its ring.
@@ -97,6 +113,10 @@ func (f *File) Topology() (*Topology, error) {
 	for i, d := range f.DataCenters {
 		index[d.Name] = DC(i)
 		dcs[i] = d.Counts()
+		var err error
+		if dcs[i].Place, err = d.place(); err != nil {
+			return nil, err
+		}
 		for _, b := range []struct {
 			name  string
 			count *int

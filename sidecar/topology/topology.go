@@ -140,6 +140,13 @@ type DataCenter struct {
 	ShardMembersBefore int `json:",omitempty"`
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
+	// Place is where maps show the data center; nil: unknown. It is no part of what processes must agree on.
+	Place *Place `json:"-"`
+}
+
+// Place is a point on the globe, in degrees.
+type Place struct {
+	Latitude, Longitude float64
 }
 
 // RunningMiddlemen returns how many middlemen run in the DC: during resharding, those of the old and of the new shards.

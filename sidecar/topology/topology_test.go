@@ -112,3 +112,20 @@ func TestParseRefusesInvalidTopologies(t *testing.T) {
 		}
 	}
 }
+
+func TestPlacesAreReadAndChecked(t *testing.T) {
+	parse := func(site string) (*Topology, error) {
+		return Parse([]byte("epoch: 1\ndataCenters: [{name: a" + site + "}]\nrings: [{name: r, dataCenters: [a]}]\n"))
+	}
+	if topo, err := parse(""); err != nil || topo.DCs[0].Place != nil {
+		t.Errorf("without a place: %v", err)
+	}
+	if topo, err := parse(", latitude: -23.5, longitude: 0"); err != nil || topo.DCs[0].Place == nil || *topo.DCs[0].Place != (Place{Latitude: -23.5}) {
+		t.Errorf("with a place: %v", err)
+	}
+	for _, site := range []string{", latitude: 1", ", longitude: 1", ", latitude: 91, longitude: 0", ", latitude: 0, longitude: -181"} {
+		if _, err := parse(site); err == nil {
+			t.Errorf("%q was accepted", site)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package console
+
+// Layout is what does not change while the page's server runs.
+type Layout struct {
+	Title       string       `json:"title"`
+	Version     string       `json:"version"`
+	Rings       []string     `json:"rings"`
+	DataCenters []LayoutSite `json:"dataCenters"`
+	// Faults says that the page may inject faults, write and read: see the routes that the server is given.
+	Faults bool `json:"faults"`
+	// RunbookBase is the address of the runbooks; the name of a section in lower case follows it.
+	RunbookBase string `json:"runbookBase"`
+	IntervalMs  int64  `json:"intervalMs"`
+}
+
+// LayoutSite is the place of one data center.
+type LayoutSite struct {
+	Name string `json:"name"`
+	Ring string `json:"ring"`
+	// Latitude and Longitude are in degrees; nil: unknown.
+	Latitude  *float64 `json:"latitude,omitempty"`
+	Longitude *float64 `json:"longitude,omitempty"`
+	// Address is where Redis clients connect.
+	Address string `json:"address,omitempty"`
+}
+
+// Snapshot is the state of a deployment at one moment. A nil pointer is a fact that is unknown.
+type Snapshot struct {
+	AtMs        int64        `json:"atMs"`
+	Epoch       uint64       `json:"epoch"`
+	DataCenters []DataCenter `json:"dataCenters"`
+	Links       []Link       `json:"links"`
+	Problems    []Problem    `json:"problems"`
+}
+
+// DataCenter is the state of one data center.
+type DataCenter struct {
+	Name string `json:"name"`
+	// Counters are since the start; the recorder makes rates of them.
+	Counters Counters `json:"-"`
+	Rates    *Rates   `json:"rates"`
+
+	Connections *int `json:"connections"`
+	Sessions    *int `json:"sessions"`
+	Bound       *int `json:"bound"`
+	// Listed are bound sessions, at most MaxSessions of them.
+	Listed []Session `json:"boundSessions"`
+
+	// InFlight is the writes that the coordinators here have accepted and that are not in every ring yet; BufferBytes is their size,
+	// and BufferLimitBytes the size at which writes are refused.
+	InFlight         *int   `json:"inFlight"`
+	BufferBytes      *int64 `json:"bufferBytes"`
+	BufferLimitBytes *int64 `json:"bufferLimitBytes"`
+
+	// SVLagMs is the age of the newest timestamp up to which all writes accepted here are in every ring, as the coordinators here know.
+	SVLagMs *int64 `json:"svLagMs"`
+	// CutAgeMs is the age of the newest timestamp up to which the writes of all data centers are in every ring, as the sidecar here
+	// knows. SkewMs is how far the newest of the origins is ahead of the oldest.
+	CutAgeMs *int64 `json:"cutAgeMs"`
+	SkewMs   *int64 `json:"skewMs"`
+	// RingLagMs is the age of the newest timestamp up to which a ring has acknowledged all writes accepted here.
+	RingLagMs map[string]*int64 `json:"ringLagMs"`
+	// CacheEntries and CacheBytes are those of the caches here.
+	CacheEntries *int   `json:"cacheEntries"`
+	CacheBytes   *int64 `json:"cacheBytes"`
+
+	Parts []Part `json:"parts"`
+}
+
+// Counters are operations since the start.
+type Counters struct {
+	// Own, Cache, Local and Remote are reads by where they were answered.
+	Own, Cache, Local, Remote, Writes, Failed uint64
+}
+
+// Rates are Counters per second.
+type Rates struct {
+	Own    float64 `json:"own"`
+	Cache  float64 `json:"cache"`
+	Local  float64 `json:"local"`
+	Remote float64 `json:"remote"`
+	Writes float64 `json:"writes"`
+	Failed float64 `json:"failed"`
+}
+
+// MaxSessions bounds the sessions that a snapshot lists for each data center.
+const MaxSessions = 20
+
+// Session is a session that may not read from every ring.
+type Session struct {
+	ID uint64 `json:"id"`
+	// Reads is how many values it has read that are not in every ring yet; OldestMs is the age of the oldest.
+	Reads    int   `json:"reads"`
+	OldestMs int64 `json:"oldestMs"`
+	// Rings may be read from; WaitsFor are the others.
+	Rings    []string `json:"rings"`
+	WaitsFor []string `json:"waitsFor"`
+	Writes   int      `json:"incompleteWrites"`
+	// SinceMs is how long it has been bound without a pause, as far as snapshots show.
+	SinceMs int64 `json:"sinceMs"`
+}
+
+// PartState is what a part is doing.
+type PartState string
+
+// The states of parts.
+const (
+	PartServing   PartState = "serving"
+	PartFollowing PartState = "following" // a member of a group of which another one serves
+	PartIdle      PartState = "not serving"
+	PartHung      PartState = "hangs"
+	PartDown      PartState = "down"
+)
+
+// Part is a coordinator, a shard or a cache, or one member of it.
+type Part struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"`
+	Index   uint64    `json:"index"`
+	Member  uint8     `json:"member,omitempty"`
+	State   PartState `json:"state"`
+	Version string    `json:"version,omitempty"`
+	// SinceMs is how long it has been in this state; nil: since before the recording began.
+	SinceMs *int64 `json:"sinceMs"`
+}
+
+// Link is the network between two data centers.
+type Link struct {
+	A string `json:"a"`
+	B string `json:"b"`
+	// RoundTripMs is as measured from A, or else from B; it is nil if neither gets an answer. DeclaredMs is the topology's.
+	RoundTripMs *float64 `json:"roundTripMs"`
+	DeclaredMs  float64  `json:"declaredMs"`
+	// Bytes are those sent since the start, in both directions; the recorder makes a rate of them.
+	Bytes          uint64   `json:"-"`
+	BytesPerSecond *float64 `json:"bytesPerSecond"`
+	// CutAB says that nothing gets from A to B.
+	CutAB bool `json:"cutAB,omitempty"`
+	CutBA bool `json:"cutBA,omitempty"`
+}
+
+// Severity says how bad a problem is.
+type Severity string
+
+// The severities.
+const (
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
+)
+
+// Problem is something that needs attention.
+type Problem struct {
+	Severity   Severity `json:"severity"`
+	DataCenter string   `json:"dataCenter,omitempty"`
+	// Text says what is wrong, and what it means.
+	Text string `json:"text"`
+	// Runbook is the section of the runbooks to read, the name of an alert.
+	Runbook string `json:"runbook"`
+}
+
+// Mark is an event on the time line.
+type Mark struct {
+	AtMs int64 `json:"atMs"`
+	// Kind is fault for what was injected, change for what was seen, write for a write that was traced.
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}

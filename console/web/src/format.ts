@@ -1,0 +1,39 @@
+// Figures as text. What is unknown reads "unknown", never 0.
+
+export const unknown = "unknown";
+
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return unknown;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+export function millis(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return "not yet";
+  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
+export function count(n: number | null | undefined): string {
+  return n === null || n === undefined ? unknown : Math.round(n).toLocaleString("en");
+}
+
+export function rate(n: number | null | undefined): string {
+  if (n === null || n === undefined) return unknown;
+  return n > 0 && n < 10 ? n.toFixed(1) : Math.round(n).toLocaleString("en");
+}
+
+export function bytes(n: number | null | undefined): string {
+  if (n === null || n === undefined) return unknown;
+  if (n < 1024) return `${Math.round(n)} B`;
+  if (n < 1024 * 1024) return `${(n / 1024).toFixed(1)} KiB`;
+  return `${(n / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+export function percent(part: number, whole: number): string {
+  return whole > 0 ? `${Math.round((100 * part) / whole)} %` : "no reads";
+}
+
+export function clock(ms: number): string {
+  return new Date(ms).toLocaleTimeString("en-GB");
+}

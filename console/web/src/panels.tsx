@@ -1,0 +1,225 @@
+// The panel of one data center, and the lists of problems and sessions.
+import { bytes, count, duration, percent, rate, unknown } from "./format";
+import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
+import { RingName } from "./rings";
+
+export function Problems({ problems, runbookBase, select }: { problems: Problem[]; runbookBase: string; select(name: string): void }) {
+  return (
+    <section class="problems" aria-label="Problems">
+      <h2>{problems.length === 0 ? "No problem" : problems.length === 1 ? "1 problem" : `${problems.length} problems`}</h2>
+      {problems.length > 0 && (
+        <ul>
+          {problems.map((p) => (
+            <li key={p.text} class={p.severity}>
+              <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
+              {p.dataCenter && <button class="plain" onClick={() => select(p.dataCenter!)}>Show {p.dataCenter}</button>}{" "}
+              <a href={runbookBase + p.runbook.toLowerCase()} target="_blank" rel="noreferrer">Runbook</a>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Fact({ name, value, note }: { name: string; value: string; note?: string }) {
+  return (
+    <div>
+      <dt title={note}>{name}</dt>
+      <dd class={value === unknown ? "unknown" : ""}>{value}</dd>
+    </div>
+  );
+}
+
+function Sources({ d }: { d: DataCenter }) {
+  if (!d.rates) return <p class="note">Rates are unknown until there are two snapshots.</p>;
+  const { own, cache, local, remote } = d.rates;
+  const all = own + cache + local + remote;
+  const parts: [string, number][] = [["own writes", own], ["cache", cache], ["local shard", local], ["remote shard", remote]];
+  let x = 0;
+  return (
+    <div class="sources">
+      <svg viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`Reads: ${percent(all - remote, all)} answered in the data center`}>
+        <rect class="none" width="100" height="6" />
+        {all > 0 && parts.map(([name, n], i) => {
+          const at = x;
+          x += (100 * n) / all;
+          return <rect key={name} class={`source${i}`} x={at} width={(100 * n) / all} height="6" />;
+        })}
+      </svg>
+      <ul>{parts.map(([name, n], i) => <li key={name}><i class={`source${i}`} />{name} {all > 0 ? percent(n, all) : "-"}</li>)}</ul>
+    </div>
+  );
+}
+
+interface Props {
+  layout: Layout;
+  snapshot: Snapshot;
+  name: string;
+  hurt: ((f: Fault) => void) | null; // null: no faults can be injected
+}
+
+export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
+  const d = snapshot.dataCenters.find((x) => x.name === name);
+  const site = layout.dataCenters.find((x) => x.name === name);
+  if (!d || !site) return <p class="note">Nothing is known of {name} at this time.</p>;
+  const r = d.rates;
+  const reads = r && r.own + r.cache + r.local + r.remote;
+  const buffer = d.bufferBytes === null ? unknown : `${bytes(d.bufferBytes)} of ${bytes(d.bufferLimitBytes)}`;
+  return (
+    <div class="dc">
+      <h2>{d.name}</h2>
+      <p class="sub"><RingName rings={layout.rings} ring={site.ring} />{site.address && <code>redis-cli -p {site.address.split(":").pop()}</code>}</p>
+      <dl class="facts">
+        <Fact name="Reads" value={reads === null ? unknown : `${rate(reads)}/s`} />
+        <Fact name="Writes" value={r ? `${rate(r.writes)}/s` : unknown} />
+        <Fact name="Failed" value={r ? `${rate(r.failed)}/s` : unknown} note="Operations without an answer, or with an unknown outcome" />
+        <Fact name="Read in this DC" value={r ? percent(reads! - r.remote, reads!) : unknown} note="Share of reads answered in this data center" />
+        <Fact name="Sessions" value={`${count(d.sessions)}, ${count(d.bound)} bound`} note="A bound session has read a value that is not in every ring yet" />
+        <Fact name="Writes in flight" value={count(d.inFlight)} note="Accepted here, and not in every ring yet" />
+        <Fact name="Write buffer" value={buffer} note="When it is full, writes are refused" />
+        <Fact name="Stability lag" value={duration(d.svLagMs)} note="Age of the newest moment up to which all writes accepted here are in every ring" />
+        <Fact name="Cut age" value={duration(d.cutAgeMs)} note="The same for the writes of all data centers, as the sidecar here knows" />
+        <Fact name="Skew" value={duration(d.skewMs)} note="How far the newest of the origins is ahead of the oldest one, as the sidecar here knows" />
+        <Fact name="Cached" value={d.cacheEntries === null ? unknown : `${count(d.cacheEntries)} keys, ${bytes(d.cacheBytes)}`} />
+        <Fact name="Connections" value={count(d.connections)} />
+      </dl>
+      <h3>Where reads are answered</h3>
+      <Sources d={d} />
+      {hurt && <Faults d={d} hurt={hurt} />}
+      <h3>Parts</h3>
+      <table>
+        <thead><tr><th scope="col">Part</th><th scope="col">State</th><th scope="col">For</th>{hurt && <th scope="col">Fault</th>}</tr></thead>
+        <tbody>
+          {d.parts.map((p) => (
+            <tr key={p.name}>
+              <th scope="row">{p.name}</th>
+              <td class={`state ${p.state.replace(" ", "-")}`} title={p.version && `version ${p.version}`}>{p.state}</td>
+              <td>{p.sinceMs === null ? "since the start" : duration(p.sinceMs)}</td>
+              {hurt && (
+                <td>
+                  <button aria-label={`${p.state === "down" ? "Restart" : "Crash"} ${p.name} of ${d.name}`}
+                    onClick={() => hurt({ kind: p.state === "down" ? "restart" : "crash", dc: d.name, part: p.kind, index: p.index, ...(p.member ? { member: p.member } : {}) })}>
+                    {p.state === "down" ? "Restart" : "Crash"}
+                  </button>
+                </td>
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="note">Version: {[...new Set(d.parts.map((p) => p.version ?? unknown))].join(", ")}</p>
+      <h3>Age of what each ring has of the writes from here</h3>
+      <table>
+        <tbody>
+          {layout.rings.map((ring) => (
+            <tr key={ring}><th scope="row"><RingName rings={layout.rings} ring={ring} /></th><td>{duration(d.ringLagMs[ring])}</td></tr>
+          ))}
+        </tbody>
+      </table>
+      <Links snapshot={snapshot} name={name} hurt={hurt} />
+    </div>
+  );
+}
+
+function Faults({ d, hurt }: { d: DataCenter; hurt(f: Fault): void }) {
+  return (
+    <div class="faults" role="group" aria-label={`Faults of ${d.name}`}>
+      <button class="danger" onClick={() => hurt({ kind: "cut", from: d.name, to: "*" })}>Cut {d.name} off</button>
+      <button onClick={() => hurt({ kind: "congest", dc: d.name, addMs: 600 })}>Delay all by 600 ms</button>
+    </div>
+  );
+}
+
+function Links({ snapshot, name, hurt }: { snapshot: Snapshot; name: string; hurt: ((f: Fault) => void) | null }) {
+  const links = snapshot.links.filter((l) => l.a === name || l.b === name);
+  return (
+    <>
+      <h3>Network</h3>
+      <table>
+        <thead><tr><th scope="col">To</th><th scope="col">Round trip</th><th scope="col">Traffic</th>{hurt && <th scope="col">Fault</th>}</tr></thead>
+        <tbody>
+          {links.map((l) => {
+            const other = l.a === name ? l.b : l.a;
+            const cut = l.cutAB || l.cutBA;
+            return (
+              <tr key={other}>
+                <th scope="row">{other}</th>
+                <td class={cut ? "state down" : ""}>{cut ? "cut" : duration(l.roundTripMs)}</td>
+                <td>{l.bytesPerSecond === null ? unknown : `${bytes(l.bytesPerSecond)}/s`}</td>
+                {hurt && <td><button disabled={cut} aria-label={`Cut ${name} from ${other}`} onClick={() => hurt({ kind: "cut", from: name, to: other })}>Cut</button></td>}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snapshot }) {
+  const rows = snapshot.dataCenters.flatMap((d) => d.boundSessions.map((s) => ({ d, s })));
+  const bound = snapshot.dataCenters.reduce((n, d) => n + (d.bound ?? 0), 0);
+  return (
+    <div>
+      <h2>Bound sessions</h2>
+      <p class="note">
+        A session that has read a value which is not in every ring yet may read only from the rings that have it: elsewhere it could see an
+        older state. It is released when the last ring has the value.
+      </p>
+      {rows.length === 0 ? <p>No session is bound.</p> : (
+        <table>
+          <thead><tr><th scope="col">Data center</th><th scope="col">Session</th><th scope="col">Reads from</th><th scope="col">Waits for</th><th scope="col">Since</th></tr></thead>
+          <tbody>
+            {rows.map(({ d, s }) => (
+              <tr key={`${d.name} ${s.id}`}>
+                <th scope="row">{d.name}</th>
+                <td>{s.id}, by {s.reads} {s.reads === 1 ? "value" : "values"}</td>
+                <td>{s.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
+                <td>{s.waitsFor.length === 0 ? "confirmation" : s.waitsFor.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
+                <td>{s.sinceMs === 0 ? "less than 1 s" : duration(s.sinceMs)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {bound > rows.length && <p class="note">{bound - rows.length} more are not listed.</p>}
+    </div>
+  );
+}
+
+export function Overview({ layout, snapshot, selected, select }: { layout: Layout; snapshot: Snapshot; selected: string; select(name: string): void }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="All data centers">
+      <table class="overview">
+        <thead>
+          <tr>
+            <th scope="col">Data center</th><th scope="col">Ring</th><th scope="col">Reads/s</th><th scope="col">Writes/s</th><th scope="col">Read here</th>
+            <th scope="col">Bound</th><th scope="col">In flight</th><th scope="col">Stability lag</th><th scope="col">Cut age</th><th scope="col">Parts</th>
+          </tr>
+        </thead>
+        <tbody>
+          {snapshot.dataCenters.map((d) => {
+            const r = d.rates;
+            const reads = r && r.own + r.cache + r.local + r.remote;
+            const up = d.parts.filter((p) => p.state === "serving" || p.state === "following").length;
+            return (
+              <tr key={d.name} class={d.name === selected ? "selected" : ""}>
+                <th scope="row"><button class="plain" onClick={() => select(d.name)}>{d.name}</button></th>
+                <td><RingName rings={layout.rings} ring={layout.dataCenters.find((x) => x.name === d.name)!.ring} /></td>
+                <td>{rate(reads)}</td>
+                <td>{rate(r?.writes)}</td>
+                <td>{r ? percent(reads! - r.remote, reads!) : unknown}</td>
+                <td>{count(d.bound)}</td>
+                <td>{count(d.inFlight)}</td>
+                <td>{duration(d.svLagMs)}</td>
+                <td>{duration(d.cutAgeMs)}</td>
+                <td class={up < d.parts.length ? "state down" : ""}>{up} of {d.parts.length} up</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

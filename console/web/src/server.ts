@@ -1,0 +1,29 @@
+// The connection to the server: the stream of snapshots, and requests.
+import type { Fault, HistoryFrame, KeyView, Layout, Mark, Snapshot, WriteTrace } from "./model";
+
+async function request<T>(path: string, body?: unknown): Promise<T> {
+  const response = await fetch(path, body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text.trim() || `${path}: status ${response.status}`);
+  return (text === "" ? undefined : JSON.parse(text)) as T;
+}
+
+export const getLayout = () => request<Layout>("/console/layout");
+export const getHistory = () => request<{ frames: HistoryFrame[]; marks: Mark[] }>("/console/history");
+export const getSnapshot = (atMs: number) => request<Snapshot>(`/console/snapshot?at=${Math.round(atMs)}`);
+export const getKey = (key: string) => request<KeyView>(`/console/key?key=${encodeURIComponent(key)}`);
+export const getTrace = (id: number) => request<WriteTrace>(`/console/trace?id=${id}`);
+export const startTrace = (dataCenter: string, key: string, value: string) => request<WriteTrace>("/console/trace", { dataCenter, key, value });
+export const inject = (fault: Fault) => request<void>("/fault", fault);
+
+// follow calls the functions with all that the server streams. The browser connects again when the stream breaks.
+export function follow(on: { snapshot(s: Snapshot): void; marks(m: Mark[]): void; connected(is: boolean): void }): void {
+  const source = new EventSource("/console/events");
+  source.addEventListener("open", () => on.connected(true));
+  source.addEventListener("error", () => {
+    on.connected(false);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(on), 2000); // the server has refused
+  });
+  source.addEventListener("snapshot", (e) => on.snapshot(JSON.parse(e.data) as Snapshot));
+  source.addEventListener("marks", (e) => on.marks(JSON.parse(e.data) as Mark[]));
+}

@@ -1,0 +1,139 @@
+// The last ten minutes: a plot with marks, and a slider to look at an earlier moment.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { clock, duration } from "./format";
+import type { HistoryFrame, Layout, Mark, Point } from "./model";
+import { ringStyle } from "./rings";
+
+const figures: Record<string, [string, (p: Point) => number | null]> = {
+  cut: ["Cut age, ms", (p) => p.cutAgeMs],
+  reads: ["Reads per second", (p) => p.reads],
+  writes: ["Writes per second", (p) => p.writes],
+  inFlight: ["Writes in flight", (p) => p.inFlight],
+  bound: ["Bound sessions", (p) => p.bound],
+};
+
+const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+
+interface Props {
+  layout: Layout;
+  frames: HistoryFrame[];
+  marks: Mark[];
+  playAt: number | null; // null: live
+  play(atMs: number | null): void;
+}
+
+export function Timeline({ layout, frames, marks, playAt, play }: Props) {
+  const [figure, setFigure] = useState("cut");
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const shown = useRef({ marks, playAt });
+  shown.current = { marks, playAt };
+  const value = figures[figure]![1];
+  const data = useMemo<uPlot.AlignedData>(
+    () => [frames.map((f) => f.atMs / 1000), ...layout.dataCenters.map((_, i) => frames.map((f) => (f.points[i] ? value(f.points[i]!) : null)))],
+    [frames, figure],
+  );
+  useEffect(() => {
+    const style = getComputedStyle(box.current!);
+    const color = (name: string) => style.getPropertyValue(name).trim();
+    const seen = new Map<string, number>();
+    const u = new uPlot(
+      {
+        width: box.current!.clientWidth,
+        height: 120,
+        legend: { show: false },
+        cursor: { show: false },
+        scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, 1)] } },
+        axes: [
+          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 24,
+            values: (_u, ticks) => ticks.map((t) => clock(t * 1000)) },
+          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 48 },
+        ],
+        series: [
+          {},
+          ...layout.dataCenters.map((d) => {
+            const nth = seen.get(d.ring) ?? 0;
+            seen.set(d.ring, nth + 1);
+            return { label: d.name, stroke: color(`--ring${ringStyle(layout.rings, d.ring)}`), width: 1.4, dash: dashes[nth % dashes.length]!, points: { show: false } };
+          }),
+        ],
+        hooks: { draw: [(u) => drawMarks(u, shown.current.marks, shown.current.playAt, color("--text"), color("--critical"))] },
+      },
+      data,
+      box.current!,
+    );
+    plot.current = u;
+    const observer = new ResizeObserver(() => u.setSize({ width: box.current!.clientWidth, height: 120 }));
+    observer.observe(box.current!);
+    return () => {
+      observer.disconnect();
+      u.destroy();
+    };
+  }, [layout, figure, useDark()]);
+  useEffect(() => plot.current?.setData(data), [data, marks, playAt]);
+
+  const [first, last] = [frames[0]?.atMs ?? 0, frames.at(-1)?.atMs ?? 0];
+  const near = marks.slice(-12).reverse();
+  return (
+    <section class="timeline" aria-label="Last ten minutes">
+      <div class="controls">
+        <label>Plot <select value={figure} onChange={(e) => setFigure(e.currentTarget.value)}>{Object.entries(figures).map(([id, [name]]) => <option key={id} value={id}>{name}</option>)}</select></label>
+        <span class="hint">One line for each data center, in the color of its ring. Vertical lines are faults, changes and traced writes.</span>
+      </div>
+      <div ref={box} class="plot" role="img" aria-label={`${figures[figure]![0]} of each data center over the last ten minutes`} />
+      <div class="slider">
+        <input type="range" aria-label="Time shown" aria-valuetext={playAt === null ? "live" : clock(playAt)} min={first} max={last} step={1000} value={playAt ?? last}
+          onInput={(e) => {
+            const at = Number(e.currentTarget.value);
+            play(at >= last - 1000 ? null : at);
+          }} />
+        <button class={playAt === null ? "" : "primary"} aria-pressed={playAt === null} onClick={() => play(null)}>Live</button>
+      </div>
+      {near.length > 0 && (
+        <ol class="marks" aria-label="Events, the newest first" tabIndex={0}>
+          {near.map((m) => (
+            <li key={`${m.atMs} ${m.text}`} class={m.kind}>
+              <button class="plain" title="Show the state just after this" onClick={() => play(Math.min(m.atMs + 1100, last))}>
+                <time>{clock(m.atMs)}</time> {m.text}
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      {first > 0 && <p class="hint">Kept: {duration(last - first)} of at most 10 minutes.</p>}
+    </section>
+  );
+}
+
+function drawMarks(u: uPlot, marks: Mark[], playAt: number | null, text: string, fault: string) {
+  const { ctx, bbox } = u;
+  const line = (ms: number, color: string, width: number, dash: number[]) => {
+    const x = Math.round(u.valToPos(ms / 1000, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.strokeStyle = color;
+    ctx.lineWidth = width * devicePixelRatio;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  };
+  ctx.save();
+  for (const m of marks) line(m.atMs, m.kind === "fault" ? fault : text, 1, m.kind === "fault" ? [] : [3, 4]);
+  if (playAt !== null) line(playAt, text, 2, []);
+  ctx.restore();
+}
+
+// useDark reports whether the page is dark: colors of the plot are read when it is made.
+function useDark(): boolean {
+  const [query] = useState(() => matchMedia("(prefers-color-scheme: dark)"));
+  const [dark, setDark] = useState(query.matches);
+  useEffect(() => {
+    const change = () => setDark(query.matches);
+    query.addEventListener("change", change);
+    return () => query.removeEventListener("change", change);
+  }, []);
+  return dark;
+}

@@ -1,0 +1,142 @@
+// Uses the page of a deployment on this machine as a person would: node page.mjs ADDRESS CHROMIUM FOLDER. Each check prints "ok NAME" or
+// "not ok NAME: REASON". Screenshots go to the folder.
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import puppeteer from "puppeteer-core";
+
+const [address, executablePath, folder] = process.argv.slice(2);
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const patience = Number(process.env.PATIENCE ?? 60_000);
+const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout: patience, protocolTimeout: 3 * patience });
+const page = await browser.newPage();
+page.setDefaultTimeout(patience);
+const complaints = [];
+page.on("console", (m) => ["error", "warn"].includes(m.type()) && complaints.push(`${m.type()}: ${m.text()}`));
+page.on("pageerror", (e) => complaints.push(String(e)));
+await page.setViewport({ width: 1440, height: 1000 });
+
+const shoot = (name) => page.screenshot({ path: `${folder}/${name}.png` });
+const until = (what, ...args) => page.waitForFunction(what, { timeout: patience, polling: 100 }, ...args);
+const click = (text) => page.locator(`::-p-aria(${text})`).click();
+const tab = (text) => page.locator(`[role=tab]::-p-text(${text})`).click();
+const cuts = (n) => until((n) => document.querySelectorAll('[data-cut="yes"]').length === n, n);
+const fill = (key) => page.$eval("form input", (input, key) => {
+  input.value = key;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+}, key);
+
+// accessible throws for each serious finding of axe.
+async function accessible() {
+  if (!(await page.evaluate("typeof axe === 'object'"))) await page.evaluate(axe);
+  const found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })");
+  const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+  if (serious.length > 0) throw new Error(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).join("; ")}`).join(" | "));
+}
+
+const checks = [
+  ["shows eight data centers", async () => {
+    await page.goto(address);
+    await until(() => document.querySelectorAll("[data-site]").length === 8);
+  }],
+  ["has no serious accessibility finding, light", accessible],
+  ["is used by keyboard", async () => {
+    await page.locator('[data-site="sa-east-1"]').wait();
+    await page.evaluate(() => document.querySelector('[data-site="sa-east-1"]').focus());
+    await page.keyboard.press("Enter");
+    await until(() => document.querySelector("#panel h2").textContent === "sa-east-1");
+    await page.focus("#tab-dc");
+    await page.keyboard.press("ArrowRight");
+    await until(() => document.activeElement.id === "tab-trace" && document.activeElement.getAttribute("aria-selected") === "true");
+  }],
+  ["traces a write until it is complete", async () => {
+    await tab("Trace a write");
+    await fill("post:1");
+    await click("Write");
+    await until(() => document.querySelector('[data-trace="complete"]') && !document.querySelector(".traceview").textContent.includes("not yet"));
+    await shoot("console-trace");
+    await accessible();
+  }],
+  ["watches the key", async () => {
+    await tab("Watch a key");
+    await until(() => document.querySelectorAll(".key tbody tr").length === 11 && [...document.querySelectorAll(".key code")].filter((c) => c.textContent === "hello").length === 11);
+    await accessible();
+  }],
+  ["shows a cut", async () => {
+    await page.locator('[data-site="sa-east-1"]').click();
+    await cuts(0);
+    const began = Date.now();
+    await click("Cut sa-east-1 off");
+    await cuts(7);
+    await until(() => document.querySelector('[data-site="sa-east-1"]').dataset.health === "critical");
+    console.log(`note the cut was shown after ${Date.now() - began} ms`);
+    await until(() => document.querySelector(".problems a")?.href.endsWith("#causalstorepeersdisconnected"));
+    await page.evaluate(() => scrollTo(0, 0));
+    await shoot("console-cut");
+    await accessible();
+  }],
+  ["shows who is bound, and why", async () => {
+    await tab("Trace a write");
+    await page.select("form select", "us-east-1");
+    await fill("note:1");
+    await click("Write");
+    await until(() => document.querySelector(".traceview b")?.textContent === "note:1" && document.querySelectorAll(".trace .visible, .trace .acknowledged").length === 2);
+    await tab("Watch a key");
+    await until(() => document.querySelector(".key")?.textContent.includes("bound until all have it"));
+    await shoot("console-bound");
+  }],
+  ["plays back", async () => {
+    const slider = 'input[type="range"]';
+    await page.focus(slider);
+    await page.keyboard.press("Home");
+    await until(() => document.querySelector(".age").textContent.startsWith("Shown:"));
+    await cuts(0);
+    await until(() => [...document.querySelectorAll("header button")].some((b) => b.textContent === "Heal everything" && b.disabled));
+    await page.locator(".slider button").click();
+    await cuts(7);
+    await page.locator(".marks .fault button").click(); // just after the cut
+    await until(() => document.querySelector(".age").textContent.startsWith("Shown:"));
+    await cuts(7);
+    await page.locator(".slider button").click();
+  }],
+  ["heals", async () => {
+    await click("Heal everything");
+    await cuts(0);
+    await tab("Trace a write");
+    await until(() => document.querySelector('[data-trace="complete"]'));
+    await until(() => document.querySelector(".problems h2").textContent === "No problem");
+  }],
+  ["is dark where that is wanted", async () => {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await page.locator('[data-site="ap-southeast-1"]').click();
+    await until(() => document.querySelector("#panel h2").textContent === "ap-southeast-1");
+    await page.evaluate(() => scrollTo(0, 0));
+    await shoot("console-dark");
+    await accessible();
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+    await shoot("console");
+  }],
+  ["fits a phone", async () => {
+    await page.setViewport({ width: 390, height: 844, isMobile: true, hasTouch: true });
+    await until(() => document.querySelectorAll("[data-site]").length === 8 && document.documentElement.scrollWidth <= 390);
+    await shoot("console-phone");
+    await accessible();
+  }],
+  ["has written nothing to the browser's console", async () => {
+    if (complaints.length > 0) throw new Error(complaints.slice(0, 5).join(" | "));
+  }],
+];
+
+let failed = false;
+for (const [name, check] of checks) {
+  try {
+    await check();
+    console.log(`ok ${name}`);
+  } catch (e) {
+    failed = true;
+    await shoot("failed").catch(() => {});
+    console.log(`not ok ${name}: ${String(e.message).replaceAll("\n", " ")} ${complaints.slice(0, 3).join(" | ")}`);
+    break; // what follows builds on it
+  }
+}
+await browser.close();
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,21 @@
+package contract
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestAChangeAppliesLiveWithPlacesToo(t *testing.T) {
+	next := topology.Default()
+	next.Epoch++
+	next.DCs[0].Caches++
+	next.DCs[1].Place = nil
+	if !AppliesLive(topology.Default(), next) {
+		t.Error("more caches need a restart where data centers have places")
+	}
+	next.DCs[0].Name = "another"
+	if AppliesLive(topology.Default(), next) {
+		t.Error("another data center needs no restart")
+	}
+}

@@ -1,0 +1,195 @@
+package local_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/console"
+	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/node"
+)
+
+// pageClient makes requests as the page does.
+type pageClient struct {
+	t     *testing.T
+	admin http.Handler
+}
+
+func newPageClient(t *testing.T) (*local.Deployment, pageClient) {
+	d := start(t, local.Options{Scope: node.ScopePod, Cache: true, WAN: true})
+	return d, pageClient{t, d.Admin()}
+}
+
+// do makes a request and decodes the reply, if there is one.
+func (p pageClient) do(method, path string, body, reply any) {
+	p.t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(p.t.Context(), method, path, bytes.NewReader(b))
+	r.Host = "localhost:7000"
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	p.admin.ServeHTTP(w, r)
+	if w.Code/100 != 2 {
+		p.t.Fatalf("%s %s: status %d: %s", method, path, w.Code, w.Body)
+	}
+	if reply != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), reply); err != nil {
+			p.t.Fatalf("%s %s: %v: %s", method, path, err, w.Body)
+		}
+	}
+}
+
+// await polls until a condition holds.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+func (p pageClient) write(dc, key, value string) (tr console.WriteTrace) {
+	p.do(http.MethodPost, "/console/trace", map[string]string{"dataCenter": dc, "key": key, "value": value}, &tr)
+	return tr
+}
+
+func (p pageClient) trace(id uint64) (tr console.WriteTrace) {
+	p.do(http.MethodGet, fmt.Sprintf("/console/trace?id=%d", id), nil, &tr)
+	return tr
+}
+
+func (p pageClient) view(key string) (v console.KeyView) {
+	p.do(http.MethodGet, "/console/key?key="+key, nil, &v)
+	return v
+}
+
+func (p pageClient) snapshot() (s console.Snapshot) {
+	p.do(http.MethodGet, fmt.Sprintf("/console/snapshot?at=%d", time.Now().Add(time.Hour).UnixMilli()), nil, &s)
+	return s
+}
+
+func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
+	_, p := newPageClient(t)
+	complete := func(value string) (tr console.WriteTrace) {
+		tr = p.write("us-east-1", "post:1", value)
+		await(t, "the write is complete", func() bool { tr = p.trace(tr.ID); return tr.CompleteMs != nil })
+		return tr
+	}
+	complete("first")
+	await(t, "readers get it from their caches", func() bool {
+		return !slices.ContainsFunc(p.view("post:1").Readers, func(r console.KeyReading) bool {
+			return r.Value != "first" || !r.Stable || r.Source != "cache" || len(r.Rings) != 3
+		})
+	})
+	tr := complete("second")
+	if tr.AcceptedMs == nil || tr.Version == "" || tr.Error != "" || len(tr.Rings) != 3 {
+		t.Fatalf("trace: %+v", tr)
+	}
+	for _, r := range tr.Rings {
+		if r.ReceivedMs == nil || r.VisibleMs == nil || r.AcknowledgedMs == nil || !(*r.ReceivedMs <= *r.VisibleMs && *r.VisibleMs <= *r.AcknowledgedMs) {
+			t.Errorf("ring %s: received, visible, acknowledged after %v, %v, %v ms", r.Ring, r.ReceivedMs, r.VisibleMs, r.AcknowledgedMs)
+		}
+	}
+	if len(tr.Caches) != 8 {
+		t.Errorf("%d caches were told to drop the value before: %+v; want 8", len(tr.Caches), tr.Caches)
+	}
+	for _, r := range p.view("post:1").Rings {
+		if r.Value != "second" || r.Version != tr.Version {
+			t.Errorf("ring %s has %q, version %s; want version %s", r.Ring, r.Value, r.Version, tr.Version)
+		}
+	}
+}
+
+func TestThePageSaysWhatACutDoes(t *testing.T) {
+	_, p := newPageClient(t)
+	if s := p.snapshot(); len(s.DataCenters) != 8 || len(s.Links) != 28 {
+		t.Fatalf("%d data centers, %d links", len(s.DataCenters), len(s.Links))
+	}
+	await(t, "there is no problem", func() bool { return len(p.snapshot().Problems) == 0 }) // round trips on a busy machine may look slow at first
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
+	await(t, "the snapshot shows the cut", func() bool {
+		s := p.snapshot()
+		cut := 0
+		for _, l := range s.Links {
+			if l.CutAB && l.CutBA && l.RoundTripMs == nil {
+				cut++
+			}
+		}
+		return cut == 7 && len(s.Problems) > 0 && s.Problems[0].Runbook == "CausalStorePeersDisconnected" && s.Problems[0].DataCenter == "sa-east-1"
+	})
+	tr := p.write("us-east-1", "post:2", "x")
+	var reader console.KeyReading
+	await(t, "a reader next door has the value, bound", func() bool {
+		i := slices.IndexFunc(p.view("post:2").Readers, func(r console.KeyReading) bool { return r.DataCenter == "us-west-1" })
+		reader = p.view("post:2").Readers[i]
+		return reader.Value == "x"
+	})
+	if reader.Stable || slices.Contains(reader.Rings, "south-america") {
+		t.Errorf("reader: %+v; want it bound to the other rings", reader)
+	}
+	if tr = p.trace(tr.ID); tr.CompleteMs != nil {
+		t.Errorf("the write is complete, though a ring is cut off: %+v", tr)
+	}
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "heal"}, nil)
+	await(t, "the write is complete after the cut", func() bool { return p.trace(tr.ID).CompleteMs != nil })
+	await(t, "there is no problem any more", func() bool { return len(p.snapshot().Problems) == 0 })
+	var h console.History
+	p.do(http.MethodGet, "/console/history", nil, &h)
+	var marks []string
+	for _, m := range h.Marks {
+		marks = append(marks, m.Kind+": "+m.Text)
+	}
+	for _, want := range []string{"fault: cut between sa-east-1 and all others", "write: write of post:2 in us-east-1", "fault: heal everything"} {
+		if !slices.Contains(marks, want) {
+			t.Errorf("no mark %q in %v", want, marks)
+		}
+	}
+}
+
+func TestThePageShowsWhatIsDownAsUnknown(t *testing.T) {
+	_, p := newPageClient(t)
+	index := uint64(0)
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: "eu-west-1", Part: "coordinator", Index: &index}, nil)
+	of := func(s console.Snapshot) *console.DataCenter {
+		return &s.DataCenters[slices.IndexFunc(s.DataCenters, func(d console.DataCenter) bool { return d.Name == "eu-west-1" })]
+	}
+	await(t, "the coordinator is down", func() bool { return of(p.snapshot()).Parts[0].State == console.PartDown })
+	dc := of(p.snapshot())
+	if dc.InFlight != nil || dc.BufferBytes != nil || dc.SVLagMs != nil || dc.RingLagMs["asia-pacific"] != nil {
+		t.Errorf("the state of a coordinator that is down is not unknown: %+v", dc)
+	}
+	if dc.Parts[0].SinceMs == nil || dc.Parts[0].Version != "" {
+		t.Errorf("part: %+v; want since when it is down, and no version", dc.Parts[0])
+	}
+}
+
+func TestForeignPagesCannotWrite(t *testing.T) {
+	_, p := newPageClient(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/trace", strings.NewReader(`{"dataCenter":"us-east-1","key":"k","value":"v"}`))
+	r.Host = "localhost:7000"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", "https://evil.example")
+	w := httptest.NewRecorder()
+	p.admin.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("a write of another origin: status %d", w.Code)
+	}
+	r.Header.Del("Origin")
+	r.Header.Set("Content-Type", "text/plain")
+	w = httptest.NewRecorder()
+	p.admin.ServeHTTP(w, r)
+	if w.Code != http.StatusUnsupportedMediaType {
+		t.Errorf("a write that a form can send: status %d", w.Code)
+	}
+}

@@ -1,0 +1,288 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/causalstore/causalstore/console"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/token"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
+)
+
+// probes are sidecars of the page, one in each data center: it reads and writes as a client does, and binds no session of others. They
+// start with the first use.
+type probes struct {
+	mu       sync.Mutex
+	sidecars []*node.Sidecar // by data center
+	busy     []bool          // by data center: a read that has not returned yet
+}
+
+// sidecar returns the probe of a data center.
+func (d *Deployment) probe(dc topology.DC) (*node.Sidecar, error) {
+	p := &d.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.sidecars); i < len(d.topo.DCs); i++ {
+		s, err := d.startProbe(topology.DC(i))
+		if err != nil {
+			return nil, err
+		}
+		p.sidecars, p.busy = append(p.sidecars, s), append(p.busy, false)
+	}
+	return p.sidecars[dc], nil
+}
+
+func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
+	cfg := d.sessionConfig(dc)
+	s := node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: node.ScopeConnection, Tokens: token.NewKeyed(d.o.TokenKey)})
+	if err := d.net.Register(s.ID(), d.observer.sidecar(s.Handle)); err != nil {
+		return nil, fmt.Errorf("start the sidecar of the page in %s: %w", d.topo.DCs[dc].Name, err)
+	}
+	d.net.Watch(transport.Watcher{Up: s.LinkUp, Down: s.LinkDown})
+	d.ticker.Add(s)
+	return s, nil
+}
+
+// sessionConfig returns the configuration of a sidecar in a data center.
+func (d *Deployment) sessionConfig(dc topology.DC) session.Config {
+	cfg := session.DefaultConfig(d.topo, topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
+	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
+	if d.o.Tune.Sidecar != nil {
+		d.o.Tune.Sidecar(&cfg)
+	}
+	return cfg
+}
+
+func (d *Deployment) closeProbes() {
+	d.probes.mu.Lock()
+	defer d.probes.mu.Unlock()
+	for _, s := range d.probes.sidecars {
+		s.Close()
+	}
+}
+
+// write writes a value as a new session in a data center, and traces it.
+func (d *Deployment) write(ctx context.Context, dc topology.DC, key, value string) (id uint64, err error) {
+	s, err := d.probe(dc)
+	if err != nil {
+		return 0, err
+	}
+	is, err := s.NewSession(nil)
+	if err != nil {
+		return 0, err
+	}
+	id = d.observer.tracer.begin(dc, key)
+	// The session stays until the write is complete, since only then is it told.
+	go func() {
+		defer is.Close()
+		if err := is.Put(ctx, key, causal.Value{Data: []byte(value)}); err != nil {
+			d.observer.tracer.failed(id, err)
+			return
+		}
+		v, err := lastVersion(ctx, is)
+		if err != nil {
+			d.observer.tracer.failed(id, err)
+			return
+		}
+		d.observer.tracer.accepted(id, v)
+		_, _ = is.Causal(ctx, [][]byte{[]byte("WAIT"), []byte("all"), []byte(strconv.FormatInt(traceTimeout.Milliseconds(), 10))}) // the trace says how it went
+	}()
+	return id, nil
+}
+
+// traceTimeout is how long a traced write is followed.
+const traceTimeout = 10 * time.Minute
+
+// lastVersion returns the version of the last command of a session.
+func lastVersion(ctx context.Context, is resp.Session) (v causal.Version, err error) {
+	reply, err := is.Causal(ctx, [][]byte{[]byte("LAST")})
+	if err != nil {
+		return v, err
+	}
+	last, _ := reply.(resp.Array)
+	if len(last) == 3 {
+		text, _ := last[0].(string)
+		_, err = fmt.Sscanf(text, "%d@%d", &v.HLC, &v.Origin)
+		return v, err
+	}
+	return v, fmt.Errorf("the reply to CAUSAL LAST has %d parts", len(last))
+}
+
+// readWithin is how long the page waits for the reads of a key.
+const readWithin = 1500 * time.Millisecond
+
+// view returns where a key is, and what a new session in each data center reads.
+func (d *Deployment) view(ctx context.Context, key string) (console.KeyView, error) {
+	if _, err := d.probe(0); err != nil {
+		return console.KeyView{}, err
+	}
+	slot := topology.SlotOf(key)
+	v := console.KeyView{Key: key, Slot: uint16(slot), AtMs: time.Now().UnixMilli()}
+	var mu sync.Mutex // guards v.Readers from reads that come late
+	readers := make([]console.KeyReading, len(d.topo.DCs))
+	var reads sync.WaitGroup
+	for i := range d.topo.DCs {
+		readers[i] = console.KeyReading{DataCenter: d.topo.DCs[i].Name, Unknown: fmt.Sprintf("no answer within %.1f s", readWithin.Seconds())}
+		if !d.takeProbe(topology.DC(i)) {
+			readers[i].Unknown = "an earlier read has not been answered yet"
+			continue
+		}
+		reads.Go(func() {
+			defer d.releaseProbe(topology.DC(i))
+			r := d.read(context.WithoutCancel(ctx), topology.DC(i), key) // has a timeout of its own
+			mu.Lock()
+			defer mu.Unlock()
+			readers[i] = r
+		})
+	}
+	answered := make(chan struct{})
+	go func() { reads.Wait(); close(answered) }()
+	for r := range d.topo.Rings {
+		v.Rings = append(v.Rings, d.stored(ctx, topology.RingID(r), slot, key))
+	}
+	select {
+	case <-answered:
+	case <-time.After(readWithin):
+	case <-ctx.Done():
+		return v, ctx.Err()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	v.Readers = slices.Clone(readers)
+	return v, nil
+}
+
+func (d *Deployment) takeProbe(dc topology.DC) bool {
+	d.probes.mu.Lock()
+	defer d.probes.mu.Unlock()
+	taken := d.probes.busy[dc]
+	d.probes.busy[dc] = true
+	return !taken
+}
+
+func (d *Deployment) releaseProbe(dc topology.DC) {
+	d.probes.mu.Lock()
+	defer d.probes.mu.Unlock()
+	d.probes.busy[dc] = false
+}
+
+// read reads a key as a new session.
+func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) console.KeyReading {
+	r := console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}}
+	s, err := d.probe(dc)
+	if err != nil {
+		r.Unknown = err.Error()
+		return r
+	}
+	is, err := s.NewSession(nil)
+	if err != nil {
+		r.Unknown = err.Error()
+		return r
+	}
+	defer is.Close()
+	began := time.Now()
+	value, err := is.Get(ctx, key)
+	r.TookMs = float64(time.Since(began).Microseconds()) / 1e3
+	if err != nil {
+		r.Unknown = err.Error()
+		return r
+	}
+	r.Value, r.Deleted = preview(value)
+	if reply, err := is.Causal(ctx, [][]byte{[]byte("LAST")}); err == nil {
+		if last, ok := reply.(resp.Array); ok && len(last) == 3 {
+			r.Version, _ = last[0].(string)
+			r.Source, _ = last[1].(string)
+			r.Stable = last[2] == causal.Stable.String()
+		}
+	}
+	if reply, err := is.Causal(ctx, [][]byte{[]byte("STATUS")}); err == nil {
+		r.Rings = ringsOf(reply)
+	}
+	return r
+}
+
+// ringsOf returns the rings that a session may read from, of a reply to CAUSAL STATUS.
+func ringsOf(reply resp.Reply) []string {
+	names := []string{}
+	status, _ := reply.(resp.Map)
+	for i := 0; i+1 < len(status); i += 2 {
+		if status[i] != "rings" {
+			continue
+		}
+		rings, _ := status[i+1].(resp.Array)
+		for _, r := range rings {
+			if name, ok := r.(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// stored returns what the owner of a key in a ring has stored.
+func (d *Deployment) stored(ctx context.Context, ring topology.RingID, slot topology.Slot, key string) console.KeyInRing {
+	owner := d.topo.Owner(ring, slot)
+	k := console.KeyInRing{Ring: d.topo.Rings[ring].Name, DataCenter: d.topo.DCs[owner.DC].Name, Shard: owner.Index}
+	store, state := d.storeOf(owner)
+	if store == nil {
+		k.Unknown = "the shard is " + string(state)
+		if state == console.PartHung {
+			k.Unknown = "the shard hangs"
+		}
+		return k
+	}
+	rec, found, err := store.Get(ctx, key)
+	switch {
+	case err != nil:
+		k.Unknown = err.Error()
+	case found && rec.Version.Written():
+		k.Version, k.AgeMs = versionText(rec.Version), max(time.Now().UnixMilli()-rec.Version.HLC.WallMs(), 0)
+		k.Value, k.Deleted = preview(rec.Value)
+	}
+	return k
+}
+
+// storeOf returns the storage of the member of a shard that serves; if none does, nil and what its members are doing.
+func (d *Deployment) storeOf(n topology.Node) (storage.Store, console.PartState) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	state := console.PartDown
+	for _, m := range d.topo.MembersOf(n) {
+		p := d.parts[m]
+		if is := p.state(); is == console.PartServing {
+			return p.store, is
+		} else if is != console.PartDown {
+			state = is
+		}
+	}
+	return nil, state
+}
+
+// maxPreview bounds what is shown of a value, in bytes.
+const maxPreview = 64
+
+// preview returns the beginning of a value as text.
+func preview(v causal.Value) (text string, deleted bool) {
+	if v.Tombstone {
+		return "", true
+	}
+	b := v.Data
+	if len(b) > maxPreview {
+		b = b[:maxPreview]
+	}
+	if !utf8.Valid(b) {
+		return strconv.QuoteToASCII(string(b)), false
+	}
+	return string(b), false
+}
