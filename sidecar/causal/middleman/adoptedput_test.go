@@ -18,6 +18,13 @@ func (r *rig) adoptionStates() map[causal.HLC]causal.AdoptionState {
 	return states
 }
 
+// newAdoptingRig returns a rig that has heard of nobody since it has started.
+func newAdoptingRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.wait(adoptableAfter)
+	return r
+}
+
 func (r *rig) adopt(key string, hlc causal.HLC, deps ...causal.Dep) map[causal.HLC]causal.AdoptionState {
 	r.step(causal.AdoptPut{Key: key, Record: record(version(hlc)), Deps: deps, Map: r.m.slotMap()}.Message(leader1, self))
 	return r.adoptionStates()
@@ -29,7 +36,7 @@ func (r *rig) adoptionStep(past causal.AdoptionState, incarnation uint64, hlc ca
 }
 
 func TestAnAdoptedPutWaitsForTheWordOfItsAdopter(t *testing.T) {
-	r := newRig(t)
+	r := newAdoptingRig(t)
 	key := r.key(self, 1)
 	if got := r.adopt(key, 10); got[10] != causal.AdoptionReceived || len(r.records) != 0 {
 		t.Fatalf("put: %v, stored %v", got, r.records)
@@ -57,7 +64,7 @@ func TestAnAdoptedPutWaitsForTheWordOfItsAdopter(t *testing.T) {
 }
 
 func TestACoordinatorThatIsBackTakesItsAdoptedPutOver(t *testing.T) {
-	r := newRig(t)
+	r := newAdoptingRig(t)
 	key, before := r.key(self, 1), version(5)
 	r.adopt(key, 10)
 	r.put(key, record(version(10)), afterLane(before, r.key(peer, 1)))
@@ -76,6 +83,10 @@ func TestACoordinatorThatIsBackTakesItsAdoptedPutOver(t *testing.T) {
 func TestNothingIsTakenFromAnAdopterWhileTheOriginIsHeardOf(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 1)
+	if got := r.adopt(key, 10); len(got) != 0 {
+		t.Errorf("at the start: %v", got)
+	}
+	r.wait(adoptableAfter)
 	r.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: 3}}}.Message(coordinator, self))
 	if got := r.adopt(key, 10); len(got) != 0 {
 		t.Errorf("%v", got)

@@ -34,7 +34,7 @@ type Middleman struct {
 	tombstones  tombstones
 	salvages    salvages
 	held        heldPuts
-	heardAt     []int64           // by origin: when something new was heard of it; 0: not since the start
+	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
 	backfill    *backfill         // nil unless the storage has lost its data and other rings have it
 
@@ -62,7 +62,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
-		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: make([]int64, t.Origins()+1),
+		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
