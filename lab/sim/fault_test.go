@@ -24,6 +24,8 @@ var scripted = map[causal.Fault]string{
 	causal.DonorMoves:        "backfill.txt",
 	causal.IncarnationReused: "backfill.txt",
 	causal.BackfillUnfenced:  "backfill.txt",
+	causal.AdoptMovesLane:    "adoption.txt", causal.AdoptTrustsHolder: "adoption.txt",
+	causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
 }
 
 func TestEveryBrokenRuleIsCaught(t *testing.T) {

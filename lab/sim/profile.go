@@ -65,6 +65,7 @@ var profiles = []Profile{
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling, nil},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
 	{"lost-logs", "coordinators lose their logs, which are given up; messages of the lost ones arrive late", lostLogs, nil},
+	{"silent-origins", "coordinators are silent for seconds, with writes that some rings lack, which others adopt; middlemen crash meanwhile", silentOrigins, nil},
 	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
 	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
 	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},

@@ -56,3 +56,17 @@ func (s *scenario) showCut(name string) (string, error) {
 	}
 	return fmt.Sprintf("%d s behind", behind/1000), nil
 }
+
+// showAdoptions lists what leaders have adopted.
+func (s *scenario) showAdoptions() string {
+	var parts []string
+	for _, n := range s.world.order {
+		if c := n.coordinator(); c != nil {
+			for _, a := range c.Adoptions() {
+				parts = append(parts, fmt.Sprintf("%s of %s/%d: %d writes, %d adoptable, %d complete", s.dcs[n.id.DC].Name,
+					s.dcs[s.topo.CoordinatorOf(a.Origin).DC].Name, s.topo.CoordinatorOf(a.Origin).Index, a.Writes, a.Adoptable, a.Complete))
+			}
+		}
+	}
+	return strings.Join(parts, "; ")
+}

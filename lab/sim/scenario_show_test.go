@@ -21,6 +21,7 @@ import (
 //	show storage x           the value in each ring, or tombstone
 //	show session alice       the rings it may read, the number of in-flight versions it has read, and of its incomplete writes
 //	show pending             the number of incomplete writes of each coordinator
+//	show adoptions           of each silent origin, how many writes its adopter knows, how many it has with their past, and how many are in all rings
 //	show cache use1          the number of copies in the cache
 //	check                    what the checker finds in the history of all sessions
 func init() {
@@ -65,6 +66,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.coordinatorStates(), nil
 	case args[0] == "shards":
 		return s.shardStates(), nil
+	case args[0] == "adoptions":
+		return s.showAdoptions(), nil
 	case args[0] == "members":
 		return s.memberStates(), nil
 	case args[0] == "copies":

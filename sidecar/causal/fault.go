@@ -117,6 +117,12 @@ const (
 	UnfencedLog                            // middleman: puts of a log that was given up are still taken
 	SalvageStored                          // middleman: puts that are not in storage are left out of what a coordinator salvages
 	AdoptUnordered                         // coordinator: what it has salvaged is sent before all that may precede it is complete
+	AdoptFilteredDeps                      // middleman: a put is adopted with the dependencies that its ring lacked, not with all
+	AdoptOpenChain                         // leader: a write is adopted although a lane that it names has gaps
+	AdoptMovesLane                         // middleman: an adopted put counts as everything before it in the lane
+	AdoptTrustsHolder                      // leader: a ring that has received a write counts as having it clean
+	AdoptUnreceived                        // leader: an adopted put may be written before the ring has received what it follows
+	AdoptPassesStaged                      // middleman: a bound read passes an adopted put whose lanes have not come so far
 	BackfillEarly                          // middleman: it serves when all is copied, before it has what was under way meanwhile
 	BackfillTrustsRV                       // middleman: a put that RV covers counts as clean though the storage has lost its data
 	BackfillBeforeAnswers                  // middleman: it copies before all coordinators have answered
@@ -241,6 +247,12 @@ var faultNames = [faultEnd]string{
 	UnfencedLog:               "unfenced-log",
 	SalvageStored:             "salvage-stored",
 	AdoptUnordered:            "adopt-unordered",
+	AdoptFilteredDeps:         "adopt-filtered-deps",
+	AdoptOpenChain:            "adopt-open-chain",
+	AdoptMovesLane:            "adopt-moves-lane",
+	AdoptTrustsHolder:         "adopt-trusts-holder",
+	AdoptUnreceived:           "adopt-unreceived",
+	AdoptPassesStaged:         "adopt-passes-staged",
 	BackfillEarly:             "backfill-early",
 	BackfillTrustsRV:          "backfill-trusts-rv",
 	BackfillBeforeAnswers:     "backfill-before-answers",

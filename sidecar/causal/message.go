@@ -79,6 +79,13 @@ const (
 	KindTermQuery  // leader -> coordinator of its data center
 	KindTermAnswer // and back
 
+	// Adoption of the writes of a silent origin.
+	KindAdoptQuery // leader -> middleman
+	KindAdoptHeld  // and back
+	KindAdoptPut   // leader -> middleman
+	KindAdoptStep  // leader -> middleman
+	KindAdoptState // and back
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -87,7 +94,8 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
 	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
-	"salvage", "salvaged", "term-query", "term-answer"}
+	"salvage", "salvaged", "term-query", "term-answer",
+	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

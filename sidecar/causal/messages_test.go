@@ -119,6 +119,11 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindScanReply, (*Message).ScanReply)
 	checkContent(t, KindGroup, (*Message).GroupMessage)
 	checkContent(t, KindCopy, (*Message).CopyMessage)
+	checkContent(t, KindAdoptQuery, (*Message).AdoptQuery)
+	checkContent(t, KindAdoptHeld, (*Message).AdoptHeld)
+	checkContent(t, KindAdoptPut, (*Message).AdoptPut)
+	checkContent(t, KindAdoptStep, (*Message).AdoptStep)
+	checkContent(t, KindAdoptState, (*Message).AdoptStatus)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}
@@ -132,6 +137,15 @@ func TestDependenciesKeepTheirSort(t *testing.T) {
 	m := PutAfter{Deps: l}.Message(topology.Node{}, topology.Node{})
 	if got := m.PutAfter().Deps; !slices.Equal(got.Writes(), []Dep{write}) || !slices.Equal(got.Lanes(), []Dep{lane}) {
 		t.Errorf("writes %v, lanes %v", got.Writes(), got.Lanes())
+	}
+	m = PutAfter{Deps: l, Met: l}.Message(topology.Node{}, topology.Node{})
+	for _, got := range []DepList{m.PutAfter().Deps, m.PutAfter().Met} {
+		if !slices.Equal(got.Writes(), []Dep{write}) || !slices.Equal(got.Lanes(), []Dep{lane}) {
+			t.Errorf("writes %v, lanes %v", got.Writes(), got.Lanes())
+		}
+	}
+	if both := l.With(l); !slices.Equal(both.Writes(), []Dep{write, write}) || !slices.Equal(both.Lanes(), []Dep{lane, lane}) {
+		t.Errorf("of both: writes %v, lanes %v", both.Writes(), both.Lanes())
 	}
 }
 

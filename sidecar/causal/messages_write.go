@@ -100,11 +100,24 @@ func (l DepList) Writes() []Dep { return l.all[:len(l.all)-l.lanes] }
 // Lanes returns the lanes.
 func (l DepList) Lanes() []Dep { return l.all[len(l.all)-l.lanes:] }
 
+// Len returns the number of dependencies.
+func (l DepList) Len() int { return len(l.all) }
+
+// With returns a list with the dependencies of both.
+func (l DepList) With(o DepList) DepList {
+	both := NewDepList(len(l.all) + len(o.all))
+	both.all = append(append(append(append(both.all, l.Writes()...), o.Writes()...), l.Lanes()...), o.Lanes()...)
+	both.lanes = l.lanes + o.lanes
+	return both
+}
+
 // PutAfter carries a write from a coordinator to a middleman, in the order of the lane between them.
 type PutAfter struct {
 	Key    string
 	Record Record
 	Deps   DepList
+	// Met are the other dependencies: those that are known to be in the ring. They matter if the write is put elsewhere by an adopter.
+	Met DepList
 	// Previous is the HLC of the write before this one in the lane.
 	Previous HLC
 	// AckedUpTo is the HLC up to which the lane is acknowledged.
@@ -119,14 +132,28 @@ type PutAfter struct {
 
 // Message returns p as a message.
 func (p PutAfter) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: p.Deps.all, Seq: uint64(p.Deps.lanes), HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map,
-		Epoch: p.Generation}}
+	deps := p.Deps.all
+	if p.Met.Len() > 0 {
+		deps = append(deps[:len(deps):len(deps)], p.Met.all...)
+	}
+	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: deps, Seq: uint64(p.Deps.lanes), Hash: uint64(p.Met.Len()), ID: uint64(p.Met.lanes),
+		HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map, Epoch: p.Generation}}
 }
 
 // PutAfter returns the content of a message of KindPutAfter.
 func (m *Message) PutAfter() PutAfter {
-	return PutAfter{Key: m.fields.Key, Record: m.fields.Record, Deps: DepList{m.fields.Deps, int(min(m.fields.Seq, uint64(len(m.fields.Deps))))}, Previous: m.fields.HLC,
-		AckedUpTo: m.fields.Cut, Complete: m.fields.Clean, Map: m.fields.Map, Generation: m.fields.Epoch}
+	f := &m.fields
+	met := len(f.Deps) - int(min(f.Hash, uint64(len(f.Deps))))
+	return PutAfter{Key: f.Key, Record: f.Record, Deps: depList(f.Deps[:met:met], f.Seq), Met: depList(f.Deps[met:], f.ID), Previous: f.HLC,
+		AckedUpTo: f.Cut, Complete: f.Clean, Map: f.Map, Generation: f.Epoch}
+}
+
+// depList returns a list of which the last ones are lanes.
+func depList(all []Dep, lanes uint64) DepList {
+	if len(all) == 0 {
+		return DepList{}
+	}
+	return DepList{all, int(min(lanes, uint64(len(all))))}
 }
 
 // PutAck tells a coordinator that writes are processed in the middleman's ring, with their dependencies, and that the ring's

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,9 @@ var (
 	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
 		"Round-trip time to a data center, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
 		"to_data_center")
+	coordinatorAdopted = coordinatorFamily.gauge("adopted_writes",
+		"Writes of a silent coordinator that this one has collected from the shards: all, those with their whole past here (adoptable), and those that are in every ring (complete).",
+		"of_data_center", "of_index", "state")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
 	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
@@ -43,12 +47,20 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		var e causal.VectorEntry
 		var refused uint64
 		trips := map[topology.DC]float64{}
+		adoptions := c.Adoptions()
 		c.Inspect(func(m *coordinator.Coordinator) {
 			writes, bytes = m.Pending()
 			refused = m.Stats().ClockRefused
 			e = m.Known().Entry(t.OriginOf(c.ID()))
 			m.ForEachRoundTrip(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
 		})
+		for _, a := range adoptions {
+			n := t.CoordinatorOf(a.Origin)
+			dc, index := t.DCs[n.DC].Name, strconv.FormatUint(n.Index, 10)
+			emit(coordinatorAdopted, float64(a.Writes), dc, index, "all")
+			emit(coordinatorAdopted, float64(a.Adoptable), dc, index, "adoptable")
+			emit(coordinatorAdopted, float64(a.Complete), dc, index, "complete")
+		}
 		for dc, seconds := range trips {
 			if seconds < 0 {
 				seconds = math.Inf(1)

@@ -39,6 +39,12 @@ func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found i
 	return active, waiting, found
 }
 
+// Adoptions returns the adoptions of writes of silent coordinators, if this one is the leader of its data center.
+func (c *Coordinator) Adoptions() (all []coordinator.Adoption) {
+	c.Inspect(func(m *coordinator.Coordinator) { all = m.Adoptions() })
+	return all
+}
+
 // IsDrained reports whether all accepted writes are in every ring. A member that does not serve has nothing to drain.
 func (c *Coordinator) IsDrained() bool {
 	drained := true

@@ -84,6 +84,7 @@ type Coordinator struct {
 	log         logState
 	member      membershipState
 	past        pastInquiry
+	adopter     adopter
 	salvage     *salvage // while a lost log is being given up
 	isRetired   bool     // this log was given up
 	pastAnswers map[topology.Node]pastAnswer
@@ -116,7 +117,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
-		pastAnswers: map[topology.Node]pastAnswer{},
+		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
 	}
 	for r := range t.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -163,6 +164,10 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handlePastReply(now, m.From, m.PastReply())
 	case causal.KindSalvaged:
 		c.handleSalvaged(now, m.From, m.Salvaged())
+	case causal.KindAdoptHeld:
+		c.handleAdoptHeld(now, m.From, m.AdoptHeld())
+	case causal.KindAdoptState:
+		c.handleAdoptStatus(now, m.From, m.AdoptStatus())
 	case causal.KindTermQuery:
 		c.handleTermQuery(now, m.From, m.TermQuery())
 	case causal.KindTermAnswer:
@@ -180,6 +185,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseAdopted()
+	c.adoptSilent(now)
 	for _, l := range c.laneOrder {
 		c.continuePass(now, l)
 		c.resendLate(now, l)

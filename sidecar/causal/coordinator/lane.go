@@ -129,11 +129,15 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	for _, d := range w.deps {
 		if !c.isInRing(l.ring, d.Version) {
 			p.Deps.AddWrite(d)
+		} else if !c.isComplete(d.Version) {
+			p.Met.AddWrite(d)
 		}
 	}
 	for j, h := range w.laneDeps {
 		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base {
 			p.Deps.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
+		} else if o.ring == l.ring && h > c.known.SV(c.origin) {
+			p.Met.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
 		}
 	}
 	c.Send(p.Message(c.cfg.Self, l.mm))

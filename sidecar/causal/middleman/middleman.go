@@ -33,7 +33,10 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 	salvages    salvages
-	backfill    *backfill // nil unless the storage has lost its data and other rings have it
+	held        heldPuts
+	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
+	adoptedOf   []topology.Origin // of which an adopter has put a write here
+	backfill    *backfill         // nil unless the storage has lost its data and other rings have it
 
 	limit    causal.TimeLimit
 	purgedAt int64
@@ -59,7 +62,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
-		salvages: newSalvages(cfg.Fences),
+		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
@@ -121,6 +124,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
 		m.salvage(msg.From, msg.Salvage())
+	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
+		m.handleAdopter(now, msg)
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
 		if m.backfill != nil {
 			m.backfill.handleReply(now, msg)
@@ -149,6 +154,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
+	m.held.purge(m.known)
 	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
@@ -183,7 +189,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if len(m.writes.processed)+len(m.writes.complete)+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
+	if len(m.writes.processed)+len(m.writes.complete)+len(m.held.byOrigin)+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
 	return next
@@ -237,7 +243,7 @@ func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 // HasReceivedFrom reports whether a put of an origin has arrived since the start.
 func (m *Middleman) HasReceivedFrom(o topology.Origin) bool {
 	l := m.lanes.of(o)
-	return l != nil && l.received > 0
+	return l != nil && l.received > 0 || slices.Contains(m.adoptedOf, o)
 }
 
 // Known returns the vectors as this middleman knows them.

@@ -122,7 +122,7 @@ func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.Dep
 	var lacking []*put
 	if d.Lane {
 		for _, w := range m.frontiers.of(from, v.Origin).awaitReceived {
-			if w.hlc >= v.HLC {
+			if w.hlc >= v.HLC && (!w.put.adopted || m.cfg.Broken.Has(causal.AdoptPassesStaged)) { // lanes do not say what precedes it
 				lacking = append(lacking, w.put)
 			}
 		}

@@ -19,6 +19,11 @@ type put struct {
 	uncleanDeps      int           // dependencies that are not clean in this ring
 	unconfirmedWaits int           // invalidations that are not confirmed, and leases of others that still run
 	processed        bool
+	submitted        bool // its write is queued
+	// adopted says that an adopter relies on p: what follows it may be visible in this ring although the lane has not come so far. Of a put
+	// that came from an adopter only, awaitsPastReceived and awaitsPastClean count as a dependency until it says that the writes of its
+	// origin that p follows are received, and confirmed.
+	adopted, awaitsPastReceived, awaitsPastClean bool
 
 	// While it is staged:
 	deps        causal.DepList
@@ -51,6 +56,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
 	}
+	if !m.known.Complete(v) {
+		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+	}
 	if a.Complete || m.isClean(v, topology.SlotOf(a.Key)) {
 		if !a.Complete {
 			m.acks.add(from, v)
@@ -62,6 +70,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pending[v]; p != nil {
 		p.coordinator = from
+		m.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
 		m.noteLaneProgress(now, v.Origin)
 		return
@@ -109,7 +118,7 @@ func isAhead(a *causal.PutAfter, limit causal.HLC) bool {
 
 // depProcessed releases p from waiting for one dependency to be processed.
 func (m *Middleman) depProcessed(now causal.Now, p *put) {
-	if p.unprocessedDeps--; p.unprocessedDeps == 0 {
+	if p.unprocessedDeps--; p.unprocessedDeps == 0 && !p.submitted {
 		m.write(now, p)
 	}
 }
@@ -129,6 +138,7 @@ func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
 
 // write queues the write of p, whose dependencies are processed.
 func (m *Middleman) write(now causal.Now, p *put) {
+	p.submitted = true
 	m.tasks.submit(&task{kind: taskWrite, key: p.key, put: p})
 	m.unstage(now, p)
 }
@@ -175,6 +185,8 @@ func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
 		return
 	}
 	delete(m.writes.pending, v)
-	m.acks.add(p.coordinator, v)
+	if p.coordinator.Part == topology.Coordinator { // an adopter asks
+		m.acks.add(p.coordinator, v)
+	}
 	m.markClean(now, v)
 }

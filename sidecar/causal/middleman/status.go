@@ -115,6 +115,7 @@ func (m *Middleman) markComplete(now causal.Now, s causal.StableMarks) {
 
 // mergeVectors takes new vectors, and resolves everything that waited for what they cover.
 func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
+	m.noteNews(now, entries)
 	if !m.known.Merge(entries, m.timeLimit(now)) {
 		return
 	}

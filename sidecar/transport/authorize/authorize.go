@@ -78,6 +78,10 @@ func (p Place) holds(from, to topology.Node, t *topology.Topology) bool {
 		return from == t.Leader(to.DC)
 	case LeaderToLeader:
 		return from == t.Leader(from.DC) && to == t.Leader(to.DC)
+	case FromLeader:
+		return from == t.Leader(from.DC)
+	case ToLeader:
+		return to == t.Leader(to.DC)
 	case SameGroup:
 		return from.Group() == to.Group()
 	}

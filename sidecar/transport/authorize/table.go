@@ -16,10 +16,12 @@ const (
 	ToOwnLeader          // the receiver leads the sender's data center
 	LeaderToOwnDC        // the sender leads the receiver's data center
 	LeaderToLeader       // both are leaders
+	FromLeader           // the sender leads its data center
+	ToLeader             // the receiver leads its data center
 	SameGroup            // both are members of one group
 )
 
-var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "own group"}
+var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "from a leader", "to a leader", "own group"}
 
 // String returns the place as the documentation has it.
 func (p Place) String() string { return placeNames[p] }
@@ -78,6 +80,7 @@ var Table = []Rule{
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply,
 		causal.KindSalvage}, Free},
+	{coordinator, middleman, FromLeader, []causal.Kind{causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep}, Free},
 	{coordinator, middleman, LeaderToOwnDC, []causal.Kind{causal.KindVectors}, Free},
 	{coordinator, cache, LeaderToOwnDC, []causal.Kind{causal.KindLatencies, causal.KindVectors}, Free},
 
@@ -85,6 +88,7 @@ var Table = []Rule{
 	{middleman, sidecar, Anywhere, []causal.Kind{causal.KindCountReply, causal.KindScanReply, causal.KindPong}, Free},
 	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindPutAck}, OriginReceiver},
 	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindLaneHello, causal.KindPong, causal.KindPastQuery, causal.KindPastReply, causal.KindSalvaged}, Free},
+	{middleman, coordinator, ToLeader, []causal.Kind{causal.KindAdoptHeld, causal.KindAdoptState}, Free},
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepStatus}, RingSender},
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindDepCheck, causal.KindFrontier, causal.KindDepProbe, causal.KindDepMissing,
 		causal.KindPing, causal.KindPong, causal.KindPull, causal.KindPulled}, Free},

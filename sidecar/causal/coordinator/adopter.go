@@ -1,0 +1,289 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Adoption (PROTOCOL, Adoption): the leader of some data center collects what shards hold of the incomplete writes of an origin that is
+// silent, and puts in all rings those of which it has the whole past. It decides nothing about the origin: that sends the same writes
+// again when it is back, so a wrong suspicion costs work only, and so do two adopters.
+
+const (
+	// silenceLimit is how long nothing new may be heard of an origin before its writes are adopted. Coordinators publish at least twice a
+	// second.
+	silenceLimit = 2 * time.Second
+	// successionDelay is how much longer the next leader waits for the one that is to adopt first.
+	successionDelay = 3 * time.Second
+	// adoptionInterval is how often an adoption is continued, and heldInterval how often shards are asked for what they hold.
+	adoptionInterval, heldInterval = 50 * time.Millisecond, time.Second
+	// adoptRetryInterval is when an unanswered AdoptPut is sent again, and adoptPollInterval the same for an AdoptStep.
+	adoptRetryInterval, adoptPollInterval = time.Second, 150 * time.Millisecond
+	// maxAdoptedBytes bounds what is collected of all origins.
+	maxAdoptedBytes = 128 << 20
+	// maxAdoptBatch bounds what is put to one shard at a time, in bytes, and maxStepVersions the versions of a message.
+	maxAdoptBatch, maxStepVersions = 512 << 10, 1000
+)
+
+// adopter is what a leader knows of silent origins. Nothing of it is durable: a restart collects again.
+type adopter struct {
+	heard  []heardOrigin // by origin
+	cases  map[topology.Origin]*adoption
+	bytes  int
+	nextAt int64
+}
+
+// heardOrigin is when something new was heard of an origin.
+type heardOrigin struct {
+	sum causal.HLC // of all vector entries; it changes when one does
+	at  int64
+}
+
+func newAdopter(now causal.Now, origins int) adopter {
+	a := adopter{heard: make([]heardOrigin, origins+1), cases: map[topology.Origin]*adoption{}}
+	for o := range a.heard {
+		a.heard[o].at = now.Mono
+	}
+	return a
+}
+
+// observe notes of which origins something new was heard.
+func (a *adopter) observe(now causal.Now, known *causal.Stability, rings int) {
+	for o := range a.heard {
+		sum := known.SV(topology.Origin(o))
+		for r := range rings {
+			sum += known.RV(topology.RingID(r), topology.Origin(o))
+		}
+		if h := &a.heard[o]; h.sum != sum {
+			*h = heardOrigin{sum, now.Mono}
+		}
+	}
+}
+
+func (a *adopter) silence(now causal.Now, o topology.Origin) time.Duration {
+	return time.Duration(now.Mono - a.heard[o].at)
+}
+
+// adoptSilent continues the adoption of every origin that is silent.
+func (c *Coordinator) adoptSilent(now causal.Now) {
+	if c.leader == nil || now.Mono < c.adopter.nextAt {
+		return
+	}
+	c.adopter.nextAt = now.Mono + int64(adoptionInterval)
+	c.adopter.observe(now, c.known, len(c.cfg.Topology.Rings))
+	mayAdopt := c.isEstablished() && c.maps.Pending()|c.cfg.Topology.Resharding() == 0 // what moves meanwhile could be missed
+	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
+		a := c.adopter.cases[o]
+		switch {
+		case !mayAdopt || !c.isAdopterOf(now, o):
+			if a != nil {
+				c.adopter.bytes -= a.bytes
+				delete(c.adopter.cases, o)
+			}
+			continue
+		case a == nil:
+			a = newAdoption(o, len(c.cfg.Topology.Rings))
+			c.adopter.cases[o] = a
+		}
+		c.continueAdoption(now, a)
+	}
+}
+
+// isAdopterOf reports whether this leader adopts the writes of an origin. The first one is the leader of the origin's data center, then
+// that of the next, and so on. Two of those that are not silent themselves may do it.
+func (c *Coordinator) isAdopterOf(now causal.Now, o topology.Origin) bool {
+	t, n := c.cfg.Topology, c.cfg.Topology.CoordinatorOf(o)
+	if n == c.cfg.Self || int(n.Index) >= t.DCs[n.DC].RunningCoordinators() {
+		return false
+	}
+	limit := silenceLimit
+	for dc := n.DC; dc != c.cfg.Self.DC; dc = (dc + 1) % topology.DC(len(t.DCs)) {
+		if c.adopter.silence(now, t.OriginOf(t.Leader(dc))) < silenceLimit {
+			limit += successionDelay
+		}
+	}
+	return limit <= silenceLimit+successionDelay && c.adopter.silence(now, o) >= limit
+}
+
+// continueAdoption does what is due for the writes of a silent origin.
+func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
+	c.adopter.bytes -= a.dropUpTo(c.known.SV(a.origin))
+	c.askForHeld(now, a)
+	if len(a.order) == 0 {
+		return
+	}
+	a.findChains(c.known.SV(a.origin), c.cfg.Broken.Has(causal.AdoptOpenChain))
+	owner := c.cfg.Topology.Owner
+	a.settle(owner, func(*adoptedWrite) bool { return true })
+	for _, w := range a.order {
+		w.adoptable = w.settled
+	}
+	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		c.putAdopted(now, a, r)
+		a.settle(owner, func(w *adoptedWrite) bool {
+			return w.adoptable && (w.states[r] >= causal.AdoptionReceived || c.cfg.Broken.Has(causal.AdoptUnreceived))
+		})
+		c.sendSteps(now, a, r, causal.AdoptionReceived, causal.AdoptionReceived)
+		a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
+		c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
+	}
+	for _, w := range a.order {
+		w.settled = w.isCleanEverywhere()
+	}
+	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		c.sendSteps(now, a, r, causal.AdoptionClean, causal.AdoptionComplete)
+	}
+}
+
+// askForHeld asks the shards for what they hold.
+func (c *Coordinator) askForHeld(now causal.Now, a *adoption) {
+	for dc := range c.cfg.Topology.DCs {
+		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
+			n := topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}
+			s := a.shard(n)
+			if now.Mono < s.askAt {
+				continue
+			}
+			s.askAt = now.Mono + int64(heldInterval)
+			c.Send(causal.AdoptQuery{ID: c.cfg.Incarnation, Origin: a.origin, After: s.after, Incarnation: s.incarnation}.Message(c.cfg.Self, n))
+		}
+	}
+}
+
+// handleAdoptHeld takes a put that a shard holds.
+func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h causal.AdoptHeld) {
+	a, t := c.adopter.cases[h.Origin], c.cfg.Topology
+	ring := t.RingOf(from.DC)
+	if a == nil || h.ID != c.cfg.Incarnation || h.Map != t.Map(ring) || !c.noteAdoptingShard(a, from, h.Incarnation) {
+		return
+	}
+	s, v := a.shard(from), h.Record.Version
+	if h.None {
+		return
+	}
+	if v.Origin != h.Origin || v.HLC > c.limit.At(now) || !isPlaceholder(&h) && t.Owner(ring, topology.SlotOf(h.Key)) != from {
+		return
+	}
+	if v.HLC > c.known.SV(a.origin) {
+		size := len(h.Key) + h.Record.Value.Size() + 24*h.Deps.Len() + putOverhead
+		if c.adopter.bytes+size > maxAdoptedBytes {
+			return // what is beyond waits until the origin is back
+		}
+		c.adopter.bytes += a.add(ring, from, &h, size, c.cfg.Broken.Has(causal.AdoptTrustsHolder))
+	}
+	if h.Before <= s.after {
+		s.after = max(s.after, h.Number)
+	}
+	s.askAt = now.Mono + int64(adoptionInterval) // there may be another page
+	c.adopter.nextAt = now.Mono
+}
+
+// noteAdoptingShard notes the incarnation of a shard, and reports whether it is the newest one. Another one has forgotten what was staged
+// and which writes are complete, so it gets all of it again.
+func (c *Coordinator) noteAdoptingShard(a *adoption, n topology.Node, incarnation uint64) bool {
+	s, t := a.shard(n), c.cfg.Topology
+	if n.Part != topology.Middleman || incarnation < s.incarnation {
+		return false
+	}
+	if incarnation == s.incarnation {
+		return true
+	}
+	if s.incarnation != 0 {
+		ring := t.RingOf(n.DC)
+		for _, w := range a.order {
+			if t.Owner(ring, w.slot()) == n {
+				w.states[ring], w.sent[ring] = causal.AdoptionUnknown, adoptSent{}
+			}
+		}
+	}
+	s.incarnation, s.after, s.askAt = incarnation, 0, 0
+	return true
+}
+
+// putAdopted puts the writes to the shards of a ring that do not have them.
+func (c *Coordinator) putAdopted(now causal.Now, a *adoption, r topology.RingID) {
+	sent := map[topology.Node]int{}
+	for _, w := range a.order {
+		s := &w.sent[r]
+		if !w.adoptable || w.complete || w.states[r] != causal.AdoptionUnknown || s.at != 0 && now.Mono-s.at < int64(adoptRetryInterval) {
+			continue
+		}
+		to := c.cfg.Topology.Owner(r, w.slot())
+		if sent[to] > maxAdoptBatch {
+			continue
+		}
+		sent[to] += w.size
+		*s = adoptSent{at: now.Mono}
+		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps, Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
+	}
+}
+
+// sendSteps tells the shards of a ring of the settled writes that are in a state there how far their past has come, again and again until
+// they are in a later one.
+func (c *Coordinator) sendSteps(now causal.Now, a *adoption, r topology.RingID, in, past causal.AdoptionState) {
+	steps := map[topology.Node][]causal.Version{}
+	for _, w := range a.order {
+		s := &w.sent[r]
+		if !w.settled || w.complete || w.states[r] != in || s.step == past && now.Mono-s.at < int64(adoptPollInterval) {
+			continue
+		}
+		*s = adoptSent{at: now.Mono, step: past}
+		to := c.cfg.Topology.Owner(r, w.slot())
+		steps[to] = append(steps[to], w.record.Version)
+	}
+	for _, n := range c.cfg.Topology.RingMiddlemen(r) {
+		for versions := steps[n]; len(versions) > 0; {
+			batch := versions[:min(len(versions), maxStepVersions)]
+			versions = versions[len(batch):]
+			step := causal.AdoptStep{Past: past, Versions: batch, Incarnation: a.shard(n).incarnation, Map: c.cfg.Topology.Map(r)}
+			c.Send(step.Message(c.cfg.Self, n))
+		}
+	}
+}
+
+// handleAdoptStatus takes how far writes have come at a shard.
+func (c *Coordinator) handleAdoptStatus(now causal.Now, from topology.Node, s causal.AdoptStatus) {
+	t := c.cfg.Topology
+	ring := t.RingOf(from.DC)
+	for _, v := range s.Versions {
+		a := c.adopter.cases[v.Origin]
+		if a == nil || !c.noteAdoptingShard(a, from, s.Incarnation) {
+			continue
+		}
+		if w := a.writes[v.HLC]; w != nil && t.Owner(ring, w.slot()) == from && s.State > w.states[ring] {
+			w.states[ring] = min(s.State, causal.AdoptionComplete)
+			c.adopter.nextAt = now.Mono
+		}
+	}
+}
+
+// Adoption is the state of the adoption of the writes of one silent origin.
+type Adoption struct {
+	Origin topology.Origin
+	// Writes are those that were collected and are not known to the origin to be complete, of which Adoptable have their whole past, and
+	// Complete are in all rings.
+	Writes, Adoptable, Complete int
+}
+
+// Adoptions returns those in progress, by origin.
+func (c *Coordinator) Adoptions() (all []Adoption) {
+	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
+		a := c.adopter.cases[o]
+		if a == nil || len(a.order) == 0 {
+			continue
+		}
+		s := Adoption{Origin: o, Writes: len(a.order)}
+		for _, w := range a.order {
+			if w.adoptable {
+				s.Adoptable++
+			}
+			if w.isCleanEverywhere() {
+				s.Complete++
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}

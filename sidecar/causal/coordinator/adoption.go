@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// adoption is what was collected of one silent origin. All of it are facts of its log, which stay true: which writes there are in a lane
+// between two timestamps, and what each of them depends on.
+type adoption struct {
+	origin topology.Origin
+	rings  int
+	sv     causal.HLC // as of the last findChains
+	shards map[topology.Node]*adoptingShard
+	writes map[causal.HLC]*adoptedWrite
+	order  []*adoptedWrite // ascending
+	bytes  int
+}
+
+// adoptingShard is a shard as it was last heard of.
+type adoptingShard struct {
+	incarnation uint64
+	after       uint64 // the number of the newest put it has reported
+	askAt       int64
+	// chain is up to where every write of the lane to the shard above SV was collected.
+	chain  causal.HLC
+	broken bool // while the chain is looked for
+}
+
+// adoptedWrite is a write of a silent origin.
+type adoptedWrite struct {
+	key        string
+	record     causal.Record
+	generation uint64
+	deps       []causal.Dep // single writes
+	size       int
+	complete   bool        // a shard was told so by the origin; there is no value
+	views      []*laneView // by ring; nil: no shard of the ring has reported it
+	states     []causal.AdoptionState
+	sent       []adoptSent // by ring
+	// settled is the result of the last settle, and adoptable says that its whole past is here.
+	settled, adoptable bool
+}
+
+// laneView is a write as a shard of a ring has received it.
+type laneView struct {
+	shard    topology.Node
+	previous causal.HLC
+	lanes    []causal.Dep
+}
+
+// adoptSent is what was sent of a write to a ring last, and when.
+type adoptSent struct {
+	at   int64
+	step causal.AdoptionState // AdoptionUnknown: the put
+}
+
+func newAdoption(o topology.Origin, rings int) *adoption {
+	return &adoption{origin: o, rings: rings, shards: map[topology.Node]*adoptingShard{}, writes: map[causal.HLC]*adoptedWrite{}}
+}
+
+func (a *adoption) shard(n topology.Node) *adoptingShard {
+	s := a.shards[n]
+	if s == nil {
+		s = &adoptingShard{}
+		a.shards[n] = s
+	}
+	return s
+}
+
+func (w *adoptedWrite) slot() topology.Slot { return topology.SlotOf(w.key) }
+
+func (w *adoptedWrite) isCleanEverywhere() bool {
+	return w.complete || !slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionClean })
+}
+
+// isPlaceholder reports whether a put came without a value, because it was complete.
+func isPlaceholder(h *causal.AdoptHeld) bool {
+	return h.Key == "" && h.State == causal.AdoptionComplete
+}
+
+// add adds what a shard of a ring has reported, and returns by how many bytes that grows what was collected.
+func (a *adoption) add(r topology.RingID, from topology.Node, h *causal.AdoptHeld, size int, trusted bool) (grown int) {
+	hlc := h.Record.Version.HLC
+	w := a.writes[hlc]
+	if w == nil {
+		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size, complete: isPlaceholder(h),
+			views: make([]*laneView, a.rings), states: make([]causal.AdoptionState, a.rings), sent: make([]adoptSent, a.rings)}
+		a.writes[hlc] = w
+		i, _ := slices.BinarySearchFunc(a.order, hlc, func(o *adoptedWrite, h causal.HLC) int { return cmp.Compare(o.record.Version.HLC, h) })
+		a.order = slices.Insert(a.order, i, w)
+		a.bytes += size
+		grown = size
+	}
+	w.views[r] = &laneView{shard: from, previous: h.Previous, lanes: h.Deps.Lanes()}
+	if h.State >= causal.AdoptionClean {
+		w.states[r] = max(w.states[r], h.State)
+	} else if trusted {
+		w.states[r] = causal.AdoptionClean
+	}
+	return grown
+}
+
+// dropUpTo drops the writes that are known to be complete, and returns by how many bytes that shrinks what was collected.
+func (a *adoption) dropUpTo(sv causal.HLC) (shrunk int) {
+	n := 0
+	for n < len(a.order) && a.order[n].record.Version.HLC <= sv {
+		shrunk += a.order[n].size
+		delete(a.writes, a.order[n].record.Version.HLC)
+		n++
+	}
+	a.order = slices.Delete(a.order, 0, n)
+	a.bytes -= shrunk
+	return shrunk
+}
+
+// findChains finds how far the lane to each shard was collected without a gap: each put names the one before it.
+func (a *adoption) findChains(sv causal.HLC, ignoreGaps bool) {
+	a.sv = sv
+	for _, s := range a.shards {
+		s.chain, s.broken = sv, false
+	}
+	for _, w := range a.order {
+		for _, v := range w.views {
+			if v == nil {
+				continue
+			}
+			s := a.shard(v.shard)
+			s.broken = s.broken || v.previous > s.chain && !ignoreGaps
+			if !s.broken {
+				s.chain = w.record.Version.HLC
+			}
+		}
+	}
+	if ignoreGaps {
+		for _, s := range a.shards {
+			s.chain = causal.NoLimit - 1
+		}
+	}
+}
+
+// settle finds the writes that have a property together with everything of the origin that they may follow: whatever is in a lane that they
+// name, up to where they name it. That is more than their past, and one ring that has seen all of it suffices.
+func (a *adoption) settle(owner func(topology.RingID, topology.Slot) topology.Node, has func(*adoptedWrite) bool) {
+	gaps := make(map[topology.Node]causal.HLC, len(a.shards)) // by lane, the first write that is missing or not settled
+	for n, s := range a.shards {
+		gaps[n] = s.chain + 1
+	}
+	for _, w := range a.order {
+		w.settled = w.complete || has(w) && !slices.ContainsFunc(w.deps, a.isUnsettled)
+		if w.settled && !w.complete {
+			w.settled = false
+			for r, v := range w.views {
+				lacks := func(d causal.Dep) bool {
+					return d.Version.HLC > a.sv && d.Version.HLC >= gaps[owner(topology.RingID(r), d.Slot)]
+				}
+				w.settled = w.settled || v != nil && !slices.ContainsFunc(v.lanes, lacks)
+			}
+		}
+		if w.settled {
+			continue
+		}
+		for r := range w.views {
+			n := owner(topology.RingID(r), w.slot())
+			gaps[n] = min(gaps[n], w.record.Version.HLC)
+		}
+	}
+}
+
+// isUnsettled reports whether a dependency is another write of the origin that is not settled.
+func (a *adoption) isUnsettled(d causal.Dep) bool {
+	if d.Version.Origin != a.origin || d.Version.HLC <= a.sv {
+		return false
+	}
+	w := a.writes[d.Version.HLC]
+	return w == nil || !w.settled
+}

@@ -1,0 +1,130 @@
+package middleman
+
+import (
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// adoptionStates returns the states of writes that were sent to the adopter, by HLC.
+func (r *rig) adoptionStates() map[causal.HLC]causal.AdoptionState {
+	states := map[causal.HLC]causal.AdoptionState{}
+	for _, m := range r.received(causal.KindAdoptState, leader1) {
+		for _, v := range m.AdoptStatus().Versions {
+			states[v.HLC] = m.AdoptStatus().State
+		}
+	}
+	return states
+}
+
+// newAdoptingRig returns a rig that has heard of nobody since it has started.
+func newAdoptingRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.wait(adoptableAfter)
+	return r
+}
+
+func (r *rig) adopt(key string, hlc causal.HLC, deps ...causal.Dep) map[causal.HLC]causal.AdoptionState {
+	r.step(causal.AdoptPut{Key: key, Record: record(version(hlc)), Deps: deps, Map: r.m.slotMap()}.Message(leader1, self))
+	return r.adoptionStates()
+}
+
+func (r *rig) adoptionStep(past causal.AdoptionState, incarnation uint64, hlc causal.HLC) map[causal.HLC]causal.AdoptionState {
+	r.step(causal.AdoptStep{Past: past, Versions: []causal.Version{version(hlc)}, Incarnation: incarnation, Map: r.m.slotMap()}.Message(leader1, self))
+	return r.adoptionStates()
+}
+
+func TestAnAdoptedPutWaitsForTheWordOfItsAdopter(t *testing.T) {
+	r := newAdoptingRig(t)
+	key := r.key(self, 1)
+	if got := r.adopt(key, 10); got[10] != causal.AdoptionReceived || len(r.records) != 0 {
+		t.Fatalf("put: %v, stored %v", got, r.records)
+	}
+	if got := r.adoptionStep(causal.AdoptionReceived, 7, 10); len(got) != 0 || len(r.records) != 0 {
+		t.Fatalf("a step for another incarnation: %v, stored %v", got, r.records)
+	}
+	r.adoptionStep(causal.AdoptionReceived, 1, 10)
+	if got := r.adoptionStep(causal.AdoptionReceived, 1, 10); got[10] != causal.AdoptionConfirmed || len(r.records) != 1 {
+		t.Fatalf("its past is received: %v, stored %v", got, r.records)
+	}
+	if got := r.adoptionStep(causal.AdoptionConfirmed, 1, 10); got[10] != causal.AdoptionClean {
+		t.Fatalf("its past is confirmed: %v", got)
+	}
+	if got := r.adoptionStep(causal.AdoptionComplete, 1, 10); got[10] != causal.AdoptionComplete || r.m.status(key, version(10)) != causal.Stable {
+		t.Fatalf("it is complete: %v", got)
+	}
+	if len(r.received(causal.KindPutAck, coordinator)) > 0 {
+		t.Error("a coordinator that has sent nothing got an acknowledgement")
+	}
+	r.put(key, record(version(10)))
+	if got := r.received(causal.KindPutAck, coordinator); len(got) != 1 {
+		t.Errorf("the coordinator that sends it again got %v", got)
+	}
+}
+
+func TestACoordinatorThatIsBackTakesItsAdoptedPutOver(t *testing.T) {
+	r := newAdoptingRig(t)
+	key, before := r.key(self, 1), version(5)
+	r.adopt(key, 10)
+	r.put(key, record(version(10)), afterLane(before, r.key(peer, 1)))
+	if len(r.records) != 0 {
+		t.Fatal("it does not wait for the lane that its coordinator names")
+	}
+	var f causal.Frontier
+	f.Map = r.m.slotMap()
+	f.Add(causal.LaneProgress{Origin: 1, Received: 5, Clean: 5})
+	r.step(f.Message(peer, self))
+	if acked := r.received(causal.KindPutAck, coordinator); len(r.records) != 1 || len(acked) != 1 {
+		t.Errorf("stored %v, acknowledged %v", r.records, acked)
+	}
+}
+
+func TestNothingIsTakenFromAnAdopterWhileTheOriginIsHeardOf(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 1)
+	if got := r.adopt(key, 10); len(got) != 0 {
+		t.Errorf("at the start: %v", got)
+	}
+	r.wait(adoptableAfter)
+	r.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: 3}}}.Message(coordinator, self))
+	if got := r.adopt(key, 10); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	r.wait(2 * time.Second)
+	if got := r.adopt(key, 10); got[10] != causal.AdoptionReceived {
+		t.Errorf("two seconds later: %v", got)
+	}
+}
+
+func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
+	hs := newHeldPuts()
+	value := causal.Value{Data: make([]byte, maxHeldBytes/4)}
+	for hlc := range causal.HLC(6) {
+		hs.hold(&causal.PutAfter{Key: "k", Record: causal.Record{Version: version(hlc + 1), Value: value}}, false)
+	}
+	if got := len(hs.after(1, 0)); got != 3 || hs.bytes > maxHeldBytes {
+		t.Errorf("%d puts of %d bytes", got, hs.bytes)
+	}
+	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(2)), Generation: 1}, false)
+	if got := hs.after(1, 0); len(got) != 1 || got[0].generation != 1 || hs.bytes != got[0].size() {
+		t.Errorf("of a log of a greater generation: %d puts, %d bytes", len(got), hs.bytes)
+	}
+	topo := testTopology(t)
+	known := causal.NewStability(topo)
+	known.Merge([]causal.VectorEntry{{Origin: 1, SV: 3}}, causal.NoLimit)
+	if hs.purge(known); hs.bytes != 0 || len(hs.byOrigin) != 0 {
+		t.Errorf("once complete: %d bytes", hs.bytes)
+	}
+}
+
+func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
+	r := newLostRig(t)
+	r.wait(2 * time.Second)
+	r.step(causal.AdoptQuery{ID: 1, Origin: 1}.Message(leader1, self))
+	r.adopt(r.key(self, 1), 10)
+	r.adoptionStep(causal.AdoptionConfirmed, 9, 10)
+	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 || len(r.m.writes.pending) > 0 {
+		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, len(r.m.writes.pending))
+	}
+}
