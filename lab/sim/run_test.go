@@ -73,7 +73,7 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 			seeds = 60 // they are short, and each has a few kinds of faults
 		}
 		if p.Name == "shards" {
-			seeds = 25 // it has many kinds of faults, and each seed a few
+			seeds = 60 // it has many kinds of faults, and each seed a few
 		}
 		for seed := range uint64(seeds) {
 			o := Run(p, seed, causal.Faults{}, &checker)

@@ -71,7 +71,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
-		next = min(next, c.leader.nextTick())
+		next = min(next, c.leader.nextTick(), c.adopter.nextAt)
 	}
 	return next
 }

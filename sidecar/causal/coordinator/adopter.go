@@ -17,8 +17,9 @@ const (
 	silenceLimit = 2 * time.Second
 	// successionDelay is how much longer the next leader waits for the one that is to adopt first.
 	successionDelay = 3 * time.Second
-	// adoptionInterval is how often an adoption is continued, and heldInterval how often shards are asked for what they hold.
-	adoptionInterval, heldInterval = 50 * time.Millisecond, time.Second
+	// adoptionInterval is how often an adoption is continued, silenceInterval how often a leader sees to an origin that is silent without
+	// anything to adopt, and heldInterval how often shards are asked for what they hold.
+	adoptionInterval, silenceInterval, heldInterval = 50 * time.Millisecond, 250 * time.Millisecond, time.Second
 	// adoptRetryInterval is when an unanswered AdoptPut is sent again, and adoptPollInterval the same for an AdoptStep.
 	adoptRetryInterval, adoptPollInterval = time.Second, 150 * time.Millisecond
 	// maxAdoptedBytes bounds what is collected of all origins.
@@ -68,11 +69,14 @@ func (a *adopter) silence(now causal.Now, o topology.Origin) time.Duration {
 
 // adoptSilent continues the adoption of every origin that is silent.
 func (c *Coordinator) adoptSilent(now causal.Now) {
-	if c.leader == nil || now.Mono < c.adopter.nextAt {
+	if c.leader == nil {
 		return
 	}
-	c.adopter.nextAt = now.Mono + int64(adoptionInterval)
 	c.adopter.observe(now, c.known, len(c.cfg.Topology.Rings))
+	if now.Mono < c.adopter.nextAt {
+		return
+	}
+	defer func() { c.adopter.nextAt = c.nextAdoption(now) }()
 	mayAdopt := c.isEstablished() && c.maps.Pending()|c.cfg.Topology.Resharding() == 0 // what moves meanwhile could be missed
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
 		a := c.adopter.cases[o]
@@ -89,6 +93,22 @@ func (c *Coordinator) adoptSilent(now causal.Now) {
 		}
 		c.continueAdoption(now, a)
 	}
+}
+
+// nextAdoption returns when adoptSilent has something to do next, if no answer comes and nothing is heard before.
+func (c *Coordinator) nextAdoption(now causal.Now) int64 {
+	next := causal.Never
+	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
+		silentAt := c.adopter.heard[o].at + int64(silenceLimit)
+		switch a := c.adopter.cases[o]; {
+		case a != nil && a.isUnderWay():
+			return now.Mono + int64(adoptionInterval)
+		case silentAt <= now.Mono:
+			silentAt = now.Mono + int64(silenceInterval) // there may be more to collect
+		}
+		next = min(next, silentAt)
+	}
+	return next
 }
 
 // isAdopterOf reports whether this leader adopts the writes of an origin. The first one is the leader of the origin's data center, then

@@ -77,6 +77,13 @@ func (w *adoptedWrite) isCleanEverywhere() bool {
 	return w.complete || !slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionClean })
 }
 
+// isUnderWay reports whether a write that can be adopted is not yet known to be complete in some ring.
+func (a *adoption) isUnderWay() bool {
+	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
+		return w.adoptable && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionComplete })
+	})
+}
+
 // isPlaceholder reports whether a put came without a value, because it was complete.
 func isPlaceholder(h *causal.AdoptHeld) bool {
 	return h.Key == "" && h.State == causal.AdoptionComplete
