@@ -9,8 +9,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
-// losePower stops the node that has the second member of a coordinator and the members of shards of two data centers, and then the node that
-// has the coordinator's first member, the caches and the Service's pods of the data center. Each stays off until the rest has served for a
+// losePower stops the node that has the first member of a coordinator, and the caches and the Service's pods of its data center, and then the
+// node that has the coordinator's second member and members of shards of two data centers. Each stays off until the rest has served for a
 // while. Shards must have two members.
 func losePower(u user) {
 	if !bedIsOurs && os.Getenv(envLoad) == "" {

@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -18,25 +17,8 @@ func TestWritesOfADeadDataCenterAreAdopted(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeConnection})
 	ctx := t.Context()
 	topo := topology.Default()
-	keyOf := func(dc string) string {
-		for i := 0; ; i++ {
-			key := fmt.Sprint("key", i)
-			if owner := topo.Owner(0, topology.SlotOf(key)); topo.DCs[owner.DC].Name == dc {
-				return key
-			}
-		}
-	}
-	open := func(dc string) *redis.Client {
-		for _, e := range d.Endpoints() {
-			if e.Name == dc {
-				c := redis.NewClient(&redis.Options{Addr: e.RESP, PoolSize: 1, MaxRetries: -1, ReadTimeout: time.Minute})
-				t.Cleanup(func() { c.Close() })
-				return c
-			}
-		}
-		t.Fatalf("no data center %s", dc)
-		return nil
-	}
+	keyOf := func(dc string) string { return keyIn(topo, dc) }
+	open := func(dc string) *redis.Client { return connect(t, d, dc) }
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

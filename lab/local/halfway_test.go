@@ -19,25 +19,8 @@ func TestReadsDoNotWaitForAWriteThatADeadCoordinatorHasSentHalfway(t *testing.T)
 	d := start(t, local.Options{Scope: node.ScopeConnection})
 	ctx := t.Context()
 	topo := topology.Default()
-	keyOf := func(dc string) string {
-		for i := 0; ; i++ {
-			key := fmt.Sprint("key", i)
-			if owner := topo.Owner(0, topology.SlotOf(key)); topo.DCs[owner.DC].Name == dc {
-				return key
-			}
-		}
-	}
-	open := func(dc string) *redis.Client {
-		for _, e := range d.Endpoints() {
-			if e.Name == dc {
-				c := redis.NewClient(&redis.Options{Addr: e.RESP, PoolSize: 1, MaxRetries: -1, ReadTimeout: time.Minute})
-				t.Cleanup(func() { c.Close() })
-				return c
-			}
-		}
-		t.Fatalf("no data center %s", dc)
-		return nil
-	}
+	keyOf := func(dc string) string { return keyIn(topo, dc) }
+	open := func(dc string) *redis.Client { return connect(t, d, dc) }
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -77,4 +60,28 @@ func TestReadsDoNotWaitForAWriteThatADeadCoordinatorHasSentHalfway(t *testing.T)
 	}
 	inject(local.Fault{Kind: "heal"})
 	await(bob, x)
+}
+
+// keyIn returns a key that the first ring stores in a data center.
+func keyIn(topo *topology.Topology, dc string) string {
+	for i := 0; ; i++ {
+		key := fmt.Sprint("key", i)
+		if owner := topo.Owner(0, topology.SlotOf(key)); topo.DCs[owner.DC].Name == dc {
+			return key
+		}
+	}
+}
+
+// connect returns a client of a data center, with one connection and so one session.
+func connect(t *testing.T, d *local.Deployment, dc string) *redis.Client {
+	t.Helper()
+	for _, e := range d.Endpoints() {
+		if e.Name == dc {
+			c := redis.NewClient(&redis.Options{Addr: e.RESP, PoolSize: 1, MaxRetries: -1, ReadTimeout: time.Minute})
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+	}
+	t.Fatalf("no data center %s", dc)
+	return nil
 }

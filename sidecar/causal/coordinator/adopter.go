@@ -183,7 +183,7 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 	if h.None {
 		return
 	}
-	if v.Origin != h.Origin || v.HLC > c.limit.At(now) || !isPlaceholder(&h) && t.Owner(ring, topology.SlotOf(h.Key)) != from {
+	if v.Origin != h.Origin || v.HLC > c.limit.At(now) || !lacksValue(&h) && t.Owner(ring, topology.SlotOf(h.Key)) != from {
 		return
 	}
 	if v.HLC > c.known.SV(a.origin) {

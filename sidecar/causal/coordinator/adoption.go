@@ -80,12 +80,12 @@ func (w *adoptedWrite) isCleanEverywhere() bool {
 // isUnderWay reports whether a write that can be adopted is not yet known to be complete in some ring.
 func (a *adoption) isUnderWay() bool {
 	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
-		return w.adoptable && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionComplete })
+		return w.adoptable && !w.complete && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionComplete })
 	})
 }
 
-// isPlaceholder reports whether a put came without a value, because it was complete.
-func isPlaceholder(h *causal.AdoptHeld) bool {
+// lacksValue reports whether a put came without a value, because it was complete.
+func lacksValue(h *causal.AdoptHeld) bool {
 	return h.Key == "" && h.State == causal.AdoptionComplete
 }
 
@@ -94,7 +94,7 @@ func (a *adoption) add(r topology.RingID, from topology.Node, h *causal.AdoptHel
 	hlc := h.Record.Version.HLC
 	w := a.writes[hlc]
 	if w == nil {
-		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size, complete: isPlaceholder(h),
+		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size, complete: lacksValue(h),
 			views: make([]*laneView, a.rings), states: make([]causal.AdoptionState, a.rings), sent: make([]adoptSent, a.rings)}
 		a.writes[hlc] = w
 		i, _ := slices.BinarySearchFunc(a.order, hlc, func(o *adoptedWrite, h causal.HLC) int { return cmp.Compare(o.record.Version.HLC, h) })
