@@ -17,9 +17,11 @@ const (
 	silenceLimit = 2 * time.Second
 	// successionDelay is how much longer the next leader waits for the one that is to adopt first.
 	successionDelay = 3 * time.Second
-	// adoptionInterval is how often an adoption is continued, silenceInterval how often a leader sees to an origin that is silent without
-	// anything to adopt, and heldInterval how often shards are asked for what they hold.
-	adoptionInterval, silenceInterval, heldInterval = 50 * time.Millisecond, 250 * time.Millisecond, time.Second
+	// silenceInterval is how often a leader sees to an origin that is silent, heldInterval how often shards are asked for what they hold,
+	// and pageInterval the same for a shard that has just answered.
+	silenceInterval, heldInterval, pageInterval = 250 * time.Millisecond, time.Second, 50 * time.Millisecond
+	// adoptionPause is how long an adoption rests at least: it looks at all that was collected, and shards answer in many messages.
+	adoptionPause = 5 * time.Millisecond
 	// adoptRetryInterval is when an unanswered AdoptPut is sent again, and adoptPollInterval the same for an AdoptStep.
 	adoptRetryInterval, adoptPollInterval = time.Second, 150 * time.Millisecond
 	// maxAdoptedBytes bounds what is collected of all origins.
@@ -34,6 +36,7 @@ type adopter struct {
 	cases  map[topology.Origin]*adoption
 	bytes  int
 	nextAt int64
+	restAt int64 // until then it rests
 }
 
 // heardOrigin is when something new was heard of an origin.
@@ -63,6 +66,9 @@ func (a *adopter) observe(now causal.Now, known *causal.Stability, rings int) {
 	}
 }
 
+// hasten lets adoptions go on as soon as they have rested.
+func (a *adopter) hasten(now causal.Now) { a.nextAt = min(a.nextAt, max(now.Mono, a.restAt)) }
+
 func (a *adopter) silence(now causal.Now, o topology.Origin) time.Duration {
 	return time.Duration(now.Mono - a.heard[o].at)
 }
@@ -76,7 +82,7 @@ func (c *Coordinator) adoptSilent(now causal.Now) {
 	if now.Mono < c.adopter.nextAt {
 		return
 	}
-	defer func() { c.adopter.nextAt = c.nextAdoption(now) }()
+	defer func() { c.adopter.nextAt, c.adopter.restAt = c.nextAdoption(now), now.Mono+int64(adoptionPause) }()
 	mayAdopt := c.isEstablished() && c.maps.Pending()|c.cfg.Topology.Resharding() == 0 // what moves meanwhile could be missed
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
 		a := c.adopter.cases[o]
@@ -100,11 +106,17 @@ func (c *Coordinator) nextAdoption(now causal.Now) int64 {
 	next := causal.Never
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
 		silentAt := c.adopter.heard[o].at + int64(silenceLimit)
-		switch a := c.adopter.cases[o]; {
-		case a != nil && a.isUnderWay():
-			return now.Mono + int64(adoptionInterval)
-		case silentAt <= now.Mono:
+		a := c.adopter.cases[o]
+		if silentAt <= now.Mono {
 			silentAt = now.Mono + int64(silenceInterval) // there may be more to collect
+		}
+		if a != nil && a.isUnderWay() {
+			silentAt = min(silentAt, now.Mono+int64(adoptPollInterval))
+		}
+		if a != nil {
+			for _, s := range a.shards {
+				silentAt = min(silentAt, s.askAt)
+			}
 		}
 		next = min(next, silentAt)
 	}
@@ -142,12 +154,16 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
 		c.putAdopted(now, a, r)
-		a.settle(owner, func(w *adoptedWrite) bool {
-			return w.adoptable && (w.states[r] >= causal.AdoptionReceived || c.cfg.Broken.Has(causal.AdoptUnreceived))
-		})
-		c.sendSteps(now, a, r, causal.AdoptionReceived, causal.AdoptionReceived)
-		a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
-		c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
+		if a.hasIn(r, causal.AdoptionReceived) {
+			a.settle(owner, func(w *adoptedWrite) bool {
+				return w.adoptable && (w.states[r] >= causal.AdoptionReceived || c.cfg.Broken.Has(causal.AdoptUnreceived))
+			})
+			c.sendSteps(now, a, r, causal.AdoptionReceived, causal.AdoptionReceived)
+		}
+		if a.hasIn(r, causal.AdoptionConfirmed) {
+			a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
+			c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
+		}
 	}
 	for _, w := range a.order {
 		w.settled = w.isCleanEverywhere()
@@ -196,8 +212,8 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 	if h.Before <= s.after {
 		s.after = max(s.after, h.Number)
 	}
-	s.askAt = now.Mono + int64(adoptionInterval) // there may be another page
-	c.adopter.nextAt = now.Mono
+	s.askAt = now.Mono + int64(pageInterval) // there may be another page
+	c.adopter.hasten(now)
 }
 
 // noteAdoptingShard notes the incarnation of a shard, and reports whether it is the newest one. Another one has forgotten what was staged
@@ -274,7 +290,7 @@ func (c *Coordinator) handleAdoptStatus(now causal.Now, from topology.Node, s ca
 		}
 		if w := a.writes[v.HLC]; w != nil && t.Owner(ring, w.slot()) == from && s.State > w.states[ring] {
 			w.states[ring] = min(s.State, causal.AdoptionComplete)
-			c.adopter.nextAt = now.Mono
+			c.adopter.hasten(now)
 		}
 	}
 }

@@ -84,6 +84,11 @@ func (a *adoption) isUnderWay() bool {
 	})
 }
 
+// hasIn reports whether a write that can be adopted is in a state in a ring.
+func (a *adoption) hasIn(r topology.RingID, state causal.AdoptionState) bool {
+	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool { return w.adoptable && !w.complete && w.states[r] == state })
+}
+
 // lacksValue reports whether a put came without a value, because it was complete.
 func lacksValue(h *causal.AdoptHeld) bool {
 	return h.Key == "" && h.State == causal.AdoptionComplete
