@@ -57,7 +57,9 @@ func (g *Group) canGiveUp(now causal.Now) (absent []string, err error) {
 }
 
 // hasLost reports whether an answer says that the volume of a member is gone or damaged.
-func (g *Group) hasLost(id ID, a *answer) bool { return a.id.Name == id.Name && (a.id != id || a.Damaged) }
+func (g *Group) hasLost(id ID, a *answer) bool {
+	return a.id.Name == id.Name && (a.id != id || a.Damaged)
+}
 
 // noteAlive takes note of a member of the configuration that has its volume.
 func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {

@@ -80,8 +80,8 @@ type Group struct {
 	replaced    bool // another group has taken the place of the one that this volume belongs to
 	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
 	givesUp, givesUpAbsent, givesUpItself bool
-	startedAt              int64
-	aliveAt                int64 // when a member of the configuration was heard of that has its volume, by this one that has not
+	startedAt                             int64
+	aliveAt                               int64 // when a member of the configuration was heard of that has its volume, by this one that has not
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to
