@@ -1,14 +1,21 @@
 package contract
 
-// Loss is what a member of a coordinator knows of a log that is lost, and of how far it is given up.
+// Loss is what a member of a coordinator or shard knows of a log, or of data, that are lost, and of how far they are given up.
 type Loss struct {
-	// Coordinator names it: DATA-CENTER/INDEX. Who gives its log up types this.
-	Coordinator string `json:"coordinator"`
+	// Coordinator or Shard names it: DATA-CENTER/INDEX. Who gives it up types this.
+	Coordinator string `json:"coordinator,omitempty"`
+	Shard       string `json:"shard,omitempty"`
 	// Epoch is that of the group, which the person has seen who decides.
 	Epoch uint64 `json:"epoch"`
-	// Lost says that all volumes of the group are lost, or that the log began empty although others know of writes that it held.
+	// Lost says that all volumes of the group are lost, or that the log began empty although others know of writes that it held; of a shard also that
+	// the volumes of some members are lost, and the others, which are Absent, are not heard of.
 	Lost   bool   `json:"lost"`
+	Absent []int  `json:"absent,omitempty"`
 	Reason string `json:"reason"`
+	// OneRing says of a shard that no other ring has its data.
+	OneRing bool `json:"oneRing,omitempty"`
+	// Serves says of a shard that this member serves.
+	Serves bool `json:"serves,omitempty"`
 	// Membership is empty if this member does not serve.
 	Membership Membership `json:"membership,omitempty"`
 	// Found counts the writes that the shards hold so far, and Waiting names who has not answered yet, while the log is given up.

@@ -41,29 +41,30 @@ func (c *cluster) recoverCommand() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover STORE DATA-CENTER/INDEX",
-		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up the lost log of a coordinator",
+		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up one that is lost",
 		Long: `Shows the group of members that holds the log of a coordinator, or with --shard the data of a shard, and with --accept-register lets it go on if it is frozen: because its
 etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
 is there now. If no member serves, it is that of the member with the highest epoch, and all of them have to answer.
 
 With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks for the name of the coordinator, and lets the
-log begin anew with what the shards hold. All members have to run, with empty volumes.
+log begin anew with what the shards hold. All members have to run, with empty volumes. With --shard it gives up what the members of a shard held: the shard
+begins anew with nothing, and gets its data from other rings. A member that does not answer is given up too, and has to be off.
 
 It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get pods/proxy and to create pods/exec.`,
 		Example: `  kubectl causal recover orders us-east-1/0 --namespace shop
   kubectl causal recover orders us-east-1/0 --namespace shop --accept-register
   kubectl causal recover orders us-east-1/1 --shard --namespace shop
-  kubectl causal recover orders us-east-1/0 --namespace shop --accept-loss`,
+  kubectl causal recover orders us-east-1/0 --namespace shop --accept-loss
+  kubectl causal recover orders us-east-1/1 --shard --namespace shop --accept-loss`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: c.completeStore,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.recover(cmd, args[0], args[1], f) },
 	}
 	cmd.Flags().BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
-	cmd.Flags().BoolVar(&f.loss, "accept-loss", false, "give up a log that is lost with all of its copies")
-	cmd.Flags().StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator, DATA-CENTER/INDEX, instead of being asked for it")
+	cmd.Flags().BoolVar(&f.loss, "accept-loss", false, "give up a log, or the members of a shard, that are lost with all of their copies")
+	cmd.Flags().StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")
 	cmd.Flags().BoolVar(&f.shard, "shard", false, "INDEX is that of a shard, not of a coordinator")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
 	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
-	cmd.MarkFlagsMutuallyExclusive("accept-loss", "shard")
 	return cmd
 }
 

@@ -156,13 +156,98 @@ func (r *frequentReaders) stop() {
 	r.running.Wait()
 }
 
-// checkRecoverOfAShard checks that a person sees the group of a shard, and cannot give it up.
+// Both members of the shard of a are lost under load, with all that is on their disks. Nobody can have it any more, and b has a copy, so the shard begins
+// anew by itself. Meanwhile no read or write fails, and none goes back. Then both lose their logs and keep their storages, so that a person has to decide. A
+// former volume that is put back is emptied, and gets a copy.
+func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
+	d := planDeployment(t, nil, waitForCoordinators)
+	etcd := etcdserver.Start(t)
+	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
+	d.addShardMember("a")
+	d.startAll()
+	d.awaitWholeGroup(t, "a", "middleman")
+	members := []string{"a-middleman", "a-middleman-2"}
+	a := d.client("a")
+	const keys = 50
+	for i := range keys {
+		must(t, a.Set(t.Context(), fmt.Sprint("kept", i), i, 0).Err())
+	}
+	awaitComplete(t, a)
+	w := d.writeOften(t, "a", 4)
+	r := d.readOften(t, "a", "b", 4)
+	w.await(t, 200)
+	r.await(t, 200)
+	began := time.Now()
+	for _, name := range members {
+		d.kill(name)
+		must(t, errors.Join(os.RemoveAll(d.path(name)), os.RemoveAll(d.path(name+".log.d"))))
+	}
+	w.await(t, 100)
+	for _, name := range members {
+		d.start(d.procs[name])
+	}
+	d.awaitAllReady(members)
+	d.awaitWholeGroup(t, "a", "middleman")
+	t.Logf("both members were lost, and the shard had its data again after %v; the slowest write took %v, the slowest read %v", time.Since(began), w.slowest(), r.slowest())
+	w.await(t, 100)
+	r.await(t, 100)
+
+	for _, name := range members {
+		d.kill(name)
+		must(t, os.Rename(d.path(name+".log.d"), d.path(name+".former.log.d")))
+		must(t, os.CopyFS(d.path(name+".former"), os.DirFS(d.path(name))))
+	}
+	for _, name := range members {
+		d.start(d.procs[name])
+	}
+	log := d.path(members[0] + ".log.d")
+	eventually(t, "the members to know that all is lost", func() error {
+		out, err := d.program("recover", "--data-dir", log)
+		if err == nil && !strings.Contains(out, "the data of shard a/0 is lost") {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if out, err := d.program("recover", "--data-dir", log, "--accept-loss"); err == nil || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("a shard is given up without an answer: %s, %v", out, err)
+	}
+	if out, err := d.program("recover", "--data-dir", log, "--accept-loss", "--confirm", "a/0", "--wait", "1m"); err != nil || !strings.Contains(out, "done: it takes writes") {
+		t.Fatalf("recover: %s, %v", out, err)
+	}
+	d.awaitAllReady(members)
+	d.awaitWholeGroup(t, "a", "middleman")
+	w.await(t, 100)
+	r.await(t, 100)
+
+	former := members[1]
+	d.kill(former)
+	must(t, errors.Join(os.RemoveAll(d.path(former)), os.RemoveAll(d.path(former+".log.d"))))
+	must(t, errors.Join(os.Rename(d.path(former+".former"), d.path(former)), os.Rename(d.path(former+".former.log.d"), d.path(former+".log.d"))))
+	d.start(d.procs[former])
+	d.awaitWholeGroup(t, "a", "middleman")
+	w.stop()
+	r.stop()
+	d.kill("b-middleman") // what is read now is in the shard of a
+	for i := range keys {
+		if got, err := a.Get(t.Context(), fmt.Sprint("kept", i)).Int(); err != nil || got != i {
+			t.Errorf("key %d is %d, %v", i, got, err)
+		}
+	}
+}
+
+func (d *deployment) awaitAllReady(names []string) {
+	for _, name := range names {
+		d.awaitReady(d.procs[name])
+	}
+}
+
+// checkRecoverOfAShard checks that a person sees the group of a shard, and cannot give it up while it has its data.
 func (d *deployment) checkRecoverOfAShard(t *testing.T, name string) {
 	t.Helper()
 	if out, err := d.program("recover", "--data-dir", d.path(name)); err != nil || !strings.Contains(out, "members [1 2] of [1 2]") {
 		t.Errorf("recover: %s, %v", out, err)
 	}
-	if out, err := d.program("recover", "--data-dir", d.path(name), "--accept-loss"); err == nil || !strings.Contains(out, "cannot be given up") {
+	if out, err := d.program("recover", "--data-dir", d.path(name), "--accept-loss", "--confirm", "a/0"); err == nil || !strings.Contains(out, "not known to be lost") {
 		t.Errorf("recover --accept-loss: %s, %v", out, err)
 	}
 }

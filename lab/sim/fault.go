@@ -133,6 +133,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.IncarnationReused:         "backfill",
 	causal.BackfillCleanWithoutValue: "backfill",
 	causal.LateAckCounts:             "backfill",
+	causal.ReplacedServes:            "lost-shards",
+	causal.GiveUpUncleared:           "lost-shards",
 	causal.LostGivesSlots:            "backfill",
 }
 

@@ -89,7 +89,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
 	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
 	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
-	Silence: (*faultInjector).silenceOrigins,
+	Silence: (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // Nodes:
@@ -18,7 +18,7 @@ import (
 //	slow-disk NODE DURATION       adds to the latency of its disk
 //	replace-disk NODE             gives a node that is down an empty disk
 //	former-disk NODE              gives a node that is down the disk that it had before
-//	accept-loss NODE              gives up the log of a coordinator, which is lost
+//	accept-loss NODE              gives up the log of a coordinator, or the members of a shard, which are lost
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.world.crash(n) })
@@ -38,8 +38,9 @@ func init() {
 	verbs["accept-loss"] = func(s *scenario, args []string) (string, error) {
 		var refused []error
 		_, err := s.each(args, func(n *node) {
-			if m, ok := n.m.(*member.Coordinator); !ok {
-				refused = append(refused, fmt.Errorf("%s runs no coordinator", n.id))
+			m, ok := n.m.(interface{ AcceptLoss(causal.Now) error })
+			if !ok {
+				refused = append(refused, fmt.Errorf("%s is not a coordinator, nor a member of a shard", n.id))
 			} else if err := m.AcceptLoss(s.world.clock(n)); err != nil {
 				refused = append(refused, err)
 			}

@@ -53,9 +53,13 @@ func (m *shardMember) Step(now causal.Now, msg *causal.Message) {
 
 func (m *shardMember) Tick(now causal.Now) {
 	m.Storage.Tick(now)
+	whole := false
 	if m.acts(now) {
 		m.shard.Tick(now)
+		lost, _ := m.shard.DataLost()
+		whole = m.shard.Serving() != nil && !lost
 	}
+	m.SetWhole(whole)
 }
 
 func (m *shardMember) NextTick(now causal.Now) int64 {

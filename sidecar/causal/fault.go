@@ -132,6 +132,8 @@ const (
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
+	ReplacedServes                         // group: a volume of a group that was given up serves when it comes back
+	GiveUpUncleared                        // group: a shard is given up, and its storage keeps what it has
 	faultEnd
 )
 
@@ -262,6 +264,8 @@ var faultNames = [faultEnd]string{
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
+	ReplacedServes:            "replaced-serves",
+	GiveUpUncleared:           "give-up-uncleared",
 }
 
 func (f Fault) String() string { return faultNames[f] }

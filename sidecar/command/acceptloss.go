@@ -25,33 +25,70 @@ const lossText = `This gives up the log of coordinator %[1]s, for good:
 It takes ten seconds and a reading of all keys of all shards, which must all be up; so must the coordinators whose writes are incomplete.
 `
 
-// acceptLoss gives up the log of a coordinator.
+// lostShardText says what a person accepts who gives up what the members of a shard held.
+const lostShardText = `This gives up what the members of shard %[1]s held, for good:
+- Not lost: every acknowledged write that another ring has, or a coordinator that is up. The shard gets them from there, and is read again when it has them.
+  Until then its keys are read in other rings.
+- Lost: what neither has.
+- Void from then on: every volume of the members. One that comes back is emptied, once the shard has its data again.
+`
+
+// absentText says what else a person accepts if members are not heard of.
+const absentText = `- Members %v are not heard of. They must be off, and stay off until the shard serves: one that runs and cannot reach its register would go on to
+  serve, and what it answers would be old.
+`
+
+// oneRingText says what else a person accepts if there is no other ring.
+const oneRingText = `- There is no other ring, so nothing brings the data back: the shard takes writes, and answers no read.
+`
+
+// acceptanceText says what a person accepts.
+func acceptanceText(l *contract.Loss) string {
+	if l.Shard == "" {
+		return fmt.Sprintf(lossText, l.Coordinator)
+	}
+	text := fmt.Sprintf(lostShardText, l.Shard)
+	if len(l.Absent) > 0 {
+		text += fmt.Sprintf(absentText, l.Absent)
+	}
+	if l.OneRing {
+		text += oneRingText
+	}
+	return text
+}
+
+// partOf names a part that has lost something.
+func partOf(l *contract.Loss) (name, kind, what string) {
+	if l.Shard != "" {
+		return l.Shard, "shard", "the data of shard"
+	}
+	return l.Coordinator, "coordinator", "the log of coordinator"
+}
+
+// acceptLoss gives up the log of a coordinator, or what the members of a shard held.
 func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 	l, err := a.loss(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if l == nil {
-		return errors.New("the data of a shard cannot be given up: docs/disasters.md#all-members-of-a-shard-are-lost says what can be done")
-	}
+	name, kind, what := partOf(l)
 	if !l.Lost {
-		return fmt.Errorf("the log of coordinator %s is not known to be lost, so there is nothing to accept: %s", l.Coordinator, l.Reason)
+		return fmt.Errorf("%s %s is not known to be lost, so there is nothing to accept: %s", what, name, l.Reason)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s\n", l.Reason)
-	fmt.Fprintf(out, lossText, l.Coordinator)
+	fmt.Fprintf(out, "%s\n%s", l.Reason, acceptanceText(l))
 	answer := f.confirm
 	if answer == "" {
-		fmt.Fprintf(out, "Continue? Type the name of the coordinator, %s: ", l.Coordinator)
+		fmt.Fprintf(out, "Continue? Type the name of the %s, %s: ", kind, name)
 		answer, _ = bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 400)).ReadString('\n') // an end without an answer is no
 	}
-	if strings.TrimSpace(answer) != l.Coordinator {
-		return fmt.Errorf("nothing was changed: %q is not %s", strings.TrimSpace(answer), l.Coordinator)
+	if strings.TrimSpace(answer) != name {
+		return fmt.Errorf("nothing was changed: %q is not %s", strings.TrimSpace(answer), name)
 	}
 	return a.giveUp(cmd, l.Epoch, f.wait)
 }
 
-// giveUp asks the coordinator to give up its log, and again if it has to empty a volume first, until it serves.
+// giveUp asks the coordinator or shard to give up what is lost, and again if it has to empty a volume first, until it serves.
 func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duration) error {
 	if err := a.acceptLoss(cmd.Context(), epoch); err != nil {
 		return err
@@ -73,6 +110,9 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 		case l.Membership == contract.MembershipServing:
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it serves")
 			return nil
+		case l.Serves:
+			fmt.Fprintln(cmd.OutOrStdout(), "done: it takes writes, and answers reads when it has its data again")
+			return nil
 		}
 		if err == nil && l.Waiting != "" && l.Waiting != said {
 			said = l.Waiting
@@ -86,7 +126,7 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 	}
 }
 
-// loss returns what is known of the loss of a coordinator's log; nil for a shard.
+// loss returns what is known of the loss of a coordinator's log, or of a shard.
 func (a *adminClient) loss(ctx context.Context) (*contract.Loss, error) {
 	b, err := a.do(ctx, http.MethodGet, contract.PathLoss)
 	if err != nil {

@@ -41,15 +41,17 @@ configuration that this member knows goes on there. Run it at the member that se
 highest of all members; with another one, what is acknowledged could be lost.
 
 --accept-loss is for a coordinator whose log is lost with all of its copies: the disk of its only member, or those of all members, which are up with
-empty folders. It says what is lost, asks for the coordinator's name, and lets the log begin anew with what the shards hold.`,
+empty folders. It says what is lost, asks for the coordinator's name, and lets the log begin anew with what the shards hold. It is also for a shard
+with several members, all of whose volumes are lost or will not come back: it begins anew with nothing, and gets its data from other rings. Run it at a
+member with an empty or damaged volume.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return recoverGroup(cmd, &f) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of the coordinator or middleman")
 	fs.BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
-	fs.BoolVar(&f.loss, "accept-loss", false, "give up a log that is lost with all of its copies, and begin another one with what the shards hold")
-	fs.StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator, DATA-CENTER/INDEX, instead of being asked for it")
+	fs.BoolVar(&f.loss, "accept-loss", false, "give up a log, or the members of a shard, that are lost with all of their copies, and begin anew with what others hold")
+	fs.StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")
 	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
 	fs.BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
 	fs.DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait until the group has changed; 0: not at all")
@@ -67,18 +69,15 @@ func recoverGroup(cmd *cobra.Command, f *recoverFlags) error {
 	if err != nil {
 		return err
 	}
-	if l != nil && l.Lost {
-		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has lost its log: %s\nIf there is no copy left, --accept-loss gives it up.\n", l.Coordinator, l.Reason)
+	name, _, what := partOf(l)
+	if l.Lost {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s is lost: %s\nIf there is no copy left, --accept-loss gives it up.\n", what, name, l.Reason)
 	}
 	g, err := a.group(ctx)
 	if err != nil {
 		return err
 	}
-	switch {
-	case g == nil && l == nil:
-		fmt.Fprintln(cmd.OutOrStdout(), "this shard has one member, and no register")
-		return nil
-	case g == nil:
+	if g == nil {
 		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has one member, and no register: %s\n", l.Coordinator, l.Reason)
 		return nil
 	}

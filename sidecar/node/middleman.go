@@ -145,6 +145,15 @@ func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
 	return lost, known
 }
 
+// isWhole reports whether a middleman serves that lacks nothing.
+func (mm *Middleman) isWhole() (whole bool) {
+	mm.host.Inspect(func(s *shard.Shard) {
+		lost, _ := s.DataLost()
+		whole = s.Serving() != nil && !lost
+	})
+	return whole
+}
+
 // Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty store is new.
 func (mm *Middleman) Serves() (serves bool) {
 	mm.host.Inspect(func(s *shard.Shard) { serves = s.Serving() != nil })

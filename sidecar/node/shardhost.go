@@ -35,9 +35,14 @@ func isOfGroup(m *causal.Message) bool {
 // Tick implements Host.
 func (sm *ShardMember) Tick() {
 	sm.groupHost.Tick()
-	if mm := sm.Serving(); mm != nil {
+	mm := sm.Serving()
+	if mm != nil {
 		mm.Tick()
 	}
+	whole := mm != nil && mm.isWhole()
+	sm.mu.Lock()
+	sm.m.SetWhole(whole) // nothing follows from it at once
+	sm.mu.Unlock()
 }
 
 // SetAlarm implements Host.

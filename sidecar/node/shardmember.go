@@ -315,6 +315,19 @@ func (sm *ShardMember) publish(mm *Middleman, session uint64, t *topology.Topolo
 
 // HandOver, Status and the like are those of groupHost.
 
+// AcceptLoss gives up what the members held, whose volumes are all lost or absent: a group that has nothing begins at this member, and the shard gets its data
+// from other rings. The caller is a person who has seen the given epoch.
+func (sm *ShardMember) AcceptLoss(epoch uint64) (err error) {
+	sm.step(func(now causal.Now, m *member.Storage) {
+		if s := m.Status(); s.Config.Epoch != epoch {
+			err = fmt.Errorf("this member knows epoch %d, and not epoch %d any more: look again", s.Config.Epoch, epoch)
+			return
+		}
+		err = m.AcceptLoss(now)
+	})
+	return err
+}
+
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches, and of their members. It fails while a
 // resharding is in progress on this member.
 func (sm *ShardMember) SetTopology(t *topology.Topology) error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // adminServer takes decisions of people about the group of a coordinator or a shard, at a socket in its data folder: only the user that the
@@ -21,21 +22,20 @@ import (
 type adminServer struct {
 	c           groupMember
 	coordinator *coordinatorPart // nil for a shard
+	shard       *memberPart      // nil for a coordinator
+	topo        func() *topology.Topology
 	log         *slog.Logger
 	server      *http.Server
 }
 
-// serveAdmin serves until it is closed. Without the socket the part works all the same, so that a failure is only logged. For a shard the
-// coordinator is nil.
-func serveAdmin(dir string, c groupMember, coordinator *coordinatorPart, log *slog.Logger) *adminServer {
-	a := &adminServer{c: c, coordinator: coordinator, log: log}
+// serve serves until it is closed. Without the socket the part works all the same, so that a failure is only logged.
+func (a *adminServer) serve(dir string) *adminServer {
+	log := a.log
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathGroup, a.group)
 	mux.HandleFunc("POST "+contract.PathAcceptRegister, a.acceptRegister)
 	mux.HandleFunc("GET "+contract.PathLoss, a.loss)
-	if coordinator != nil {
-		mux.HandleFunc("POST "+contract.PathAcceptLoss, a.acceptLoss)
-	}
+	mux.HandleFunc("POST "+contract.PathAcceptLoss, a.acceptLoss)
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second}
 	l, err := listenAdmin(filepath.Join(dir, contract.AdminSocket))
 	if err != nil {

@@ -68,7 +68,7 @@ func (p *process) startCoordinator() (part, error) {
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
 	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo}
-	part.admin = serveAdmin(c.DataDir, part.c, part, part.log)
+	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
 }

@@ -40,28 +40,53 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	return l
 }
 
-// loss answers what is known of the loss of the log, and null for a shard, which cannot be given up.
-func (a *adminServer) loss(w http.ResponseWriter, _ *http.Request) {
-	var l *contract.Loss
-	if a.coordinator != nil {
-		known := a.coordinator.describeLoss()
-		l = &known
+// describeLoss returns what is known of the loss of the members of a shard.
+func (m *memberPart) describeLoss(t *topology.Topology) contract.Loss {
+	n, s := m.s.MemberNode(), m.s.Status()
+	l := contract.Loss{Shard: fmt.Sprintf("%s/%d", t.DCs[n.DC].Name, n.Index), Epoch: s.Config.Epoch, Serves: m.s.Serves(), OneRing: len(t.Rings) == 1}
+	switch {
+	case s.WhyNotGivenUp != nil && s.Role == group.Serving:
+		l.Reason = "this member serves, and the group has " + m.s.Describe()
+	case s.WhyNotGivenUp != nil:
+		l.Reason = fmt.Sprintf("this member is %s, and the group has %s; %v", s.Role, m.s.Describe(), s.WhyNotGivenUp)
+	case len(s.Absent) == 0:
+		l.Lost, l.Reason = true, s.Problem()
+	default:
+		l.Lost = true
+		for _, name := range s.Absent {
+			l.Absent = append(l.Absent, memberNumber(name))
+		}
+		l.Reason = fmt.Sprintf("the volumes of members are gone or damaged, and members %v are not heard of", l.Absent)
 	}
+	return l
+}
+
+// loss answers what is known of the loss of the log, or of the shard.
+func (a *adminServer) loss(w http.ResponseWriter, _ *http.Request) {
+	l, _ := a.lossOf()
 	writeJSON(w, l)
 }
 
-// acceptLoss gives up the log.
+// lossOf returns what is known of the loss, and what gives up what is lost.
+func (a *adminServer) lossOf() (l contract.Loss, accept func(epoch uint64) error) {
+	if a.coordinator != nil {
+		return a.coordinator.describeLoss(), a.coordinator.c.AcceptLoss
+	}
+	return a.shard.describeLoss(a.topo()), a.shard.s.AcceptLoss
+}
+
+// acceptLoss gives up the log, or what the members of the shard held.
 func (a *adminServer) acceptLoss(w http.ResponseWriter, r *http.Request) {
 	epoch, err := strconv.ParseUint(r.URL.Query().Get(contract.ParamEpoch), 10, 64)
 	if err != nil {
 		http.Error(w, "give the epoch of the group that was seen", http.StatusBadRequest)
 		return
 	}
-	reason := a.coordinator.describeLoss().Reason
-	if err := a.coordinator.c.AcceptLoss(epoch); err != nil {
+	l, accept := a.lossOf()
+	if err := accept(epoch); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	a.log.Warn("somebody has given up the log of this coordinator", "epoch", epoch, "it was lost because", reason)
+	a.log.Warn("somebody has given up what the members of this group held", "epoch", epoch, "it was lost because", l.Reason)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -60,7 +60,8 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	if err := id.writeDir(c.DataDir); err != nil {
 		return errors.Join(err, s.Crash(), reg.Close())
 	}
-	m.m, m.member = s, &memberPart{s: s, register: reg, admin: serveAdmin(c.DataDir, s, nil, p.log), done: make(chan struct{}), ended: make(chan struct{})}
+	m.m, m.member = s, &memberPart{s: s, register: reg, done: make(chan struct{}), ended: make(chan struct{})}
+	m.member.admin = (&adminServer{c: s, shard: m.member, topo: p.topo, log: p.log}).serve(c.DataDir)
 	p.metrics.MustRegister(metrics.ShardGroup(func() *node.ShardMember { return s }))
 	go m.member.keepLinks(p)
 	return nil

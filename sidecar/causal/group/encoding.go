@@ -12,12 +12,19 @@ import (
 // coordinator, from when its log had one disk and no group.
 const entryFormat = 3
 
+// extendedEntryFormat is that of a state whose configuration is extended: Config.isExtended.
+const extendedEntryFormat = 4
+
 var errEntry = errors.New("damaged entry of a group's log")
 
 // AppendTo appends the encoding of e to dst: a byte for the format, a byte for the kind, then the fields of that kind. Numbers are
 // varints; strings and lists start with their length. The index is not encoded: the log that holds the entries knows it.
 func (e *Entry) AppendTo(dst []byte) []byte {
-	dst = append(dst, entryFormat, byte(e.Kind))
+	format := byte(entryFormat)
+	if e.Kind == EntryState && e.State.Config.isExtended() {
+		format = extendedEntryFormat
+	}
+	dst = append(dst, format, byte(e.Kind))
 	switch e.Kind {
 	case EntryState:
 		return e.State.appendTo(dst)
@@ -44,6 +51,14 @@ func (c *Config) appendTo(dst []byte) []byte {
 	dst = appendID(appendIDs(dst, c.Members), c.Primary)
 	for _, n := range [...]uint64{c.Nonce.Volume, c.Nonce.Life, c.Nonce.Number} {
 		dst = binary.AppendUvarint(dst, n)
+	}
+	if !c.isExtended() {
+		return dst
+	}
+	dst = append(dst, flags(c.Retired, flagRetired))
+	dst = binary.AppendUvarint(dst, uint64(len(c.Replaced)))
+	for _, group := range c.Replaced {
+		dst = binary.AppendUvarint(dst, group)
 	}
 	return dst
 }
@@ -73,12 +88,13 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	if len(b) < 2 {
 		return Entry{}, errEntry
 	}
-	if b[0] != entryFormat {
-		return Entry{}, fmt.Errorf("entry %d of the log has format %d; this version reads format %d only: start the version that wrote the log, and take the "+
+	if b[0] != entryFormat && b[0] != extendedEntryFormat {
+		return Entry{}, fmt.Errorf("entry %d of the log has format %d; this version reads formats %d and %d only: start the version that wrote the log, and take the "+
 			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
-			"version with an empty dataDir", index, b[0], entryFormat)
+			"version with an empty dataDir", index, b[0], entryFormat, extendedEntryFormat)
 	}
 	d := newEntryReader(b[2:])
+	d.extended = b[0] == extendedEntryFormat
 	e := Entry{Index: index, Kind: EntryKind(b[1])}
 	switch e.Kind {
 	case EntryState:
@@ -99,7 +115,7 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	default:
 		return Entry{}, fmt.Errorf("entry %d of a group's log has the unknown kind %d", index, b[1])
 	}
-	if d.Failed() || d.Left() != 0 || e.Kind != EntryState && e.Position == 0 {
+	if d.Failed() || d.malformed || d.Left() != 0 || e.Kind != EntryState && e.Position == 0 {
 		return Entry{}, errEntry
 	}
 	return e, nil
@@ -108,7 +124,8 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 // entryReader reads the fields of an entry, or of a message.
 type entryReader struct {
 	causal.FieldReader
-	malformed bool // of a message: a field has a value that it cannot have
+	malformed bool // a field has a value that it cannot have
+	extended  bool // configurations are extended: Config.isExtended
 }
 
 func newEntryReader(b []byte) entryReader { return entryReader{FieldReader: causal.NewFieldReader(b)} }
@@ -126,8 +143,22 @@ func (d *entryReader) ids() (ids []ID) {
 }
 
 func (d *entryReader) config() Config {
-	return Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id(),
+	c := Config{Group: d.Uvarint(), Epoch: d.Uvarint(), Members: d.ids(), Primary: d.id(),
 		Nonce: Nonce{Volume: d.Uvarint(), Life: d.Uvarint(), Number: d.Uvarint()}}
+	if !d.extended {
+		return c
+	}
+	d.flags(flagBit{flagRetired, &c.Retired})
+	n := d.Count(1)
+	if n > maxReplaced {
+		d.malformed = true
+		return c
+	}
+	for range n {
+		c.Replaced = append(c.Replaced, d.Uvarint())
+	}
+	d.malformed = d.malformed || !c.isExtended()
+	return c
 }
 
 func (d *entryReader) state() State {

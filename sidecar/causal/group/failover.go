@@ -82,7 +82,7 @@ func (g *Group) takeOver(now causal.Now) {
 		return
 	}
 	c := &g.state.Config
-	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce()}
+	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce(), Replaced: c.Replaced, Retired: c.Retired}
 	for _, id := range c.Members {
 		a := g.answerOf(id)
 		if id == c.Primary && a != nil && !a.Damaged && !g.accept {
@@ -129,6 +129,7 @@ func (g *Group) knock(now causal.Now) {
 		}
 	}
 	g.lost = g.isLost()
+	g.givesUpItself = g.mayReplace()
 	g.probe(targets, true)
 }
 
@@ -206,17 +207,24 @@ func (g *Group) answer(to ID, number uint64) {
 	if to.Name == g.self.Name {
 		return
 	}
+	serving := g.lead != nil && g.lead.serving
 	g.send(to, &Answer{Number: number, Cluster: g.state.Cluster, Config: g.state.Config, Session: g.state.Session, Damaged: g.damaged,
-		Fresh: !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0 && !g.opts.Occupied, Serving: g.lead != nil && g.lead.serving})
+		Fresh: !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0 && !g.opts.Occupied, Serving: serving,
+		Blank: g.state.Config.Epoch > 0 && g.isBlank() && (!g.opts.External || g.opts.Blank), Whole: serving && g.whole && len(g.state.Config.Replaced) > 0})
 }
 
 // stepAnswer takes in who another member is and what it knows.
 func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 	if g.isForeign(&a.Config) {
 		g.diverged = g.diverged || a.Serving
+		g.noteReplaced(&a.Config)
+		if g.replaced && g.opts.External && a.Whole {
+			g.events = append(g.events, Event{Kind: Reset})
+		}
 		return
 	}
 	g.learn(now, a.Cluster, &a.Config)
+	g.noteAlive(now, from, a.Damaged)
 	if a.Number == g.probed && !slices.ContainsFunc(g.answers, func(b answer) bool { return b.id == from }) {
 		g.answers = append(g.answers, answer{from, a})
 	}

@@ -10,6 +10,7 @@ import (
 func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 	if g.isForeign(&f.Config) {
 		g.diverged = true
+		g.noteReplaced(&f.Config)
 		return
 	}
 	// A session that is over must change nothing: what it has written and is not committed is replaced.

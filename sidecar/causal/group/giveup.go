@@ -2,35 +2,127 @@ package group
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A group whose volumes are all lost (isLost) can be given up by a person. Then another group takes its place in the register, with a member
-// that has nothing. It has another name, so a volume of the lost one that comes back all the same neither joins it nor disturbs it.
+// A group whose volumes are all lost (isLost) can be given up. Then another group takes its place in the register, with a member
+// that has nothing. It has another name, and names the one that it replaces: a volume of that one that comes back all the same neither joins nor
+// serves.
+//
+// A person gives a group up (AcceptLoss). It is also done without one if nothing is given up by it (mayReplace).
+
+// absentAfter is for how long a member of a shard's group was not heard of when a person may give up its volume as well. It is longer than any
+// pause after which the others take over.
+const absentAfter = int64(10e9)
+
+var errNotLost = errors.New("not all volumes of the group are known to be lost: bring up every member, with an empty folder if its disk is gone")
 
 // AcceptLoss says that a person gives up what the volumes of the group held, which are all lost: a new group begins at this member. If its own
-// volume holds something of the lost group, it is to be emptied first (Reset), and the person asked again.
+// volume holds something of the lost group, it is to be emptied first (Reset), and the person asked again. With Options.External, members that are
+// absent may be given up too; the user empties its storage, and then sets the foundation.
 func (g *Group) AcceptLoss(now causal.Now) error {
+	absent, err := g.canGiveUp(now)
 	switch {
-	case !g.lost:
-		return errors.New("not all volumes of the group are known to be lost: bring up every member, with an empty folder if its disk is gone")
-	case g.opts.External:
-		return errors.New("the group of a shard is not given up by its members")
+	case err != nil:
+		return err
 	case g.damaged || g.log.last() > 0:
 		g.events = append(g.events, Event{Kind: Reset})
 		return nil
 	}
-	g.givesUp, g.knockAt = true, now.Mono
+	g.givesUp, g.givesUpAbsent, g.knockAt = true, len(absent) > 0, now.Mono
 	return nil
 }
 
-// replaceLost proposes the new group, and reports whether it has.
-func (g *Group) replaceLost(now causal.Now) bool {
-	if !g.givesUp || !g.lost || !g.isBlank() || !g.register.fresh || !g.canRequest(now) {
+// canGiveUp returns why the group cannot be given up here, or the members that are absent.
+func (g *Group) canGiveUp(now causal.Now) (absent []string, err error) {
+	switch {
+	case g.lost:
+		return nil, nil
+	case !g.opts.External || g.state.Config.Epoch == 0 || g.isMember() && !g.damaged:
+		return nil, errNotLost
+	}
+	for _, id := range g.state.Config.Members {
+		if id.Name != g.self.Name && !slices.ContainsFunc(g.answers, func(a answer) bool { return g.hasLost(id, &a) }) {
+			absent = append(absent, id.Name)
+		}
+	}
+	if wait := absentAfter - (now.Mono - max(g.startedAt, g.aliveAt)); wait > 0 {
+		return absent, fmt.Errorf("members %s are not known to have lost their volumes, and were perhaps heard of lately: look again in %d s", strings.Join(absent, ", "), wait/1e9+1)
+	}
+	return absent, nil
+}
+
+// hasLost reports whether an answer says that the volume of a member is gone or damaged.
+func (g *Group) hasLost(id ID, a *answer) bool {
+	return a.id.Name == id.Name && (a.id != id || a.Damaged)
+}
+
+// noteAlive takes note of a member of the configuration that has its volume.
+func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {
+	if g.state.Config.Has(from) && !damaged {
+		g.aliveAt, g.givesUpAbsent = now.Mono, false
+	}
+}
+
+// mayReplace reports whether the group may be given up without a person. All of its volumes are gone, all that should be members have answered,
+// and their volumes are new; and either the group is retired, or what it held is elsewhere too (SetReplaceable). One that is silent may have
+// its volume.
+func (g *Group) mayReplace() bool {
+	if !g.lost || !g.isBlank() || g.opts.External && !g.opts.Blank || !(g.opts.External && g.replaceable || g.state.Config.Retired) {
 		return false
 	}
-	g.swap(now, Config{Group: g.self.Volume, Epoch: g.state.Config.Epoch + 1, Members: []ID{g.self}, Primary: g.self, Nonce: g.newNonce()})
+	names := g.desired.Names
+	if len(names) == 0 || names[0] != g.self.Name { // one member, so that they do not compete
+		return false
+	}
+	for _, id := range g.state.Config.Members {
+		if !slices.Contains(names, id.Name) {
+			names = append(slices.Clip(names), id.Name)
+		}
+	}
+	for _, name := range names[1:] {
+		if name != g.self.Name && !slices.ContainsFunc(g.answers, func(a answer) bool { return a.id.Name == name && (a.Blank || a.Fresh) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// SetReplaceable says that what the group holds can be had elsewhere: if all of its volumes are gone, a group of new ones takes its place by
+// itself. With Options.External only.
+func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
+
+// SetRetired says whether nobody needs what the group has any more: see Config.Retired. It is for the primary.
+func (g *Group) SetRetired(retired bool) { g.retired = retired }
+
+// SetWhole says whether the user's storage has all that it should. A volume of a group that was given up is kept until the group that
+// replaces it has.
+func (g *Group) SetWhole(whole bool) { g.whole = whole }
+
+// GivesUp reports whether the group is to be replaced by one of this member, whose user then empties its storage and sets the foundation.
+func (g *Group) GivesUp() bool {
+	return g.isBlank() && (g.givesUpItself || g.givesUp && (g.lost || g.givesUpAbsent))
+}
+
+// Replaces reports whether the group of this member has taken the place of another one.
+func (g *Group) Replaces(group uint64) bool { return g.state.Config.replaces(group) }
+
+// replaceLost proposes the new group, and reports whether it has.
+func (g *Group) replaceLost(now causal.Now) bool {
+	if !g.GivesUp() || g.opts.External && g.foundation != g.self.Volume {
+		return false
+	}
+	if !g.register.fresh || !g.canRequest(now) {
+		return false
+	}
+	old := &g.state.Config
+	replaced := append(slices.Clone(old.Replaced), old.Group)
+	replaced = replaced[max(len(replaced)-maxReplaced, 0):]
+	g.swap(now, Config{Group: g.self.Volume, Epoch: old.Epoch + 1, Members: []ID{g.self}, Primary: g.self, Nonce: g.newNonce(), Replaced: replaced})
 	return true
 }
 
@@ -40,8 +132,25 @@ func (g *Group) isBlank() bool {
 }
 
 // forgetLost makes a blank member forget the group that it knows of, if the register holds one that has taken its place.
-func (g *Group) forgetLost(c *Config) {
-	if g.isForeign(c) && g.isBlank() && c.Epoch > g.state.Config.Epoch {
-		g.state.Config, g.lost, g.givesUp, g.diverged = Config{}, false, false, false
+func (g *Group) forgetLost(now causal.Now, c *Config) {
+	if !g.isForeign(c) || !g.isBlank() || c.Epoch <= g.state.Config.Epoch {
+		return
+	}
+	if g.givesUpAbsent && c.Primary == g.self {
+		// One that is absent may serve all the same, until it reads in the register that it was given up.
+		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.ReadEvery+g.opts.RegisterTimeout+g.opts.Lease))
+	}
+	g.state.Config, g.lost, g.diverged = Config{}, false, false
+	g.givesUp, g.givesUpAbsent, g.givesUpItself = false, false, false
+}
+
+// noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what
+// is here is void: it does not serve any more.
+func (g *Group) noteReplaced(c *Config) {
+	if !c.replaces(g.state.Config.Group) || g.isBlank() || g.opts.Broken.Has(causal.ReplacedServes) {
+		return
+	}
+	if g.replaced = true; g.lead != nil {
+		g.stop(false)
 	}
 }

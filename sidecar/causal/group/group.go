@@ -77,7 +77,11 @@ type Group struct {
 	knockAt     int64
 	diverged    bool // records that are committed here differ from the primary's
 	lost        bool // every volume of the configuration is known to be gone
-	givesUp     bool // a person has said to give it up
+	replaced    bool // another group has taken the place of the one that this volume belongs to
+	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
+	givesUp, givesUpAbsent, givesUpItself bool
+	startedAt                             int64
+	aliveAt                               int64 // when a member of the configuration was heard of that has its volume, by this one that has not
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to
@@ -85,6 +89,9 @@ type Group struct {
 	impaired   bool   // the storage does not respond
 	silentFrom int64  // from then on, an impaired member keeps silent; before, the others go on without it
 	unfit      period // another member would serve better
+
+	// What the user says: see SetReplaceable, SetRetired and SetWhole.
+	replaceable, retired, whole bool
 
 	register register
 	proposed uint64 // number of the last nonce
@@ -142,7 +149,7 @@ func New(opts Options, image *Image, now causal.Now) *Group {
 	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit, next: image.index + 1,
 		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged, heardAt: now.Mono,
 		// A grant of the life before may have been given just before it ended.
-		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
+		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}
@@ -177,6 +184,7 @@ func (g *Group) Step(now causal.Now, m *Message) {
 	}
 	switch b := m.Body.(type) {
 	case *Frame:
+		g.noteAlive(now, m.From, false)
 		g.stepFrame(now, m.From, b)
 	case *Ack:
 		g.stepAck(now, m.From, b)
@@ -304,6 +312,7 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	own := c.Nonce.Volume == g.self.Volume
 	g.state.Config, g.state.Cluster, g.state.Pending = *c, cluster, nil
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
+	g.givesUp, g.givesUpAbsent, g.givesUpItself = false, false, false // it has changed, so somebody has its volume
 	g.lost, g.diverged, g.troubles.changesFail.is = false, false, false
 	g.save(now)
 	if g.isMember() && !g.IsFounded() {

@@ -10,6 +10,9 @@ import (
 // messageFormat is the version of the encoding of a Message. A reader refuses every other one.
 const messageFormat = 1
 
+// extendedMessageFormat is that of a message whose configuration is extended: Config.isExtended.
+const extendedMessageFormat = 2
+
 var errMessage = errors.New("damaged message between the members of a group")
 
 // The kinds of bodies, as they are encoded.
@@ -38,6 +41,10 @@ const (
 	flagFresh   byte = 1 << 0 // of an answer
 	flagDamaged byte = 1 << 1
 	flagServing byte = 1 << 2
+	flagBlank   byte = 1 << 3
+	flagWhole   byte = 1 << 4
+
+	flagRetired byte = 1 << 0 // of a configuration
 )
 
 // AppendTo appends the encoding of m to dst: a byte for the format, a byte for the kind, the volumes of sender and receiver, then the
@@ -46,7 +53,7 @@ const (
 func (m *Message) AppendTo(dst []byte) []byte {
 	dst = slices.Grow(dst, sizeHint(m.Body)) // the data of records is copied once
 	at := len(dst) + 1
-	dst = append(dst, messageFormat, 0)
+	dst = append(dst, formatOf(m.Body), 0)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, m.From.Volume), m.To.Volume)
 	switch b := m.Body.(type) {
 	case *Frame:
@@ -72,9 +79,24 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	case *Answer:
 		dst[at] = bodyAnswer
 		dst = appendStamp(b.Config.appendTo(appendString(binary.AppendUvarint(dst, b.Number), b.Cluster)), b.Session)
-		dst = append(dst, flags(b.Fresh, flagFresh)|flags(b.Damaged, flagDamaged)|flags(b.Serving, flagServing))
+		dst = append(dst, flags(b.Fresh, flagFresh)|flags(b.Damaged, flagDamaged)|flags(b.Serving, flagServing)|flags(b.Blank, flagBlank)|flags(b.Whole, flagWhole))
 	}
 	return dst
+}
+
+// formatOf returns the format in which a message is encoded.
+func formatOf(b Body) byte {
+	var c *Config
+	switch b := b.(type) {
+	case *Frame:
+		c = &b.Config
+	case *Answer:
+		c = &b.Config
+	}
+	if c != nil && c.isExtended() {
+		return extendedMessageFormat
+	}
+	return messageFormat
 }
 
 func (f *Frame) appendTo(dst []byte) []byte {
@@ -117,10 +139,12 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 	if len(b) < 2 {
 		return Message{}, errMessage
 	}
-	if b[0] != messageFormat {
-		return Message{}, fmt.Errorf("message between the members of a group in format %d; this version reads format %d only: run one version in all members", b[0], messageFormat)
+	if b[0] != messageFormat && b[0] != extendedMessageFormat {
+		return Message{}, fmt.Errorf("message between the members of a group in format %d; this version reads formats %d and %d only: run one version in all members",
+			b[0], messageFormat, extendedMessageFormat)
 	}
 	kind, d := b[1], newEntryReader(b[2:])
+	d.extended = b[0] == extendedMessageFormat
 	m := Message{From: ID{from, d.Uvarint()}, To: ID{to, d.Uvarint()}}
 	switch kind {
 	case bodyFrame:
@@ -137,7 +161,7 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		m.Body = p
 	case bodyAnswer:
 		a := &Answer{Number: d.Uvarint(), Cluster: string(d.Take(d.Uvarint())), Config: d.config(), Session: d.stamp()}
-		d.flags(flagBit{flagFresh, &a.Fresh}, flagBit{flagDamaged, &a.Damaged}, flagBit{flagServing, &a.Serving})
+		d.flags(flagBit{flagFresh, &a.Fresh}, flagBit{flagDamaged, &a.Damaged}, flagBit{flagServing, &a.Serving}, flagBit{flagBlank, &a.Blank}, flagBit{flagWhole, &a.Whole})
 		m.Body = a
 	default:
 		return Message{}, fmt.Errorf("message between the members of a group of the unknown kind %d", kind)

@@ -74,8 +74,12 @@ type Answer struct {
 	Session Stamp
 	// Fresh: the volume is new, and nothing was ever written to it. Damaged: it has lost records.
 	Fresh, Damaged bool
+	// Blank: the volume is new, as is that of the user's storage, and the member knows of a group from the others only.
+	Blank bool
 	// Serving: it is the primary and serves.
 	Serving bool
+	// Whole: it serves, its group has taken the place of another one, and its user's storage has all that it should.
+	Whole bool
 }
 
 func (*Frame) isBody()  {}

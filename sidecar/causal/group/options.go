@@ -22,6 +22,8 @@ type Options struct {
 	Foundation uint64
 	Applied    uint64
 	Occupied   bool
+	// Blank says that the storage holds nothing but what this volume's user has written to create or copy it.
+	Blank bool
 
 	// Heartbeat is the longest time between frames to a member, SilentAfter that after which one that makes no progress is dropped.
 	Heartbeat, SilentAfter time.Duration

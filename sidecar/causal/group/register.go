@@ -132,7 +132,7 @@ func (g *Group) RegisterDone(now causal.Now, res RegisterResult) {
 		r.readAt = now.Mono
 		g.observe(now, res)
 	case op.Swap && res.Outcome == Done:
-		g.forgetLost(&op.Config)
+		g.forgetLost(now, &op.Config)
 		g.learn(now, res.Cluster, &op.Config)
 	case op.Swap:
 		g.swapFailed(now, res.Outcome)
@@ -153,7 +153,7 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 		r.expect, r.epoch = res.Config.Nonce, res.Config.Epoch
 	}
 	if res.Found && r.cluster == r.knownCluster && !g.accept {
-		if g.forgetLost(&res.Config); g.state.Config.Epoch == 0 {
+		if g.forgetLost(now, &res.Config); g.state.Config.Epoch == 0 {
 			r.knownEpoch = 0
 		}
 	}
@@ -164,7 +164,9 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 		return
 	case r.knownEpoch == 0:
 	case res.Found && res.Config.Group != r.knownGroup:
-		problem = frozenForeign
+		if problem = frozenForeign; r.cluster == r.knownCluster {
+			g.noteReplaced(&res.Config)
+		}
 	case r.knownCluster == "":
 		// This group was in no register yet, but for a swap of its only member that may have applied.
 	case r.cluster != r.knownCluster:

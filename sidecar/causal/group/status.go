@@ -1,5 +1,11 @@
 package group
 
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
 // Role is what a member does.
 type Role uint8
 
@@ -39,6 +45,12 @@ type Status struct {
 	Impaired bool
 	// Lost: every volume of the configuration is gone or damaged.
 	Lost bool
+	// Replaced: the group of this volume was given up, and another one has taken its place.
+	Replaced bool
+	// Absent are, if a person may give the group up though it is not lost, the members that are not heard of.
+	Absent []string
+	// WhyNotGivenUp is set while the group cannot be given up here.
+	WhyNotGivenUp error
 }
 
 // LogBytes returns the size of the log, in bytes.
@@ -47,7 +59,7 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired}
+		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired, Replaced: g.replaced}
 	switch {
 	case !g.ready():
 	case g.damaged:
@@ -63,12 +75,15 @@ func (g *Group) Status() Status {
 	default:
 		s.Role = Following
 	}
+	s.Absent, s.WhyNotGivenUp = g.canGiveUp(causal.Now{Mono: g.tickedAt})
 	return s
 }
 
 // Problem says for people what keeps the group from changing, or this member out of it; empty: nothing.
 func (s *Status) Problem() string {
 	switch {
+	case s.Replaced:
+		return "the group of this volume was given up, and another one has taken its place: what is here is void"
 	case s.Frozen != "":
 		return "it is not changed until somebody decides: " + s.Frozen
 	case s.Lost:
@@ -88,11 +103,7 @@ func (g *Group) isLost() bool {
 		if id.Name == g.self.Name {
 			continue // this volume is another one, or damaged
 		}
-		lost := false
-		for _, a := range g.answers {
-			lost = lost || a.id.Name == id.Name && (a.id != id || a.Damaged)
-		}
-		if !lost {
+		if !slices.ContainsFunc(g.answers, func(a answer) bool { return g.hasLost(id, &a) }) {
 			return false
 		}
 	}

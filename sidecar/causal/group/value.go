@@ -9,11 +9,20 @@ import (
 // valueFormat is the version of the encoding of a configuration in the register. A reader refuses every other one.
 const valueFormat = 1
 
+// extendedValueFormat is that of a configuration that is extended: Config.isExtended.
+const extendedValueFormat = 2
+
 // maxValueBytes bounds a configuration in the register: three members with long host names take a tenth of it.
 const maxValueBytes = 8 << 10
 
 // AppendValue appends the value that stands for c in the register to dst: a byte for the format, and the fields as in an Entry.
-func (c *Config) AppendValue(dst []byte) []byte { return c.appendTo(append(dst, valueFormat)) }
+func (c *Config) AppendValue(dst []byte) []byte {
+	format := byte(valueFormat)
+	if c.isExtended() {
+		format = extendedValueFormat
+	}
+	return c.appendTo(append(dst, format))
+}
 
 // ParseValue decodes a value of the register. The result does not refer to b.
 func ParseValue(b []byte) (Config, error) {
@@ -22,12 +31,13 @@ func ParseValue(b []byte) (Config, error) {
 		return Config{}, errors.New("the value is empty")
 	case len(b) > maxValueBytes:
 		return Config{}, fmt.Errorf("the value has %d bytes; a configuration has %d at most", len(b), maxValueBytes)
-	case b[0] != valueFormat:
-		return Config{}, fmt.Errorf("the value has format %d; this version reads format %d only: start the version that wrote it", b[0], valueFormat)
+	case b[0] != valueFormat && b[0] != extendedValueFormat:
+		return Config{}, fmt.Errorf("the value has format %d; this version reads formats %d and %d only: start the version that wrote it", b[0], valueFormat, extendedValueFormat)
 	}
 	d := newEntryReader(b[1:])
+	d.extended = b[0] == extendedValueFormat
 	c := d.config()
-	if d.Failed() || d.Left() != 0 {
+	if d.Failed() || d.malformed || d.Left() != 0 {
 		return Config{}, errors.New("the value is damaged, or was written by something else")
 	}
 	if err := c.check(); err != nil {

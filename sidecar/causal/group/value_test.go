@@ -14,7 +14,15 @@ func sampleConfig() Config {
 }
 
 func TestAConfigurationSurvivesTheRegister(t *testing.T) {
-	c := sampleConfig()
+	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Retired = true }, func(c *Config) { c.Replaced = []uint64{9, 1 << 60} }} {
+		c := sampleConfig()
+		change(&c)
+		checkValue(t, c)
+	}
+}
+
+func checkValue(t *testing.T, c Config) {
+	t.Helper()
 	b := c.AppendValue(nil)
 	got, err := ParseValue(b)
 	if err != nil {
@@ -34,7 +42,7 @@ func TestAConfigurationSurvivesTheRegister(t *testing.T) {
 }
 
 func TestAValueThatIsNoConfigurationIsRefused(t *testing.T) {
-	other := append([]byte{valueFormat + 1}, new(sampleConfig()).AppendValue(nil)[1:]...)
+	other := append([]byte{extendedValueFormat + 1}, new(sampleConfig()).AppendValue(nil)[1:]...)
 	if _, err := ParseValue(other); err == nil || !strings.Contains(err.Error(), "start the version that wrote it") {
 		t.Errorf("another format: %v", err)
 	}

@@ -86,6 +86,7 @@ type Storage struct {
 	givers    []*giver
 	copying   *copying // nil: the storage is not copied
 	copies    uint64
+	cleared   bool // the storage was emptied since, as its group is given up
 	outbox    []causal.Message
 }
 
@@ -103,6 +104,7 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 	o := group.DefaultOptions(group.ID{Name: nameOf(cfg.Self), Volume: cfg.Volume})
 	o.Broken, o.External, o.MaxLogBytes = cfg.Broken, true, cfg.MaxLogBytes
 	o.Occupied = !cfg.Empty || cfg.Found != Applied{}
+	o.Blank = cfg.Empty && (cfg.Found == Applied{} || cfg.Found.Volume == cfg.Volume) || cfg.Found.Copying && cfg.Found.Volume == cfg.Volume
 	o.Damaged = cfg.Damaged || !continues(&cfg.Found, cfg.Volume, image)
 	if !o.Damaged && cfg.Found.Volume == cfg.Volume && !cfg.Found.Copying {
 		o.Foundation, o.Applied = cfg.Found.Group, cfg.Found.Position
@@ -115,8 +117,24 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 	s.counted, s.attempted = s.applied.Position, s.applied.Position
 	s.group = group.New(o, image, now)
 	s.group.SetDesired(now, s.desired())
+	s.group.SetReplaceable(s.hasOtherRings())
 	s.settle(now)
 	return s
+}
+
+// hasOtherRings reports whether what the shard holds is in other rings too, from which it would get it back.
+func (s *Storage) hasOtherRings() bool { return len(s.topo.Rings) > 1 }
+
+// SetWhole says whether what the members hold is all that the shard should have: it is not while the shard gets its data back from other rings.
+func (s *Storage) SetWhole(whole bool) { s.group.SetWhole(whole) }
+
+// AcceptLoss says that a person gives up what the members held, whose volumes are all lost, or absent: a group that has nothing begins at this member, and
+// gets the data from other rings.
+func (s *Storage) AcceptLoss(now causal.Now) error {
+	s.now = now
+	err := s.group.AcceptLoss(now)
+	s.settle(now)
+	return err
 }
 
 // continues reports whether a storage with a marker and a log can be those of one member. If not, one of them has lost something.

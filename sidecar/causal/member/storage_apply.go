@@ -55,15 +55,45 @@ func (s *Storage) startTask(now causal.Now) {
 	switch {
 	case s.giveUp:
 		s.startGivingUp()
+	case s.copying != nil && s.group.GivesUp():
+		s.copying, s.cleared = nil, false // there is nothing to copy any more
+		s.startTask(now)
 	case s.copying != nil:
 		s.startCopyTask()
 	case s.lastRan == TaskApply && s.startRead():
 	case s.startApply():
 	case s.startRead():
+	case s.group.GivesUp():
+		s.prepareReplacement()
 	default:
 		s.prepareCreation()
 	}
 }
+
+// prepareReplacement marks the storage of the member that creates a group in place of one that was given up, before it does. Whatever the storage
+// holds is removed first: without the log it may lack what was acknowledged, and the metadata say nothing of that. Else: x1 is in the storage, x2 was in the log
+// only, and the shard serves x1 as one that has lost nothing. (Fault GiveUpUncleared.)
+func (s *Storage) prepareReplacement() {
+	own := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
+	if s.marker == own {
+		return
+	}
+	if s.holdsSomething() && !s.cleared && !s.cfg.Broken.Has(causal.GiveUpUncleared) {
+		if !s.mayReplace(s.group.Group()) {
+			return
+		}
+		marker := Applied{Group: s.group.Group(), Volume: s.cfg.Volume, Copying: true}
+		s.begin(task{StorageTask: StorageTask{Kind: TaskClear, Marker: marker}, done: func(causal.Now, *StorageTaskResult) { s.marker, s.cleared = marker, true }})
+		return
+	}
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: own}, done: func(now causal.Now, _ *StorageTaskResult) {
+		s.applied, s.marker = own, own
+		s.group.SetFoundation(now, own.Group)
+	}})
+}
+
+// holdsSomething reports whether there may be keys or metadata of a middleman in the storage.
+func (s *Storage) holdsSomething() bool { return !s.cfg.Empty || s.copies > 0 }
 
 // startGivingUp says that the volume is to be emptied. Before, a storage that has lost its marker gets one: the log says whose it is, and nothing will when
 // that is gone.

@@ -44,17 +44,25 @@ func (s *Storage) beginCopy(now causal.Now, source group.ID) {
 	if c := s.copying; s.giveUp || c != nil && (c.source == source || c.step >= copyLog) {
 		return
 	}
-	// What was never a copy of the group's storage may be the only one of something.
-	if id := s.group.Group(); !s.cfg.Empty && s.marker.Group != id {
-		if s.marker.Group == 0 || s.marker.Group == s.cfg.Volume {
-			s.fail("the storage holds data that is not the group's, and would be replaced by a copy of member %s's: empty it, or put back the right one", source.Name)
-		} else {
-			s.fail("the storage belongs to the group %d, and this is the group %d: empty it, or put back the right one", s.marker.Group, id)
-		}
+	if !s.mayReplace(s.group.Group()) {
 		return
 	}
 	s.group.SetFoundation(now, 0)
 	s.startOver(source)
+}
+
+// mayReplace reports whether what the storage holds may be replaced, or removed, in favor of a group's. What was never a copy of the group's storage, or of that
+// of one whose place it has taken, may be the only one of something.
+func (s *Storage) mayReplace(group uint64) bool {
+	switch {
+	case s.cfg.Empty || s.marker.Group == group || s.group.Replaces(s.marker.Group):
+		return true
+	case s.marker.Group == 0 || s.marker.Group == s.cfg.Volume:
+		s.fail("the storage holds data that is not the group's, and would be replaced by a copy of another member's, or removed: empty it, or put back the right one")
+	default:
+		s.fail("the storage belongs to the group %d, and this is the group %d: empty it, or put back the right one", s.marker.Group, group)
+	}
+	return false
 }
 
 // startOver begins a copy with an empty storage.
