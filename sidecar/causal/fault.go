@@ -132,6 +132,21 @@ const (
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
+	NearConfirmEarly                       // cache: it confirms an invalidation before sidecars with near copies have
+	NearRenewReceived                      // cache: a lease renewal confirms what was received and near copies have not confirmed
+	NearReopenEarly                        // cache: a new stream is opened while near copies of the one before are served
+	NearStartEarly                         // cache: a start does not wait for the near copies of an earlier one
+	NearLeaseLonger                        // cache: the lease on near copies may outlast that of the stream that brought them
+	NearForgetEvicted                      // cache: it forgets the near copies of what it evicts itself
+	NearUnregistered                       // cache: near copies are given of what the middleman has not registered
+	NearNextLost                           // cache: invalidations that leave copies to older readers are not passed on to near copies
+	NearLoserEnds                          // cache: a near copy that older readers may go on using is not registered any more
+	NearRegisterLate                       // cache: a near copy is registered after the reply, in another step
+	NearUnordered                          // session: ignores the order of near streams
+	NearLeaseFromReceipt                   // session: counts the lease on near copies from when the grant arrived
+	NearDropLate                           // session: confirms an invalidation before the near copy is gone
+	NearNextUnchecked                      // session: a near copy is served whatever version came next
+	NearBound                              // session: a bound session reads near copies
 	faultEnd
 )
 
@@ -262,6 +277,21 @@ var faultNames = [faultEnd]string{
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
+	NearConfirmEarly:          "near-confirm-early",
+	NearRenewReceived:         "near-renew-received",
+	NearReopenEarly:           "near-reopen-early",
+	NearStartEarly:            "near-start-early",
+	NearLeaseLonger:           "near-lease-longer",
+	NearForgetEvicted:         "near-forget-evicted",
+	NearUnregistered:          "near-unregistered",
+	NearNextLost:              "near-next-lost",
+	NearLoserEnds:             "near-loser-ends",
+	NearRegisterLate:          "near-register-late",
+	NearUnordered:             "near-unordered",
+	NearLeaseFromReceipt:      "near-lease-from-receipt",
+	NearDropLate:              "near-drop-late",
+	NearNextUnchecked:         "near-next-unchecked",
+	NearBound:                 "near-bound",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -280,7 +310,7 @@ type Faults [(maxFaults + 63) / 64]uint64
 
 // maxFaults is how many faults a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 128
+	maxFaults = 192
 	_         = uint(maxFaults - faultEnd)
 )
 
