@@ -136,6 +136,21 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReplacedServes:            "lost-shards",
 	causal.GiveUpUncleared:           "lost-shards",
 	causal.LostGivesSlots:            "backfill",
+	causal.NearConfirmEarly:          "near-copies",
+	causal.NearRenewReceived:         "near-copies",
+	causal.NearReopenEarly:           "near-copies",
+	causal.NearStartEarly:            "near-copies",
+	causal.NearLeaseLonger:           "near-copies",
+	causal.NearForgetEvicted:         "near-copies",
+	causal.NearUnregistered:          "near-copies",
+	causal.NearNextLost:              "near-copies",
+	causal.NearLoserEnds:             "near-copies",
+	causal.NearRegisterLate:          "near-copies",
+	causal.NearUnordered:             "near-copies",
+	causal.NearLeaseFromReceipt:      "near-copies",
+	causal.NearDropLate:              "near-copies",
+	causal.NearNextUnchecked:         "near-copies",
+	causal.NearBound:                 "near-copies",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

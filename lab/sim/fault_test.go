@@ -28,11 +28,19 @@ var scripted = map[causal.Fault]string{
 	causal.GiveUpUncleared:   "lost_shards.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
+	causal.NearConfirmEarly:     "near_copies.txt",
+	causal.NearDropLate:         "near_copies.txt",
+	causal.NearRenewReceived:    "near_copies.txt",
+	causal.NearReopenEarly:      "near_copies.txt",
+	causal.NearStartEarly:       "near_copies.txt",
+	causal.NearLeaseLonger:      "near_copies.txt",
+	causal.NearLeaseFromReceipt: "near_copies.txt",
+	causal.NearBound:            "near_copies.txt",
 }
 
 // searchedFrom are the first seeds of searches that would take long from 0 on.
 var searchedFrom = map[causal.Fault]uint64{
-	causal.BackfillCleanWithoutValue: 125, causal.ScanPastStaged: 115,
+	causal.BackfillCleanWithoutValue: 125, causal.ScanPastStaged: 115, causal.NearUnordered: 25,
 }
 
 func TestEveryBrokenRuleIsCaught(t *testing.T) {

@@ -90,6 +90,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
 	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
 	Silence: (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
+	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant, CacheRestart: (*faultInjector).restartCache,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }

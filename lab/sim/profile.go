@@ -46,6 +46,7 @@ var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 
 var profiles = []Profile{
 	{"mixed", "all operations with crashes, partitions, congestion and wrong clocks", nil, nil},
 	{"caches", "hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot learn of it", cacheHeavy, nil},
+	{"near-copies", "sidecars keep copies of hot keys; messages between them, caches and middlemen are late, and all of these restart", nearCopies, nil},
 	{"leases", "caches receive lease grants late and are then partitioned", leases, nil},
 	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy, nil},
 	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions, nil},
@@ -133,6 +134,21 @@ func cacheHeavy(p *runPlan, rng *rand.Rand) {
 	p.sessions = intRange{1, 3}
 	p.faultEvery = ms(100, 700, rng)
 	p.faults = faultWeights{CacheCut: 4, CacheLag: 4, CacheOblivious: 4, LateGrant: 1, Crash: 1, Slow: 1, Cut: 1}
+}
+
+func nearCopies(p *runPlan, rng *rand.Rand) {
+	cacheHeavy(p, rng)
+	p.set.NearBytes, p.set.NearReads = 16<<10, 1+rng.IntN(2)
+	p.keys, p.thinkTime = 2+rng.IntN(6), ms(2, 25, rng)
+	p.shape.caches = intRange{1, 1 + rng.IntN(2)}
+	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
+	p.faults = faultWeights{CacheCut: 2, CacheLag: 3, NearCut: 4, NearLag: 5, NearGrant: 2, CacheRestart: 2, CacheOblivious: 2, LateGrant: 2, Crash: 1, Cut: 1}
+	switch rng.IntN(4) {
+	case 0:
+		p.set.CacheBytes = 300 + rng.IntN(600) // so that caches evict all the time
+	case 1:
+		p.scaleEvery, p.scaled, p.shape.caches = ms(20, 300, rng), cacheCount, intRange{1, 3}
+	}
 }
 
 func leases(p *runPlan, rng *rand.Rand) {

@@ -70,6 +70,9 @@ type Settings struct {
 	KeepMs                                      int64
 	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
 	MaxDeps, MaxOwnBytes int
+	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and CacheBytes bounds a
+	// cache, 0: the defaults.
+	NearBytes, NearReads, CacheBytes int
 	// QuietAfter is how long after the last write coordinators publish rarely; 0: the default.
 	QuietAfter time.Duration
 	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
@@ -171,6 +174,12 @@ func (w *World) start(n *node) {
 	case topology.Cache:
 		cfg := cache.DefaultConfig(n.topo, n.id)
 		cfg.Broken, cfg.Incarnation = w.settings.Broken, n.life
+		if w.settings.NearBytes > 0 {
+			cfg.NearLease = min(w.settings.Lease/3, cache.DefaultNearLease)
+		}
+		if w.settings.CacheBytes > 0 {
+			cfg.MaxBytes = w.settings.CacheBytes
+		}
 		if w.settings.Static {
 			cfg.Rings = topology.RingsOf(w.topo.RingOf(n.id.DC))
 		}
@@ -210,6 +219,10 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
+	cfg.MaxNearBytes = w.settings.NearBytes
+	if w.settings.NearReads > 0 {
+		cfg.NearHotReads = uint8(min(w.settings.NearReads, 255))
+	}
 	if w.settings.MaxOwnBytes > 0 {
 		cfg.MaxOwnBytes = w.settings.MaxOwnBytes
 	}

@@ -134,6 +134,21 @@ const (
 	LostGivesSlots                         // shard: one that lacks data gives slots away
 	ReplacedServes                         // group: a volume of a group that was given up serves when it comes back
 	GiveUpUncleared                        // group: a shard is given up, and its storage keeps what it has
+	NearConfirmEarly                       // cache: it confirms an invalidation before sidecars with near copies have
+	NearRenewReceived                      // cache: a lease renewal confirms what was received and near copies have not confirmed
+	NearReopenEarly                        // cache: a new stream is opened while near copies of the one before are served
+	NearStartEarly                         // cache: a start does not wait for the near copies of an earlier one
+	NearLeaseLonger                        // cache: the lease on near copies may outlast that of the stream that brought them
+	NearForgetEvicted                      // cache: it forgets the near copies of what it evicts itself
+	NearUnregistered                       // cache: near copies are given of what the middleman has not registered
+	NearNextLost                           // cache: invalidations that leave copies to older readers are not passed on to near copies
+	NearLoserEnds                          // cache: a near copy that older readers may go on using is not registered any more
+	NearRegisterLate                       // cache: a near copy is registered after the reply, in another step
+	NearUnordered                          // session: ignores the order of near streams
+	NearLeaseFromReceipt                   // session: counts the lease on near copies from when the grant arrived
+	NearDropLate                           // session: confirms an invalidation before the near copy is gone
+	NearNextUnchecked                      // session: a near copy is served whatever version came next
+	NearBound                              // session: a bound session reads near copies
 	faultEnd
 )
 
@@ -266,6 +281,21 @@ var faultNames = [faultEnd]string{
 	LostGivesSlots:            "lost-gives-slots",
 	ReplacedServes:            "replaced-serves",
 	GiveUpUncleared:           "give-up-uncleared",
+	NearConfirmEarly:          "near-confirm-early",
+	NearRenewReceived:         "near-renew-received",
+	NearReopenEarly:           "near-reopen-early",
+	NearStartEarly:            "near-start-early",
+	NearLeaseLonger:           "near-lease-longer",
+	NearForgetEvicted:         "near-forget-evicted",
+	NearUnregistered:          "near-unregistered",
+	NearNextLost:              "near-next-lost",
+	NearLoserEnds:             "near-loser-ends",
+	NearRegisterLate:          "near-register-late",
+	NearUnordered:             "near-unordered",
+	NearLeaseFromReceipt:      "near-lease-from-receipt",
+	NearDropLate:              "near-drop-late",
+	NearNextUnchecked:         "near-next-unchecked",
+	NearBound:                 "near-bound",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -284,7 +314,7 @@ type Faults [(maxFaults + 63) / 64]uint64
 
 // maxFaults is how many faults a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 128
+	maxFaults = 192
 	_         = uint(maxFaults - faultEnd)
 )
 

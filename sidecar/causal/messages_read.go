@@ -18,16 +18,18 @@ type Get struct {
 	// VersionOnly asks for the version alone if it is still Known.
 	VersionOnly bool
 	Known       Version
+	// NearMax asks a cache for a copy that the sidecar may keep, if key and value have at most so many bytes; 0: for none.
+	NearMax uint64
 }
 
 // Message returns g as a message.
 func (g Get) Message(from, to topology.Node) Message {
-	return Message{Kind: KindGet, From: from, To: to, fields: Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}}}
+	return Message{Kind: KindGet, From: from, To: to, fields: Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax}}
 }
 
 // Get returns the content of a message of KindGet.
 func (m *Message) Get() Get {
-	return Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version}
+	return Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session}
 }
 
 // GetReply answers a Get.
@@ -47,17 +49,21 @@ type GetReply struct {
 	Err ErrCode
 	// Map is the slot map in use at the sender, with ErrMoved.
 	Map topology.MapID
+	// Stream is the place of the reply on a near stream of the cache, which has registered the copy; the zero StreamPosition: the sidecar
+	// must not keep it.
+	Stream StreamPosition
 }
 
 // Message returns r as a message.
 func (r GetReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindGetReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status, Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map}}
+	return Message{Kind: KindGetReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status, Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map,
+		Epoch: r.Stream.Epoch, Seq: r.Stream.Seq}}
 }
 
 // GetReply returns the content of a message of KindGetReply.
 func (m *Message) GetReply() GetReply {
 	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
-		Err: m.fields.Err, Map: m.fields.Map}
+		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition()}
 }
 
 // Fill asks a middleman for a value that a cache may keep. Cut, Snapshot and Seen mean what they mean in Get.

@@ -6,7 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// StreamPosition is the place of a FillReply, LeaseGrant or Invalidate on the stream from a middleman to a cache.
+// StreamPosition is the place of a FillReply, LeaseGrant or Invalidate on the stream from a middleman to a cache, or of a GetReply,
+// LeaseGrant or Invalidate on a near stream from a cache to a sidecar.
 type StreamPosition struct {
 	Epoch uint64
 	// Seq counts the messages of the stream from 1.

@@ -25,7 +25,10 @@ type Config struct {
 	Rings topology.RingSet
 	// Attempts bounds the tries for one miss, over all rings.
 	Attempts int
-	Broken   causal.Faults
+	// NearLease is how long sidecars may serve near copies without hearing from the cache, and how long the cache waits after its start,
+	// for those of an earlier one. It must be well below the lease of the middlemen. 0: no sidecar has ever got near copies, and none does.
+	NearLease time.Duration
+	Broken    causal.Faults
 }
 
 // DefaultConfig returns the defaults for a cache of t.
@@ -53,6 +56,7 @@ type Cache struct {
 	snapshot snapshotState
 	known    *causal.Stability // as the leader of the data center has it
 	limit    causal.TimeLimit
+	near     nearCopies
 
 	faultDrops []faultDrop
 }
@@ -70,14 +74,22 @@ type Stats struct {
 	CutsRefused uint64
 	// ClockRefused counts answers of middlemen whose timestamp is too far ahead of the clock here.
 	ClockRefused uint64
+	// NearCopies counts the copies that sidecars were given, NearInvalidated the invalidations that were passed on to them.
+	NearCopies, NearInvalidated uint64
 }
 
 // New makes an empty cache.
 func New(cfg Config) *Cache {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
-	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(), streams: map[topology.Node]*stream{}}
-	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { c.bytes -= e.size() })
+	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(), streams: map[topology.Node]*stream{},
+		near: nearCopies{byID: map[nearID]*nearStream{}}}
+	lru, err := simplelru.NewLRU(1<<40, func(hash uint64, e *entry) {
+		c.bytes -= e.size()
+		if c.cfg.Broken.Has(causal.NearForgetEvicted) {
+			c.forgetNear(hash)
+		}
+	})
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
@@ -98,8 +110,12 @@ func (c *Cache) applySlotMaps() {
 
 // Step handles one message.
 func (c *Cache) Step(now causal.Now, m *causal.Message) {
+	c.started(now)
 	if _, switched := c.maps.Observe(m); switched {
 		c.applySlotMaps()
+	}
+	if m.From.Part == topology.Sidecar && c.handleNear(now, m) {
+		return
 	}
 	switch m.Kind {
 	case causal.KindGet:
@@ -121,6 +137,21 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	}
 }
 
+// handleNear handles what only sidecars with near copies send, and reports whether m is that.
+func (c *Cache) handleNear(now causal.Now, m *causal.Message) bool {
+	switch m.Kind {
+	case causal.KindLease:
+		c.handleNearLease(now, m.From, m.LeaseRenewal())
+	case causal.KindInvalidateAck:
+		c.handleNearAck(now, m.From, m.InvalidateAck())
+	case causal.KindStreamReset:
+		c.handleNearReset(now, m.From, m.StreamReset())
+	default:
+		return false
+	}
+	return true
+}
+
 // timeLimit returns the greatest timestamp of another part to believe.
 func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 	if c.cfg.Broken.Has(causal.AnyClock) {
@@ -138,6 +169,11 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
 		return
 	}
+	w := waiter{from, g.ID, g.Cut, g.Seen, g.NearMax}
+	if c.isStarting(now) {
+		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
+		return
+	}
 	hash := topology.Hash(g.Key)
 	if g.Snapshot {
 		c.snapshot.noteReader(now, g.Cut)
@@ -149,10 +185,11 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 			e.used = true
 			c.refreshLater(hash, e)
 		}
-		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
+		r := causal.GetReply{Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing}
+		c.passOn(now, w, e, &r)
+		c.reply(w, r)
 		return
 	}
-	w := waiter{from, g.ID, g.Cut, g.Seen}
 	if g.Cut != 0 && !g.Snapshot {
 		// PROTOCOL §9: a fill brings today's value, which may be above the cut. The sidecar asks a middleman.
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound})
@@ -177,9 +214,12 @@ func (c *Cache) reply(w waiter, r causal.GetReply) {
 
 // Tick renews leases, sends unanswered flights another way, and asks middlemen that did not answer whether they are back.
 func (c *Cache) Tick(now causal.Now) {
+	c.started(now)
+	c.tickNear(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.routes.Suspects.Tick(now, c.cfg.Self, c.Send)
 	for _, s := range c.order {
+		c.openIfDue(now, s)
 		c.renewLease(now, s)
 	}
 	c.retryFlights(now)
@@ -194,7 +234,7 @@ func (c *Cache) NextTick(now causal.Now) int64 {
 	if len(c.flights.order) > 0 || c.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(c.maps.NextPoll(), c.routes.Suspects.NextTick())
+	next := min(c.maps.NextPoll(), c.routes.Suspects.NextTick(), c.nextNearTick(now))
 	for _, s := range c.order {
 		if s.isRenewed(now) {
 			next = min(next, s.renewedAt+s.renewalInterval())

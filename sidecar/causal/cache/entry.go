@@ -69,7 +69,7 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 }
 
 // insert keeps the answer to a fill, and evicts what no longer fits.
-func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream) {
+func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream) *entry {
 	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, touchedAt: now.Mono}
 	hash := topology.Hash(key)
 	head, _ := c.entries.Peek(hash)
@@ -87,4 +87,5 @@ func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *strea
 	for c.bytes > c.cfg.MaxBytes && c.entries.Len() > 0 {
 		c.entries.RemoveOldest()
 	}
+	return e
 }

@@ -33,6 +33,7 @@ type waiter struct {
 	to        topology.Node
 	id        uint64
 	cut, seen causal.HLC // of a snapshot read
+	nearMax   uint64     // of the values of which it wants near copies, the largest
 }
 
 // flights are those in progress.
@@ -59,7 +60,7 @@ func (c *Cache) launch(now causal.Now, f *flight) {
 	delete(c.flights.byID, f.id)
 	if f.tries >= c.cfg.Attempts {
 		c.stats.Unavailable++
-		c.land(f, causal.GetReply{Err: causal.ErrUnavailable}, len(f.waiters))
+		c.land(now, f, causal.GetReply{Err: causal.ErrUnavailable}, len(f.waiters), nil)
 		return
 	}
 	rings := c.cfg.Rings &^ f.tried
@@ -141,12 +142,12 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions
 		// that it is older than: all waiters that have not seen these may have it.
-		c.insert(now, f.key, &r, s)
+		e := c.insert(now, f.key, &r, s)
 		n := len(f.waiters)
 		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {
 			n = f.partition(func(w waiter) bool { return max(w.cut, w.seen) < r.Next })
 		}
-		c.landSome(now, f, answer, n)
+		c.landSome(now, f, answer, n, e)
 		return
 	}
 	if r.Status == causal.InFlight {
@@ -157,12 +158,17 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	if c.cfg.Broken.Has(causal.ShareInFlight) {
 		n = len(f.waiters)
 	}
-	c.landSome(now, f, answer, n)
+	var e *entry
+	if c.cfg.Broken.Has(causal.NearUnregistered) {
+		e = &entry{key: f.key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next}
+	}
+	c.landSome(now, f, answer, n, e)
 }
 
-// landSome answers the first n waiters of a flight, and launches it again for the others.
-func (c *Cache) landSome(now causal.Now, f *flight, r causal.GetReply, n int) {
-	c.land(f, r, n)
+// landSome answers the first n waiters of a flight with what it has brought, and launches it again for the others. e is the entry made of
+// that, if there is one.
+func (c *Cache) landSome(now causal.Now, f *flight, r causal.GetReply, n int, e *entry) {
+	c.land(now, f, r, n, e)
 	if len(f.waiters) > 0 {
 		f.tries, f.tried = 0, 0
 		c.launch(now, f)
@@ -170,8 +176,12 @@ func (c *Cache) landSome(now causal.Now, f *flight, r causal.GetReply, n int) {
 }
 
 // land answers the first n waiters of a flight, and ends the flight if these were all.
-func (c *Cache) land(f *flight, r causal.GetReply, n int) {
+func (c *Cache) land(now causal.Now, f *flight, r causal.GetReply, n int, e *entry) {
 	for _, w := range f.waiters[:n] {
+		r := r
+		if e != nil {
+			c.passOn(now, w, e, &r)
+		}
 		c.reply(w, r)
 	}
 	f.waiters = f.waiters[n:]

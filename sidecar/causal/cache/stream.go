@@ -20,6 +20,11 @@ type stream struct {
 	openedAt    int64
 	usedAt      int64
 	leaseTerm   time.Duration // as last granted
+	// reopening says that a new stream is to be opened when no near copy that this one has brought can be served any more.
+	reopening bool
+	near      []*nearStream
+	nearWaits []nearWait // ascending by seq
+	acked     uint64     // the last confirmation of an invalidation was up to here
 }
 
 type renewal struct {
@@ -52,9 +57,12 @@ func (c *Cache) ensureOpen(now causal.Now, s *stream) bool {
 	if s.open {
 		return true
 	}
+	if s.reopening {
+		return false // it is sent when the stream opens
+	}
 	if s.incarnation != 0 {
 		c.reopen(now, s)
-		return true
+		return s.open
 	}
 	if s.openedAt == 0 || now.Mono-s.openedAt >= int64(reopenInterval) {
 		s.openedAt = now.Mono
@@ -63,10 +71,23 @@ func (c *Cache) ensureOpen(now causal.Now, s *stream) bool {
 	return false
 }
 
-// reopen starts a new stream: everything that earlier ones brought is void from here on.
+// reopen ends a stream: everything that it brought is void from here on. A new one is opened as soon as sidecars serve nothing of that
+// either: it makes the middleman forget what it waits for.
 func (c *Cache) reopen(now causal.Now, s *stream) {
 	s.epoch++
-	s.open, s.seq, s.leaseUntil, s.renewals, s.openedAt = true, 0, 0, nil, now.Mono
+	s.open, s.seq, s.acked, s.leaseUntil, s.renewals = false, 0, 0, 0, nil
+	s.reopening = false // until all near streams are told
+	c.endNearStreams(now, s)
+	s.reopening = true
+	c.openIfDue(now, s)
+}
+
+// openIfDue opens a new stream if that is due and nothing of earlier ones can be served any more.
+func (c *Cache) openIfDue(now causal.Now, s *stream) {
+	if !s.reopening || len(s.near) > 0 || c.isStarting(now) {
+		return
+	}
+	s.reopening, s.open, s.openedAt = false, true, now.Mono
 	c.stats.Resets++
 	c.Send(causal.StreamOpen{Epoch: s.epoch, Incarnation: s.incarnation}.Message(c.cfg.Self, s.mm))
 	c.askLease(now, s)
@@ -91,7 +112,15 @@ func (c *Cache) askLease(now causal.Now, s *stream) {
 	}
 	s.renewals = append(s.renewals, renewal{c.lastID, now.Mono})
 	s.renewedAt = now.Mono
-	c.Send(causal.LeaseRenewal{ID: c.lastID, Epoch: s.epoch, AckedSeq: s.seq}.Message(c.cfg.Self, s.mm))
+	c.Send(causal.LeaseRenewal{ID: c.lastID, Epoch: s.epoch, AckedSeq: c.renewalSeq(s)}.Message(c.cfg.Self, s.mm))
+}
+
+// renewalSeq returns up to where a renewal confirms the stream: what was received and not confirmed does not count.
+func (c *Cache) renewalSeq(s *stream) uint64 {
+	if c.cfg.Broken.Has(causal.NearRenewReceived) {
+		return s.seq
+	}
+	return s.confirmed()
 }
 
 // isRenewed reports whether the lease of a stream is kept.
@@ -174,5 +203,6 @@ func (c *Cache) invalidate(now causal.Now, s *stream, i causal.Invalidate) {
 	} else {
 		c.supersede(now, i.KeyHash, i.Next)
 	}
-	c.Send(causal.InvalidateAck{Epoch: s.epoch, AckedSeq: s.seq}.Message(c.cfg.Self, s.mm))
+	c.invalidateNear(now, s, i)
+	c.confirm(s)
 }

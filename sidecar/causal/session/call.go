@@ -27,6 +27,7 @@ type call struct {
 	tried     topology.RingSet // rings that were asked
 	skipCache bool             // the cache did not answer
 	replied   bool             // the target replied, but with nothing that can be used yet
+	near      bool             // a near copy is the reply
 
 	// Of gets in a pipeline.
 	pipeline *getPipeline

@@ -33,6 +33,11 @@ type Config struct {
 	MaxOwnBytes int
 	// MaxRestrictions bounds the in-flight versions that a session may have read. At the bound, reads of further ones wait.
 	MaxRestrictions int
+	// MaxNearBytes bounds the near copies that the sidecar keeps, in bytes; 0: it keeps none. A key is copied once NearHotReads gets of it
+	// have gone to the cache within NearHotWindow.
+	MaxNearBytes  int
+	NearHotReads  uint8
+	NearHotWindow time.Duration
 	// MaxMGetBytes bounds the values that all MGETs in progress hold. One that would exceed it fails with ErrBusy.
 	MaxMGetBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
@@ -61,5 +66,6 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 500 * time.Millisecond, SnapshotLead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
+		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }

@@ -98,6 +98,7 @@ func (s *Sidecar) sendGet(now causal.Now, c *call) {
 
 // requestGet sends the request of a get to its target.
 func (s *Sidecar) requestGet(now causal.Now, c *call) {
+	c.near = false
 	c.requestID = s.requests.add(c, 0)
 	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
 	g.Seen = s.mustSee(c.session, g.Snapshot)
@@ -110,6 +111,17 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 	c.covers = s.stability.MinSV()
 	if g.Snapshot {
 		c.covers = g.Cut
+	}
+	if c.target.Part == topology.Cache || s.cfg.Broken.Has(causal.NearBound) {
+		if r, ok := s.near.Find(now, &g); ok {
+			s.requests.drop(c.requestID)
+			c.near = true
+			s.takeGetReply(now, c, &r)
+			return
+		}
+	}
+	if c.target.Part == topology.Cache {
+		g.NearMax = s.near.Wanted(now, g.Key)
 	}
 	s.Send(g.Message(s.cfg.Self, c.target))
 }
@@ -233,7 +245,7 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 		s.stats.InFlightReads++
 	}
 	s.finish(c, Result{Record: r.Record, Outcome: Outcome{
-		Version: r.Record.Version, Source: s.sourceOf(c.slot, r.Ring, r.Hit), Status: r.Status, Ring: r.Ring}})
+		Version: r.Record.Version, Source: s.sourceOfGet(c, r), Status: r.Status, Ring: r.Ring}})
 }
 
 // handleLogReply takes the value of an own write that was evicted.
@@ -243,6 +255,15 @@ func (s *Sidecar) handleLogReply(now causal.Now, c *call, r causal.LogReply) {
 		return
 	}
 	s.finishOwnRead(c, r.Record)
+}
+
+// sourceOfGet returns where the value of a get was read, and counts it.
+func (s *Sidecar) sourceOfGet(c *call, r *causal.GetReply) Source {
+	if c.near {
+		s.stats.NearHits++
+		return SourceNear
+	}
+	return s.sourceOf(c.slot, r.Ring, r.Hit)
 }
 
 // sourceOf returns where a value was read, and counts it.

@@ -96,11 +96,12 @@ type Source uint8
 const (
 	SourceNone   Source = iota // the operation read nothing
 	SourceOwn                  // an own write that is kept in the session, or that the coordinator's log returned
+	SourceNear                 // a near copy in the sidecar
 	SourceCache                // the data center's cache, from memory
 	SourceLocal                // a shard in the own data center
 	SourceRemote               // a shard in another data center
 )
 
 func (s Source) String() string {
-	return [...]string{"none", "own", "cache", "local", "remote"}[s]
+	return [...]string{"none", "own", "near", "cache", "local", "remote"}[s]
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/nearcopy"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -31,6 +32,7 @@ type Sidecar struct {
 	coordinators coordinatorStates
 	cuts         cutSchedule
 	limit        causal.TimeLimit
+	near         *nearcopy.Store
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
@@ -54,6 +56,7 @@ func New(cfg Config) *Sidecar {
 		requests:     requestTable{byID: map[uint64]request{}},
 		coordinators: newCoordinatorStates(),
 	}
+	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads, HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
 	if cfg.Static {
 		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
 	}
@@ -97,6 +100,9 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	if _, switched := s.maps.Observe(m); switched {
 		s.useSlotMaps()
+	}
+	if s.near.Step(now, m, s.timeLimit(now)) {
+		return
 	}
 	switch m.Kind {
 	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply:
@@ -186,6 +192,7 @@ func (s *Sidecar) Tick(now causal.Now) {
 		s.subscribeAt = now.Mono + int64(subscribeInterval)
 		s.Send(causal.Subscribe{}.Message(s.cfg.Self, s.cfg.Topology.Leader(s.cfg.Self.DC)))
 	}
+	s.near.Tick(now)
 	s.tickCalls(now)
 	s.advancePipelines(now)
 	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
@@ -205,7 +212,7 @@ func (s *Sidecar) NextTick(now causal.Now) int64 {
 	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick())
+	next := min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick())
 	if s.cfg.Snapshot && len(s.cuts.upcoming) > 0 {
 		next = min(next, s.cuts.upcoming[0].useAt)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/nearcopy"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -13,8 +14,8 @@ type Stats struct {
 	MGetRounds, SnapshotMGets uint64
 	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one cut.
 	SettledMGets uint64
-	// OwnReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
-	OwnReads, CacheHits, LocalReads, RemoteReads uint64
+	// OwnReads, NearHits, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
+	OwnReads, NearHits, CacheHits, LocalReads, RemoteReads uint64
 	// ClockRefused counts replies, tokens and versions of puts with a timestamp too far ahead of the clock.
 	ClockRefused uint64
 	// BoundGets counts gets of sessions that were bound.
@@ -36,6 +37,9 @@ type Stats struct {
 
 // Stats returns the counters.
 func (s *Sidecar) Stats() Stats { return s.stats }
+
+// NearCopies returns what is kept near.
+func (s *Sidecar) NearCopies() *nearcopy.Store { return s.near }
 
 // Stability returns the stability vectors as far as the sidecar has learned them.
 func (s *Sidecar) Stability() *causal.Stability { return s.stability }

@@ -67,7 +67,7 @@ var Table = []Rule{
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
 	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
 	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan, causal.KindPing}, Free},
-	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing}, Free},
+	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing, causal.KindLease, causal.KindInvalidateAck, causal.KindStreamReset}, Free},
 
 	{coordinator, sidecar, Anywhere, []causal.Kind{causal.KindPutReply, causal.KindComplete, causal.KindLogReply}, OriginSender},
 	{coordinator, sidecar, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindLatencies}, Free},
@@ -98,6 +98,6 @@ var Table = []Rule{
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindFillReply}, RingSender},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset, causal.KindPong}, Free},
 
-	{cache, sidecar, SameDC, []causal.Kind{causal.KindGetReply, causal.KindPong}, Free},
+	{cache, sidecar, SameDC, []causal.Kind{causal.KindGetReply, causal.KindPong, causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset}, Free},
 	{cache, middleman, Anywhere, []causal.Kind{causal.KindFill, causal.KindStreamOpen, causal.KindLease, causal.KindInvalidateAck, causal.KindPing}, Free},
 }

@@ -1,0 +1,225 @@
+// Package nearcopy is the state machine of a sidecar's near copies: those of hot, stable keys that it keeps so that reads need not leave
+// the pod (PROTOCOL, "Near copies"). Caches give and invalidate them. Failure model: see package causal.
+package nearcopy
+
+import (
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// Config configures a Store.
+type Config struct {
+	Self topology.Node
+	// MaxBytes bounds the memory of the copies, in bytes, by an estimate; 0: there are none.
+	MaxBytes int
+	// HotReads is how many reads of a key within HotWindow make it hot: it is then copied.
+	HotReads  uint8
+	HotWindow time.Duration
+	Broken    causal.Faults
+}
+
+const (
+	// entryOverhead is what a copy costs beside its key and value, in bytes.
+	entryOverhead = 230
+	// largestShare is the part of MaxBytes that a single copy may take.
+	largestShare = 32
+	// maxNearMax bounds a single copy, in bytes.
+	maxNearMax = 64 << 10
+	// hotCounters is the number of counters of reads; keys whose hashes share one count together.
+	hotCounters = 4096
+	// touchInterval is how often a hit moves its copy to the front of the LRU list.
+	touchInterval = int64(time.Second)
+)
+
+// Store is the state machine.
+//
+// Invariant: a copy is served only while the near stream that brought it lives and its lease, counted from before the cache granted it,
+// has not expired.
+type Store struct {
+	cfg     Config
+	out     *causal.Outbox
+	entries *simplelru.LRU[uint64, *entry] // by key hash
+	bytes   int
+	nodes   map[topology.Node]*node
+	order   []*stream // those that are open
+	lastID  uint64    // of a lease renewal
+	stats   Stats
+
+	reads       [hotCounters]uint8 // since windowFrom
+	windowFrom  int64
+	faultCopies []faultDrop
+}
+
+// Stats counts since the start.
+type Stats struct {
+	// Hits counts reads that a copy has answered, Misses those that none could answer; Inserted and Invalidated count copies.
+	Hits, Misses, Inserted, Invalidated, Evicted uint64
+	// StreamsEnded counts near streams that have ended.
+	StreamsEnded uint64
+}
+
+// node is what is known of a cache.
+type node struct {
+	streams map[uint64]*stream
+	// refusedUpTo is the greatest id of a stream that was opened or refused: others up to there are not opened any more.
+	refusedUpTo uint64
+}
+
+// entry is a copy of one version of a key.
+type entry struct {
+	key  string
+	rec  causal.Record
+	from *stream
+	// next is the HLC of the version that came after it, or 0 while it is the newest.
+	next      causal.HLC
+	touchedAt int64
+}
+
+func (e *entry) size() int { return len(e.key) + e.rec.Value.Size() + entryOverhead }
+
+// faultDrop is an invalidation that is carried out late, for the fault NearDropLate.
+type faultDrop struct {
+	invalidate causal.Invalidate
+	at         int64
+}
+
+// New returns an empty store, which leaves its messages in out.
+func New(cfg Config, out *causal.Outbox) *Store {
+	s := &Store{cfg: cfg, out: out, nodes: map[topology.Node]*node{}}
+	lru, err := simplelru.NewLRU(1<<40, func(_ uint64, e *entry) { s.bytes -= e.size() })
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	s.entries = lru
+	return s
+}
+
+// isOn reports whether copies are kept.
+func (s *Store) isOn() bool { return s.cfg.MaxBytes > 0 }
+
+// Find returns the copy that answers an unbound get, as the reply of a cache.
+func (s *Store) Find(now causal.Now, g *causal.Get) (causal.GetReply, bool) {
+	if !s.isOn() {
+		return causal.GetReply{}, false
+	}
+	hash := topology.Hash(g.Key)
+	e, _ := s.entries.Peek(hash)
+	if e == nil || e.key != g.Key || !e.from.isLeased(now) || !s.answers(e, g) {
+		s.stats.Misses++
+		return causal.GetReply{}, false
+	}
+	s.stats.Hits++
+	e.from.usedAt = now.Mono
+	if now.Mono-e.touchedAt >= touchInterval {
+		e.touchedAt = now.Mono
+		s.entries.Get(hash)
+	}
+	return causal.GetReply{ID: g.ID, Key: g.Key, Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing}, true
+}
+
+// answers reports whether a copy is the version that a get asks for.
+func (s *Store) answers(e *entry, g *causal.Get) bool {
+	switch {
+	case s.cfg.Broken.Has(causal.NearNextUnchecked):
+		return true
+	case g.Snapshot:
+		h := max(g.Cut, g.Seen)
+		return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next)
+	case g.Cut != 0:
+		return false
+	}
+	return e.next == 0
+}
+
+// Wanted counts a read of a key that goes to a cache. It returns how large a copy may be, in bytes, if the key is hot, and else 0.
+func (s *Store) Wanted(now causal.Now, key string) uint64 {
+	if !s.isOn() {
+		return 0
+	}
+	if now.Mono-s.windowFrom >= int64(s.cfg.HotWindow) {
+		s.windowFrom = now.Mono
+		clear(s.reads[:])
+	}
+	n := &s.reads[topology.Hash(key)%hotCounters]
+	if *n < 255 {
+		*n++
+	}
+	if *n < s.cfg.HotReads {
+		return 0
+	}
+	return uint64(min(s.cfg.MaxBytes/largestShare, maxNearMax))
+}
+
+// Step takes a message of a cache, and reports whether it was for the store only. A GetReply is, beside, the answer to a get.
+func (s *Store) Step(now causal.Now, m *causal.Message, limit causal.HLC) bool {
+	if m.From.Part != topology.Cache {
+		return false
+	}
+	switch m.Kind {
+	case causal.KindGetReply:
+		if m.StreamPosition().Epoch != 0 {
+			s.handleStreamMessage(now, m, limit)
+		}
+		return false
+	case causal.KindInvalidate, causal.KindLeaseGrant:
+		s.handleStreamMessage(now, m, limit)
+	case causal.KindStreamReset:
+		s.handleReset(m.From, m.StreamReset().MaxEpoch)
+	default:
+		return false
+	}
+	return true
+}
+
+// keep keeps the value of a reply.
+func (s *Store) keep(now causal.Now, st *stream, r causal.GetReply, limit causal.HLC) {
+	if r.Err != causal.OK || !s.isOn() || r.Record.Version.HLC > limit {
+		return
+	}
+	e := &entry{key: r.Key, rec: r.Record, from: st, next: r.Next, touchedAt: now.Mono}
+	if e.size() > s.cfg.MaxBytes {
+		return
+	}
+	hash := topology.Hash(r.Key)
+	if old, _ := s.entries.Peek(hash); old != nil {
+		if old.key == r.Key && old.from.isLeased(now) {
+			switch c := old.rec.Version.Compare(r.Record.Version); {
+			case c > 0:
+				return // from another stream, or for a reader at an older cut
+			case c == 0 && old.next != 0 && (e.next == 0 || old.next < e.next):
+				e.next = old.next
+			}
+		}
+		s.bytes -= old.size()
+	}
+	s.entries.Add(hash, e)
+	s.bytes += e.size()
+	s.stats.Inserted++
+	for s.bytes > s.cfg.MaxBytes {
+		s.entries.RemoveOldest()
+		s.stats.Evicted++
+	}
+}
+
+// invalidate withdraws a copy from everyone who may have seen the new version.
+func (s *Store) invalidate(i causal.Invalidate) {
+	e, ok := s.entries.Peek(i.KeyHash)
+	switch {
+	case !ok:
+	case i.Next == 0:
+		s.entries.Remove(i.KeyHash)
+	case e.rec.Version.HLC <= i.Next && (e.next == 0 || i.Next < e.next):
+		e.next = i.Next
+	}
+	s.stats.Invalidated++
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats { return s.stats }
+
+// Size returns the number of copies and their estimated memory, in bytes.
+func (s *Store) Size() (entries, bytes int) { return s.entries.Len(), s.bytes }
