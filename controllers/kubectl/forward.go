@@ -8,14 +8,14 @@ import (
 	"net/http"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // forward is a port of this machine that leads to one of a pod, through the API server, with the rights of the user.
@@ -31,7 +31,7 @@ type forward struct {
 // forward forwards a port to the page of an operator.
 func (k *connection) forward(ctx context.Context, to operatorPod) (*forward, error) {
 	fail := func(err error) error {
-		if apierrors.IsForbidden(err) {
+		if strings.Contains(err.Error(), "is forbidden") { // the dialers keep the text only
 			return fmt.Errorf("forward a port to pod %s/%s: %w; you need a Role in namespace %s with verbs get and create on resource pods/portforward",
 				to.namespace, to.name, err, to.namespace)
 		}
@@ -48,16 +48,16 @@ func (k *connection) forward(ctx context.Context, to operatorPod) (*forward, err
 		return nil, fail(err)
 	}
 	url := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(to.namespace).Name(to.name).SubResource("portforward").URL()
-	overSPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	overWebSocket, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	overSPDY := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	overWebSocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
 		return nil, fail(err)
 	}
-	dialer := portforward.NewFallbackDialer(overWebSocket, overSPDY, func(err error) bool {
+	dialer := portforward.NewFallbackDialerForStreaming(overWebSocket, overSPDY, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", to.port)}, stop, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", to.port)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		return nil, fail(err)
 	}

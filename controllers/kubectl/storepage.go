@@ -73,15 +73,10 @@ func (p *storePage) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.clusters {
-		c.disconnect()
+		for _, o := range c.operators {
+			o.forward.close()
+		}
 	}
-}
-
-func (c *pageCluster) disconnect() {
-	for _, o := range c.operators {
-		o.forward.close()
-	}
-	c.operators = nil
 }
 
 // Layout implements console.Source. It fails if no operator has answered yet.
@@ -136,15 +131,14 @@ func (c *pageCluster) describe(p *storePage, err error) string {
 	return "context " + c.context + ": " + describeContextError(err)
 }
 
-// connectAll finds the operators of the clusters without one, all at once.
+// connectAll finds the operators that are missing, in all clusters at once.
 func (p *storePage) connectAll(ctx context.Context, timeout time.Duration) {
 	p.eachCluster(ctx, timeout, func(ctx context.Context, c *pageCluster) {
-		if len(c.operators) > 0 || c.failed != nil && p.now().Sub(c.failedAt) < retryInterval {
+		if c.failed == nil && len(c.operators) > 0 || c.failed != nil && p.now().Sub(c.failedAt) < retryInterval {
 			return
 		}
 		if c.failed = p.connect(ctx, c); c.failed != nil {
 			c.failedAt = p.now()
-			c.disconnect()
 		}
 	})
 }
@@ -159,37 +153,43 @@ func (p *storePage) eachCluster(ctx context.Context, timeout time.Duration, do f
 	running.Wait()
 }
 
-// connect forwards a port to an operator of each region in a cluster, and asks it for the layout.
+// connect forwards a port to an operator of each region in a cluster to which there is none, and asks it for the layout.
 func (p *storePage) connect(ctx context.Context, c *pageCluster) error {
 	pods, err := c.k.findOperators(ctx, c.store, p.operatorNamespace)
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, pod := range pods {
+		if slices.ContainsFunc(c.operators, func(o *pageOperator) bool { return o.region == pod.region }) {
+			continue
+		}
 		f, err := c.k.forward(ctx, pod)
 		if err != nil {
-			return err
+			failed = errors.Join(failed, err)
+			continue
 		}
 		o := &pageOperator{operatorPod: pod, forward: f}
-		c.operators = append(c.operators, o)
 		if err := p.get(ctx, o, "console/layout", &o.layout); err != nil {
-			return err
+			f.close()
+			failed = errors.Join(failed, err)
+			continue
 		}
+		c.operators = append(c.operators, o)
 	}
 	c.noteLayouts()
-	return nil
+	return failed
 }
 
-// noteLayouts keeps the layouts of all operators, if all have answered.
+// noteLayouts keeps the layouts of the operators, unless one has not answered: what is shown does not change because of that.
 func (c *pageCluster) noteLayouts() {
 	var all []console.Layout
 	for _, o := range c.operators {
-		if o.err != nil {
-			return
+		if o.err == nil {
+			all = append(all, o.layout)
 		}
-		all = append(all, o.layout)
 	}
-	if len(all) > 0 {
+	if len(all) >= len(c.layouts) {
 		c.layouts = all
 	}
 }
@@ -210,7 +210,7 @@ func (p *storePage) Take(ctx context.Context) console.Snapshot {
 	return p.merge()
 }
 
-// merge makes one snapshot of the answers. A cluster one of whose operators has not answered is connected anew by the next one.
+// merge makes one snapshot of the answers. Operators that have not answered are found and connected anew by a later one.
 func (p *storePage) merge() console.Snapshot {
 	l, _ := p.layout()
 	var snapshots []console.Snapshot
@@ -222,8 +222,10 @@ func (p *storePage) merge() console.Snapshot {
 				snapshots = append(snapshots, o.snapshot)
 				continue
 			}
+			o.forward.close()
 			c.failed, c.failedAt = o.err, p.now()
 		}
+		c.operators = slices.DeleteFunc(c.operators, func(o *pageOperator) bool { return o.err != nil })
 		if c.failed == nil {
 			continue
 		}
@@ -233,9 +235,6 @@ func (p *storePage) merge() console.Snapshot {
 			}
 		}
 		problems = append(problems, console.Problem{Severity: console.Critical, Runbook: "CausalStoreOperatorDown", Text: "No facts: " + c.describe(p, c.failed)})
-		if slices.ContainsFunc(c.operators, func(o *pageOperator) bool { return o.err != nil }) {
-			c.disconnect()
-		}
 	}
 	s := console.Merge(l, p.now().UnixMilli(), snapshots, func(site console.LayoutSite) string {
 		if why, ok := away[site.Region]; ok {
