@@ -235,7 +235,9 @@ func (h *testCluster) testOpenConsole(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		s := snapshot()
 		if strings.Contains(s.DataCenters[2].Elsewhere, "region") {
-			if !slices.ContainsFunc(s.Problems, func(p console.Problem) bool { return strings.Contains(p.Text, "No facts: operator causalstore-system/operator-eu") }) {
+			if !slices.ContainsFunc(s.Problems, func(p console.Problem) bool {
+				return strings.Contains(p.Text, "No facts: operator causalstore-system/operator-eu")
+			}) {
 				t.Errorf("problems: %+v", s.Problems)
 			}
 			if s.DataCenters[0].Elsewhere != "" {

@@ -87,7 +87,7 @@ func (l labelSet) Lookup(k string) (string, bool) {
 // rig is a store in this process: real parts of data centers a and b, in pods that a reader of objects knows. Data center c is in another
 // region.
 type rig struct {
-	*testing.T
+	testing.TB
 	objects
 	store *v1alpha1.CausalStore
 	// http has the addresses of the parts, by the host:port that their pods have.
@@ -96,7 +96,7 @@ type rig struct {
 	stop map[string]func()
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,8 +106,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func newRig(t *testing.T) *rig {
-	r := &rig{T: t, http: map[string]string{}, stop: map[string]func(){}}
+func newRig(t testing.TB) *rig {
+	r := &rig{TB: t, http: map[string]string{}, stop: map[string]func(){}}
 	dc := func(name, region string) v1alpha1.DataCenter { return v1alpha1.DataCenter{Name: name, Region: region} }
 	latitude, longitude := 38.9, -77.4
 	r.store = &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: v1alpha1.CausalStoreSpec{
@@ -172,7 +172,7 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", filepath.Join(dir, "data"))), 0o600); err != nil {
 		r.Fatal(err)
 	}
-	http, redis := freeAddress(r.T), freeAddress(r.T)
+	http, redis := freeAddress(r), freeAddress(r)
 	source := sidecarprocess.Source{Path: path, Override: func(c *contract.Config) {
 		c.DataDir = dir
 		c.Listen = contract.Listen{GRPC: grpc, HTTP: http, Redis: redis}
@@ -351,7 +351,7 @@ func TestSidecarsOfAppsCountUnlessThereAreTooMany(t *testing.T) {
 		fmt.Fprint(w, "# TYPE causalstore_sidecar_sessions gauge\ncausalstore_sidecar_sessions 3\n# TYPE causalstore_sidecar_bound_sessions gauge\ncausalstore_sidecar_bound_sessions 1\n")
 	}))
 	defer answers.Close()
-	r := &rig{T: t, http: map[string]string{"10.1.0.1:7480": strings.TrimPrefix(answers.URL, "http://")}, store: &v1alpha1.CausalStore{
+	r := &rig{TB: t, http: map[string]string{"10.1.0.1:7480": strings.TrimPrefix(answers.URL, "http://")}, store: &v1alpha1.CausalStore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: v1alpha1.CausalStoreSpec{DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "us"}, {Name: "b", Region: "eu"}}}}}
 	r.all = append(r.all, r.store)
 	app := func(name, ip, of string) {

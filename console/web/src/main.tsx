@@ -67,7 +67,7 @@ function Age({ connected, receivedAt, playing, factsAgeMs }: { connected: boolea
   if (playing) return <span class="age playing">Shown: {clock(playing.atMs)}, {duration(Date.now() - playing.atMs)} ago</span>;
   const age = Math.max(now - receivedAt, 0);
   const stale = !connected || age > 3000 + 2 * factsAgeMs;
-  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? `No connection: all facts are ${duration(age)} old` : `Live, facts are at most ${duration(Math.ceil((Math.max(age - 500, 0) + factsAgeMs) / 1000) * 1000)} old`}</span>;
+  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? `No connection: all facts are ${duration(age)} old` : `Live, facts are at most ${Math.ceil((Math.max(age - 500, 0) + factsAgeMs) / 1000)} s old`}</span>;
 }
 
 function App() {

@@ -1,5 +1,5 @@
 // The panel of one data center, and the lists of problems and sessions.
-import { bytes, count, duration, percent, rate, unknown } from "./format";
+import { bytes, count, duration, millis, percent, rate, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
 
@@ -105,7 +105,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
             <tr key={p.name}>
               <th scope="row">{p.name}</th>
               <td class={`state ${p.state.replace(" ", "-")}`} title={p.version && `version ${p.version}`}>{p.state}</td>
-              <td>{p.sinceMs === null ? (layout.faults ? "since the start" : "before this page") : duration(p.sinceMs)}</td>
+              <td>{p.sinceMs === null ? (layout.faults ? "since the start" : unknown) : duration(p.sinceMs)}</td>
               {hurt && (
                 <td>
                   <button aria-label={`${p.state === "down" ? "Restart" : "Crash"} ${p.name} of ${d.name}`}
@@ -155,7 +155,7 @@ function Links({ layout, snapshot, name, hurt }: { layout: Layout; snapshot: Sna
             return (
               <tr key={other}>
                 <th scope="row">{other}</th>
-                <td class={cut ? "state down" : ""}>{cut ? (layout.faults ? "cut" : "no answer") : duration(l.roundTripMs)}</td>
+                <td class={cut ? "state down" : ""}>{cut ? (layout.faults ? "cut" : "no answer") : l.roundTripMs === null ? unknown : millis(l.roundTripMs)}</td>
                 <td>{l.bytesPerSecond === null ? unknown : `${bytes(l.bytesPerSecond)}/s`}</td>
                 {hurt && <td><button disabled={cut} aria-label={`Cut ${name} from ${other}`} onClick={() => hurt({ kind: "cut", from: name, to: other })}>Cut</button></td>}
               </tr>
