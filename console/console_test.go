@@ -21,7 +21,7 @@ type source struct {
 
 func (s *source) take() Snapshot {
 	part := Part{Name: "cache 0", Kind: "cache", State: PartServing}
-	dc := DataCenter{Name: "a", Counters: Counters{Writes: s.writes.Load()}, Listed: []Session{{ID: 1, Reads: 1}}}
+	dc := DataCenter{Name: "a", Counters: &Counters{Writes: s.writes.Load()}, Listed: []Session{{ID: 1, Reads: 1}}}
 	if s.down.Load() {
 		part.State, dc.Listed = PartDown, nil
 	}
@@ -89,11 +89,11 @@ func TestTheRecorderKeepsTenMinutes(t *testing.T) {
 }
 
 func TestEveryReplyForbidsForeignContent(t *testing.T) {
-	r := NewRecorder((&source{}).take)
+	r := NewRecorder(Interval, (&source{}).take)
 	defer r.Close()
 	s := NewServer(Layout{Rings: []string{"r"}}, r)
 	for path, kind := range map[string]string{"/": "text/html", "/console.js": "text/javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console/layout": "application/json", "/console/history": "application/json", "/console/snapshot?at=5": "application/json"} {
+		"/console/layout": "application/json", "/console/history": "application/json", "/console/snapshot?at=5": "application/json", "/console/snapshot": "application/json"} {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
@@ -115,7 +115,7 @@ func TestEveryReplyForbidsForeignContent(t *testing.T) {
 }
 
 func TestAnEventIsStreamedAtOnce(t *testing.T) {
-	r := NewRecorder((&source{}).take)
+	r := NewRecorder(Interval, (&source{}).take)
 	defer r.Close()
 	server := httptest.NewServer(NewServer(Layout{}, r))
 	defer server.Close()

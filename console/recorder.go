@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// Interval is the time between two snapshots.
+	// Interval is the time between two snapshots, where taking one costs little.
 	Interval = time.Second
 	// Retention is how long they are kept.
 	Retention = 10 * time.Minute
@@ -18,13 +18,14 @@ const (
 
 // Recorder takes snapshots and keeps those of the last ten minutes.
 type Recorder struct {
-	take func() Snapshot
-	now  chan struct{} // asks for a snapshot at once
-	done chan struct{}
-	ends chan struct{}
+	take     func() Snapshot
+	interval time.Duration
+	now      chan struct{} // asks for a snapshot at once
+	done     chan struct{}
+	ends     chan struct{}
 
 	mu      sync.Mutex
-	frames  []frame // the oldest first, at most Retention/Interval
+	frames  []frame // the oldest first, none older than Retention
 	marks   []Mark  // the oldest first
 	marked  uint64  // counts changes of marks
 	changed chan struct{}
@@ -44,9 +45,9 @@ type sessionID struct {
 	id uint64
 }
 
-// NewRecorder starts a recorder. take returns the present state; it is called from one goroutine.
-func NewRecorder(take func() Snapshot) *Recorder {
-	r := &Recorder{take: take, now: make(chan struct{}, 1), done: make(chan struct{}), ends: make(chan struct{}),
+// NewRecorder starts a recorder. take returns the present state; it is called by one goroutine at a time, first by this one.
+func NewRecorder(interval time.Duration, take func() Snapshot) *Recorder {
+	r := &Recorder{take: take, interval: interval, now: make(chan struct{}, 1), done: make(chan struct{}), ends: make(chan struct{}),
 		changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]time.Time{}}
 	r.record()
 	go r.run()
@@ -55,7 +56,7 @@ func NewRecorder(take func() Snapshot) *Recorder {
 
 func (r *Recorder) run() {
 	defer close(r.ends)
-	ticker := time.NewTicker(Interval)
+	ticker := time.NewTicker(r.interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -124,7 +125,7 @@ func (r *Recorder) record() {
 func (r *Recorder) complete(s *Snapshot) {
 	var seconds float64
 	before := map[string]*DataCenter{}
-	links := map[[2]string]uint64{}
+	links := map[[2]string]*uint64{}
 	if r.last != nil {
 		seconds = float64(s.AtMs-r.last.AtMs) / 1e3
 		for i := range r.last.DataCenters {
@@ -137,8 +138,8 @@ func (r *Recorder) complete(s *Snapshot) {
 	bound := map[sessionID]time.Time{}
 	for i := range s.DataCenters {
 		dc := &s.DataCenters[i]
-		if b := before[dc.Name]; b != nil && seconds > 0 {
-			dc.Rates = rates(b.Counters, dc.Counters, seconds)
+		if b := before[dc.Name]; b != nil && b.Counters != nil && dc.Counters != nil && seconds > 0 {
+			dc.Rates = rates(*b.Counters, *dc.Counters, seconds)
 		}
 		r.ageParts(s.AtMs, dc)
 		for j := range dc.Listed {
@@ -155,8 +156,8 @@ func (r *Recorder) complete(s *Snapshot) {
 	r.bound = bound
 	for i := range s.Links {
 		l := &s.Links[i]
-		if b, ok := links[[2]string{l.A, l.B}]; ok && seconds > 0 && l.Bytes >= b {
-			perSecond := float64(l.Bytes-b) / seconds
+		if b := links[[2]string{l.A, l.B}]; b != nil && l.Bytes != nil && seconds > 0 && *l.Bytes >= *b {
+			perSecond := float64(*l.Bytes-*b) / seconds
 			l.BytesPerSecond = &perSecond
 		}
 	}

@@ -41,7 +41,8 @@ type asset struct {
 
 // NewServer returns a server of the page at / and of its data below /console.
 func NewServer(l Layout, r *Recorder) *Server {
-	l.IntervalMs = Interval.Milliseconds()
+	l.IntervalMs = r.interval.Milliseconds()
+	l.FactsAgeMs = max(l.FactsAgeMs, l.IntervalMs)
 	layout, err := json.Marshal(l)
 	if err != nil {
 		panic(err) // unreachable: the types can always be encoded
@@ -101,7 +102,12 @@ func (s *Server) serveHistory(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, b)
 }
 
+// serveSnapshot serves the snapshot of a time, or the newest one.
 func (s *Server) serveSnapshot(w http.ResponseWriter, r *http.Request) {
+	if !r.URL.Query().Has("at") {
+		writeJSON(w, s.recorder.news().newest.unpack())
+		return
+	}
 	at, err := strconv.ParseInt(r.URL.Query().Get("at"), 10, 64)
 	if err != nil {
 		http.Error(w, "give the time as at, in milliseconds since 1970", http.StatusBadRequest)

@@ -1,5 +1,8 @@
 package console
 
+// Runbooks is where the runbooks are, for Layout.RunbookBase.
+const Runbooks = "https://github.com/causalstore/causalstore/blob/main/docs/runbooks.md#"
+
 // Layout is what does not change while the page's server runs.
 type Layout struct {
 	Title       string       `json:"title"`
@@ -8,15 +11,21 @@ type Layout struct {
 	DataCenters []LayoutSite `json:"dataCenters"`
 	// Faults says that the page may inject faults, write and read: see the routes that the server is given.
 	Faults bool `json:"faults"`
+	// NoClient says why the page can neither write nor read keys here; it is empty where it can.
+	NoClient string `json:"noClient,omitempty"`
 	// RunbookBase is the address of the runbooks; the name of a section in lower case follows it.
 	RunbookBase string `json:"runbookBase"`
-	IntervalMs  int64  `json:"intervalMs"`
+	// IntervalMs is the time between two snapshots. FactsAgeMs is how old the facts of a snapshot may be when the page gets it.
+	IntervalMs int64 `json:"intervalMs"`
+	FactsAgeMs int64 `json:"factsAgeMs"`
 }
 
 // LayoutSite is the place of one data center.
 type LayoutSite struct {
 	Name string `json:"name"`
 	Ring string `json:"ring"`
+	// Region runs it, where several do.
+	Region string `json:"region,omitempty"`
 	// Latitude and Longitude are in degrees; nil: unknown.
 	Latitude  *float64 `json:"latitude,omitempty"`
 	Longitude *float64 `json:"longitude,omitempty"`
@@ -36,14 +45,16 @@ type Snapshot struct {
 // DataCenter is the state of one data center.
 type DataCenter struct {
 	Name string `json:"name"`
-	// Counters are since the start; the recorder makes rates of them.
-	Counters Counters `json:"-"`
-	Rates    *Rates   `json:"rates"`
+	// Elsewhere says why nothing is known of it here, as it runs in another region; it is empty for those that run here.
+	Elsewhere string `json:"elsewhere,omitempty"`
+	// Counters are since the start; the recorder makes rates of them. Without Counters it leaves Rates as they are.
+	Counters *Counters `json:"-"`
+	Rates    *Rates    `json:"rates"`
 
 	Connections *int `json:"connections"`
 	Sessions    *int `json:"sessions"`
 	Bound       *int `json:"bound"`
-	// Listed are bound sessions, at most MaxSessions of them.
+	// Listed are bound sessions, at most MaxSessions of them; nil: it is not known which ones are.
 	Listed []Session `json:"boundSessions"`
 
 	// InFlight is the writes that the coordinators here have accepted and that are not in every ring yet; BufferBytes is their size,
@@ -131,10 +142,10 @@ type Link struct {
 	// RoundTripMs is as measured from A, or else from B; it is nil if neither gets an answer. DeclaredMs is the topology's.
 	RoundTripMs *float64 `json:"roundTripMs"`
 	DeclaredMs  float64  `json:"declaredMs"`
-	// Bytes are those sent since the start, in both directions; the recorder makes a rate of them.
-	Bytes          uint64   `json:"-"`
+	// Bytes are those sent since the start, in both directions; the recorder makes a rate of them. If they are nil it leaves the rate as it is.
+	Bytes          *uint64  `json:"-"`
 	BytesPerSecond *float64 `json:"bytesPerSecond"`
-	// CutAB says that nothing gets from A to B.
+	// CutAB says that nothing gets from A to B, or, where only answers are known, that A gets none from B.
 	CutAB bool `json:"cutAB,omitempty"`
 	CutBA bool `json:"cutBA,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 // DataCenter is a region or part of one, with its own coordinators, caches and shards.
 //
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
+// +kubebuilder:validation:XValidation:rule="has(self.latitude) == has(self.longitude)",message="spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither"
 type DataCenter struct {
 	// Name of the data center. It becomes part of host names.
 	//
@@ -59,6 +60,17 @@ type DataCenter struct {
 	//
 	// +optional
 	Pods PodSettings `json:"pods,omitzero"`
+	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps only, such as the one of
+	// kubectl causal console. Set both or neither.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=-90
+	// +kubebuilder:validation:Maximum=90
+	Latitude *float64 `json:"latitude,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Minimum=-180
+	// +kubebuilder:validation:Maximum=180
+	Longitude *float64 `json:"longitude,omitempty"`
 }
 
 // Zones are the availability zones of a data center. Coordinators and caches run in the front zones and shards in the back zones, so

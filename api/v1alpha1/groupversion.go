@@ -9,8 +9,9 @@
 // +groupName=causalstore.io
 package v1alpha1
 
+// Dangerous types are numbers with a fraction, which not every language keeps exactly: here places on a map, for which that does not matter.
 //go:generate go tool controller-gen object paths=.
-//go:generate go tool controller-gen crd paths=. output:crd:dir=../../config/crd/bases
+//go:generate go tool controller-gen crd:allowDangerousTypes=true paths=. output:crd:dir=../../config/crd/bases
 //go:generate cp ../../config/crd/bases/causalstore.io_causalstores.yaml ../../charts/causalstore/files/crd.yaml
 //go:generate go run ./internal/reference ../../config/crd/bases/causalstore.io_causalstores.yaml ../../docs/reference.md
 

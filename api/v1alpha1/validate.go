@@ -102,6 +102,8 @@ func (d *DataCenter) validate(p *problems) {
 	if d.Edge != nil {
 		d.Edge.validate(p)
 	}
+	p.require((d.Latitude == nil) == (d.Longitude == nil),
+		"spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither")
 	d.Pods.validate(p)
 	d.Etcd.validate(p)
 	p.require(d.Coordinators.Replicas <= 16, "coordinators.replicas: a data center can have at most 16 coordinators; use fewer")

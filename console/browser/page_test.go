@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/console/internal/npm"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
@@ -51,6 +52,12 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 	}()
 
+	operator := httptest.NewServer(console.NewOnDemand(readOnly{}, time.Second, time.Minute))
+	defer func() {
+		operator.CloseClientConnections()
+		operator.Close()
+	}()
+
 	// Node finds packages beside the script.
 	folder := t.TempDir()
 	script := filepath.Join(folder, "page.mjs")
@@ -68,7 +75,7 @@ func TestThePageInABrowser(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, runtime, script, server.URL, chromium, shots)
+	c := exec.CommandContext(ctx, runtime, script, server.URL, chromium, shots, operator.URL)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -27,9 +27,11 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/authority"
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/storepage"
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
@@ -39,6 +41,7 @@ type operatorFlags struct {
 	edgeImage           string
 	etcdImage           string
 	metrics, health     string
+	console             string
 	leaderElect         bool
 	leaderNamespace     string
 	logLevel, logFormat string
@@ -61,7 +64,7 @@ func NewOperatorCommand() *cobra.Command {
 objects of the data centers in that region, in the cluster that it runs in (or that KUBECONFIG names). It neither changes other
 regions nor waits for them.
 
-It serves /healthz and /readyz at --health-address, and metrics at --metrics-address.`,
+It serves /healthz and /readyz at --health-address, metrics at --metrics-address, and a live page of each store at --console-address.`,
 		Example: `  causalstore operator --region us-east-1 --image registry.example.com/causalstore:v1`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
@@ -76,6 +79,8 @@ It serves /healthz and /readyz at --health-address, and metrics at --metrics-add
 		"image of etcd, for stores whose coordinators have several members; without it they have no new ones")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
+	fs.StringVar(&f.console, "console-address", contract.OperatorConsole,
+		"host:port of the live page of stores, for kubectl causal console; a loopback address, because it has no authentication; 0 disables it")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader among the replicas of this region's operator; only the leader reconciles")
 	fs.StringVar(&f.leaderNamespace, "leader-namespace", "", "namespace of the lease; default: the pod's own")
 	fs.StringVar(&f.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
@@ -138,6 +143,11 @@ func (f *operatorFlags) run(ctx context.Context) error {
 	}
 	if err := f.webhook.validate(); err != nil {
 		return err
+	}
+	if f.console != "0" {
+		if err := storepage.CheckAddress(f.console); err != nil {
+			return fmt.Errorf("--console-address %w", err)
+		}
 	}
 	if f.trustDomain != "" {
 		if err := authority.CheckTrustDomain(f.trustDomain); err != nil {
@@ -238,5 +248,22 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err := metrics.Registry.Register(expiries); err != nil {
 		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
+	if err := f.addConsole(m); err != nil {
+		return nil, err
+	}
 	return m, errors.Join(m.Add(keeper), r.SetupWithManager(m), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
+}
+
+// addConsole adds the server of the live page to the manager.
+func (f *operatorFlags) addConsole(m ctrl.Manager) error {
+	if f.console == "0" {
+		return nil
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 10 * time.Second, DisableCompression: true}}
+	s, err := storepage.NewServer(storepage.Options{Address: f.console, Region: f.region, Client: m.GetClient(), Uncached: m.GetAPIReader(),
+		Namespaces: f.namespaces, HTTP: client, Now: time.Now})
+	if err != nil {
+		return fmt.Errorf("--console-address %w", err)
+	}
+	return m.Add(s)
 }

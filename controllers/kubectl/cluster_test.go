@@ -149,6 +149,7 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.expectError("1 problems found", "doctor", "orders")
+	t.Run("the live page opens, or the command says why not", h.testConsole)
 
 	t.Run("a user without the right to pods/proxy learns what to ask for", func(t *testing.T) {
 		k := h.connectAs(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",

@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 )
 
 // regionsFixture is a store in the clusters of two regions: all is well in one, and the other lacks a cache.
@@ -121,9 +122,9 @@ func TestTopologyDrawsTheDataCentersOfAllRegionsAndTheirLinks(t *testing.T) {
 }
 
 // addTestTraffic adds what a coordinator exports of its links.
-func addTestTraffic(t *testing.T, to families, dc string, n float64) {
+func addTestTraffic(t *testing.T, to partmetrics.Families, dc string, n float64) {
 	t.Helper()
-	f, err := parseMetrics(strings.NewReader(fmt.Sprintf(`# TYPE causalstore_peer_bytes_total counter
+	f, err := partmetrics.Parse(strings.NewReader(fmt.Sprintf(`# TYPE causalstore_peer_bytes_total counter
 causalstore_peer_bytes_total{to_data_center="%s",direction="sent"} %f
 causalstore_peer_bytes_total{to_data_center="%s",direction="received"} %f
 `, dc, 1e6*n, dc, 1234*n)))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 )
 
 // regionReadings are what the processes of a store in one cluster answer: twice, or once if before is nil.
@@ -141,7 +142,7 @@ const (
 // addTraffic adds what a process exchanges with other data centers between two readings, or since its start if before is nil.
 func (s *summary) addTraffic(before *reading, now reading) {
 	for _, m := range now.metrics[metricPeerBytes].GetMetric() {
-		to, direction := labelOf(m, contract.LabelToDataCenter), labelOf(m, labelDirection)
+		to, direction := partmetrics.Label(m, contract.LabelToDataCenter), partmetrics.Label(m, labelDirection)
 		n := increase(before, now, metricPeerBytes, func(label func(string) string) bool {
 			return label(contract.LabelToDataCenter) == to && label(labelDirection) == direction
 		})

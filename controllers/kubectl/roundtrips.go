@@ -11,6 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 )
 
 // roundTrips are those that the first coordinators of data centers have probed: from, to, time. A negative time means
@@ -50,7 +51,7 @@ func isCoordinator(parts []corev1.Pod, name string) bool {
 	return false
 }
 
-func (t roundTrips) add(from string, f families) {
+func (t roundTrips) add(from string, f partmetrics.Families) {
 	for _, m := range f[contract.MetricRoundTrip].GetMetric() {
 		for _, l := range m.GetLabel() {
 			if l.GetName() != contract.LabelToDataCenter {

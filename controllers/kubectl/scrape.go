@@ -3,20 +3,17 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 )
 
 // process is a process in a pod that exports metrics.
@@ -45,43 +42,17 @@ func processesOf(parts, apps []corev1.Pod) (all []process) {
 	return all
 }
 
-// families are the metrics of a process by name.
-type families map[string]*dto.MetricFamily
-
-// sum adds the values of all series of a metric for which keep returns true; a nil keep selects all. The value of a
-// histogram is its number of observations.
-func (f families) sum(name string, keep func(label func(string) string) bool) float64 {
-	total := 0.0
-	for _, m := range f[name].GetMetric() {
-		if keep == nil || keep(func(name string) string { return labelOf(m, name) }) {
-			total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-		}
-	}
-	return total
-}
-
-// labelOf returns the value of a label, or nothing.
-func labelOf(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
-}
-
 // reading is the answer of one process, or the error.
 type reading struct {
 	process process
 	at      time.Time
-	metrics families
+	metrics partmetrics.Families
 	err     error
 }
 
-// Bounds of one answer, in time and bytes, and of the number of concurrent requests.
+// Bounds of one answer, in time, and of the number of concurrent requests.
 const (
 	readTimeout = 5 * time.Second
-	maxMetrics  = 4 << 20
 	readAtOnce  = 16
 )
 
@@ -113,7 +84,7 @@ func (k *connection) readAll(ctx context.Context, all []process) ([]reading, err
 }
 
 // readMetrics reads the metrics of one process through the API server.
-func readMetrics(ctx context.Context, pods typedv1.PodInterface, p process) (families, error) {
+func readMetrics(ctx context.Context, pods typedv1.PodInterface, p process) (partmetrics.Families, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	body, err := pods.ProxyGet("http", p.pod, strconv.Itoa(p.port), "metrics", nil).Stream(ctx)
@@ -121,14 +92,5 @@ func readMetrics(ctx context.Context, pods typedv1.PodInterface, p process) (fam
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	return parseMetrics(io.LimitReader(body, maxMetrics))
-}
-
-func parseMetrics(text io.Reader) (families, error) {
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	f, err := parser.TextToMetricFamilies(text)
-	if err != nil {
-		return nil, fmt.Errorf("parse metrics: %w", err)
-	}
-	return f, nil
+	return partmetrics.Parse(body)
 }

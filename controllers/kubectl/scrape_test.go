@@ -39,7 +39,7 @@ func TestMetricsAreReadThroughTheProxyOfTheAPIServer(t *testing.T) {
 	if got := trips.format("a", "b") + ", " + trips.format("a", "c") + ", " + trips.format("b", "a"); got != "80ms, no answer, -" {
 		t.Errorf("round trips: %s", got)
 	}
-	if n := all[1].metrics.sum(metricGets, nil); n != 3 {
+	if n := all[1].metrics.Sum(metricGets, nil); n != 3 {
 		t.Errorf("%v gets", n)
 	}
 	if all[2].err == nil || !strings.Contains(all[2].err.Error(), "no route to host") {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
@@ -110,25 +111,25 @@ func (l *load) addProcess(before *reading, now reading) {
 	for _, s := range sources {
 		l.reads[s.String()] += increase(before, now, metricReads, func(label func(string) string) bool { return label("source") == s.String() })
 	}
-	l.incomplete += now.metrics.sum(metricIncomplete, nil)
+	l.incomplete += now.metrics.Sum(metricIncomplete, nil)
 	l.stability = maxLag(l.stability, now.metrics, metricStability)
 	l.visibility = maxLag(l.visibility, now.metrics, metricVisibility)
 }
 
 // increase returns by how much a metric has grown per second between two readings, or its value if before is nil.
 func increase(before *reading, now reading, name string, keep func(func(string) string) bool) float64 {
-	n := now.metrics.sum(name, keep)
+	n := now.metrics.Sum(name, keep)
 	if before == nil {
 		return n
 	}
-	if previous := before.metrics.sum(name, keep); previous <= n { // else the process has restarted
+	if previous := before.metrics.Sum(name, keep); previous <= n { // else the process has restarted
 		n -= previous
 	}
 	return n / now.at.Sub(before.at).Seconds()
 }
 
 // maxLag returns the greater of a lag and the one that a process exports, if any.
-func maxLag(lag *time.Duration, f families, name string) *time.Duration {
+func maxLag(lag *time.Duration, f partmetrics.Families, name string) *time.Duration {
 	for _, m := range f[name].GetMetric() {
 		if d := time.Duration(m.GetGauge().GetValue() * float64(time.Second)); lag == nil || d > *lag {
 			lag = &d

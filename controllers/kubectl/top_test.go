@@ -13,6 +13,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/inject"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -20,7 +21,7 @@ import (
 )
 
 // processMetrics returns what a sidecar or a coordinator exports after n rounds of the same work.
-func processMetrics(t *testing.T, port int, n float64, lag string) families {
+func processMetrics(t *testing.T, port int, n float64, lag string) partmetrics.Families {
 	t.Helper()
 	text := fmt.Sprintf(`# TYPE causalstore_coordinator_incomplete_writes gauge
 causalstore_coordinator_incomplete_writes{data_center="d",index="0",ring="r"} 7
@@ -50,7 +51,7 @@ causalstore_sidecar_reads_total{source="remote"} %[1]g
 causalstore_sidecar_stability_lag_seconds %[5]s
 `, 10*n, 190*n, n, 160*n, lag)
 	}
-	f, err := parseMetrics(strings.NewReader(text))
+	f, err := partmetrics.Parse(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -214,7 +215,7 @@ func (f *localFlags) run(ctx context.Context, out io.Writer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", d.Admin())
 	if f.pprof {
-		mux.Handle("/debug/pprof/", local.RefuseWebPages(http.DefaultServeMux))
+		mux.Handle("/debug/pprof/", console.RefuseWebPages(http.DefaultServeMux))
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(admin) }() // ends with Close

@@ -32,7 +32,7 @@ func (d *Deployment) record() *console.Recorder {
 	d.recording.Lock()
 	defer d.recording.Unlock()
 	if d.recorder == nil {
-		d.recorder = console.NewRecorder(d.snapshot)
+		d.recorder = console.NewRecorder(console.Interval, d.snapshot)
 	}
 	return d.recorder
 }

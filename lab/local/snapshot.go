@@ -15,13 +15,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// runbooks is where the page finds the runbooks.
-const runbooks = "https://github.com/causalstore/causalstore/blob/main/docs/runbooks.md#"
-
 // layout returns what the page shows of the deployment that does not change.
 func (d *Deployment) layout() console.Layout {
 	version, _ := metrics.Version()
-	l := console.Layout{Title: "a deployment on this machine", Version: version, Faults: true, RunbookBase: runbooks}
+	l := console.Layout{Title: "a deployment on this machine", Version: version, Faults: true, RunbookBase: console.Runbooks}
 	for _, r := range d.topo.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}
@@ -118,7 +115,7 @@ func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter)
 	s.Connections = ptr(f.server.Connections())
 	f.sidecar.Inspect(func(m *session.Sidecar) {
 		st := m.Stats()
-		s.Counters = console.Counters{Own: st.OwnReads, Cache: st.CacheHits, Local: st.LocalReads, Remote: st.RemoteReads, Writes: st.Puts,
+		s.Counters = &console.Counters{Own: st.OwnReads, Cache: st.CacheHits, Local: st.LocalReads, Remote: st.RemoteReads, Writes: st.Puts,
 			Failed: st.UnavailableOps + st.UnknownPuts}
 		if least, most := m.Stability().MinSV(), m.Stability().MaxSV(); least > 0 {
 			s.CutAgeMs, s.SkewMs = lag(least, now), ptr(most.WallMs()-least.WallMs())
@@ -211,7 +208,7 @@ func (d *Deployment) links() []console.Link {
 	for a := range n {
 		for b := a + 1; b < n; b++ {
 			at[a*n+b], at[b*n+a] = len(links), len(links)
-			links = append(links, console.Link{A: d.topo.DCs[a].Name, B: d.topo.DCs[b].Name, DeclaredMs: d.topo.RTT[a][b]})
+			links = append(links, console.Link{A: d.topo.DCs[a].Name, B: d.topo.DCs[b].Name, DeclaredMs: d.topo.RTT[a][b], Bytes: ptr(uint64(0))})
 		}
 	}
 	if d.wan == nil {
@@ -219,7 +216,7 @@ func (d *Deployment) links() []console.Link {
 	}
 	for _, p := range d.wan.Stats() {
 		l := &links[at[int(p.From)*n+int(p.To)]]
-		l.Bytes += p.Bytes
+		*l.Bytes += p.Bytes
 		if !p.Open {
 			if p.From < p.To {
 				l.CutAB = true

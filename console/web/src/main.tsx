@@ -22,6 +22,7 @@ function useFeed() {
   const [frames, setFrames] = useState<HistoryFrame[]>([]);
   const [marks, setMarks] = useState<Mark[]>([]);
   const [connected, setConnected] = useState(false);
+  const [error, setError] = useState("");
   const [receivedAt, setReceivedAt] = useState(0);
   useEffect(() => {
     const start = async () => {
@@ -29,11 +30,14 @@ function useFeed() {
         const [l, h] = await Promise.all([getLayout(), getHistory()]);
         setFrames(h.frames);
         setLayout(l);
-      } catch {
+        setError("");
+      } catch (e) {
+        setError((e as Error).message);
         setTimeout(start, 2000);
         return;
       }
       follow({
+        ended: () => setTimeout(start, 2000),
         connected: setConnected,
         marks: setMarks,
         snapshot: (s) => {
@@ -45,7 +49,7 @@ function useFeed() {
     };
     void start();
   }, []);
-  return { layout, live, frames, marks, connected, receivedAt };
+  return { layout, live, frames, marks, connected, receivedAt, error };
 }
 
 function pointOf(d: Snapshot["dataCenters"][number]): HistoryFrame["points"][number] {
@@ -54,7 +58,7 @@ function pointOf(d: Snapshot["dataCenters"][number]): HistoryFrame["points"][num
 }
 
 // Age shows how old what is shown is.
-function Age({ connected, receivedAt, playing }: { connected: boolean; receivedAt: number; playing: Snapshot | null }) {
+function Age({ connected, receivedAt, playing, factsAgeMs }: { connected: boolean; receivedAt: number; playing: Snapshot | null; factsAgeMs: number }) {
   const [now, setNow] = useState(performance.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(performance.now()), 500);
@@ -62,12 +66,12 @@ function Age({ connected, receivedAt, playing }: { connected: boolean; receivedA
   }, []);
   if (playing) return <span class="age playing">Shown: {clock(playing.atMs)}, {duration(Date.now() - playing.atMs)} ago</span>;
   const age = Math.max(now - receivedAt, 0);
-  const stale = !connected || age > 4000;
-  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? `No connection: all facts are ${duration(age)} old` : `Live, facts are ${age < 1500 ? "at most 1 s" : duration(age)} old`}</span>;
+  const stale = !connected || age > 3000 + 2 * factsAgeMs;
+  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? `No connection: all facts are ${duration(age)} old` : `Live, facts are at most ${Math.ceil((Math.max(age - 500, 0) + factsAgeMs) / 1000)} s old`}</span>;
 }
 
 function App() {
-  const { layout, live, frames, marks, connected, receivedAt } = useFeed();
+  const { layout, live, frames, marks, connected, receivedAt, error } = useFeed();
   const [selected, setSelected] = useState("");
   const [tab, setTab] = useState<Tab>("dc");
   const [trace, setTrace] = useState<WriteTrace | null>(null);
@@ -86,9 +90,14 @@ function App() {
     return () => { ended = true; };
   }, [playAt]);
 
-  if (!layout || !live) return <p class="loading">Loading the state of the deployment.</p>;
-  const snapshot = played ?? live;
-  const name = selected || layout.dataCenters[0]!.name;
+  if (!layout || !live) {
+    return <p class="loading" role="status">{error ? `The server has no page yet: ${error}. This page tries again every 2 seconds.` : "Loading the state of the deployment."}</p>;
+  }
+  const known = new Set(layout.dataCenters.map((d) => d.name));
+  const taken = played ?? live;
+  // A snapshot may be of a layout that has changed since.
+  const snapshot = { ...taken, dataCenters: taken.dataCenters.filter((d) => known.has(d.name)), links: taken.links.filter((l) => known.has(l.a) && known.has(l.b)) };
+  const name = known.has(selected) ? selected : layout.dataCenters[0]!.name;
   const select = (n: string) => {
     setSelected(n);
     setTab("dc");
@@ -102,12 +111,11 @@ function App() {
     }
   };
   const canHurt = layout.faults && playAt === null;
-  const shownTabs = layout.faults ? tabs : tabs.filter(([id]) => id !== "trace" && id !== "key");
   return (
     <>
       <header>
         <h1>CausalStore <small>{layout.title}</small></h1>
-        <Age connected={connected} receivedAt={receivedAt} playing={played} />
+        <Age connected={connected} receivedAt={receivedAt} playing={played} factsAgeMs={layout.factsAgeMs} />
         {layout.faults && <button disabled={!canHurt} onClick={() => hurt({ kind: "heal" })}>Heal everything</button>}
         <span class="message" role="status">{message}</span>
       </header>
@@ -120,12 +128,12 @@ function App() {
         </div>
         <aside aria-label="Details">
           <div role="tablist" aria-label="Details">
-            {shownTabs.map(([id, label], i) => (
+            {tabs.map(([id, label], i) => (
               <button key={id} role="tab" id={`tab-${id}`} aria-selected={tab === id} aria-controls="panel" tabIndex={tab === id ? 0 : -1} onClick={() => setTab(id)}
                 onKeyDown={(e) => {
                   const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
                   if (step === 0) return;
-                  const next = shownTabs[(i + step + shownTabs.length) % shownTabs.length]![0];
+                  const next = tabs[(i + step + tabs.length) % tabs.length]![0];
                   setTab(next);
                   document.getElementById(`tab-${next}`)?.focus();
                 }}>{label}</button>
@@ -133,14 +141,25 @@ function App() {
           </div>
           <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
             {tab === "dc" && <DataCenterPanel layout={layout} snapshot={snapshot} name={name} hurt={canHurt ? hurt : null} />}
-            {tab === "trace" && <TracePanel layout={layout} from={name} trace={trace} setTrace={setTrace} watch={setWatched} live={playAt === null} />}
-            {tab === "key" && <KeyPanel layout={layout} watched={watched} watch={setWatched} live={playAt === null} />}
+            {(tab === "trace" || tab === "key") && layout.noClient && <NotHere what={tab === "trace" ? "Writing a key" : "Watching a key"} why={layout.noClient} />}
+            {tab === "trace" && !layout.noClient && <TracePanel layout={layout} from={name} trace={trace} setTrace={setTrace} watch={setWatched} live={playAt === null} />}
+            {tab === "key" && !layout.noClient && <KeyPanel layout={layout} watched={watched} watch={setWatched} live={playAt === null} />}
             {tab === "sessions" && <Sessions layout={layout} snapshot={snapshot} />}
           </div>
         </aside>
       </main>
       <footer>Topology epoch {snapshot.epoch}, version {layout.version}. One snapshot each {duration(layout.intervalMs)}.</footer>
     </>
+  );
+}
+
+// NotHere says why something cannot be done with this page.
+function NotHere({ what, why }: { what: string; why: string }) {
+  return (
+    <div>
+      <h2>{what} is not possible here</h2>
+      <p class="nothere">{why}</p>
+    </div>
   );
 }
 

@@ -16,7 +16,7 @@ export function operations(d: DataCenter): number | null {
 }
 
 function summary(d: DataCenter): string {
-  return `${rate(operations(d))} op/s, lag ${duration(d.cutAgeMs)}`;
+  return d.elsewhere ? "not known here" : `${rate(operations(d))} op/s, cut age ${duration(d.cutAgeMs)}`;
 }
 
 interface Props {
@@ -39,7 +39,7 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
   const names = layout.dataCenters.map((d) => d.name);
   const dense = width < 600;
   const labels = useMemo(
-    () => drawing && placeLabels(drawing, names, new Map(names.map((n) => [n, dense ? n.length * 6.4 : Math.max(n.length * 7.4, 128)])), 14, dense ? 1 : 2),
+    () => drawing && placeLabels(drawing, names, new Map(names.map((n) => [n, dense ? n.length * 6.4 : Math.max(n.length * 7.4, 152)])), 14, dense ? 1 : 2),
     [drawing],
   );
   return (
@@ -57,13 +57,13 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
               return (
                 <g
                   key={d.name}
-                  class={`site ${health} ${d.name === selected ? "selected" : ""}`}
+                  class={`site ${health} ${d.elsewhere ? "elsewhere" : ""} ${d.name === selected ? "selected" : ""}`}
                   data-site={d.name}
-                  data-health={health || "well"}
+                  data-health={health || (d.elsewhere ? "unknown" : "well")}
                   role="button"
                   tabindex={0}
                   aria-pressed={d.name === selected}
-                  aria-label={`${d.name}, ring ${site.ring}, ${health || "no problem"}, ${summary(d)}`}
+                  aria-label={`${d.name}, ring ${site.ring}, ${health || (d.elsewhere ? "unknown" : "no problem")}, ${summary(d)}`}
                   onClick={() => select(d.name)}
                   onKeyDown={(e) => {
                     if (e.key === "Enter" || e.key === " ") {
@@ -96,7 +96,7 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
       </div>
       <figcaption>
         {layout.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}
-        <span class="hint">Each ring holds one copy of all data. The lag is the age of the newest moment whose writes are all known to be in every ring.</span>
+        <span class="hint">Each ring holds one copy of all data. The cut age is the age of the newest moment whose writes are all known to be in every ring.</span>
       </figcaption>
     </figure>
   );
@@ -105,7 +105,7 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
 function LinkLine({ link, drawing, active }: { link: Link; drawing: Drawing; active: boolean }) {
   const { path, middle } = arc(drawing.at.get(link.a)!, drawing.at.get(link.b)!);
   const cut = link.cutAB || link.cutBA;
-  const slow = !cut && link.roundTripMs !== null && link.roundTripMs > 2 * link.declaredMs + 100;
+  const slow = !cut && link.roundTripMs !== null && link.declaredMs > 0 && link.roundTripMs > 2 * link.declaredMs + 100;
   return (
     <g class={`link ${active ? "active" : ""} ${cut ? "cut" : slow ? "slow" : ""}`} data-link={`${link.a} ${link.b}`} data-cut={cut ? "yes" : "no"}>
       <path d={path} />

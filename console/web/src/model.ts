@@ -6,13 +6,16 @@ export interface Layout {
   rings: string[];
   dataCenters: Site[];
   faults: boolean;
+  noClient?: string; // why keys can neither be written nor read here
   runbookBase: string;
   intervalMs: number;
+  factsAgeMs: number;
 }
 
 export interface Site {
   name: string;
   ring: string;
+  region?: string;
   latitude?: number;
   longitude?: number;
   address?: string;
@@ -28,11 +31,12 @@ export interface Snapshot {
 
 export interface DataCenter {
   name: string;
+  elsewhere?: string; // why nothing is known of it here
   rates: Rates | null;
   connections: number | null;
   sessions: number | null;
   bound: number | null;
-  boundSessions: Session[];
+  boundSessions: Session[] | null; // null: it is not known which ones are bound
   inFlight: number | null;
   bufferBytes: number | null;
   bufferLimitBytes: number | null;

@@ -1,5 +1,5 @@
 // The panel of one data center, and the lists of problems and sessions.
-import { bytes, count, duration, percent, rate, unknown } from "./format";
+import { bytes, count, duration, millis, percent, rate, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
 
@@ -63,19 +63,29 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
   const d = snapshot.dataCenters.find((x) => x.name === name);
   const site = layout.dataCenters.find((x) => x.name === name);
   if (!d || !site) return <p class="note">Nothing is known of {name} at this time.</p>;
+  if (d.elsewhere) {
+    return (
+      <div class="dc">
+        <h2>{d.name}</h2>
+        <p class="sub"><RingName rings={layout.rings} ring={site.ring} />{site.region && <span>region {site.region}</span>}</p>
+        <p class="nothere">{d.elsewhere}</p>
+        <Links layout={layout} snapshot={snapshot} name={name} hurt={null} />
+      </div>
+    );
+  }
   const r = d.rates;
   const reads = r && r.own + r.cache + r.local + r.remote;
   const buffer = d.bufferBytes === null ? unknown : `${bytes(d.bufferBytes)} of ${bytes(d.bufferLimitBytes)}`;
   return (
     <div class="dc">
       <h2>{d.name}</h2>
-      <p class="sub"><RingName rings={layout.rings} ring={site.ring} />{site.address && <code>redis-cli -p {site.address.split(":").pop()}</code>}</p>
+      <p class="sub"><RingName rings={layout.rings} ring={site.ring} />{site.region && <span>region {site.region}</span>}{site.address && <code>redis-cli -p {site.address.split(":").pop()}</code>}</p>
       <dl class="facts">
         <Fact name="Reads" value={reads === null ? unknown : `${rate(reads)}/s`} />
         <Fact name="Writes" value={r ? `${rate(r.writes)}/s` : unknown} />
         <Fact name="Failed" value={r ? `${rate(r.failed)}/s` : unknown} note="Operations without an answer, or with an unknown outcome" />
         <Fact name="Read in this DC" value={r ? percent(reads! - r.remote, reads!) : unknown} note="Share of reads answered in this data center" />
-        <Fact name="Sessions" value={`${count(d.sessions)}, ${count(d.bound)} bound`} note="A bound session has read a value that is not in every ring yet" />
+        <Fact name="Sessions" value={d.sessions === null ? unknown : `${count(d.sessions)}, ${count(d.bound)} bound`} note="A bound session has read a value that is not in every ring yet" />
         <Fact name="Writes in flight" value={count(d.inFlight)} note="Accepted here, and not in every ring yet" />
         <Fact name="Write buffer" value={buffer} note="When it is full, writes are refused" />
         <Fact name="Stability lag" value={duration(d.svLagMs)} note="Age of the newest moment up to which all writes accepted here are in every ring" />
@@ -95,7 +105,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
             <tr key={p.name}>
               <th scope="row">{p.name}</th>
               <td class={`state ${p.state.replace(" ", "-")}`} title={p.version && `version ${p.version}`}>{p.state}</td>
-              <td>{p.sinceMs === null ? "since the start" : duration(p.sinceMs)}</td>
+              <td>{p.sinceMs === null ? (layout.faults ? "since the start" : unknown) : duration(p.sinceMs)}</td>
               {hurt && (
                 <td>
                   <button aria-label={`${p.state === "down" ? "Restart" : "Crash"} ${p.name} of ${d.name}`}
@@ -117,7 +127,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
           ))}
         </tbody>
       </table>
-      <Links snapshot={snapshot} name={name} hurt={hurt} />
+      <Links layout={layout} snapshot={snapshot} name={name} hurt={hurt} />
     </div>
   );
 }
@@ -131,7 +141,7 @@ function Faults({ d, hurt }: { d: DataCenter; hurt(f: Fault): void }) {
   );
 }
 
-function Links({ snapshot, name, hurt }: { snapshot: Snapshot; name: string; hurt: ((f: Fault) => void) | null }) {
+function Links({ layout, snapshot, name, hurt }: { layout: Layout; snapshot: Snapshot; name: string; hurt: ((f: Fault) => void) | null }) {
   const links = snapshot.links.filter((l) => l.a === name || l.b === name);
   return (
     <>
@@ -145,7 +155,7 @@ function Links({ snapshot, name, hurt }: { snapshot: Snapshot; name: string; hur
             return (
               <tr key={other}>
                 <th scope="row">{other}</th>
-                <td class={cut ? "state down" : ""}>{cut ? "cut" : duration(l.roundTripMs)}</td>
+                <td class={cut ? "state down" : ""}>{cut ? (layout.faults ? "cut" : "no answer") : l.roundTripMs === null ? unknown : millis(l.roundTripMs)}</td>
                 <td>{l.bytesPerSecond === null ? unknown : `${bytes(l.bytesPerSecond)}/s`}</td>
                 {hurt && <td><button disabled={cut} aria-label={`Cut ${name} from ${other}`} onClick={() => hurt({ kind: "cut", from: name, to: other })}>Cut</button></td>}
               </tr>
@@ -158,7 +168,8 @@ function Links({ snapshot, name, hurt }: { snapshot: Snapshot; name: string; hur
 }
 
 export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snapshot }) {
-  const rows = snapshot.dataCenters.flatMap((d) => d.boundSessions.map((s) => ({ d, s })));
+  const rows = snapshot.dataCenters.flatMap((d) => (d.boundSessions ?? []).map((s) => ({ d, s })));
+  const counted = snapshot.dataCenters.filter((d) => d.boundSessions === null && !d.elsewhere);
   const bound = snapshot.dataCenters.reduce((n, d) => n + (d.bound ?? 0), 0);
   return (
     <div>
@@ -167,7 +178,16 @@ export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snaps
         A session that has read a value which is not in every ring yet may read only from the rings that have it: elsewhere it could see an
         older state. It is released when the last ring has the value.
       </p>
-      {rows.length === 0 ? <p>No session is bound.</p> : (
+      {counted.length > 0 && (
+        <>
+          <table>
+            <thead><tr><th scope="col">Data center</th><th scope="col">Bound sessions</th><th scope="col">Sessions</th></tr></thead>
+            <tbody>{counted.map((d) => <tr key={d.name}><th scope="row">{d.name}</th><td>{count(d.bound)}</td><td>{count(d.sessions)}</td></tr>)}</tbody>
+          </table>
+          <p class="note">Which sessions these are is not known here: sidecars export their number only.</p>
+        </>
+      )}
+      {rows.length === 0 ? (counted.length === 0 && <p>{bound === 0 ? "No session is bound." : ""}</p>) : (
         <table>
           <thead><tr><th scope="col">Data center</th><th scope="col">Session</th><th scope="col">Reads from</th><th scope="col">Waits for</th><th scope="col">Since</th></tr></thead>
           <tbody>
@@ -183,7 +203,7 @@ export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snaps
           </tbody>
         </table>
       )}
-      {bound > rows.length && <p class="note">{bound - rows.length} more are not listed.</p>}
+      {counted.length === 0 && bound > rows.length && <p class="note">{bound - rows.length} more are not listed.</p>}
     </div>
   );
 }
@@ -214,7 +234,7 @@ export function Overview({ layout, snapshot, selected, select }: { layout: Layou
                 <td>{count(d.inFlight)}</td>
                 <td>{duration(d.svLagMs)}</td>
                 <td>{duration(d.cutAgeMs)}</td>
-                <td class={up < d.parts.length ? "state down" : ""}>{up} of {d.parts.length} up</td>
+                <td class={up < d.parts.length ? "state down" : ""}>{d.elsewhere ? unknown : `${up} of ${d.parts.length} up`}</td>
               </tr>
             );
           })}

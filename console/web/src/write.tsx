@@ -195,7 +195,7 @@ function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
                 <>
                   <td title={r.version && `version ${r.version}`}>{show(r)}</td>
                   <td>{r.source === "remote" ? "another data center" : r.source === "local" ? "local shard" : r.source}, {millis(r.tookMs)}</td>
-                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound until all have it</small></>}</td>
+                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound: {layout.rings.filter((n) => !r.rings.includes(n)).join(", ")} has not confirmed this value yet, and elsewhere the reader could see an older state</small></>}</td>
                 </>
               )}
             </tr>

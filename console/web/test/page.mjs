@@ -1,10 +1,11 @@
-// Uses the page of a deployment on this machine as a person would: node page.mjs ADDRESS CHROMIUM FOLDER. Each check prints "ok NAME" or
+// Uses the page of a deployment on this machine as a person would: node page.mjs ADDRESS CHROMIUM FOLDER OPERATOR, where the last one is the
+// address of a page as an operator serves it. Each check prints "ok NAME" or
 // "not ok NAME: REASON". Screenshots go to the folder.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import puppeteer from "puppeteer-core";
 
-const [address, executablePath, folder] = process.argv.slice(2);
+const [address, executablePath, folder, operator] = process.argv.slice(2);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const patience = Number(process.env.PATIENCE ?? 60_000);
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout: patience, protocolTimeout: 3 * patience });
@@ -14,6 +15,7 @@ const complaints = [];
 page.on("console", (m) => ["error", "warn"].includes(m.type()) && complaints.push(`${m.type()}: ${m.text()}`));
 page.on("pageerror", (e) => complaints.push(String(e)));
 await page.setViewport({ width: 1440, height: 1000 });
+await page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
 
 const shoot = (name) => page.screenshot({ path: `${folder}/${name}.png` });
 const until = (what, ...args) => page.waitForFunction(what, { timeout: patience, polling: 100 }, ...args);
@@ -25,10 +27,10 @@ const fill = (key) => page.$eval("form input", (input, key) => {
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }, key);
 
-// accessible throws for each serious finding of axe.
-async function accessible() {
+// accessible throws for each serious finding of axe, in the whole page or in a part of it.
+async function accessible(where = "html") {
   if (!(await page.evaluate("typeof axe === 'object'"))) await page.evaluate(axe);
-  const found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })");
+  const found = await page.evaluate((where) => axe.run(where, { resultTypes: ["violations"] }), where);
   const serious = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
   if (serious.length > 0) throw new Error(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target.join(" ") + " " + (n.any[0]?.message ?? "")).join("; ")}`).join(" | "));
 }
@@ -38,7 +40,7 @@ const checks = [
     await page.goto(address);
     await until(() => document.querySelectorAll("[data-site]").length === 8);
   }],
-  ["has no serious accessibility finding, light", accessible],
+  ["has no serious accessibility finding, light", () => accessible()],
   ["is used by keyboard", async () => {
     await page.locator('[data-site="sa-east-1"]').wait();
     await page.evaluate(() => document.querySelector('[data-site="sa-east-1"]').focus());
@@ -54,12 +56,12 @@ const checks = [
     await click("Write");
     await until(() => document.querySelector('[data-trace="complete"]') && !document.querySelector(".traceview").textContent.includes("not yet"));
     await shoot("console-trace");
-    await accessible();
+    await accessible("aside");
   }],
   ["watches the key", async () => {
     await tab("Watch a key");
     await until(() => document.querySelectorAll(".key tbody tr").length === 11 && [...document.querySelectorAll(".key code")].filter((c) => c.textContent === "hello").length === 11);
-    await accessible();
+    await accessible("aside");
   }],
   ["shows a cut", async () => {
     await page.locator('[data-site="sa-east-1"]').click();
@@ -72,7 +74,7 @@ const checks = [
     await until(() => document.querySelector(".problems a")?.href.endsWith("#causalstorepeersdisconnected"));
     await page.evaluate(() => scrollTo(0, 0));
     await shoot("console-cut");
-    await accessible();
+    await accessible(".left");
   }],
   ["shows who is bound, and why", async () => {
     await tab("Trace a write");
@@ -81,7 +83,7 @@ const checks = [
     await click("Write");
     await until(() => document.querySelector(".traceview b")?.textContent === "note:1" && document.querySelectorAll(".trace .visible, .trace .acknowledged").length === 2);
     await tab("Watch a key");
-    await until(() => document.querySelector(".key")?.textContent.includes("bound until all have it"));
+    await until(() => document.querySelector(".key")?.textContent.includes("bound: south-america has not confirmed this value yet"));
     await shoot("console-bound");
   }],
   ["plays back", async () => {
@@ -106,13 +108,13 @@ const checks = [
     await until(() => document.querySelector(".problems h2").textContent === "No problem");
   }],
   ["is dark where that is wanted", async () => {
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }, { name: "prefers-color-scheme", value: "dark" }]);
     await page.locator('[data-site="ap-southeast-1"]').click();
     await until(() => document.querySelector("#panel h2").textContent === "ap-southeast-1");
     await page.evaluate(() => scrollTo(0, 0));
     await shoot("console-dark");
     await accessible();
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+    await page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }, { name: "prefers-color-scheme", value: "light" }]);
     await shoot("console");
   }],
   ["fits a phone", async () => {
@@ -120,6 +122,23 @@ const checks = [
     await until(() => document.querySelectorAll("[data-site]").length === 8 && document.documentElement.scrollWidth <= 390);
     await shoot("console-phone");
     await accessible();
+  }],
+  ["shows what an operator shows, read-only", async () => {
+    await page.setViewport({ width: 1440, height: 900, isMobile: false, hasTouch: false });
+    await page.goto(operator);
+    await until(() => document.querySelectorAll("[data-site]").length === 3 && document.querySelector('[data-site="paris"]').dataset.health === "critical");
+    if (await page.evaluate(() => [...document.querySelectorAll("button")].some((b) => /^(Cut|Crash|Heal|Delay)/.test(b.textContent)))) throw new Error("there are buttons for faults");
+    await tab("Trace a write");
+    await until(() => document.querySelector(".nothere")?.textContent === "The operator is no client of the store.");
+    await tab("Sessions");
+    await until(() => document.querySelector("#panel tbody tr").textContent === "virginia312");
+    await page.locator('[data-site="paris"]').click();
+    await until(() => document.querySelector(".nothere")?.textContent.startsWith("It runs in region eu"));
+    await accessible();
+    await page.locator('[data-site="oregon"]').click();
+    await until(() => document.querySelector("#panel .state.down"));
+    await page.mouse.move(0, 0);
+    await shoot("console-kubernetes");
   }],
   ["has written nothing to the browser's console", async () => {
     if (complaints.length > 0) throw new Error(complaints.slice(0, 5).join(" | "));

@@ -12,6 +12,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
+// FrontContainer is the name of the front's container in the pods of coordinators.
+const FrontContainer = "front"
+
 // PortRedisTLS is the port of the fronts for clients with TLS.
 const PortRedisTLS = contract.RedisTLSPort
 
@@ -101,7 +104,7 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 			mount("redis-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
 		}
 	}
-	c := b.container("front", args, PortFrontHTTP, FrontDemand.Resources(), mounts...)
+	c := b.container(FrontContainer, args, PortFrontHTTP, FrontDemand.Resources(), mounts...)
 	for _, p := range b.frontPorts() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: p.port})
 	}
