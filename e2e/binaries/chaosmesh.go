@@ -20,14 +20,18 @@ import (
 // ErrNoChaosMesh is returned if Chaos Mesh is not in the cache.
 var ErrNoChaosMesh = errors.New("no Chaos Mesh found; build it with `make chaos-mesh`")
 
-const chaosMeshModule = "github.com/chaos-mesh/chaos-mesh"
+// The modules of Chaos Mesh: its programs and its chart, and the Go types of its resources.
+const (
+	chaosMeshModule    = "github.com/chaos-mesh/chaos-mesh"
+	chaosMeshAPIModule = chaosMeshModule + "/api"
+)
 
-// ChaosMesh are the programs of Chaos Mesh, and its Helm chart with the CRDs. All are of one version of its module.
+// ChaosMesh are the programs of Chaos Mesh, and its Helm chart with CRDs of the Go types that are compiled into the programs.
 type ChaosMesh struct {
 	Controller, Daemon, Helper string
-	// Chart is the directory of the chart, which may not be writable.
+	// Chart is the directory of the chart.
 	Chart string
-	// Version is that of the module.
+	// Version is that of the module of the programs.
 	Version string
 }
 
@@ -39,61 +43,59 @@ func (c ChaosMesh) programs() map[string]string {
 	return map[string]string{c.Controller: "chaos-controller-manager", c.Daemon: "chaos-daemon", c.Helper: "chaos-daemon-helper"}
 }
 
-// FindChaosMesh returns Chaos Mesh from the archive chaos.tar.xz of the cache, or what BuildChaosMesh has left there. The chart comes from
-// the module, which it downloads if necessary.
+// FindChaosMesh returns the programs from the archive chaos.tar.xz of the cache, or those that BuildChaosMesh has left there, with the chart
+// that it has left there.
 func FindChaosMesh(ctx context.Context) (ChaosMesh, error) {
-	dir, err := chaosMeshFolder(ctx)
+	c, err := locateChaosMesh(ctx)
 	if err != nil {
 		return ChaosMesh{}, err
 	}
-	c := chaosMeshIn(dir)
-	for program := range c.programs() {
-		if !exists(program) {
+	for _, file := range []string{c.Controller, c.Daemon, c.Helper, c.Chart} {
+		if !exists(file) {
 			return ChaosMesh{}, ErrNoChaosMesh
 		}
 	}
-	if err := c.addChart(ctx); err != nil {
+	versions, err := pinnedVersions(ctx)
+	if err != nil {
 		return ChaosMesh{}, err
 	}
-	return c, c.checkVersions()
+	c.Version = versions[chaosMeshModule]
+	return c, c.checkVersions(versions)
 }
 
-func chaosMeshIn(dir string) ChaosMesh {
-	return ChaosMesh{Controller: filepath.Join(dir, "chaos-controller-manager"), Daemon: filepath.Join(dir, "chaos-daemon"), Helper: filepath.Join(dir, "cdh")}
-}
-
-// chaosMeshFolder returns the directory of the programs, which need not exist.
-func chaosMeshFolder(ctx context.Context) (string, error) {
+// locateChaosMesh returns where everything is, or will be built.
+func locateChaosMesh(ctx context.Context) (ChaosMesh, error) {
 	home, err := cache()
 	if err != nil {
-		return "", err
-	}
-	if archive := filepath.Join(home, "chaos.tar.xz"); exists(archive) {
-		dir, err := unpack(ctx, archive, "chaos")
-		if err != nil {
-			err = fmt.Errorf("unpack %s: %w", archive, err)
-		}
-		return dir, err
+		return ChaosMesh{}, err
 	}
 	source, err := sourceFolder()
 	if err != nil {
-		return "", err
+		return ChaosMesh{}, err
 	}
 	pins, err := os.ReadFile(filepath.Join(source, "chaosmesh", "go.mod"))
 	if err != nil {
-		return "", err
+		return ChaosMesh{}, err
 	}
 	sum := sha256.Sum256(pins)
-	return filepath.Join(home, "chaos-mesh", "built-"+hex.EncodeToString(sum[:6])), nil
+	dir := filepath.Join(home, "chaos-mesh", "built-"+hex.EncodeToString(sum[:6]))
+	chart := filepath.Join(dir, "chart")
+	if archive := filepath.Join(home, "chaos.tar.xz"); exists(archive) {
+		if dir, err = unpack(ctx, archive, "chaos"); err != nil {
+			return ChaosMesh{}, fmt.Errorf("unpack %s: %w", archive, err)
+		}
+	}
+	return ChaosMesh{Chart: chart, Controller: filepath.Join(dir, "chaos-controller-manager"), Daemon: filepath.Join(dir, "chaos-daemon"),
+		Helper: filepath.Join(dir, "cdh")}, nil
 }
 
-// BuildChaosMesh builds Chaos Mesh from its Go module, unless it is in the cache. It takes about 15 CPU-minutes.
+// BuildChaosMesh builds Chaos Mesh from its Go modules, unless it is in the cache. The programs take about 15 CPU-minutes.
 func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) {
-	c, err := FindChaosMesh(ctx)
+	found, err := FindChaosMesh(ctx)
 	if !errors.Is(err, ErrNoChaosMesh) {
-		return c, err
+		return found, err
 	}
-	dir, err := chaosMeshFolder(ctx)
+	c, err := locateChaosMesh(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -103,47 +105,115 @@ func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) 
 	}
 	// The daemon changes clocks of processes with C code. The tags leave C code out of everything else.
 	m := module{dir: "chaosmesh", tags: "netgo osusergo", cgo: true}
-	for program, pkg := range chaosMeshIn(dir).programs() {
+	for program, pkg := range c.programs() {
 		if err := m.build(ctx, progress, source, program, chaosMeshModule+"/cmd/"+pkg); err != nil {
 			return c, fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
+	if err := c.makeChart(ctx, source); err != nil {
+		return c, fmt.Errorf("make the chart of Chaos Mesh: %w", err)
+	}
 	return FindChaosMesh(ctx)
 }
 
-// addChart finds the chart in the pinned version of the module.
-func (c *ChaosMesh) addChart(ctx context.Context) error {
-	source, err := sourceFolder()
+// makeChart copies the chart of the module, with CRDs that are generated from the Go types that the programs have. The two modules are not
+// of the same commit, because the module proxy has no such pair, and the CRDs in the chart lack a field of the types. The API server would
+// drop it, and the webhook, which sets it, would take each update of an experiment for a change of its spec, and refuse it.
+func (c ChaosMesh) makeChart(ctx context.Context, source string) error {
+	if exists(c.Chart) {
+		return nil
+	}
+	pins := filepath.Join(source, "chaosmesh")
+	text, err := goCommand(ctx, pins, "mod", "download", "-json", chaosMeshModule)
 	if err != nil {
 		return err
 	}
-	var out, problem bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", chaosMeshModule)
-	cmd.Dir = filepath.Join(source, "chaosmesh")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	cmd.Stdout, cmd.Stderr = &out, &problem
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("download the chart of Chaos Mesh: %w: %s%s", err, bytes.TrimSpace(problem.Bytes()), bytes.TrimSpace(out.Bytes()))
+	var from struct{ Dir string }
+	if err := json.Unmarshal(text, &from); err != nil {
+		return err
 	}
-	var found struct{ Dir, Version string }
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
-		return fmt.Errorf("find the chart of Chaos Mesh: %w", err)
+	if err := os.MkdirAll(filepath.Dir(c.Chart), 0o755); err != nil {
+		return err
 	}
-	c.Chart, c.Version = filepath.Join(found.Dir, "helm", "chaos-mesh"), found.Version
+	scratch, err := os.MkdirTemp(filepath.Dir(c.Chart), ".chart-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	chart, generator := filepath.Join(scratch, "chart"), filepath.Join(scratch, "controller-gen")
+	crds := filepath.Join(chart, "crds")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(from.Dir, "helm", "chaos-mesh"))); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(crds); err != nil {
+		return err
+	}
+	if _, err := goCommand(ctx, source, "build", "-o", generator, "sigs.k8s.io/controller-tools/cmd/controller-gen"); err != nil {
+		return err
+	}
+	generate := exec.CommandContext(ctx, generator, "crd:ignoreUnexportedFields=true", "paths="+chaosMeshAPIModule+"/v1alpha1", "output:crd:dir="+crds)
+	generate.Dir, generate.Env = pins, ownModule()
+	if out, err := generate.CombinedOutput(); err != nil {
+		return fmt.Errorf("controller-gen: %w: %s", err, bytes.TrimSpace(out))
+	}
+	if err := os.Rename(chart, c.Chart); err != nil && !exists(c.Chart) { // another process may have been faster
+		return err
+	}
 	return nil
 }
 
-// checkVersions checks that the programs were built from the version that the chart is of. Other versions refuse updates of their own
-// experiments, because they disagree with the CRDs about the fields.
-func (c ChaosMesh) checkVersions() error {
+// ownModule returns the environment of commands in a directory with a module of its own.
+func ownModule() []string { return append(os.Environ(), "GOWORK=off", "GOFLAGS=") }
+
+// goCommand runs a command of Go in a directory and returns its output.
+func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, ownModule()
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return out, nil
+}
+
+// pinnedVersions returns the versions of the modules of Chaos Mesh.
+func pinnedVersions(ctx context.Context) (map[string]string, error) {
+	source, err := sourceFolder()
+	if err != nil {
+		return nil, err
+	}
+	out, err := goCommand(ctx, filepath.Join(source, "chaosmesh"), "list", "-m", "-f", "{{.Path}} {{if .Replace}}{{.Replace.Version}}{{else}}{{.Version}}{{end}}",
+		chaosMeshModule, chaosMeshAPIModule)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		versions[path] = version
+	}
+	return versions, nil
+}
+
+// checkVersions checks that the programs were built from these versions of the modules.
+func (c ChaosMesh) checkVersions(versions map[string]string) error {
 	for program := range c.programs() {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			return err
 		}
-		if got := versionOf(info, chaosMeshModule); got != c.Version {
-			return fmt.Errorf("%s was built from version %s of Chaos Mesh, and the chart is of %s: remove the program, or the archive that it comes from, and run `make chaos-mesh`",
-				program, got, c.Version)
+		for path, want := range versions {
+			if program == c.Helper && path == chaosMeshAPIModule {
+				continue // it uses no resource
+			}
+			if got := versionOf(info, path); got != want {
+				return fmt.Errorf("%s was built from version %s of %s, and the chart is of %s: remove the program, or the archive that it comes from, and run `make chaos-mesh`",
+					program, got, path, want)
+			}
 		}
 	}
 	return nil
@@ -151,12 +221,12 @@ func (c ChaosMesh) checkVersions() error {
 
 // versionOf returns the version of a module in a program.
 func versionOf(info *debug.BuildInfo, path string) string {
-	if info.Main.Path == path {
-		return info.Main.Version
-	}
-	for _, d := range info.Deps {
-		if d.Path == path {
-			return d.Version
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == path {
+			if m.Replace != nil {
+				return m.Replace.Version
+			}
+			return m.Version
 		}
 	}
 	return "unknown"

@@ -74,12 +74,15 @@ func (b *bed) installChaosMesh(ctx context.Context) error {
 	if err := b.loadImages(ctx, archives); err != nil {
 		return err
 	}
+	if err := b.applyChaosCRDs(ctx, mesh); err != nil {
+		return err
+	}
 	helm, err := binaries.Helm(ctx)
 	if err != nil {
 		return err
 	}
 	args := []string{"upgrade", "--install", "chaos-mesh", mesh.Chart, "--kubeconfig", b.kubeconfig(), "--namespace", chaosNamespace, "--create-namespace",
-		"--wait", "--timeout", (2 * startTimeout).String()}
+		"--skip-crds", "--wait", "--timeout", (2 * startTimeout).String()}
 	for _, key := range slices.Sorted(maps.Keys(chaosValues(mesh))) {
 		args = append(args, "--set", key+"="+chaosValues(mesh)[key])
 	}
@@ -88,6 +91,24 @@ func (b *bed) installChaosMesh(ctx context.Context) error {
 	}
 	fmt.Printf("Chaos Mesh %s runs in namespace %s\n", mesh.Tag(), chaosNamespace)
 	return printChaosFeatures(ctx, b.kubeconfig())
+}
+
+// applyChaosCRDs creates or updates the CRDs. Helm would only create them.
+func (b *bed) applyChaosCRDs(ctx context.Context, mesh binaries.ChaosMesh) error {
+	files, err := filepath.Glob(filepath.Join(mesh.Chart, "crds", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&all, "%s\n---\n", text)
+	}
+	_, err = kubectlOutput(ctx, b.kubeconfig(), all.String(), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	return err
 }
 
 // chaosValues returns the values of the chart. The dashboard is left out; requests of users are authorized with their own rights to the
