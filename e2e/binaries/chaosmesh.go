@@ -103,7 +103,7 @@ func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) 
 	if err != nil {
 		return c, err
 	}
-	// The daemon changes clocks of processes with C code. The tags leave C code out of everything else.
+	// The daemon traces processes with C code. The tags leave C code out of everything else.
 	m := module{dir: "chaosmesh", tags: "netgo osusergo", cgo: true}
 	for program, pkg := range c.programs() {
 		if err := m.build(ctx, progress, source, program, chaosMeshModule+"/cmd/"+pkg); err != nil {

@@ -74,6 +74,9 @@ func (b *bed) installChaosMesh(ctx context.Context) error {
 	if err := b.loadImages(ctx, archives); err != nil {
 		return err
 	}
+	if err := b.noteKernelModules(); err != nil {
+		return err
+	}
 	if err := b.applyChaosCRDs(ctx, mesh); err != nil {
 		return err
 	}
@@ -91,6 +94,25 @@ func (b *bed) installChaosMesh(ctx context.Context) error {
 	}
 	fmt.Printf("Chaos Mesh %s runs in namespace %s\n", mesh.Tag(), chaosNamespace)
 	return printChaosFeatures(ctx, b.kubeconfig())
+}
+
+// kernelModules is a directory of the host that the daemons mount. The container runtime creates it where the kernel has no modules.
+const kernelModules = "/lib/modules"
+
+// noteKernelModules makes down remove the directory if it does not exist yet.
+func (b *bed) noteKernelModules() error {
+	if _, err := os.Stat(kernelModules); !os.IsNotExist(err) {
+		return err
+	}
+	b.Modules = true
+	return b.save()
+}
+
+// removeKernelModules removes the directory if it was created for the daemons, and has stayed empty.
+func (b *bed) removeKernelModules() {
+	if b.Modules {
+		_ = os.Remove(kernelModules)
+	}
 }
 
 // applyChaosCRDs creates or updates the CRDs. Helm would only create them.

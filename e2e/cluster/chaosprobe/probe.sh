@@ -26,8 +26,8 @@ clocks() {
 	x86_64 | aarch64) ;;
 	*) echo "TimeChaos knows amd64 and arm64, and this is $(uname -m)"; return 1 ;;
 	esac
-	if ! grep -q ld-linux "$(command -v chaos-daemon)"; then
-		echo "this chaos-daemon was built without a C compiler"
+	if ! grep -qF fakeclock/fake_clock_gettime.o "$(command -v chaos-daemon)"; then
+		echo "this chaos-daemon was built without the code that replaces clocks"
 		return 1
 	fi
 	if [ "$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)" = 3 ]; then

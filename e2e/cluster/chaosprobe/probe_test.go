@@ -23,7 +23,7 @@ func tools(t *testing.T, bodies map[string]string) string {
 func TestTheScriptSaysWhatItsToolsCanDoAndWhyNot(t *testing.T) {
 	dir := tools(t, map[string]string{
 		"unshare": `shift; exec "$@"`, // without rights, in the same network: the tools below change nothing
-		"ip":      "", "ipset": "", "stress-ng": "", "chaos-daemon": "# ld-linux",
+		"ip":      "", "ipset": "", "stress-ng": "", "chaos-daemon": "# fakeclock/fake_clock_gettime.c",
 		"iptables": `case "$*" in *multiport*) echo "iptables: No chain/target/match by that name." >&2; exit 1;; esac`,
 		"tc":       `case "$*" in *tbf*) ;; *) echo "Error: Specified qdisc kind is unknown." >&2; exit 2;; esac`,
 	})
@@ -40,7 +40,7 @@ func TestTheScriptSaysWhatItsToolsCanDoAndWhyNot(t *testing.T) {
 	}
 	want := map[string]string{"partition": "", "ports": "iptables: No chain/target/match by that name.", "netem": "Error: Specified qdisc kind is unknown.",
 		"bandwidth": "", "targets": "Error: Specified qdisc kind is unknown.", "files": "the image of chaos-daemon has no toda", "cpu": "",
-		"memory": "the image of chaos-daemon has no memStress"}
+		"clock": "this chaos-daemon was built without the code that replaces clocks", "memory": "the image of chaos-daemon has no memStress"}
 	for _, f := range features {
 		why, ok := want[f.Name]
 		if ok && (f.Why != why || f.Available != (why == "")) {
