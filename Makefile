@@ -32,7 +32,7 @@ GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
 # Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 .DEFAULT_GOAL := help
-.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager cluster-up cluster-down e2e e2e-bed e2e-regions demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager chaos-mesh cluster-up cluster-down e2e e2e-bed e2e-regions e2e-drills demo sim bench image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,9 @@ kubernetes: ## Find a real Kubernetes for tests and the test bed, or build it fr
 cert-manager: ## Build cert-manager from its Go module, for the tests of the operator with it (about 10 CPU-minutes, once)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster build-cert-manager
 
+chaos-mesh: ## Build Chaos Mesh from its Go module, for drills on the test bed (about 15 CPU-minutes, once)
+	@$(GO) run $(BUILDVCS) ./e2e/cluster build-chaos-mesh
+
 cluster-up: ## Start a real Kubernetes of six nodes on this machine (Linux, root)
 	@$(GO) run $(BUILDVCS) ./e2e/cluster up
 
@@ -84,6 +87,9 @@ e2e-bed: ## Test the cluster of cluster-up itself: cuts, NetworkPolicies, cluste
 
 e2e-regions: ## Follow a store of two regions (three: CAUSALSTORE_E2E_CLUSTERS=3), on clusters that a WAN joins (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/regions
+
+e2e-drills: ## Take zones of a store away with Chaos Mesh, on the cluster of KUBECONFIG, or on one made for it (Linux, root)
+	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/drills
 
 demo: build ## Take a guided tour: eight regions in three rings on this machine
 	@$(BIN) demo $(DEMOFLAGS)

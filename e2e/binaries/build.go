@@ -23,6 +23,8 @@ const version = "1.36.3" // of Kubernetes, as in kubernetes/go.mod
 // module is a subdirectory with its own go.mod, which pins the versions of what is built.
 type module struct {
 	dir, tags, ldflags string
+	// cgo is set if programs lack functions without C code. They do without if there is no C compiler.
+	cgo bool
 	// programs maps program names to packages.
 	programs map[string]string
 }
@@ -93,7 +95,7 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 	unfinished := out + ".new"
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags="+m.tags, "-ldflags=-s -w "+m.ldflags, "-o", unfinished, pkg)
 	cmd.Dir = filepath.Join(source, m.dir)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+m.cgoEnabled(), "GOWORK=off", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
 		return err
@@ -101,6 +103,14 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Fprintf(progress, "built %s in %s (%s of CPU time)\n", filepath.Base(out), time.Since(started).Round(time.Second), cpu.Round(time.Second))
 	return os.Rename(unfinished, out)
+}
+
+// cgoEnabled is the value of CGO_ENABLED. If it is empty, Go decides by whether there is a C compiler.
+func (m *module) cgoEnabled() string {
+	if m.cgo {
+		return ""
+	}
+	return "0"
 }
 
 // buildFolder returns the directory for programs. Its name depends on the pinned versions and on the sources of the programs.

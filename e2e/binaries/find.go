@@ -36,7 +36,7 @@ func folder(ctx context.Context) (Folder, error) {
 		return Folder{}, fmt.Errorf("%w (%w)", ErrNone, err)
 	}
 	if archive := filepath.Join(kept, "kube.tar.xz"); exists(archive) {
-		dir, err := unpack(ctx, archive)
+		dir, err := unpack(ctx, archive, "kube")
 		if err != nil {
 			err = fmt.Errorf("unpack %s: %w", archive, err)
 		}
@@ -64,9 +64,9 @@ func Helm(ctx context.Context) (string, error) {
 	return f.Path("helm")
 }
 
-// unpack extracts an archive, once for each version of it; several processes may do so at the same time. It always extracts to the
-// user's own cache, because the directory of the archive may belong to somebody else.
-func unpack(ctx context.Context, archive string) (string, error) {
+// unpack extracts an archive of one folder, once for each version of it; several processes may do so at the same time. It always extracts
+// to the user's own cache, because the directory of the archive may belong to somebody else.
+func unpack(ctx context.Context, archive, folder string) (string, error) {
 	info, err := os.Stat(archive)
 	if err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func unpack(ctx context.Context, archive string) (string, error) {
 		return "", err
 	}
 	home = filepath.Join(home, "kubernetes")
-	dir := filepath.Join(home, fmt.Sprintf("kube-%d-%d", info.Size(), info.ModTime().Unix()))
+	dir := filepath.Join(home, fmt.Sprintf("%s-%d-%d", folder, info.Size(), info.ModTime().Unix()))
 	if exists(dir) {
 		return dir, nil
 	}
@@ -94,7 +94,7 @@ func unpack(ctx context.Context, archive string) (string, error) {
 	if err := tar.Run(); err != nil {
 		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(output.Bytes()))
 	}
-	if err := os.Rename(filepath.Join(scratch, "kube"), dir); err != nil && !exists(dir) { // another process may have been faster
+	if err := os.Rename(filepath.Join(scratch, folder), dir); err != nil && !exists(dir) { // another process may have been faster
 		return "", err
 	}
 	return dir, nil

@@ -57,6 +57,8 @@ type bed struct {
 	Binaries string
 	// Port of the API server on the host.
 	Port int
+	// Modules is set if kernelModules did not exist before Chaos Mesh was installed.
+	Modules bool `json:",omitempty"`
 	// Inotify is the value of fs.inotify.max_user_instances to restore.
 	Inotify string
 }

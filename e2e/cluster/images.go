@@ -74,7 +74,7 @@ func pairs(_ *cobra.Command, args []string) error {
 // appletLinks are the commands that busybox provides in an image.
 func appletLinks() map[string]string {
 	links := map[string]string{}
-	for _, name := range []string{"sh", "cat", "date", "echo", "grep", "head", "ls", "nc", "nslookup", "seq", "sleep", "tail", "true", "wc", "wget"} {
+	for _, name := range []string{"sh", "cat", "date", "echo", "grep", "head", "ls", "nc", "nslookup", "seq", "sleep", "tail", "timeout", "true", "wc", "wget"} {
 		links["/bin/"+name] = "busybox"
 	}
 	return links

@@ -114,6 +114,7 @@ func command() *cobra.Command {
 		return err
 	})
 	addImageCommands(add)
+	addChaosCommands(dir, add)
 	addCutCommands(dir, add)
 	root.AddCommand(wanCommand(dir))
 	machine := add("machine NAME", "Run the first process of a machine", cobra.ExactArgs(1), func(_ context.Context, args []string) error {

@@ -283,5 +283,6 @@ func down(ctx context.Context, dir string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err // keep the directory for another attempt
 	}
+	b.removeKernelModules()
 	return os.RemoveAll(b.dir)
 }

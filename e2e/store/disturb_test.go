@@ -3,7 +3,6 @@
 package store_test
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,21 +51,21 @@ func (j *journey) disturb(u user) {
 func underLoad(u user, do func(user), errorFree bool) {
 	loads := []string{"load", "load-injected"}
 	zone := u.appZone()
-	u.Apply(loadPod(loads[0], "", zone, "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
-	u.applyInjected(loads[1], loadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
+	u.Apply(kube.LoadPod(loads[0], "", zone, "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
+	u.applyInjected(loads[1], kube.LoadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
 	for _, name := range loads {
-		u.Await(name+" to run", func() string { return u.loadProblem(name) })
+		u.Await(name+" to run", func() string { return u.LoadProblem(name) })
 	}
 	do(u)
 	u.awaitReady()
 	for _, name := range loads {
-		if why := u.loadProblem(name); why != "" {
+		if why := u.LoadProblem(name); why != "" {
 			u.Errorf("%s ended too early: %s", name, why)
 		}
-		u.Kubectl("exec", name, "-c", "stop", "--", "sh", "-c", ": > /tmp/stop")
+		u.StopLoad(name)
 	}
 	for _, name := range loads {
-		if report := u.loadReport(name); errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
+		if report := u.LoadReport(name); errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
 			u.Errorf("operations of %s failed or have an unknown outcome", name)
 		}
 	}
@@ -89,43 +88,6 @@ func (u user) applyInjected(name, manifest string) {
 		u.Kubectl("delete", "pod", name, "--wait")
 		return "not injected: " + why
 	})
-}
-
-// loadProblem says why a load is not running; it is empty if it is.
-func (u user) loadProblem(name string) string {
-	u.Helper()
-	out, err := u.Try("", "get", "pod", name, "-o", `jsonpath={.status.containerStatuses[?(@.name=="main")].state}`)
-	if err != nil || !strings.Contains(out, `"running"`) {
-		return "state " + out
-	}
-	return ""
-}
-
-var operations = regexp.MustCompile(`(?m)^(\d+) operations in`)
-
-// loadReport waits for the end of a stopped load, checks its result, and returns its output.
-func (u user) loadReport(name string) string {
-	u.Helper()
-	phase := ""
-	u.Await(name+" to end", func() string {
-		phase = u.Kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
-		if phase == "Succeeded" || phase == "Failed" {
-			return ""
-		}
-		return phase
-	})
-	report := u.Kubectl("logs", name, "-c", "main")
-	u.Logf("%s:\n%s", name, report)
-	if phase != "Succeeded" {
-		u.Errorf("%s found a violation or failed", name)
-	}
-	if m := operations.FindStringSubmatch(report); m == nil || m[1] == "0" {
-		u.Errorf("%s did no operation", name)
-	}
-	if !strings.Contains(report, "causal+") {
-		u.Errorf("%s does not report a causal history", name)
-	}
-	return report
 }
 
 func deletePods(u user) {

@@ -151,7 +151,7 @@ func (j *journey) useService(u user) {
 // startApp starts a pod with a shell and redis-cli, and waits until it is ready.
 func (u user) startApp(name, dataCenter string) {
 	u.Helper()
-	u.Apply(pod(name, dataCenter, u.appZone(), container{"main", kube.ImageApp, `command: [sleep, "86400"]`}))
+	u.Apply(kube.Pod(name, dataCenter, u.appZone(), kube.Container{Name: "main", Image: kube.ImageApp, Run: `command: [sleep, "86400"]`}))
 	u.Kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+kube.Patience.String())
 }
 

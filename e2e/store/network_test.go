@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/causalstore/causalstore/e2e/kube"
 )
 
 // Ports of the store's pods.
@@ -18,7 +20,7 @@ const (
 // checkNetwork tries connections to every pod of the store: from an app and an app with a sidecar in its namespace, and from a pod of
 // a namespace that the store does not admit. It needs a cluster that enforces NetworkPolicies, as the test bed does.
 func (j *journey) checkNetwork(u user) {
-	if !bedIsOurs && os.Getenv(envLoad) == "" {
+	if !cluster.IsOurs() && os.Getenv(kube.EnvLoad) == "" {
 		u.Skip("the cluster of KUBECONFIG may not enforce NetworkPolicies")
 	}
 	elsewhere := in(u.T, "elsewhere")

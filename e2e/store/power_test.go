@@ -13,7 +13,7 @@ import (
 // node that has the coordinator's second member and members of shards of two data centers. Each stays off until the rest has served for a
 // while. Shards must have two members.
 func losePower(u user) {
-	if !bedIsOurs && os.Getenv(envLoad) == "" {
+	if !cluster.IsOurs() && os.Getenv(kube.EnvLoad) == "" {
 		u.Skip("a node is stopped on a test bed only")
 	}
 	bed, err := kube.NewBed(u.Context())

@@ -19,6 +19,17 @@ const (
 	LabelMember = "causalstore.io/member"
 	// LabelRegion is the region of the operator that made the object.
 	LabelRegion = "causalstore.io/region"
+	// LabelZones on a pod is the role of the zones that it is kept in: ZonesFrontend or ZonesBackend. Other pods have none: those of an
+	// etcd, of a third member of coordinators in zones of its own, and of stores with placement SingleZone.
+	LabelZones = "causalstore.io/zones"
+	// LabelZone on a pod is the zone that it is kept in, if it is kept in one. Fault injection selects pods by these two labels.
+	LabelZone = "causalstore.io/zone"
+)
+
+// Values of LabelZones.
+const (
+	ZonesFrontend = "frontend"
+	ZonesBackend  = "backend"
 )
 
 // LabelSidecarOf on a pod of an app names the store of its sidecar.

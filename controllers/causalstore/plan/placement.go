@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 // of the operator win; the schema refuses others with their keys.
 func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s workload) {
 	set := b.spec.PodsOf(dc)
-	t.Labels, t.Annotations = addTo(t.Labels, set.Labels), addTo(t.Annotations, set.Annotations)
+	t.Labels, t.Annotations = addTo(addTo(t.Labels, b.zoneLabels(dc, s.zones)), set.Labels), addTo(t.Annotations, set.Annotations)
 	t.Spec.PriorityClassName = set.PriorityClassName
 	t.Spec.NodeSelector = addTo(nil, set.NodeSelector)
 	for _, a := range set.Tolerations {
@@ -26,6 +27,24 @@ func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s wo
 		b.separateMembers(t, dc, s)
 	}
 	t.Spec.TopologySpreadConstraints = b.spread(dc, s.component, set.TopologySpreadConstraints)
+}
+
+// zoneLabels returns the labels that say in which zones of a data center pods are kept. The Kubernetes scheduler chooses among several
+// zones, so only a single one has a label. The operator restarts no pod because of them.
+func (b *builder) zoneLabels(dc *v1alpha1.DataCenter, zones []string) map[string]string {
+	labels := map[string]string{}
+	switch of := b.spec.ZonesOf(dc); {
+	case len(zones) == 0:
+		return nil
+	case slices.Equal(zones, of.Frontend):
+		labels[LabelZones] = ZonesFrontend
+	case slices.Equal(zones, of.Backend):
+		labels[LabelZones] = ZonesBackend
+	}
+	if len(zones) == 1 {
+		labels[LabelZone] = zones[0]
+	}
+	return labels
 }
 
 // separateMembers keeps the members of a group off each other's hosts: each is in a StatefulSet of its own. Those of a coordinator have the
