@@ -40,7 +40,6 @@ type Drill struct {
 	expect func(*Landscape, Target) Expectation
 }
 
-
 // Catalogue returns all drills: first the rows of Karma's Table 1, then its claims, then what the paper does not speak of.
 func Catalogue() []Drill {
 	return []Drill{
