@@ -190,19 +190,16 @@ func conclude(r *record.Run, aborted string) {
 			unknown++
 		}
 	}
-	switch {
-	case broken > 0:
-		r.Outcome, r.Reason = record.Failed, fmt.Sprintf("%d of %d promises broken", broken, len(r.Promises))
-	case aborted != "":
-		r.Outcome = record.Aborted
-	default:
+	if aborted != "" {
+		r.Outcome, r.Reason = record.Aborted, aborted
+	} else {
 		r.Outcome, r.Reason = record.Passed, fmt.Sprintf("%d promises held, %d not measured", len(r.Promises)-unknown, unknown)
 	}
-	if aborted != "" {
-		if r.Reason != "" {
-			r.Reason += "; "
+	if broken > 0 {
+		r.Outcome, r.Reason = record.Failed, fmt.Sprintf("%d of %d promises broken", broken, len(r.Promises))
+		if aborted != "" {
+			r.Reason += "; aborted: " + aborted
 		}
-		r.Reason += "aborted: " + aborted
 	}
 }
 
