@@ -32,6 +32,7 @@ const LabelCanary = "causalstore.io/drill-canary"
 const (
 	usersDir       = "/etc/causalstore/users"
 	certificateDir = "/etc/causalstore/front"
+	canaryScratch  = "/scratch" // a volume for experiments with disks; a canary does not use it
 	startTimeout   = 2 * time.Minute
 	requestTimeout = 15 * time.Second
 )
@@ -115,7 +116,8 @@ func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image, dc, name, secret, 
 	mount := func(name, secret, dir string, items ...corev1.KeyToPath) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, Items: items}}})
 	}
-	var mounts []corev1.VolumeMount
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	mounts := []corev1.VolumeMount{{Name: "scratch", MountPath: canaryScratch}}
 	if users := s.Spec.Clients.UsersSecret; users != "" {
 		mount("users", users, usersDir)
 		mounts, args = append(mounts, corev1.VolumeMount{Name: "users", MountPath: usersDir, ReadOnly: true}), append(args, "--users-dir="+usersDir)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Choice is what the user chooses of a drill. Empty fields are chosen for them.
@@ -282,7 +283,7 @@ const clockOffset = 5 * time.Second
 
 func clock(l *Landscape, c Choice) (Target, error) {
 	t, err := onePod(plan.ComponentCoordinator)(l, c)
-	t.Faults = []Fault{{Kind: KindTime, What: "clock", Victims: t.Pods, Offset: clockOffset, Container: plan.ComponentCoordinator}}
+	t.Faults = []Fault{{Kind: KindTime, What: "clock", Victims: t.Pods, Offset: clockOffset, Container: topology.Coordinator.String()}}
 	return t, err
 }
 
@@ -290,6 +291,6 @@ const errnoNoSpace = 28
 
 func disk(l *Landscape, c Choice) (Target, error) {
 	t, err := onePod(plan.ComponentCoordinator)(l, c)
-	t.Faults = []Fault{{Kind: KindIO, What: "disk", Victims: t.Pods, Container: plan.ComponentCoordinator, VolumePath: plan.DataDir, Errno: errnoNoSpace}}
+	t.Faults = []Fault{{Kind: KindIO, What: "disk", Victims: t.Pods, Container: topology.Coordinator.String(), VolumePath: plan.DataDir, Errno: errnoNoSpace}}
 	return t, err
 }

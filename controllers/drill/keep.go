@@ -30,7 +30,7 @@ func (x *Runner) lock(ctx context.Context) error {
 		return wrap("read the lock of the store", err)
 	}
 	if !record.Expired(held, now()) {
-		return fmt.Errorf("run %s is under way; kubectl causal drill abort %s ends it", held.Labels[record.LabelRun], r.Store)
+		return fmt.Errorf("run %s is under way; kubectl causal drill abort --store %s ends it", held.Labels[record.LabelRun], r.Store)
 	}
 	// Of two that find an expired lock, one gets it: the update names the version that was read.
 	m.ResourceVersion = held.ResourceVersion

@@ -261,7 +261,9 @@ func (c *localCanaries) ReadFinally(_ context.Context, dc string, round int) (hi
 	return history.ReadAll(strings.NewReader(lines))
 }
 
-func (c *localCanaries) DeleteKeys(_ context.Context, dc string) error { return c.canaries[dc].Delete() }
+func (c *localCanaries) DeleteKeys(_ context.Context, dc string) error {
+	return c.canaries[dc].Delete()
+}
 
 func (c *localCanaries) Remove(context.Context) error {
 	for dc, s := range c.servers {
