@@ -287,7 +287,11 @@ func (b *testBed) runDrill(name string, choice Choice, settings Settings) (*reco
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := LookAhead(b.Context(), b.client, b.store, d, choice, nil)
+	l, err := Look(b.Context(), b.client, b.store)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := LookAhead(b.Context(), b.client, l, d, choice, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

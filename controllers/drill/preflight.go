@@ -38,12 +38,9 @@ func (p *Preflight) OK(force bool) error {
 	return nil
 }
 
-// LookAhead makes the preflight of a drill.
-func LookAhead(ctx context.Context, c client.Reader, s *v1alpha1.CausalStore, d *Drill, choice Choice, capabilities Capabilities) (*Preflight, error) {
-	l, err := Look(ctx, c, s)
-	if err != nil {
-		return nil, err
-	}
+// LookAhead makes the preflight of a drill in a landscape.
+func LookAhead(ctx context.Context, c client.Reader, l *Landscape, d *Drill, choice Choice, capabilities Capabilities) (*Preflight, error) {
+	s := l.Store
 	p := &Preflight{Drill: d, Landscape: l, Watched: l.here()}
 	missing, err := MissingKinds(ctx, c, s.Namespace, d.Kinds)
 	if err != nil {

@@ -13,6 +13,11 @@ import (
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
 func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
@@ -89,5 +94,31 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	}
 	if len(r.Leftovers) != 1 || !r.Leftovers[0].Removed || !strings.Contains(r.Leftovers[0].Remedy, "=forced") {
 		t.Errorf("leftovers: %+v", r.Leftovers)
+	}
+}
+
+func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	b := newTestBed(t, local.Tune{
+		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
+		Sidecar:     func(c *session.Config) { c.Broken = broken },
+		Middleman:   func(c *middleman.Config) { c.Broken = broken },
+		Cache:       func(c *cache.Config) { c.Broken = broken },
+	})
+	congest := func(ms int) func(context.Context, *unstructured.Unstructured) error {
+		return func(ctx context.Context, _ *unstructured.Unstructured) error {
+			return b.deployment.Inject(ctx, local.Fault{Kind: "congest", DC: "paris", AddMs: ms})
+		}
+	}
+	b.inject, b.recover = congest(150), congest(0)
+	b.playChaosMesh(KindNetwork)
+	settings := shortly()
+	settings.Injection = 30 * time.Second // it ends as soon as a rule is seen to be broken
+	r, _, err := b.runDrill("az-b-cut", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := promise(r, "Clients see"); r.Outcome != record.Failed || p.Result != record.Broken || len(r.Violations) == 0 {
+		t.Errorf("dependencies, restrictions and invalidations were ignored, and the run has %s: %s", r.Outcome, p.Observed)
 	}
 }

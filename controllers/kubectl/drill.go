@@ -96,9 +96,13 @@ func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			l, err := drill.Look(ctx, k, s)
+			if err != nil {
+				return err
+			}
 			t := table{{"NAME", "WHAT", "TESTS THAT", "CAN RUN", "LAST RUN"}}
 			for _, d := range drill.Catalogue() {
-				p, err := drill.LookAhead(ctx, k, s, &d, drill.Choice{}, known)
+				p, err := drill.LookAhead(ctx, k, l, &d, drill.Choice{}, known)
 				if err != nil {
 					return err
 				}
@@ -170,7 +174,11 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 	if err != nil {
 		return err
 	}
-	p, err := drill.LookAhead(ctx, k, s, d, f.choice, known)
+	l, err := drill.Look(ctx, k, s)
+	if err != nil {
+		return err
+	}
+	p, err := drill.LookAhead(ctx, k, l, d, f.choice, known)
 	if err != nil {
 		return err
 	}
