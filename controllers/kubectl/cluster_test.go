@@ -143,6 +143,7 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 	t.Run("contexts of several clusters are shown together, also if one is away", h.testContexts)
 	t.Run("regions trust each other, revoke it, and rotate their authority", h.testTrust)
 	h.expectOutput("8 of 8 serve", "doctor", "orders")
+	t.Run("drills are listed, shown, scheduled, reported and compared", h.testDrills)
 	lost := h.pod(t, "orders-virginia-shard-0-0")
 	lost.Status.Conditions[0].Status = corev1.ConditionFalse
 	if err := h.k.Status().Update(t.Context(), lost); err != nil {

@@ -36,7 +36,7 @@ STORE can be omitted if the namespace has only one store.`,
 	fs.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the store or pod; default: that of the context")
 	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.doctorCommand(), c.checkCommand(), c.consoleCommand(),
 		c.supportBundleCommand(), c.pauseCommand(), c.resumeCommand(), c.recoverCommand(),
-		c.trustCommand(), c.untrustCommand(), c.rotateCommand())
+		c.trustCommand(), c.untrustCommand(), c.rotateCommand(), c.drillCommand())
 	return cmd
 }
 

@@ -1,6 +1,8 @@
 package kubectl
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/drill"
 )
 
 // newMapper knows the resources that commands use. A client that asks the cluster for them instead waits for half a minute, whatever its context
@@ -27,5 +30,10 @@ func newMapper() meta.RESTMapper {
 	m.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
 	m.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
 	m.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	for _, kind := range drill.ChaosKinds() {
+		// Chaos Mesh's plurals are the kinds in lower case.
+		resource := kind.GroupVersion().WithResource(strings.ToLower(kind.Kind))
+		m.AddSpecific(kind, resource, resource, meta.RESTScopeNamespace)
+	}
 	return m
 }

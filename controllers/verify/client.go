@@ -1,15 +1,10 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +41,7 @@ func (i *Installation) access(ctx context.Context, s *v1alpha1.CausalStore) (*ac
 		if err != nil {
 			return nil, err
 		}
-		if a.user, a.password, err = firstUser(secret.Data); err != nil {
+		if a.user, a.password, err = contract.FirstUser(secret.Data); err != nil {
 			return nil, fmt.Errorf("Secret %s: %w", c.UsersSecret, err)
 		}
 	}
@@ -59,7 +54,7 @@ func (i *Installation) access(ctx context.Context, s *v1alpha1.CausalStore) (*ac
 		if err != nil {
 			return nil, fmt.Errorf("Secret %s: %w", t.SecretName, err)
 		}
-		a.port, a.tls = plan.PortRedisTLS, pinned(pair.Certificate[0])
+		a.port, a.tls = plan.PortRedisTLS, contract.PinFront(pair.Certificate[0])
 	}
 	return a, nil
 }
@@ -87,28 +82,4 @@ func (i *Installation) secret(ctx context.Context, name string) (*corev1.Secret,
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	return s, nil
-}
-
-// firstUser returns a user whose password is in the Secret, and not only its digest. Of two passwords, the first one.
-func firstUser(data map[string][]byte) (name, password string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(data)) {
-		for line := range strings.Lines(string(data[name])) {
-			line = strings.TrimRight(line, "\r\n")
-			if _, isHash := contract.ParsePasswordHash(line); !isHash && line != "" {
-				return name, line, nil
-			}
-		}
-	}
-	return "", "", errors.New("it has no password, only digests, so that this check cannot connect; add a user for it")
-}
-
-// pinned accepts the one certificate that fronts should have. This check knows neither the authorities that clients trust nor
-// the names that they use.
-func pinned(certificate []byte) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, VerifyConnection: func(s tls.ConnectionState) error {
-		if !bytes.Equal(s.PeerCertificates[0].Raw, certificate) {
-			return errors.New("the front has another certificate than the Secret; it takes up to two minutes to learn of a new one")
-		}
-		return nil
-	}}
 }

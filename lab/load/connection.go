@@ -102,7 +102,7 @@ func (c *connection) send(ctx context.Context, queue func(redis.Pipeliner)) bool
 	}
 	good := true
 	for _, cmd := range cmds {
-		if answered(cmd.Err()) {
+		if Answered(cmd.Err()) {
 			c.hasReplied = true
 		} else {
 			good = false
@@ -150,7 +150,7 @@ func (c *connection) lastOf(cmd *redis.Cmd) (last, error) {
 
 // unknownCommand reports whether a server replied that it does not know the command.
 func unknownCommand(err error) bool {
-	if err == nil || !answered(err) {
+	if err == nil || !Answered(err) {
 		return false
 	}
 	text := strings.ToLower(err.Error())
@@ -172,7 +172,7 @@ func (c *connection) drain(ctx context.Context, bound time.Duration) bool {
 		switch {
 		case err == nil:
 			return true
-		case errorKind(err) != "TIMEOUT":
+		case ErrorKind(err) != "TIMEOUT":
 			return false
 		}
 		if !pause(ctx, step/10-time.Since(began)) {

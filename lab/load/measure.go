@@ -101,7 +101,7 @@ type Observation struct {
 func (m *meter) take(r *request, latency time.Duration, err error) {
 	seen := Observation{Endpoint: r.op.DC, Verb: r.verb, Latency: latency, Source: r.source}
 	if err != nil {
-		seen.Error = errorKind(err)
+		seen.Error = ErrorKind(err)
 		m.result.Errors[seen.Error]++
 	}
 	if m.observe != nil {

@@ -14,14 +14,14 @@ import (
 // harmless are the codes of error replies that guarantee that the command had no effect.
 var harmless = []string{"BUSY", "LOADING", "UNAVAILABLE", "READONLY", "OOM", "MISCONF", "NOAUTH", "NOPERM", "MOVED", "CLUSTERDOWN", "MASTERDOWN"}
 
-// answered reports whether a command received a reply, be it an error or nil.
-func answered(err error) bool {
+// Answered reports whether a command received a reply, be it an error or nil.
+func Answered(err error) bool {
 	var reply redis.Error
 	return err == nil || errors.As(err, &reply)
 }
 
-// errorKind classifies an error for counting: the code of an error reply, or what happened to the connection.
-func errorKind(err error) string {
+// ErrorKind classifies an error for counting: the code of an error reply, or what happened to the connection.
+func ErrorKind(err error) string {
 	var reply redis.Error
 	var timeout net.Error
 	switch {
@@ -45,7 +45,7 @@ func notSent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// hadNoEffect reports whether a write that ended with this error certainly had no effect.
-func hadNoEffect(err error) bool {
-	return notSent(err) || answered(err) && slices.Contains(harmless, errorKind(err))
+// HadNoEffect reports whether a write that ended with this error certainly had no effect.
+func HadNoEffect(err error) bool {
+	return notSent(err) || Answered(err) && slices.Contains(harmless, ErrorKind(err))
 }

@@ -237,7 +237,7 @@ func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) (
 	m := &w.run.meter.result
 	l, err := w.conn.lastOf(cmd)
 	if err != nil {
-		if answered(cmd.Err()) {
+		if Answered(cmd.Err()) {
 			m.Errors["causal-last"]++
 		}
 		return ""
@@ -263,7 +263,7 @@ func fill(op *history.Op, cmd redis.Cmder) error {
 		return nil
 	}
 	if err != nil {
-		op.Unknown = (op.Kind == history.Put || op.Kind == history.Delete) && !hadNoEffect(err)
+		op.Unknown = (op.Kind == history.Put || op.Kind == history.Delete) && !HadNoEffect(err)
 		return err
 	}
 	op.OK = true

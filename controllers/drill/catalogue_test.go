@@ -1,0 +1,162 @@
+package drill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/drill/record"
+)
+
+func TestEveryDrillHitsWhatItSays(t *testing.T) {
+	l := fixtureLandscape(t)
+	for i, dc := range []string{"virginia", "oregon"} {
+		l.Parts = append(l.Parts, Pod{Namespace: "shop", Name: fmt.Sprintf("orders-%s-etcd-%d", dc, i), DataCenter: dc, Component: plan.ComponentEtcd, Ready: true})
+	}
+	l.Apps = []Pod{{Namespace: "web", Name: "near", DataCenter: "virginia", Component: ComponentApp, Zone: "b", Ready: true}, {Namespace: "web", Name: "far", DataCenter: "paris", Component: ComponentApp, Zone: "e", Ready: true}}
+	var b strings.Builder
+	for _, d := range Catalogue() {
+		target, err := d.Choose(l, Choice{})
+		if err != nil {
+			t.Fatalf("%s: %v", d.Name, err)
+		}
+		fmt.Fprintf(&b, "# %s: %s\n# expected: %+v\n", d.Name, target.Text, d.Expect(l, target))
+		run := &record.Run{ID: "id", Drill: d.Name, Store: l.Store.Name, Namespace: l.Store.Namespace}
+		for n, f := range target.Faults {
+			if !slices.Contains(d.Kinds, f.Kind) {
+				t.Errorf("%s makes a %s, which it does not say that it needs", d.Name, f.Kind)
+			}
+			manifest, err := yaml.Marshal(f.Object(run, n, time.Minute).Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "---\n%s", manifest)
+		}
+	}
+	golden(t, "catalogue.yaml", b.String())
+}
+
+func TestADrillIsRefusedIfItsPodsAreMissingOrNotReady(t *testing.T) {
+	l := fixtureLandscape(t)
+	for name, want := range map[string]string{"etcd": "no data center of this cluster has pods of an etcd"} {
+		d, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Choose(l, Choice{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d, _ := Find("az-b")
+	if _, err := d.Choose(l, Choice{DataCenter: "tokyo"}); err == nil || !strings.Contains(err.Error(), "has no pods in this cluster") {
+		t.Errorf("an unknown data center: %v", err)
+	}
+	for i := range l.Parts {
+		l.Parts[i].Ready = false
+	}
+	if _, err := d.Choose(l, Choice{}); err == nil || !strings.Contains(err.Error(), "is not ready") {
+		t.Errorf("pods that are not ready: %v", err)
+	}
+	if _, err := Find("az-x"); err == nil {
+		t.Error("an unknown drill was found")
+	}
+}
+
+func TestAZoneIsToldByTheNodeAndOtherwiseByWhatThePodRuns(t *testing.T) {
+	s := fixtureStore(t)
+	for _, c := range []struct {
+		zone, component string
+		want            Side
+	}{{"a", plan.ComponentCoordinator, Front}, {"b", plan.ComponentCoordinator, Back}, {"z", plan.ComponentEtcd, Neither}, {"", plan.ComponentShard, Back}, {"", plan.ComponentCache, Front}, {"", plan.ComponentEtcd, Neither}} {
+		if got := sideOf(s, Pod{DataCenter: "virginia", Zone: c.zone, Component: c.component}); got != c.want {
+			t.Errorf("%s in zone %q: %q, want %q", c.component, c.zone, got, c.want)
+		}
+	}
+}
+
+func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
+	fine := func() *evidence {
+		e := &evidence{run: &record.Run{}, expect: Expectation{Elsewhere: 0.01, There: 0.05, ThereGap: 5 * time.Second, WritesComplete: true, Bound: 5 * time.Second, Complete: 30 * time.Second},
+			final: true, healed: true, watched: []string{"a", "b"}, complete: map[string]time.Duration{"a": time.Second, "b": time.Second}}
+		e.check.Stats.Ops = 100
+		e.run.Measures = []record.Measure{{Phase: record.Injection, DataCenter: "a", Hit: true, Operations: 100, LongestGap: 100}, {Phase: record.Injection, DataCenter: "b", Operations: 100}}
+		return e
+	}
+	for _, p := range fine().promises() {
+		if p.Result != record.Held {
+			t.Errorf("nothing is wrong, and %+v", p)
+		}
+	}
+	for text, spoil := range map[string]func(*evidence){
+		"Clients see":              func(e *evidence) { e.forged = []string{"x"} },
+		"Clients in other":         func(e *evidence) { e.run.Measures[1].Failed = 2 },
+		"Clients there":            func(e *evidence) { e.run.Measures[0].LongestGap = 5001 },
+		"Writes of other":          func(e *evidence) { e.run.Measures[1].LongestIncomplete = 10_001 },
+		"Readers in other":         func(e *evidence) { e.run.Measures[1].LongestBound = 5001 },
+		"After the end of":         func(e *evidence) { delete(e.complete, "b") },
+		"Everything heals":         func(e *evidence) { e.run.Leftovers = []record.Leftover{{Object: "x"}} },
+		"After the end of the fau": func(e *evidence) { e.complete["a"] = time.Minute },
+	} {
+		e := fine()
+		spoil(e)
+		e.run.Promises = e.promises()
+		if p := promise(e.run, text); p.Result != record.Broken {
+			t.Errorf("%s: %s: %s", text, p.Result, p.Observed)
+		}
+		if conclude(e.run, ""); e.run.Outcome != record.Failed {
+			t.Errorf("%s is broken, and the run has %s", text, e.run.Outcome)
+		}
+	}
+	e := fine()
+	e.final, e.finalWhy = false, "no answer"
+	if p := e.nothingLost(); p.Result != record.NotMeasured {
+		t.Errorf("without final reads: %+v", p)
+	}
+}
+
+func TestWindowsAllowWhatFitsIntoThem(t *testing.T) {
+	tuesday := time.Date(2026, 1, 6, 9, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		window string
+		at     time.Time
+		want   bool
+	}{{"", tuesday, true}, {"Mon-Fri 09:00-10:00", tuesday, true}, {"09:00-10:00", tuesday, true}, {"Tue 09:00-10:00", tuesday, true}, {"Wed-Fri 09:00-10:00", tuesday, false},
+		{"Mon-Fri 09:00-09:35", tuesday, false}, {"Mon-Fri 10:00-12:00", tuesday, false}} {
+		w, err := ParseWindow(c.window)
+		if err != nil || w.Allows(c.at, 10*time.Minute) != c.want {
+			t.Errorf("%q: %v", c.window, err)
+		}
+	}
+	for _, bad := range []string{"9-10", "Fri-Mon 09:00-10:00", "Mon 10:00-09:00", "Mon Tue 09:00-10:00", "Someday 09:00-10:00"} {
+		if _, err := ParseWindow(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestAScheduleIsACronJobWithRightsInOneNamespace(t *testing.T) {
+	d, _ := Find("az-b-cut")
+	s := Schedule{Drill: d, Choice: Choice{DataCenter: "paris"}, Cron: "0 10 * * 2", Window: "Mon-Fri 09:00-16:00", Settings: DefaultSettings(), Image: "causalstore:v1"}
+	objects, err := s.Objects(fixtureStore(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, o := range objects {
+		manifest, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "---\n%s", manifest)
+	}
+	golden(t, "schedule.yaml", b.String())
+	s.Window = "always"
+	if _, err := s.Objects(fixtureStore(t)); err == nil {
+		t.Error("a bad window was accepted")
+	}
+}

@@ -1,0 +1,105 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/drill/record"
+)
+
+// lock makes sure that one drill of a store runs at a time. The lock of a run that has died expires.
+func (x *Runner) lock(ctx context.Context) error {
+	r := x.run
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record.LockName(r.Store), Namespace: r.Namespace, Labels: record.Labels(r.Store, r.Drill, r.ID),
+		Annotations: map[string]string{record.AnnotationExpires: r.Started.Add(x.Settings.Longest()).UTC().Format(time.RFC3339)}}}
+	err := x.Client.Create(ctx, m)
+	if !apierrors.IsAlreadyExists(err) {
+		return wrap("create the lock of the store", err)
+	}
+	held := &corev1.ConfigMap{}
+	if err := x.Client.Get(ctx, client.ObjectKeyFromObject(m), held); err != nil {
+		return wrap("read the lock of the store", err)
+	}
+	if !record.Expired(held, now()) {
+		return fmt.Errorf("run %s is under way; kubectl causal drill abort --store %s ends it", held.Labels[record.LabelRun], r.Store)
+	}
+	// Of two that find an expired lock, one gets it: the update names the version that was read.
+	m.ResourceVersion = held.ResourceVersion
+	return wrap("take over an expired lock", x.Client.Update(ctx, m))
+}
+
+func (x *Runner) unlock(ctx context.Context) {
+	held := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: x.run.Namespace, Name: record.LockName(x.run.Store)}
+	if err := x.Client.Get(ctx, key, held); err != nil || held.Labels[record.LabelRun] != x.run.ID {
+		return // it expires
+	}
+	_ = x.Client.Delete(ctx, held, client.Preconditions{ResourceVersion: &held.ResourceVersion}) // it expires
+}
+
+// save writes the run. It leaves annotations alone, by which users ask to abort.
+func (x *Runner) save(ctx context.Context) error {
+	m, err := x.run.ConfigMap()
+	if err != nil {
+		return err
+	}
+	if !x.saved {
+		if err := x.Client.Create(ctx, m); err != nil {
+			return wrap("keep the run", err)
+		}
+		x.saved = true
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"data": m.Data})
+	if err != nil {
+		return err
+	}
+	return wrap("keep the run", x.Client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
+}
+
+// askedToAbort aborts if somebody has asked for it.
+func (x *Runner) askedToAbort(ctx context.Context) error {
+	m := &corev1.ConfigMap{}
+	err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.run.Namespace, Name: record.Name(x.run.Store, x.run.ID)}, m)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errAborted{"the ConfigMap of the run was deleted"}
+	case err != nil:
+		x.noteOnce("the run cannot be read: %v", err)
+	case m.Annotations[record.AnnotationAbort] != "":
+		return errAborted{"asked for: " + m.Annotations[record.AnnotationAbort]}
+	}
+	return nil
+}
+
+// prune removes the oldest runs of the store.
+func (x *Runner) prune(ctx context.Context) error {
+	var maps corev1.ConfigMapList
+	if err := x.Client.List(ctx, &maps, record.OfStore(x.run.Namespace, x.run.Store)...); err != nil {
+		return wrap("list earlier runs", err)
+	}
+	var errs []error
+	for i, r := range record.All(maps.Items) {
+		if i >= record.MostRuns {
+			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: record.Name(r.Store, r.ID)}}
+			errs = append(errs, wrap("remove run "+r.ID, client.IgnoreNotFound(x.Client.Delete(ctx, m))))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,124 @@
+package drill
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+)
+
+func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
+	b := newTestBed(t, local.Tune{})
+	b.inject = func(ctx context.Context, o *unstructured.Unstructured) error {
+		named, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
+		if got := strings.Join(named, " "); got != "orders-virginia-shard-0-0 orders-virginia-shard-1-0" {
+			t.Errorf("the experiment hits %s", got)
+		}
+		return b.deployment.Inject(ctx, local.Fault{Kind: "pause", DC: "virginia", Part: "middleman"})
+	}
+	b.recover = func(ctx context.Context, _ *unstructured.Unstructured) error {
+		return b.deployment.Inject(ctx, local.Fault{Kind: "resume", DC: "virginia", Part: "middleman"})
+	}
+	b.playChaosMesh(KindNetwork)
+	r, out, err := b.runDrill("az-b-cut", Choice{}, shortly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults", "Everything heals"} {
+		if p := promise(r, text); p.Result != record.Held {
+			t.Errorf("%s: %s: %s", text, p.Result, p.Observed)
+		}
+	}
+	for _, dc := range []string{"virginia", "oregon", "paris"} {
+		if m := r.Find(record.Injection, dc); m == nil || m.Operations == 0 || m.Hit != (dc == "virginia") {
+			t.Errorf("%s during the injection: %+v", dc, m)
+		}
+	}
+	if m := r.Find(record.Injection, "paris"); m.LongestIncomplete < 1000 {
+		t.Errorf("writes were complete while a shard did not answer: longest time without %g ms; was the fault injected?", m.LongestIncomplete)
+	}
+	if !strings.Contains(out, "Hits: AZ-B of virginia (2 pods: 2 shard)") {
+		t.Errorf("the blast radius is not shown:\n%s", out)
+	}
+	kept := &corev1.ConfigMap{}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := record.Read(kept); err != nil || again.Outcome != r.Outcome || len(again.Series) != 3 {
+		t.Errorf("kept: %+v (%v)", again, err)
+	}
+	err = b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.LockName("orders")}, kept)
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the lock is still there (%v)", err)
+	}
+}
+
+func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
+	b := newTestBed(t, local.Tune{})
+	b.stuck = true
+	b.inject = func(ctx context.Context, _ *unstructured.Unstructured) error {
+		var maps corev1.ConfigMapList
+		if err := b.client.List(ctx, &maps, record.OfStore(b.store.Namespace, "orders")...); err != nil {
+			return err
+		}
+		for _, run := range record.All(maps.Items) {
+			if err := Abort(ctx, b.client, run, "the test says so"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.recover = func(context.Context, *unstructured.Unstructured) error { return nil }
+	b.playChaosMesh(KindPod)
+	settings := shortly()
+	settings.Injection, settings.HealTimeout, settings.RemoveLeftovers = time.Minute, 1500*time.Millisecond, true
+	r, _, err := b.runDrill("cache-server", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Outcome == record.Passed || !strings.Contains(r.Reason, "asked for: the test says so") {
+		t.Errorf("%s: %s", r.Outcome, r.Reason)
+	}
+	if len(r.Leftovers) != 1 || !r.Leftovers[0].Removed || !strings.Contains(r.Leftovers[0].Remedy, "=forced") {
+		t.Errorf("leftovers: %+v", r.Leftovers)
+	}
+}
+
+func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	b := newTestBed(t, local.Tune{
+		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
+		Sidecar:     func(c *session.Config) { c.Broken = broken },
+		Middleman:   func(c *middleman.Config) { c.Broken = broken },
+		Cache:       func(c *cache.Config) { c.Broken = broken },
+	})
+	congest := func(ms int) func(context.Context, *unstructured.Unstructured) error {
+		return func(ctx context.Context, _ *unstructured.Unstructured) error {
+			return b.deployment.Inject(ctx, local.Fault{Kind: "congest", DC: "paris", AddMs: ms})
+		}
+	}
+	b.inject, b.recover = congest(150), congest(0)
+	b.playChaosMesh(KindNetwork)
+	settings := shortly()
+	settings.Injection = 30 * time.Second // it ends as soon as a rule is seen to be broken
+	r, _, err := b.runDrill("az-b-cut", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := promise(r, "Clients see"); r.Outcome != record.Failed || p.Result != record.Broken || len(r.Violations) == 0 {
+		t.Errorf("dependencies, restrictions and invalidations were ignored, and the run has %s: %s", r.Outcome, p.Observed)
+	}
+}

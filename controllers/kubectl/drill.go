@@ -1,0 +1,491 @@
+package kubectl
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/drill"
+	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/controllers/drill/report"
+)
+
+// drillFlags are the flags of drill.
+type drillFlags struct {
+	store         string
+	choice        drill.Choice
+	settings      drill.Settings
+	image, window string
+	yes           bool
+	output, cron  string
+}
+
+func (c *cluster) drillCommand() *cobra.Command {
+	f := drillFlags{settings: drill.DefaultSettings()}
+	cmd := &cobra.Command{
+		Use:   "drill",
+		Short: "Rehearse failures of zones, hosts and parts with Chaos Mesh, and report which promises held",
+		Long: `Rehearses failures of a store with Chaos Mesh, while canaries in every data center of the cluster write and read, and reports which promises
+held. docs/drills.md describes what happens, and what it takes to be safe.`,
+	}
+	cmd.PersistentFlags().StringVar(&f.store, "store", "", "store; can be omitted if the namespace has only one")
+	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f), c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
+		c.drillProbeCommand(&f))
+	return cmd
+}
+
+func (f *drillFlags) registerChoice(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.choice.DataCenter, "data-center", "", "data center to hit; default: the first that has what the drill hits")
+	fs.StringVar(&f.choice.To, "to", "", "the other data center of a partition")
+	fs.StringVar(&f.choice.Ring, "ring", "", "ring to hit; default: that of the first data center")
+	fs.DurationVar(&f.settings.Injection, "injection", f.settings.Injection, "how long the faults last")
+}
+
+func (f *drillFlags) registerRun(cmd *cobra.Command) {
+	f.registerChoice(cmd)
+	fs := cmd.Flags()
+	fs.DurationVar(&f.settings.Baseline, "baseline", f.settings.Baseline, "how long to watch before the faults")
+	fs.StringVar(&f.image, "image", "", "image of CausalStore, for canaries; default: that of the store")
+	fs.StringVar(&f.window, "window", "", "when it may run, in UTC, such as \"Mon-Fri 09:00-16:00\"; default: always")
+}
+
+// drillStore connects, and returns the store and the client.
+func (c *cluster) drillStore(ctx context.Context, f *drillFlags) (*connection, *v1alpha1.CausalStore, error) {
+	k, err := c.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := k.findStore(ctx, f.store)
+	return k, s, err
+}
+
+func (k *connection) drillRuns(ctx context.Context, s *v1alpha1.CausalStore) ([]*record.Run, error) {
+	var maps corev1.ConfigMapList
+	if err := k.List(ctx, &maps, record.OfStore(s.Namespace, s.Name)...); err != nil {
+		return nil, fmt.Errorf("list the runs of %s: %w", s.Name, err)
+	}
+	return record.All(maps.Items), nil
+}
+
+func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the drills: what each tests, whether this cluster can run it, and how the last run ended", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			k, s, err := c.drillStore(ctx, f)
+			if err != nil {
+				return err
+			}
+			runs, err := k.drillRuns(ctx, s)
+			if err != nil {
+				return err
+			}
+			known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
+			if err != nil {
+				return err
+			}
+			l, err := drill.Look(ctx, k, s)
+			if err != nil {
+				return err
+			}
+			t := table{{"NAME", "WHAT", "TESTS THAT", "CAN RUN", "LAST RUN"}}
+			for _, d := range drill.Catalogue() {
+				p, err := drill.LookAhead(ctx, k, l, &d, drill.Choice{}, known)
+				if err != nil {
+					return err
+				}
+				t.row(d.Name, d.Does, d.Tests, canRun(p), lastRun(runs, d.Name))
+			}
+			return t.write(cmd.OutOrStdout())
+		},
+	}
+}
+
+func canRun(p *drill.Preflight) string {
+	switch {
+	case len(p.Refused) > 0:
+		return "no: " + p.Refused[0]
+	case len(p.Doubts) > 0:
+		return "with --force: " + p.Doubts[0]
+	}
+	return "yes"
+}
+
+func lastRun(runs []*record.Run, name string) string {
+	for _, r := range runs {
+		if r.Drill == name {
+			return fmt.Sprintf("%s, %s", r.Outcome, r.Started.UTC().Format("2006-01-02 15:04"))
+		}
+	}
+	return "never"
+}
+
+func (c *cluster) drillRunCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "run NAME", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Long: `Shows which pods a drill hits and asks whether to go on. Then it watches canaries before, during and after the faults, verifies that everything has
+healed, and prints a report, which is kept in the cluster. Interrupting it (Ctrl-C) ends the faults and reports.
+
+It fails if a promise was broken, or the run was aborted.`,
+		Example: `  kubectl causal drill run az-b-cut --store orders -n shop
+  kubectl causal drill run coordinator --data-center us-east-1 --injection 30s --yes -n shop`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.drillRun(cmd, f, args[0]) },
+	}
+	f.registerRun(cmd)
+	fs := cmd.Flags()
+	fs.BoolVar(&f.yes, "yes", false, "do not ask, and remove what Chaos Mesh leaves behind")
+	fs.BoolVar(&f.settings.Force, "force", false, "run although the store is not ready, or it is not known whether the cluster can run it")
+	fs.DurationVar(&f.settings.After, "after", f.settings.After, "how long to watch after everything has healed")
+	fs.DurationVar(&f.settings.HealTimeout, "heal-timeout", f.settings.HealTimeout, "how long each step of the healing may take")
+	fs.Float64Var(&f.settings.ErrorBudget, "error-budget", f.settings.ErrorBudget, "share of operations in data centers that are not hit, within 10s, above which the run is aborted if they fail")
+	return cmd
+}
+
+func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	d, err := drill.Find(name)
+	if err != nil {
+		return err
+	}
+	window, err := drill.ParseWindow(f.window)
+	if err != nil {
+		return err
+	}
+	if !window.Allows(time.Now(), f.settings.Longest()) {
+		return fmt.Errorf("drill %s may run within %s (UTC) only, and takes up to %s", name, f.window, f.settings.Longest())
+	}
+	k, s, err := c.drillStore(ctx, f)
+	if err != nil {
+		return err
+	}
+	known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
+	if err != nil {
+		return err
+	}
+	l, err := drill.Look(ctx, k, s)
+	if err != nil {
+		return err
+	}
+	p, err := drill.LookAhead(ctx, k, l, d, f.choice, known)
+	if err != nil {
+		return err
+	}
+	p.Describe(out, f.settings)
+	if err := errors.Join(p.OK(f.settings.Force), f.settings.Check()); err != nil {
+		return err
+	}
+	for _, doubt := range p.Doubts {
+		fmt.Fprintf(out, "  Forced, although: %s\n", doubt)
+	}
+	if !f.yes {
+		if err := confirm(cmd.InOrStdin(), out, s.Name); err != nil {
+			return err
+		}
+	}
+	canaries, err := k.canaries(ctx, s, f.image)
+	if err != nil {
+		return err
+	}
+	f.settings.RemoveLeftovers = f.yes
+	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image}
+	r, err := x.Run(ctx, p)
+	if r == nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	err = errors.Join(err, report.Text(out, r))
+	fmt.Fprintf(out, "\nA page for others: kubectl causal drill report %s --store %s -n %s -o html > drill.html\n", r.ID, s.Name, s.Namespace)
+	if r.Outcome != record.Passed {
+		return errors.Join(err, fmt.Errorf("drill %s: %s: %s", name, strings.ToLower(string(r.Outcome)), r.Reason))
+	}
+	return err
+}
+
+// confirm asks for the name of the store.
+func confirm(in io.Reader, out io.Writer, store string) error {
+	fmt.Fprintf(out, "Type the name of the store to go on: ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(answer) != store {
+		return fmt.Errorf("nothing was done: the answer was not %s; --yes does not ask", store)
+	}
+	return nil
+}
+
+func (k *connection) canaries(ctx context.Context, s *v1alpha1.CausalStore, image string) (*drill.Pods, error) {
+	core, err := typedv1.NewForConfig(k.config)
+	if err != nil {
+		return nil, err
+	}
+	if image == "" {
+		if image, err = drill.ImageOf(ctx, k, s); err != nil {
+			return nil, err
+		}
+	}
+	return &drill.Pods{Client: k, REST: core.RESTClient(), Store: s, Image: image}, nil
+}
+
+func (c *cluster) drillShowCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Print the experiments of a drill, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Long: `Prints the experiments that a drill would create now, with the names of the pods that they hit, for kubectl apply. Applied so, nothing watches, aborts or
+verifies; they end after their duration.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := drill.Find(args[0])
+			if err != nil {
+				return err
+			}
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			l, err := drill.Look(cmd.Context(), k, s)
+			if err != nil {
+				return err
+			}
+			t, err := d.Choose(l, f.choice)
+			if err != nil {
+				return err
+			}
+			if err := f.settings.Check(); err != nil {
+				return err
+			}
+			run := &record.Run{ID: "manual", Drill: d.Name, Store: s.Name, Namespace: s.Namespace}
+			for i, fault := range t.Faults {
+				if err := writeManifest(cmd.OutOrStdout(), fault.Object(run, i, f.settings.Injection).Object); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f.registerChoice(cmd)
+	return cmd
+}
+
+func writeManifest(w io.Writer, o any) error {
+	b, err := yaml.Marshal(o)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "---\n%s", b)
+	}
+	return err
+}
+
+func (c *cluster) drillAbortCommand(f *drillFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "abort", Short: "End the run that is under way: delete its experiments, heal, report", Args: cobra.NoArgs,
+		Long: `Deletes the experiments of the run that is under way, and asks the command that runs it to heal and report. It works as well if that command has died.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			runs, err := k.drillRuns(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			aborted := 0
+			for _, r := range runs {
+				if r.Outcome != record.Running {
+					continue
+				}
+				if err := drill.Abort(cmd.Context(), k, r, "kubectl causal drill abort"); err != nil {
+					return err
+				}
+				aborted++
+				fmt.Fprintf(cmd.OutOrStdout(), "run %s of drill %s: its experiments are deleted\n", r.ID, r.Drill)
+			}
+			if aborted == 0 {
+				return fmt.Errorf("no drill of %s is under way", s.Name)
+			}
+			return nil
+		},
+	}
+}
+
+// findRun returns the run with an id, or the newest that has ended.
+func findRun(runs []*record.Run, store, id string) (*record.Run, error) {
+	if id == "" {
+		if r := record.LatestFinished(runs); r != nil {
+			return r, nil
+		}
+		return nil, fmt.Errorf("no drill of %s has run; kubectl causal drill list shows what there is", store)
+	}
+	var ids []string
+	for _, r := range runs {
+		if r.ID == id {
+			return r, nil
+		}
+		ids = append(ids, r.ID)
+	}
+	return nil, fmt.Errorf("store %s has no run %s; it keeps the last %d: %s", store, id, record.MostRuns, strings.Join(ids, ", "))
+}
+
+func (c *cluster) drillReportCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "report [RUN]", Short: "Show the report of a run, by default of the last one", Args: cobra.MaximumNArgs(1),
+		Example: `  kubectl causal drill report -n shop
+  kubectl causal drill report 20260102-030405-abcd -n shop -o html > drill.html`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			runs, err := k.drillRuns(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			r, err := findRun(runs, s.Name, firstOrEmpty(args))
+			if err != nil {
+				return err
+			}
+			return writeReport(cmd.OutOrStdout(), r, f.output)
+		},
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, markdown, json or html")
+	return cmd
+}
+
+func writeReport(w io.Writer, r *record.Run, format string) error {
+	switch format {
+	case "text":
+		return report.Text(w, r)
+	case "markdown":
+		return report.Markdown(w, r)
+	case "html":
+		return report.HTML(w, r)
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return fmt.Errorf("--output %q: use text, markdown, json or html", format)
+}
+
+func (c *cluster) drillCompareCommand(f *drillFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "compare RUN [RUN]", Short: "Compare two runs; one is compared with the run of the same drill before it", Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			runs, err := k.drillRuns(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			a, err := findRun(runs, s.Name, args[0])
+			if err != nil {
+				return err
+			}
+			b, err := otherRun(runs, s.Name, a, args[1:])
+			if err != nil {
+				return err
+			}
+			return report.Compare(cmd.OutOrStdout(), a, b)
+		},
+	}
+}
+
+// otherRun returns the run that another one is compared with: the named one, or the one of the same drill before it.
+func otherRun(runs []*record.Run, store string, a *record.Run, named []string) (*record.Run, error) {
+	if len(named) > 0 {
+		return findRun(runs, store, named[0])
+	}
+	for _, r := range runs {
+		if r.Drill == a.Drill && r.Outcome != record.Running && r.Started.Before(a.Started) {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("no run of drill %s before %s is kept; name another one", a.Drill, a.ID)
+}
+
+func (c *cluster) drillScheduleCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "schedule NAME", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Long: `Prints a CronJob that repeats a drill, and the ServiceAccount and Role that it needs, for kubectl apply. It runs as that account, not as the operator's. Whoever may
+create pods in the namespace can use it, and so stop the pods of the store. Outside of --window the drill is not run.`,
+		Example: `  kubectl causal drill schedule az-b-cut --cron "0 10 * * 2" --window "Mon-Fri 09:00-16:00" -n shop | kubectl apply -f -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := drill.Find(args[0])
+			if err != nil {
+				return err
+			}
+			if f.cron == "" {
+				return errors.New("--cron: give when to run it, in UTC, such as \"0 10 * * 2\" for Tuesdays at 10:00")
+			}
+			if err := f.settings.Check(); err != nil {
+				return err
+			}
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			image := f.image
+			if image == "" {
+				if image, err = drill.ImageOf(cmd.Context(), k, s); err != nil {
+					return err
+				}
+			}
+			of := drill.Schedule{Drill: d, Choice: f.choice, Cron: f.cron, Window: f.window, Settings: f.settings, Image: image}
+			objects, err := of.Objects(s)
+			if err != nil {
+				return err
+			}
+			for _, o := range objects {
+				if err := writeManifest(cmd.OutOrStdout(), o); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f.registerRun(cmd)
+	cmd.Flags().StringVar(&f.cron, "cron", "", "when to run it, in UTC, as cron has it")
+	return cmd
+}
+
+func (c *cluster) drillProbeCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "probe", Short: "Try on a canary whether this cluster can run experiments with clocks and disks", Args: cobra.NoArgs,
+		Long: `Starts a canary, and tries experiments with its clock and its disk, which not every kernel and runtime can do. What comes out is kept, and kubectl causal drill list
+shows it. The store is not hit.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			canaries, err := k.canaries(cmd.Context(), s, f.image)
+			if err != nil {
+				return err
+			}
+			_, err = drill.Probe(cmd.Context(), k, canaries, s, cmd.OutOrStdout())
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&f.image, "image", "", "image of CausalStore, for the canary; default: that of the store")
+	return cmd
+}
+
+func completeDrill(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, d := range drill.Catalogue() {
+			names = append(names, d.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
