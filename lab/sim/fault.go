@@ -134,6 +134,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.BackfillCleanWithoutValue: "backfill",
 	causal.LateAckCounts:             "backfill",
 	causal.LostGivesSlots:            "backfill",
+	causal.ServeAhead:                "caches",
+	causal.AheadUnregistered:         "caches",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -70,6 +70,8 @@ type Settings struct {
 	KeepMs                                      int64
 	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
 	MaxDeps, MaxOwnBytes int
+	// ProductionPace makes parts publish, and cuts move, as often as in production.
+	ProductionPace bool
 	// QuietAfter is how long after the last write coordinators publish rarely; 0: the default.
 	QuietAfter time.Duration
 	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
@@ -207,7 +209,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.onResults = results
 	cfg := session.DefaultConfig(w.topo, id)
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot, w.settings.Broken
-	cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	if !w.settings.ProductionPace {
+		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	}
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
 	if w.settings.MaxOwnBytes > 0 {

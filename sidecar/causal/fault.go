@@ -132,6 +132,8 @@ const (
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
+	ServeAhead                             // cache: what was fetched ahead of a cut is served before it is complete
+	AheadUnregistered                      // shard: what a cache fetches ahead of a cut is not registered as a copy
 	faultEnd
 )
 
@@ -262,6 +264,8 @@ var faultNames = [faultEnd]string{
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
+	ServeAhead:                "serve-ahead",
+	AheadUnregistered:         "ahead-unregistered",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -113,7 +113,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindVectors:
 		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:
-		c.prepareCut(now, min(m.CutNotice().Cut, c.known.MinSV()))
+		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCut()))
 	case causal.KindPing:
 		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
 	case causal.KindPong:
@@ -145,10 +145,6 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if e := c.find(now, hash, &g); e != nil {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
-		if !e.used {
-			e.used = true
-			c.refreshLater(hash, e)
-		}
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
 		return
 	}
@@ -159,7 +155,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		return
 	}
 	c.stats.Misses++
-	key := flightKey{g.Key, g.Snapshot}
+	key := flightKey{key: g.Key, snapshot: g.Snapshot}
 	if f := c.flights.byKey[key]; f != nil {
 		c.stats.Joined++
 		f.waiters = append(f.waiters, w)
