@@ -151,6 +151,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.NearDropLate:              "near-copies",
 	causal.NearNextUnchecked:         "near-copies",
 	causal.NearBound:                 "near-copies",
+	causal.ServeAhead:                "caches",
+	causal.AheadUnregistered:         "caches",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

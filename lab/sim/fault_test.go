@@ -26,6 +26,7 @@ var scripted = map[causal.Fault]string{
 	causal.BackfillUnfenced:  "backfill.txt",
 	causal.ReplacedServes:    "lost_shards.txt",
 	causal.GiveUpUncleared:   "lost_shards.txt",
+	causal.ServeAhead:        "ahead.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
 	causal.NearConfirmEarly:     "near_copies.txt",

@@ -63,7 +63,10 @@ func (w *World) readLog(n *node) *group.Image {
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
-	cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
+	cfg.Signer = signer{n.id.DC}
+	if !w.settings.ProductionPace {
+		cfg.PublishEvery, cfg.IdleEvery = 20*time.Millisecond, 100*time.Millisecond
+	}
 	if w.settings.QuietAfter > 0 {
 		cfg.QuietAfter = w.settings.QuietAfter
 	}

@@ -73,6 +73,8 @@ type Settings struct {
 	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and CacheBytes bounds a
 	// cache, 0: the defaults.
 	NearBytes, NearReads, CacheBytes int
+	// ProductionPace makes parts publish, and cuts move, as often as in production.
+	ProductionPace bool
 	// QuietAfter is how long after the last write coordinators publish rarely; 0: the default.
 	QuietAfter time.Duration
 	// MaxBufferBytes bounds the incomplete writes in a coordinator's memory; 0: the default.
@@ -216,7 +218,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.onResults = results
 	cfg := session.DefaultConfig(w.topo, id)
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot, w.settings.Broken
-	cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	if !w.settings.ProductionPace {
+		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	}
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
 	cfg.MaxNearBytes = w.settings.NearBytes

@@ -149,6 +149,8 @@ const (
 	NearDropLate                           // session: confirms an invalidation before the near copy is gone
 	NearNextUnchecked                      // session: a near copy is served whatever version came next
 	NearBound                              // session: a bound session reads near copies
+	ServeAhead                             // cache: what was fetched ahead of a cut is served before it is complete
+	AheadUnregistered                      // shard: what a cache fetches ahead of a cut is not registered as a copy
 	faultEnd
 )
 
@@ -296,6 +298,8 @@ var faultNames = [faultEnd]string{
 	NearDropLate:              "near-drop-late",
 	NearNextUnchecked:         "near-next-unchecked",
 	NearBound:                 "near-bound",
+	ServeAhead:                "serve-ahead",
+	AheadUnregistered:         "ahead-unregistered",
 }
 
 func (f Fault) String() string { return faultNames[f] }

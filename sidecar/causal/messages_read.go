@@ -73,18 +73,20 @@ type Fill struct {
 	Cut      HLC
 	Snapshot bool
 	Seen     HLC
+	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache serves it when it is complete.
+	Ahead bool
 	// Epoch is that of the stream on which the reply is to come.
 	Epoch uint64
 }
 
 // Message returns f as a message.
 func (f Fill) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Epoch: f.Epoch}}
+	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Clean: f.Ahead, Epoch: f.Epoch}}
 }
 
 // Fill returns the content of a message of KindFill.
 func (m *Message) Fill() Fill {
-	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Epoch: m.fields.Epoch}
+	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Ahead: m.fields.Clean, Epoch: m.fields.Epoch}
 }
 
 // FillReply answers a Fill, on the stream.
@@ -94,6 +96,8 @@ type FillReply struct {
 	Record Record
 	// Status is Stable only if the cache may keep the value: the middleman has registered the copy.
 	Status Status
+	// Registered says the same of an in-flight version that was asked for ahead: the cache may keep it, and serves it when it is complete.
+	Registered bool
 	// Next is the HLC of the version after the one returned; 0: there is none.
 	Next HLC
 	Ring topology.RingID
@@ -104,12 +108,12 @@ type FillReply struct {
 
 // Message returns r as a message; its place on the stream is given later.
 func (r FillReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map}}
+	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map}}
 }
 
 // FillReply returns the content of a message of KindFillReply.
 func (m *Message) FillReply() FillReply {
-	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map}
+	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map}
 }
 
 // CutNotice tells a cache of a cut that sessions will soon read at, so that it can fetch what the cut outdates.

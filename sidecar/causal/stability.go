@@ -142,6 +142,15 @@ func (s *Stability) RingsWith(v Version) topology.RingSet {
 // it is closed under happens-before: a dependency has a smaller HLC than what depends on it.
 func (s *Stability) MinSV() HLC { return least(s.sv[1:]) }
 
+// NewestCut returns a cut at or below which some ring has every write: soon it will be complete.
+func (s *Stability) NewestCut() HLC {
+	var m HLC
+	for r := range s.rv {
+		m = max(m, s.MinRV(topology.RingID(r)))
+	}
+	return m
+}
+
 // MinRV returns a cut at or below which ring r has every write.
 func (s *Stability) MinRV(r topology.RingID) HLC { return least(s.rv[r][1:]) }
 

@@ -129,7 +129,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindVectors:
 		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:
-		c.prepareCut(now, min(m.CutNotice().Cut, c.known.MinSV()))
+		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCut()))
 	case causal.KindPing:
 		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
 	case causal.KindPong:
@@ -181,10 +181,6 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if e := c.find(now, hash, &g); e != nil {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
-		if !e.used {
-			e.used = true
-			c.refreshLater(hash, e)
-		}
 		r := causal.GetReply{Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing}
 		c.passOn(now, w, e, &r)
 		c.reply(w, r)
@@ -196,7 +192,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		return
 	}
 	c.stats.Misses++
-	key := flightKey{g.Key, g.Snapshot}
+	key := flightKey{key: g.Key, snapshot: g.Snapshot}
 	if f := c.flights.byKey[key]; f != nil {
 		c.stats.Joined++
 		f.waiters = append(f.waiters, w)

@@ -262,6 +262,48 @@ func TestASnapshotReadGetsTheVersionOfItsCut(t *testing.T) {
 	}
 }
 
+func TestWhatIsFetchedAheadIsServedWhenItIsComplete(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, faultIf(broken, causal.ServeAhead)...)
+		received := func(sv, rv causal.HLC) {
+			e := causal.VectorEntry{Origin: 1, Last: topology.MaxCoordinators, SV: sv, RV: []causal.HLC{rv}}
+			h.send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(leaderNode, cacheNode))
+		}
+		read := func(cut causal.HLC) (hit causal.HLC) {
+			h.send(causal.Get{ID: 1, Key: "x", Snapshot: true, Cut: cut, Seen: 120}.Message(sidecarNode, cacheNode))
+			for _, m := range h.take() {
+				if m.Kind == causal.KindGetReply && m.GetReply().Hit {
+					hit = m.GetReply().Record.Version.HLC
+				}
+			}
+			return hit
+		}
+		h.send(causal.Get{ID: 1, Key: "x", Snapshot: true, Cut: 100}.Message(sidecarNode, cacheNode))
+		h.fill(h.take(), 10, causal.Stable)
+		h.onStream(causal.Invalidate{KeyHash: topology.Hash("x"), Next: 110}.Message(middlemanNode, cacheNode))
+		h.send(causal.CutNotice{Cut: 200}.Message(sidecarNode, cacheNode))
+		for _, m := range h.take() {
+			if m.Kind == causal.KindFill {
+				t.Errorf("asks for %+v, and no ring has everything up to 200", m.Fill())
+			}
+		}
+		received(100, 150)
+		h.send(causal.CutNotice{Cut: 150}.Message(sidecarNode, cacheNode))
+		f := only(t, h.take(), causal.KindFill).Fill()
+		if !f.Ahead || f.Seen != 150 || f.Cut != 0 {
+			t.Errorf("asks for %+v, want the version at 150, which may be in-flight", f)
+		}
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(110), Registered: true}.Message(middlemanNode, cacheNode))
+		if hit := read(100); (hit == 110) != broken {
+			t.Errorf("with serve-ahead %v it is served before it is complete: %v", broken, hit == 110)
+		}
+		received(150, 150)
+		if hit := read(150); hit != 110 {
+			t.Errorf("version %d is served when 110 is complete", hit)
+		}
+	}
+}
+
 func TestAMissThatNoRingAnswersIsReportedAsUnavailable(t *testing.T) {
 	h := newHarness(t)
 	h.get(1)

@@ -18,7 +18,9 @@ type entry struct {
 	// every HLC from its own up to there.
 	next      causal.HLC
 	older     *entry // the version before, which sessions may read at a cut
-	used      bool   // it was served since it came
+	awaitsCut bool   // its key is to be fetched for the next cut
+	inFlight  bool   // it is not to be served before the vectors say that it is complete
+	readAt    int64  // when the key was last asked for; 0: not since it is here
 	touchedAt int64  // when it was last moved to the front of the LRU list
 }
 
@@ -47,6 +49,10 @@ func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
 		e.touchedAt = now.Mono
 		c.entries.Get(hash)
 	}
+	if e != nil && e.key == g.Key && g.Snapshot {
+		e.readAt = now.Mono
+		c.refreshLater(now, hash, e)
+	}
 	for ; e != nil; e = e.older {
 		if e.key == g.Key && e.isValid(now) && c.answers(e, g) {
 			return e
@@ -58,6 +64,8 @@ func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
 // answers reports whether the version of a valid entry is the one that a get asks for.
 func (c *Cache) answers(e *entry, g *causal.Get) bool {
 	switch {
+	case e.inFlight && !c.known.Complete(e.rec.Version) && !c.cfg.Broken.Has(causal.ServeAhead):
+		return false
 	case g.Snapshot && c.cfg.Broken.Has(causal.OlderUnchecked):
 		return true
 	case g.Snapshot:
@@ -69,20 +77,22 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 }
 
 // insert keeps the answer to a fill, and evicts what no longer fits.
-func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream) *entry {
-	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, touchedAt: now.Mono}
+func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream, readAt int64) *entry {
+	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, inFlight: r.Registered, readAt: readAt, touchedAt: now.Mono}
 	hash := topology.Hash(key)
 	head, _ := c.entries.Peek(hash)
 	if head != nil {
 		c.bytes -= head.size()
 		if head.key != key {
 			head = nil
+		} else {
+			e.readAt, e.awaitsCut = max(e.readAt, head.readAt), head.awaitsCut
 		}
 	}
 	head = c.addVersion(now, head, e)
 	c.entries.Add(hash, head)
 	c.bytes += head.size()
-	c.refreshLater(hash, e)
+	c.refreshLater(now, hash, head)
 	c.stats.Inserted++
 	for c.bytes > c.cfg.MaxBytes && c.entries.Len() > 0 {
 		c.entries.RemoveOldest()

@@ -15,17 +15,17 @@ type flight struct {
 	from    *stream
 	epoch   uint64 // of the stream on which the answer is to come; 0: the request was not sent yet
 	waiters []waiter
-	early   int        // waiters[:early] had asked before the request was sent
-	cut     causal.HLC // for which it fetches ahead
+	early   int // waiters[:early] had asked before the request was sent
 	tried   topology.RingSet
 	tries   int
 	dueAt   int64
 }
 
-// flightKey tells flights apart: one for the newest version of a key and one for the version at the cut.
+// flightKey tells flights apart: for each key one for the newest version, one for the version at the cut, and one for each cut to come.
 type flightKey struct {
 	key      string
 	snapshot bool
+	ahead    causal.HLC // the cut that it fetches for before anyone asks; 0: somebody asked
 }
 
 // waiter is a sidecar that waits for a flight.
@@ -84,8 +84,10 @@ func (c *Cache) launch(now causal.Now, f *flight) {
 
 func (c *Cache) sendFill(f *flight) {
 	m := causal.Fill{ID: f.id, Key: f.key, Epoch: f.epoch, Snapshot: f.snapshot}
-	if f.snapshot {
-		m.Cut = f.cut
+	switch {
+	case f.ahead != 0:
+		m.Seen, m.Ahead = f.ahead, true
+	case f.snapshot:
 		for _, w := range f.waiters[:f.early] {
 			m.Cut, m.Seen = max(m.Cut, w.cut), max(m.Seen, w.seen)
 		}
@@ -138,11 +140,18 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		return
 	}
 	answer := causal.GetReply{Record: r.Record, Status: r.Status, Ring: r.Ring}
-	fillable := r.Status == causal.Stable || c.cfg.Broken.Has(causal.CacheInFlight)
+	fillable := r.Status == causal.Stable || r.Registered && f.ahead != 0 || c.cfg.Broken.Has(causal.CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions
 		// that it is older than: all waiters that have not seen these may have it.
-		e := c.insert(now, f.key, &r, s)
+		readAt := now.Mono
+		if f.ahead != 0 {
+			readAt = 0
+		}
+		e := c.insert(now, f.key, &r, s, readAt)
+		if r.Status != causal.Stable {
+			e = nil // near copies are of stable versions
+		}
 		n := len(f.waiters)
 		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {
 			n = f.partition(func(w waiter) bool { return max(w.cut, w.seen) < r.Next })

@@ -1,22 +1,28 @@
 package cache
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// For sessions that read at a cut (PROTOCOL §9, snapshot reads) a cache keeps versions of a key that are not the newest. It is
-// told of a cut shortly before sessions read at it, and then fetches what it holds, was used, and is outdated by the cut.
+// For sessions that read at a cut (PROTOCOL, "Snapshot reads of one key") a cache keeps versions of a key that are not the newest. It is
+// told of a cut when some ring has every write up to there. Then it fetches what was read lately and is outdated by the cut, and serves it
+// when it is complete, which is when sessions read at the cut.
 
 // snapshotState is what a cache knows of the cuts that sessions read at.
 type snapshotState struct {
 	announced    causal.HLC // the newest cut that was announced
 	reading      causal.HLC // the newest cut that was read at
 	readersUntil int64      // until when sessions count as reading at cuts
-	outdated     []uint64   // hashes of used entries that are not the newest, to be fetched for the next cut
+	outdated     []uint64   // hashes of entries that were read lately and are not the newest, to be fetched for the next cut
 }
 
-// maxVersions bounds the versions of a key: at the last cut, at this one, and the newest.
-const maxVersions = 3
+// maxVersions bounds the versions of a key: at the last cut, at this one, and at those that were announced.
+const maxVersions = 8
+
+// readLately is for how long after a read of a key its newer versions are fetched ahead.
+const readLately = int64(5 * time.Second)
 
 // maxOutdated bounds the entries that are fetched ahead for a cut; others are fetched when they are asked for.
 const maxOutdated = 1 << 14
@@ -39,7 +45,6 @@ func (c *Cache) addVersion(now causal.Now, head, e *entry) *entry {
 	}
 	rest := *at
 	if rest != nil && (rest.rec.Version == e.rec.Version || !rest.isValid(now)) {
-		e.used = rest.used && rest.rec.Version == e.rec.Version
 		rest = rest.older
 	}
 	e.older, *at = rest, e
@@ -78,14 +83,19 @@ func (c *Cache) supersede(now causal.Now, hash uint64, next causal.HLC) {
 			x.next = next
 		}
 	}
-	c.refreshLater(hash, e)
+	c.refreshLater(now, hash, e)
 }
 
-// refreshLater remembers an entry that was used and is not the newest any more.
-func (c *Cache) refreshLater(hash uint64, e *entry) {
-	if e.next != 0 && e.used && len(c.snapshot.outdated) < maxOutdated {
+// refreshLater remembers a key that was read lately and whose newest version here is not the newest any more.
+func (c *Cache) refreshLater(now causal.Now, hash uint64, head *entry) {
+	if head.next != 0 && !head.awaitsCut && head.wasReadLately(now) && len(c.snapshot.outdated) < maxOutdated {
+		head.awaitsCut = true
 		c.snapshot.outdated = append(c.snapshot.outdated, hash)
 	}
+}
+
+func (e *entry) wasReadLately(now causal.Now) bool {
+	return e.readAt != 0 && now.Mono-e.readAt < readLately
 }
 
 // prepareCut fetches, for a cut that will soon be read at, the newest versions at or below it of what was used and is outdated
@@ -99,10 +109,13 @@ func (c *Cache) prepareCut(now causal.Now, cut causal.HLC) {
 	c.snapshot.outdated = nil
 	for _, hash := range hashes {
 		e, ok := c.entries.Peek(hash)
+		if ok {
+			e.awaitsCut = false
+		}
 		switch {
-		case !ok || e.next == 0 || !e.isValid(now):
+		case !ok || e.next == 0 || !e.isValid(now) || !e.wasReadLately(now):
 		case e.next > cut:
-			c.snapshot.outdated = append(c.snapshot.outdated, hash)
+			c.refreshLater(now, hash, e)
 		default:
 			c.fetchAhead(now, e.key, cut)
 		}
@@ -111,10 +124,8 @@ func (c *Cache) prepareCut(now causal.Now, cut causal.HLC) {
 
 // fetchAhead fetches a key for a cut before anyone asks.
 func (c *Cache) fetchAhead(now causal.Now, key string, cut causal.HLC) {
-	k := flightKey{key, true}
+	k := flightKey{key: key, snapshot: true, ahead: cut}
 	if c.flights.byKey[k] == nil {
-		f := newFlight(k)
-		f.cut = cut
-		c.startFlight(now, f)
+		c.startFlight(now, newFlight(k))
 	}
 }

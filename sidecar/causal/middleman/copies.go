@@ -38,10 +38,11 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 	if r.snapshot {
 		m.copies.older.readersUntil = now.Mono + int64(causal.SnapshotReadersTTL)
 	}
+	mayKeep := reply.Status == causal.Stable || r.ahead && reply.Record.Version.Written()
 	if reply.Next != 0 && !m.copies.older.isKept(now) {
-		reply.Status = causal.InFlight
+		reply.Status, mayKeep = causal.InFlight, false
 	}
-	register := reply.Status == causal.Stable && reply.Err == causal.OK && s.isLeased(now)
+	register := mayKeep && reply.Err == causal.OK && s.isLeased(now)
 	// While the number of caches changes, a fill may come from a cache that does not own the key by the topology here.
 	// Invalidations would go to the one that does.
 	hash := topology.Hash(r.key)
@@ -52,8 +53,10 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 	if m.cfg.Broken.Has(causal.NegativeUntracked) && reply.Record.Value.Tombstone {
 		register = false
 	}
+	reply.Registered = register && reply.Status == causal.InFlight
 	if register {
 		switch {
+		case reply.Registered && m.cfg.Broken.Has(causal.AheadUnregistered):
 		case m.cfg.Broken.Has(causal.RegisterLate):
 			m.faults.lateCopies = append(m.faults.lateCopies, lateCopy{hash, r.from.DC})
 		case reply.Next != 0:

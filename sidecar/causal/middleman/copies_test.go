@@ -1,6 +1,7 @@
 package middleman
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -243,6 +244,24 @@ func TestFillOfAnOlderVersionIsRegistered(t *testing.T) {
 	if got := r.received(causal.KindInvalidate, cacheA); len(got) != 1 {
 		t.Errorf("%d invalidations of the copy, want 1", len(got))
 	}
+}
+
+func TestAnInFlightVersionThatIsFetchedAheadIsRegistered(t *testing.T) {
+	ruleHolds(t, causal.AheadUnregistered, func(r *rig) string {
+		key := r.fillCopy()
+		r.put(key, record(version(20)))
+		r.confirm(cacheA)
+		fill := r.fill(cacheA, causal.Fill{Key: key, Snapshot: true, Cut: 10, Seen: 25, Ahead: true})
+		if fill.Record.Version != version(20) || fill.Status != causal.InFlight || !fill.Registered {
+			return fmt.Sprintf("got %+v, want the in-flight version 20, to be kept", fill)
+		}
+		r.received(causal.KindInvalidate, cacheA)
+		r.put(key, record(version(30)))
+		if n := len(r.received(causal.KindInvalidate, cacheA)); n != 1 {
+			return fmt.Sprintf("%d invalidations of the copy, want 1", n)
+		}
+		return ""
+	})
 }
 
 func TestOlderCopiesConcernWritesUpToTheVersionAfterThemUntilTheRingHasAllOfThose(t *testing.T) {

@@ -15,6 +15,7 @@ type readRequest struct {
 	cut, seen causal.HLC
 	snapshot  bool
 	fill      bool
+	ahead     bool   // with fill: it may be kept though it is in-flight
 	epoch     uint64 // with fill: of the stream
 	// versionOnly asks for the version alone if it is still known; never with fill.
 	versionOnly bool
@@ -27,7 +28,7 @@ func readOfGet(from topology.Node, g causal.Get) readRequest {
 }
 
 func readOfFill(from topology.Node, f causal.Fill) readRequest {
-	return readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, epoch: f.Epoch}
+	return readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, ahead: f.Ahead, epoch: f.Epoch}
 }
 
 // read serves a Get or a Fill.
@@ -44,7 +45,7 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrDataLost})
 		return
 	}
-	if m.deferRead(now, &r) {
+	if !r.ahead && m.deferRead(now, &r) { // nobody waits for what is fetched ahead
 		return
 	}
 	t := &task{kind: taskRead, key: r.key, read: r}
@@ -79,7 +80,7 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
 	}
 	if stored.Foreign {
-		reply.Status = causal.InFlight // nothing is known of it, so it must not be cached
+		reply.Status, r.ahead = causal.InFlight, false // nothing is known of it, so it must not be cached
 	}
 	if m.cfg.Broken.Has(causal.StatusNotAtomic) {
 		reply.Status = t.status

@@ -19,7 +19,7 @@ type Config struct {
 	Snapshot bool
 	// SnapshotInterval is the distance between two cuts. Between them no cached value goes out of date.
 	SnapshotInterval time.Duration
-	// SnapshotLead is how long before its first use a cut is announced to the caches.
+	// SnapshotLead is how long after it is complete a cut is first used: the caches of the data center must have heard so, too.
 	SnapshotLead time.Duration
 	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
 	MaxSnapshotLag time.Duration
@@ -65,7 +65,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
-		SnapshotInterval: 500 * time.Millisecond, SnapshotLead: 250 * time.Millisecond, MaxSnapshotLag: 3 * time.Second,
+		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }

@@ -49,8 +49,10 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 }
 
 // Options of newRig.
-func snapshotReads(c *Config) { c.Snapshot, c.SnapshotLead = true, 0 }
-func noCache(c *Config)       { c.UseCache = false }
+func snapshotReads(c *Config) {
+	c.Snapshot, c.SnapshotInterval, c.SnapshotLead = true, 500*time.Millisecond, 0
+}
+func noCache(c *Config) { c.UseCache = false }
 
 // showsFault runs check against the protocol, where it must find no violation, and with a rule broken, where it must.
 func showsFault(t *testing.T, f causal.Fault, check func(r *rig) (violation string), configure ...func(*Config)) {

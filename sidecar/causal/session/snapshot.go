@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -8,7 +10,7 @@ import (
 // Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read at a cut at or below which everything
 // is complete, so nothing that they read binds them. A session that has seen something above the cut reads up to that; it sees
 // nothing newer, so the cut soon catches up with it. The cut moves in steps, so that what a cache fetches for a step serves all
-// of it. Caches hear of a cut before it is used, so that they can fetch what it outdates.
+// of it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
 // maxCutAgeMs is how far the cut may be behind the greatest SV of any origin. The cut is held back by the slowest coordinator,
 // and one whose clock is very slow would hold it back for good.
@@ -19,24 +21,38 @@ type cutSchedule struct {
 	current   causal.HLC // 0: there is none yet
 	movedAt   int64      // monotonic: when current changed
 	behind    bool       // current is more than maxCutAgeMs behind
-	announced causal.HLC // the newest cut that the caches were told of
+	scheduled cutSteps   // the cuts that are complete
+	announced cutSteps   // those that the caches were told of
 	upcoming  []upcomingCut
 }
 
-// upcomingCut is a cut that the caches were told of.
+// upcomingCut is a cut that is complete. The caches of the data center may hear so a moment later.
 type upcomingCut struct {
 	cut   causal.HLC
 	useAt int64 // monotonic: when sessions start to read at it
 }
 
-// announce schedules a cut, and reports whether it is a new one.
-func (cs *cutSchedule) announce(cut causal.HLC, useAt int64) bool {
-	if cut <= cs.announced {
-		return false
+// cutSteps are cuts at multiples of a step, each of which serves for all timestamps up to the next one.
+type cutSteps struct {
+	newest causal.HLC
+	at     int64 // monotonic: when newest was reached
+}
+
+// next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand still, since a clock
+// was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do not wait until all clocks have come there.
+func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causal.HLC, bool) {
+	cut, width := h, causal.HLCAt(step.Milliseconds())
+	if width > 0 {
+		cut -= cut % width
 	}
-	cs.announced = cut
-	cs.upcoming = append(cs.upcoming, upcomingCut{cut, useAt})
-	return true
+	if cut <= c.newest && now.Mono-c.at >= 2*int64(step) {
+		cut = h
+	}
+	if cut <= c.newest {
+		return 0, false
+	}
+	c.newest, c.at = cut, now.Mono
+	return cut, true
 }
 
 // switchDue makes the newest cut that is due the current one.
@@ -49,21 +65,20 @@ func (cs *cutSchedule) switchDue(now causal.Now) {
 	cs.upcoming = cs.upcoming[n:]
 }
 
-// moveCut moves the cut with the vectors and the time, and tells the caches of the next one.
+// moveCut moves the cut with the vectors and the time, and tells the caches of those to come.
 func (s *Sidecar) moveCut(now causal.Now) {
 	if !s.cfg.Snapshot {
 		return
 	}
-	cut, step := s.stability.MinSV(), causal.HLCAt(s.cfg.SnapshotInterval.Milliseconds())
 	s.cuts.behind = s.stability.MaxSV().WallMs()-s.cuts.current.WallMs() > maxCutAgeMs
-	if step > 0 {
-		cut -= cut % step
-	}
-	if s.cuts.announce(cut, now.Mono+int64(s.cfg.SnapshotLead)) && s.cfg.UseCache && s.cfg.SnapshotLead > 0 {
+	if ahead, isNew := s.cuts.announced.next(now, s.stability.NewestCut(), s.cfg.SnapshotInterval); isNew && s.cfg.UseCache && s.cfg.SnapshotLead > 0 {
 		for i := range s.cfg.Topology.DCs[s.cfg.Self.DC].Caches {
 			cache := topology.Node{DC: s.cfg.Self.DC, Part: topology.Cache, Index: uint64(i)}
-			s.Send(causal.CutNotice{Cut: cut}.Message(s.cfg.Self, cache))
+			s.Send(causal.CutNotice{Cut: ahead}.Message(s.cfg.Self, cache))
 		}
+	}
+	if cut, isNew := s.cuts.scheduled.next(now, s.stability.MinSV(), s.cfg.SnapshotInterval); isNew {
+		s.cuts.upcoming = append(s.cuts.upcoming, upcomingCut{cut, now.Mono + int64(s.cfg.SnapshotLead)})
 	}
 	s.cuts.switchDue(now)
 }

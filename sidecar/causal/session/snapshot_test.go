@@ -12,13 +12,22 @@ import (
 // at returns the first HLC of a millisecond. Cuts of a rig with snapshotReads are at multiples of 500 ms.
 func at(ms int64) causal.HLC { return causal.HLCAt(ms) }
 
-func TestCachesHearOfACutBeforeItIsUsed(t *testing.T) {
+func TestCachesHearOfACutBeforeItIsComplete(t *testing.T) {
 	r := newRig(t, snapshotReads, func(c *Config) { c.SnapshotLead = 250 * time.Millisecond })
-	r.completeUpTo(at(1234))
+	r.receivedUpTo(at(1234), far)
 	notice := r.request(causal.KindCut)
 	if notice.To != cacheNode || notice.CutNotice().Cut != at(1000) {
 		t.Errorf("%s was told of cut %d ms", notice.To, notice.CutNotice().Cut.WallMs())
 	}
+	r.receivedUpTo(at(1499), far)
+	if again := r.sent(causal.KindCut); len(again) > 0 {
+		t.Error("the same cut was announced twice")
+	}
+	r.tick(time.Second)
+	if r.s.Cut() != 0 {
+		t.Errorf("cut %d ms is used, and only one ring has everything up to there", r.s.Cut().WallMs())
+	}
+	r.completeUpTo(at(1234))
 	r.tick(249 * time.Millisecond)
 	if r.s.Cut() != 0 {
 		t.Errorf("cut %d ms is used before the time", r.s.Cut().WallMs())
@@ -27,9 +36,20 @@ func TestCachesHearOfACutBeforeItIsUsed(t *testing.T) {
 	if r.s.Cut() != at(1000) {
 		t.Errorf("cut %d ms is used, want 1000 ms", r.s.Cut().WallMs())
 	}
-	r.completeUpTo(at(1499))
-	if again := r.sent(causal.KindCut); len(again) > 0 {
-		t.Error("the same cut was announced twice")
+}
+
+// After a restart of a coordinator timestamps stand still for up to two seconds: they are ahead of the clocks.
+func TestTheCutGoesOnWhileTimestampsStandStill(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1234))
+	r.tick(500 * time.Millisecond)
+	r.completeUpTo(at(1234) + 1)
+	if r.s.Cut() != at(1000) {
+		t.Errorf("cut %d ms is used before the step is over, want 1000 ms", r.s.Cut().WallMs())
+	}
+	r.tick(time.Second)
+	if r.s.Cut() != at(1234)+1 {
+		t.Errorf("cut %d ms is used, and everything up to 1234 ms is complete", r.s.Cut().WallMs())
 	}
 }
 
@@ -43,7 +63,8 @@ func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 	}{
 		{"reads at the cut", func(*rig) {}, Op{}, at(1000), 0},
 		{"but not before a modification", func(*rig) {}, Op{Latest: true}, 0, 0},
-		{"but not if the cut has not moved for long", func(r *rig) { r.tick(4 * time.Second) }, Op{}, 0, 0},
+		{"also if it has not moved for a while", func(r *rig) { r.tick(2400 * time.Millisecond) }, Op{}, at(1000), 0},
+		{"but not if it has not moved for longer than that", func(r *rig) { r.tick(2600 * time.Millisecond) }, Op{}, 0, 0},
 		{"but not if the cut is far behind", func(r *rig) {
 			r.vectors(causal.VectorEntry{Origin: 1, SV: at(1000 + maxCutAgeMs + 1)})
 		}, Op{}, 0, 0},

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/load"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// cutWatch sees when the cuts that sessions read at, in each data center, reach what is complete.
+type cutWatch struct {
+	world    *World
+	sidecars []topology.Node    // by data center
+	waiting  [][]completedWrite // by data center
+	cuts     []causal.HLC       // by data center
+	movedAt  []int64            // by data center
+	// ages are the times from the completion of a write until it is in the cut, for each write and each data center. Those completed before
+	// from do not count.
+	ages []time.Duration
+	from int64
+	// longest is the longest time without a new cut.
+	longest time.Duration
+}
+
+type completedWrite struct {
+	hlc causal.HLC
+	at  int64
+}
+
+// observe notes the writes that coordinators report as complete.
+func (c *cutWatch) observe(m *causal.Message) {
+	if m.Kind != causal.KindComplete || c.world.now < c.from {
+		return
+	}
+	for _, v := range m.Complete().Versions {
+		for dc := range c.waiting {
+			c.waiting[dc] = append(c.waiting[dc], completedWrite{v.HLC, c.world.now})
+		}
+	}
+}
+
+func (c *cutWatch) poll() {
+	for dc, id := range c.sidecars {
+		var cut causal.HLC
+		withMachine(c.world, id, func(m *session.Sidecar, _ causal.Now) { cut = m.Cut() })
+		if cut != c.cuts[dc] || c.world.now < c.from {
+			c.cuts[dc], c.movedAt[dc] = cut, c.world.now
+		}
+		c.longest = max(c.longest, time.Duration(c.world.now-c.movedAt[dc]))
+		c.waiting[dc] = slices.DeleteFunc(c.waiting[dc], func(w completedWrite) bool {
+			if w.hlc <= cut {
+				c.ages = append(c.ages, time.Duration(c.world.now-w.at))
+			}
+			return w.hlc <= cut
+		})
+	}
+	c.world.schedule(int64(5*time.Millisecond), c.poll)
+}
+
+// percentile returns an age; all must be measured.
+func (c *cutWatch) percentile(p int) time.Duration {
+	slices.Sort(c.ages)
+	return c.ages[(len(c.ages)-1)*p/100]
+}
+
+// regionLoad is a closed loop of clients, each a session, in every data center: 95 % reads, of keys that are drawn zipfian.
+type regionLoad struct {
+	*workload
+	rng     *rand.Rand
+	popular *load.Zipf
+}
+
+// startRegions starts eight clients in each data center, and what watches their cuts from a time on.
+func startRegions(topo *topology.Topology, from time.Duration) (*World, *cutWatch) {
+	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second, KeepMs: 3000})
+	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*process{}, issuing: true}, rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
+	n := len(topo.DCs)
+	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n), movedAt: make([]int64, n), from: int64(from)}
+	w.delivered = c.observe
+	w.Run(time.Second, nil)
+	for dc := range topo.DCs {
+		sidecar := w.AddSidecar(topology.DC(dc), 1, l.results)
+		c.sidecars = append(c.sidecars, sidecar)
+		for id := uint64(1); id <= 8; id++ {
+			withMachine(w, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
+			p := &process{load: l.workload, id: id, sidecar: sidecar, scripted: true}
+			w.schedule(l.rng.Int64N(int64(time.Second)), func() { l.next(p) })
+		}
+	}
+	c.poll()
+	return w, c
+}
+
+func (l *regionLoad) next(p *process) {
+	op := session.Op{Kind: session.OpGet, Key: fmt.Sprint("key", l.popular.Rank(l.rng))}
+	if l.rng.IntN(20) == 0 {
+		op.Kind, op.Value = session.OpPut, causal.Value{Data: []byte("value")}
+	}
+	p.issue(op)
+	p.onResult = func(*session.Result) { l.world.schedule(int64(5*time.Millisecond), func() { l.next(p) }) }
+}
+
+// regionPair is two rings of one data center each, with a round trip in milliseconds between them.
+func regionPair(t *testing.T, rtt float64, members int) *topology.Topology {
+	t.Helper()
+	dcs := []topology.DataCenter{{Name: "a"}, {Name: "b"}}
+	for i := range dcs {
+		dcs[i].Coordinators, dcs[i].Caches, dcs[i].Shards, dcs[i].CoordinatorMembers = 1, 1, 2, members
+	}
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "a", DCs: []topology.DC{0}}, {Name: "b", DCs: []topology.DC{1}}}, [][]float64{{0, rtt}, {rtt, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+// In virtual time, so it is the same on every machine.
+func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		topo     *topology.Topology
+		p50, p99 time.Duration
+	}{
+		{"two regions 30 ms apart", regionPair(t, 30, 1), 100 * time.Millisecond, 250 * time.Millisecond},
+		{"two regions 80 ms apart", regionPair(t, 80, 1), 125 * time.Millisecond, 250 * time.Millisecond},
+		{"eight regions", topology.Default(), 450 * time.Millisecond, 900 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := startRegions(tt.topo, 3*time.Second)
+			w.Run(5*time.Second, nil)
+			p50, p99 := c.percentile(50), c.percentile(99)
+			t.Logf("%d ages: p50 %s, p99 %s", len(c.ages), p50, p99)
+			if p50 > tt.p50 || p99 > tt.p99 {
+				t.Errorf("p50 %s, p99 %s; allowed are %s and %s", p50, p99, tt.p50, tt.p99)
+			}
+		})
+	}
+}
+
+func TestCutsGoOnWhenAnotherMemberServesTheLog(t *testing.T) {
+	topo := regionPair(t, 30, 2)
+	w, c := startRegions(topo, 4*time.Second)
+	w.Run(4*time.Second, nil)
+	n := w.process(topology.Node{Part: topology.Coordinator})
+	if n == nil || n.id.Member == 0 {
+		t.Fatalf("the coordinator has no members: %v", n)
+	}
+	w.crash(n)
+	w.Run(12*time.Second, nil)
+	limit := session.DefaultConfig(topo, topology.Node{}).MaxSnapshotLag
+	t.Logf("%s has crashed: longest time without a new cut %s", n.id, c.longest)
+	if c.longest >= limit {
+		t.Errorf("the cut did not move for %s, so sessions read the newest versions", c.longest)
+	}
+	for dc, cut := range c.cuts {
+		if age := startMs + w.now/1e6 - cut.WallMs(); age > 1000 {
+			t.Errorf("the cut in %s is %d ms old", topo.DCs[dc].Name, age)
+		}
+	}
+}
