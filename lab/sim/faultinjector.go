@@ -27,6 +27,7 @@ type faultInjector struct {
 	byPart    [topology.Cache + 1][]*node
 	// shardMembers are the processes of shards that have a register.
 	shardMembers []*node
+	scaler       *scaler
 	logLost      bool // a leader has lost its log; one is enough
 }
 
@@ -89,7 +90,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
 	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
 	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
-	Silence: (*faultInjector).silenceOrigins,
+	Silence: (*faultInjector).silenceOrigins, Exclude: (*faultInjector).excludeDC,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -431,6 +432,9 @@ func (c *faultInjector) later(after int64, f func()) {
 // heal ends all faults at once and injects no more.
 func (c *faultInjector) heal() {
 	c.stopped = true
+	if c.scaler != nil {
+		c.scaler.withheld = nil
+	}
 	c.w.net.heal()
 	for _, n := range c.w.order {
 		c.w.restart(n)

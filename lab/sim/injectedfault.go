@@ -57,12 +57,13 @@ const (
 	LogGivenUp                           // a coordinator comes back with an empty disk, and somebody gives up its log
 	ShardLost                            // a middleman of the first ring comes back with an empty storage, or with a part of it
 	Silence                              // the coordinators of a data center stop for seconds, with writes that some rings lack
+	Exclude                              // a data center that may be away is excluded, and comes back
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
 	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors", "crash-unanswered",
-	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying", "hung-storage", "log-given-up", "shard-lost", "silence"}
+	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying", "hung-storage", "log-given-up", "shard-lost", "silence", "exclude"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

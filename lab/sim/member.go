@@ -64,6 +64,7 @@ func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
 	cfg.PublishEvery, cfg.Signer = 20*time.Millisecond, signer{n.id.DC}
+	cfg.ExclusionDelay = w.settings.ExclusionDelay
 	if w.settings.QuietAfter > 0 {
 		cfg.QuietAfter = w.settings.QuietAfter
 	}

@@ -73,6 +73,7 @@ var profiles = []Profile{
 	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
 	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
 	{"backfill", "shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and shards change", backfill, nil},
+	{"exclusions", "data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and messages are late", exclusions, nil},
 	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 

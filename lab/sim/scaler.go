@@ -34,6 +34,7 @@ const (
 
 func newScaler(w *World, c *faultInjector, every time.Duration, what scaledPart) *scaler {
 	r := &scaler{w: w, injector: c, every: every, part: what}
+	c.scaler = r
 	if every > 0 {
 		w.schedule(w.rng.Int64N(int64(every)), r.step)
 	}
@@ -232,13 +233,13 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 	w := r.w
 	t, err := topology.New(w.topo.Epoch+1, dcs, w.topo.Rings, w.topo.RTT)
 	if err != nil {
-		panic(err) // it differs from a valid one only by numbers between 1 and 3
+		panic(err) // it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
 	}
 	w.topo = t
 	for _, n := range w.order {
 		delay := int64(0)
 		if !w.settings.NoRandomness && !r.stopped {
-			delay = w.rng.Int64N(int64(r.every))
+			delay = w.rng.Int64N(int64(max(r.every, minSpread)))
 			if n.id.Part == topology.Sidecar {
 				delay *= 4 // there are many, and no change waits for them
 			}
@@ -250,6 +251,9 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 		})
 	}
 }
+
+// minSpread is within what time a topology reaches all nodes at least.
+const minSpread = 200 * time.Millisecond
 
 // deliver gives a node the current topology. A node that is down reads it when it starts.
 func (r *scaler) deliver(n *node) {

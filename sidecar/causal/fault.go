@@ -132,6 +132,12 @@ const (
 	BackfillCleanWithoutValue              // coordinator: what a shard had acknowledged before it lost its data still counts
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
+	ExclusionUnmarked                      // all parts: handle messages whatever exclusions their senders go by
+	ExcludedKeepsData                      // middleman: goes on with its data when its data center was excluded
+	ExclusionForgotten                     // middleman: goes by an exclusion that is not durable
+	ExcludeForEver                         // coordinator: completes writes without an excluded shard also when that is back
+	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
+	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
 	faultEnd
 )
 
@@ -262,6 +268,12 @@ var faultNames = [faultEnd]string{
 	BackfillCleanWithoutValue: "backfill-clean-without-value",
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
+	ExclusionUnmarked:         "exclusion-unmarked",
+	ExcludedKeepsData:         "excluded-keeps-data",
+	ExclusionForgotten:        "exclusion-forgotten",
+	ExcludeForEver:            "exclude-for-ever",
+	ExcludeLastCopy:           "exclude-last-copy",
+	ExcludedCopiesStay:        "excluded-copies-stay",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -280,7 +292,7 @@ type Faults [(maxFaults + 63) / 64]uint64
 
 // maxFaults is how many faults a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 128
+	maxFaults = 192
 	_         = uint(maxFaults - faultEnd)
 )
 

@@ -134,6 +134,7 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 	if len(a.order) == 0 {
 		return
 	}
+	c.adoptWithoutExcluded(a)
 	a.findChains(c.known.SV(a.origin), c.cfg.Broken.Has(causal.AdoptOpenChain))
 	owner := c.cfg.Topology.Owner
 	a.settle(owner, func(*adoptedWrite) bool { return true })
@@ -236,7 +237,7 @@ func (c *Coordinator) putAdopted(now causal.Now, a *adoption, r topology.RingID)
 		}
 		sent[to] += w.size
 		*s = adoptSent{at: now.Mono}
-		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps, Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
+		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: c.depsWithoutExcluded(r, w.deps), Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
 	}
 }
 

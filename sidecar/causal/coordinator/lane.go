@@ -29,6 +29,7 @@ type lane struct {
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
 	marked      uint64           // the incarnation of which an acknowledgement was noted
+	excluded    bool             // the ring does without the shard: its writes count as acknowledged there, and are not queued
 	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
@@ -46,7 +47,9 @@ func (c *Coordinator) makeLanes(r topology.RingID) {
 		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
 		if c.lanes[mm] == nil {
 			roundTrip := time.Duration(c.cfg.Topology.RTT[c.cfg.Self.DC][mm.DC] * 1e6)
-			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip)}
+			mark := c.log.durable.mark(mm)
+			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip),
+				excluded: mark.IsExcluded()}
 			c.lanes[mm] = l
 			c.laneOrder = append(c.laneOrder, l)
 		}
@@ -62,9 +65,17 @@ func (c *Coordinator) laneTo(r topology.RingID, slot topology.Slot) *lane {
 func (c *Coordinator) release(w *write) {
 	w.released = true
 	for r := range c.cfg.Topology.Rings {
-		l := c.laneTo(topology.RingID(r), w.slot)
-		l.queue = append(l.queue, queued{w: w})
+		c.laneTo(topology.RingID(r), w.slot).add(w)
 	}
+}
+
+// add queues a write. A ring that does without the shard counts as having acknowledged it.
+func (l *lane) add(w *write) {
+	if l.excluded {
+		w.acked = w.acked.With(l.ring)
+		return
+	}
+	l.queue = append(l.queue, queued{w: w})
 }
 
 // pump sends what the lane has room for.
@@ -127,14 +138,14 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	}
 	p.Deps = causal.NewDepList(len(w.deps) + 2)
 	for _, d := range w.deps {
-		if !c.isInRing(l.ring, d.Version) {
+		if !c.isInRing(l.ring, d.Version) && !c.laneTo(l.ring, d.Slot).excluded {
 			p.Deps.AddWrite(d)
 		} else if !c.isComplete(d.Version) {
 			p.Met.AddWrite(d)
 		}
 	}
 	for j, h := range w.laneDeps {
-		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base {
+		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base && !o.excluded {
 			p.Deps.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
 		} else if o.ring == l.ring && h > c.known.SV(c.origin) {
 			p.Met.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
@@ -180,7 +191,8 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 
 // handleLaneHello tells a middleman that has restarted up to where this origin has written for it. What an earlier life of
 // this coordinator has sent counts too, so everything durable does.
-func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h causal.LaneHello) {
+func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
+	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
 	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
 		return // a log that may be lost knows nothing of what was sent
@@ -188,6 +200,7 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
 	if h.Lost {
 		mark.Lost = h.Incarnation
+		c.noteRejoined(&mark, m.Exclusions())
 	}
 	c.log.pending.note(mark)
 	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {

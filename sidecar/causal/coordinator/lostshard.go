@@ -21,13 +21,14 @@ func (c *Coordinator) voidAcks(now causal.Now, l *lane, incarnation uint64) bool
 		return true
 	}
 	l.voided = incarnation
+	c.endExclusion(l)
 	c.resetQueue(now, l)
 	for _, w := range c.writes {
 		if w.released && c.laneTo(l.ring, w.slot) == l {
 			if w.acked != c.rings {
 				w.acked = w.acked.Without(l.ring)
 			}
-			l.queue = append(l.queue, queued{w: w})
+			l.add(w)
 		}
 	}
 	c.cursor[l.ring] = 0

@@ -15,6 +15,7 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 		c.leader.topo, c.leader.relay.topo = t, t
 	}
 	c.cfg.Topology = c.maps.View()
+	c.learnExclusions(now, causal.ExclusionsOf(t))
 	c.updateIntent(wasInTopology)
 	c.stayActive(now)
 	for _, l := range c.laneOrder {
@@ -63,8 +64,7 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 	}
 	for _, w := range c.writes {
 		if w.released {
-			l := c.laneTo(r, w.slot)
-			l.queue = append(l.queue, queued{w: w})
+			c.laneTo(r, w.slot).add(w)
 		}
 	}
 	c.remapLaneDeps(r, before, oldIndex[:kept])

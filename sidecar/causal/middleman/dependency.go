@@ -165,5 +165,5 @@ func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
 }
 
 func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
-	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean}.Message(m.cfg.Self, to))
+	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean, Complete: m.known.Complete(v) || m.writes.isMarkedComplete(v)}.Message(m.cfg.Self, to))
 }
