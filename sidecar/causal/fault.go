@@ -136,6 +136,7 @@ const (
 	ExcludedKeepsData                      // middleman: goes on with its data when its data center was excluded
 	ExclusionForgotten                     // middleman: goes by an exclusion that is not durable
 	ExcludeForEver                         // coordinator: completes writes without an excluded shard also when that is back
+	ExcludeUnclean                         // coordinator: a write of an excluded shard counts as acknowledged before what it depends on
 	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
 	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
 	faultEnd
@@ -272,6 +273,7 @@ var faultNames = [faultEnd]string{
 	ExcludedKeepsData:         "excluded-keeps-data",
 	ExclusionForgotten:        "exclusion-forgotten",
 	ExcludeForEver:            "exclude-for-ever",
+	ExcludeUnclean:            "exclude-unclean",
 	ExcludeLastCopy:           "exclude-last-copy",
 	ExcludedCopiesStay:        "excluded-copies-stay",
 }

@@ -134,7 +134,6 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 	if len(a.order) == 0 {
 		return
 	}
-	c.adoptWithoutExcluded(a)
 	a.findChains(c.known.SV(a.origin), c.cfg.Broken.Has(causal.AdoptOpenChain))
 	owner := c.cfg.Topology.Owner
 	a.settle(owner, func(*adoptedWrite) bool { return true })
@@ -142,12 +141,14 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 		w.adoptable = w.settled
 	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		c.adoptWithout(a, r)
 		c.putAdopted(now, a, r)
 		a.settle(owner, func(w *adoptedWrite) bool {
 			return w.adoptable && (w.states[r] >= causal.AdoptionReceived || c.cfg.Broken.Has(causal.AdoptUnreceived))
 		})
 		c.sendSteps(now, a, r, causal.AdoptionReceived, causal.AdoptionReceived)
 		a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
+		c.cleanWithout(a, r)
 		c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
 	}
 	for _, w := range a.order {
@@ -237,7 +238,7 @@ func (c *Coordinator) putAdopted(now causal.Now, a *adoption, r topology.RingID)
 		}
 		sent[to] += w.size
 		*s = adoptSent{at: now.Mono}
-		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: c.depsWithoutExcluded(r, w.deps), Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
+		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps, Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
 	}
 }
 

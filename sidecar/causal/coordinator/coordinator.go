@@ -130,7 +130,8 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	if t.Leader(cfg.Self.DC) == cfg.Self {
 		c.leader = newLeader(cfg, c.known, now)
 	}
-	c.exclusion = exclusionState{known: causal.ExclusionsOf(cfg.Topology), learnedAt: now.Mono, blocked: -1}
+	c.exclusion = exclusionState{known: causal.ExclusionsOf(cfg.Topology), learnedAt: now.Mono, blocked: -1,
+		unknown: map[causal.Version]topology.Slot{}, complete: map[causal.Version]struct{}{}}
 	c.restore(now, replay)
 	c.goByExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
@@ -182,6 +183,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handleTermQuery(now, m.From, m.TermQuery())
 	case causal.KindTermAnswer:
 		c.handleTermAnswer(now, m.From, m.TermAnswer())
+	case causal.KindDepStatus:
+		c.handleDepStatus(m.DepStatus())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -202,6 +205,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 		c.resendLate(now, l)
 		c.pump(now, l)
 	}
+	c.askForUnknown(now)
 	if c.leader != nil {
 		c.leader.inUse = c.InUse() // 0 until it is established
 		defer c.tickLeader(now)

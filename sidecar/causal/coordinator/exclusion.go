@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,11 @@ type exclusionState struct {
 	learnedAt int64
 	// blocked is a data center that the configuration excludes and that may have the last copy of some slot here; -1: there is none.
 	blocked int
+	// unknown are writes that excluded shards' writes depend on, of which it is not known that they are complete. Shards are asked for them.
+	unknown map[causal.Version]topology.Slot
+	askAt   int64
+	// complete are those of which a shard has said so.
+	complete map[causal.Version]struct{}
 }
 
 // defaultExclusionDelay is the default of Config.ExclusionDelay.
@@ -126,52 +132,124 @@ func (c *Coordinator) setActive(x causal.Exclusions) {
 	}
 }
 
-// goByExclusions begins to go by the exclusions in the newest durable checkpoint. What the excluded shards have not acknowledged is taken for
-// acknowledged, and what was sent to others of their rings is sent again: it need not wait for those any more.
+// goByExclusions begins to go by the exclusions in the newest durable checkpoint.
 func (c *Coordinator) goByExclusions(now causal.Now) {
 	if x := c.log.durable.Exclusions; !c.exclusion.active.Covers(x) {
 		c.setActive(c.exclusion.active.With(x))
 	}
-	var rings topology.RingSet
 	for _, l := range c.laneOrder {
-		if mark := c.log.durable.mark(l.mm); mark.IsExcluded() && !l.excluded {
-			l.excluded = true
-			rings = rings.With(l.ring)
-			c.resetQueue(now, l)
-			for _, w := range c.writes {
-				if w.released && c.laneTo(l.ring, w.slot) == l {
-					l.add(w)
-				}
+		if mark := c.log.durable.mark(l.mm); !mark.IsExcluded() || l.excluded {
+			continue
+		}
+		l.excluded = true
+		c.resetQueue(now, l)
+		for _, w := range c.writes {
+			if w.released && c.laneTo(l.ring, w.slot) == l {
+				l.queue = append(l.queue, queued{w: w})
 			}
 		}
+		c.pump(now, l)
 	}
-	if rings == 0 {
-		return
-	}
-	c.progress = true
-	for _, w := range c.writes {
-		if w.acked == c.rings && c.incomplete[w.rec.Version.HLC] == w {
+}
+
+// maxBlocked bounds how many writes ackWithout passes by.
+const maxBlocked = 1024
+
+// ackWithout takes writes for acknowledged by a ring that does without their shard, as the shard would: when the ring has acknowledged all that
+// they depend on. Who reads a complete write may read everywhere what that depends on.
+func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
+	acked, blocked := false, 0
+	for i := l.head; i < len(l.queue) && blocked < maxBlocked; i++ {
+		w := l.queue[i].w
+		if w.acked.Has(l.ring) {
+			continue
+		}
+		if !c.hasPast(l.ring, w) && !c.cfg.Broken.Has(causal.ExcludeUnclean) {
+			blocked++
+			continue
+		}
+		w.acked = w.acked.With(l.ring)
+		acked = true
+		if w.acked == c.rings {
 			c.completeWrite(w)
 		}
 	}
-	if c.dropCompletePrefix() {
-		c.updateTruncation()
+	for l.head < len(l.queue) && l.queue[l.head].w.acked.Has(l.ring) {
+		l.base = l.queue[l.head].w.rec.Version.HLC
+		l.queue[l.head] = queued{}
+		l.head++
 	}
-	for _, l := range c.laneOrder {
-		if rings.Has(l.ring) && !l.excluded {
-			c.resendAll(now, l, 0)
-		}
+	if l.head == len(l.queue) {
+		l.queue, l.head = l.queue[:0], 0
 	}
-	for _, a := range c.adopter.cases {
-		for _, w := range a.order {
-			for r := range w.states {
-				if rings.Has(topology.RingID(r)) && w.states[r] == causal.AdoptionReceived {
-					w.states[r], w.sent[r] = causal.AdoptionUnknown, adoptSent{} // put again, with fewer dependencies
-				}
-			}
+	l.next = l.head
+	if acked {
+		c.progress = true
+		c.noteOwnActivity(now)
+		if c.dropCompletePrefix() {
+			c.updateTruncation()
 		}
 	}
 }
+
+// hasPast reports whether a ring has acknowledged everything that a write depends on.
+func (c *Coordinator) hasPast(r topology.RingID, w *write) bool {
+	for j, h := range w.laneDeps {
+		if o := c.laneOrder[j]; o.ring == r && h > o.base && h > c.known.SV(c.origin) {
+			return false
+		}
+	}
+	return c.haveForeign(r, w.deps)
+}
+
+// haveForeign reports whether a ring has acknowledged writes, or shards have said that these are complete. If not, shards are asked: nobody
+// tells a coordinator of writes of a silent origin that were adopted.
+func (c *Coordinator) haveForeign(r topology.RingID, deps []causal.Dep) bool {
+	missing := func(d causal.Dep) bool {
+		if _, complete := c.exclusion.complete[d.Version]; complete || c.isInRing(r, d.Version) || c.isComplete(d.Version) {
+			return false
+		}
+		if d.Version.Origin != c.origin && len(c.exclusion.unknown) < maxBlocked {
+			c.exclusion.unknown[d.Version] = d.Slot
+		}
+		return true
+	}
+	return !slices.ContainsFunc(deps, missing)
+}
+
+// askUnknownInterval is how often shards are asked for the dependencies of writes of excluded shards.
+const askUnknownInterval = 500 * time.Millisecond
+
+func (c *Coordinator) askForUnknown(now causal.Now) {
+	e := &c.exclusion
+	if now.Mono < e.askAt || len(e.unknown)+len(e.complete) == 0 {
+		return
+	}
+	e.askAt = now.Mono + int64(askUnknownInterval)
+	for v := range e.complete {
+		if c.known.Complete(v) {
+			delete(e.complete, v)
+		}
+	}
+	for _, v := range slices.SortedFunc(maps.Keys(e.unknown), causal.Version.Compare) {
+		for r := range c.cfg.Topology.Rings {
+			if l := c.laneTo(topology.RingID(r), e.unknown[v]); !l.excluded {
+				c.Send(causal.DepCheck{Version: v, Slot: e.unknown[v]}.Message(c.cfg.Self, l.mm))
+			}
+		}
+	}
+	clear(e.unknown)
+}
+
+// handleDepStatus takes a shard's word that a write is complete.
+func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
+	if s.Complete && len(c.exclusion.active) > 0 && len(c.exclusion.complete) < maxComplete {
+		c.exclusion.complete[s.Version] = struct{}{}
+	}
+}
+
+// maxComplete bounds what is remembered of writes that shards have said to be complete.
+const maxComplete = 1 << 16
 
 // noteRejoined notes that a shard has begun again with nothing, under the newest exclusion of its data center that this coordinator goes by.
 func (c *Coordinator) noteRejoined(mark *causal.ShardMark, its causal.Exclusions) {
@@ -196,24 +274,28 @@ func (c *Coordinator) endExclusion(l *lane) {
 	}
 }
 
-// adoptWithoutExcluded takes the writes of a silent origin for complete at shards that are excluded.
-func (c *Coordinator) adoptWithoutExcluded(a *adoption) {
+// adoptWithout takes adopted writes for received by a ring that does without their shard, and for confirmed once the ring has acknowledged
+// what they depend on of other origins.
+func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
 	for _, w := range a.order {
-		for r := range w.states {
-			if c.laneTo(topology.RingID(r), w.slot()).excluded {
-				w.states[r] = causal.AdoptionComplete
-			}
+		if !c.laneTo(r, w.slot()).excluded {
+			continue
+		}
+		w.states[r] = max(w.states[r], causal.AdoptionReceived)
+		isOwn := func(d causal.Dep) bool { return d.Version.Origin == a.origin }
+		if c.haveForeign(r, slices.DeleteFunc(slices.Clone(w.deps), isOwn)) {
+			w.states[r] = max(w.states[r], causal.AdoptionConfirmed)
 		}
 	}
 }
 
-// depsWithoutExcluded returns the dependencies that shards of a ring can be asked for.
-func (c *Coordinator) depsWithoutExcluded(r topology.RingID, deps []causal.Dep) []causal.Dep {
-	isExcluded := func(d causal.Dep) bool { return c.laneTo(r, d.Slot).excluded }
-	if !slices.ContainsFunc(deps, isExcluded) {
-		return deps
+// cleanWithout takes confirmed writes of which the past is confirmed for clean in a ring that does without their shard.
+func (c *Coordinator) cleanWithout(a *adoption, r topology.RingID) {
+	for _, w := range a.order {
+		if w.settled && w.states[r] == causal.AdoptionConfirmed && c.laneTo(r, w.slot()).excluded {
+			w.states[r] = causal.AdoptionComplete
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(deps), isExcluded)
 }
 
 // Exclusion is the state of one data center that was excluded.

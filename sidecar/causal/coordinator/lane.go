@@ -29,7 +29,7 @@ type lane struct {
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
 	marked      uint64           // the incarnation of which an acknowledgement was noted
-	excluded    bool             // the ring does without the shard: its writes count as acknowledged there, and are not queued
+	excluded    bool             // the ring does without the shard: nothing is sent, see ackWithout
 	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
@@ -65,21 +65,17 @@ func (c *Coordinator) laneTo(r topology.RingID, slot topology.Slot) *lane {
 func (c *Coordinator) release(w *write) {
 	w.released = true
 	for r := range c.cfg.Topology.Rings {
-		c.laneTo(topology.RingID(r), w.slot).add(w)
+		l := c.laneTo(topology.RingID(r), w.slot)
+		l.queue = append(l.queue, queued{w: w})
 	}
-}
-
-// add queues a write. A ring that does without the shard counts as having acknowledged it.
-func (l *lane) add(w *write) {
-	if l.excluded {
-		w.acked = w.acked.With(l.ring)
-		return
-	}
-	l.queue = append(l.queue, queued{w: w})
 }
 
 // pump sends what the lane has room for.
 func (c *Coordinator) pump(now causal.Now, l *lane) {
+	if l.excluded {
+		c.ackWithout(now, l)
+		return
+	}
 	for l.next < len(l.queue) {
 		size := 0
 		if w := l.queue[l.next].w; !w.acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
@@ -138,7 +134,7 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	}
 	p.Deps = causal.NewDepList(len(w.deps) + 2)
 	for _, d := range w.deps {
-		if !c.isInRing(l.ring, d.Version) && !c.laneTo(l.ring, d.Slot).excluded {
+		if !c.isInRing(l.ring, d.Version) {
 			p.Deps.AddWrite(d)
 		} else if !c.isComplete(d.Version) {
 			p.Met.AddWrite(d)

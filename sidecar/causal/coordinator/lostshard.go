@@ -28,7 +28,7 @@ func (c *Coordinator) voidAcks(now causal.Now, l *lane, incarnation uint64) bool
 			if w.acked != c.rings {
 				w.acked = w.acked.Without(l.ring)
 			}
-			l.add(w)
+			l.queue = append(l.queue, queued{w: w})
 		}
 	}
 	c.cursor[l.ring] = 0

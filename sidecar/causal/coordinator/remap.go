@@ -64,7 +64,8 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 	}
 	for _, w := range c.writes {
 		if w.released {
-			c.laneTo(r, w.slot).add(w)
+			l := c.laneTo(r, w.slot)
+			l.queue = append(l.queue, queued{w: w})
 		}
 	}
 	c.remapLaneDeps(r, before, oldIndex[:kept])

@@ -40,7 +40,6 @@ func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptP
 	}
 	if p := m.writes.pending[v]; p != nil {
 		p.adopted = true
-		m.dropDepsOnExcluded(now, p, a.Deps, p.deps.Lanes())
 	} else if !m.isClean(v, slot) {
 		m.stageAdopted(now, &a)
 	}

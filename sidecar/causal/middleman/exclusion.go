@@ -1,9 +1,8 @@
 package middleman
 
 import (
-	"slices"
-
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable: what it has stored may
@@ -44,47 +43,28 @@ func (m *Middleman) finishExclusions(failed bool) {
 	}
 }
 
-// dropDepsOnExcluded ends the waits of p for shards of excluded data centers, as far as it is not said to depend on them any more: who has
-// sent it does without these shards, and they serve again only after they have what it depends on.
-func (m *Middleman) dropDepsOnExcluded(now causal.Now, p *put, writes, lanes []causal.Dep) {
-	if len(m.exclusion.active) == 0 {
+// askOtherRings asks for a dependency whose shard here is one of an excluded data center, and may be away. What is complete is in all rings but
+// for such shards, so it is waited for no more.
+func (m *Middleman) askOtherRings(d *dependency) {
+	t := m.cfg.Topology
+	if m.exclusion.active.Of(t.Owner(m.ring, d.slot).DC) == 0 {
 		return
 	}
-	t, processed, clean := m.cfg.Topology, 0, 0
-	isP := func(q *put) bool { return q == p }
-	for _, d := range m.deps.unresolved {
-		owner := t.Owner(m.ring, d.slot)
-		isNamed := slices.ContainsFunc(writes, func(n causal.Dep) bool { return n.Version == d.version })
-		if d.clean || isNamed || owner == m.cfg.Self || m.exclusion.active.Of(owner.DC) == 0 {
-			continue
+	for r := range t.Rings {
+		if id := topology.RingID(r); id != m.ring {
+			m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, t.Owner(id, d.slot)))
 		}
-		processed += removeAll(&d.awaitProcessed, isP)
-		clean += removeAll(&d.awaitClean, isP)
-		if len(d.awaitProcessed)+len(d.awaitClean) == 0 {
-			d.clean = true // the next tick removes it
-			delete(m.deps.awaited, d.version)
-		}
-	}
-	for _, f := range m.lanesTo(p) {
-		isNamed := slices.ContainsFunc(lanes, func(n causal.Dep) bool { return t.Owner(m.ring, n.Slot) == f.key.shard })
-		if isNamed || f.key.shard == m.cfg.Self || m.exclusion.active.Of(f.key.shard.DC) == 0 {
-			continue
-		}
-		waitsForP := func(w laneWait) bool { return w.put == p }
-		processed += removeAll(&f.awaitReceived, waitsForP)
-		clean += removeAll(&f.awaitClean, waitsForP)
-	}
-	for range processed {
-		m.depProcessed(now, p)
-	}
-	for range clean {
-		m.depClean(now, p)
 	}
 }
 
-// removeAll removes the elements for which f returns true, and returns how many there were.
-func removeAll[T any](list *[]T, f func(T) bool) int {
-	before := len(*list)
-	*list = slices.DeleteFunc(*list, f)
-	return before - len(*list)
+// takeDepStatus takes a shard's answer to a DepCheck. That of another ring counts only if it was asked for and the write is complete.
+func (m *Middleman) takeDepStatus(now causal.Now, s causal.DepStatus) {
+	d := m.deps.awaited[s.Version]
+	switch {
+	case d == nil:
+	case s.Ring == m.ring:
+		m.resolveDep(now, s.Version, s.Clean)
+	case s.Complete && m.exclusion.active.Of(m.cfg.Topology.Owner(m.ring, d.slot).DC) > 0:
+		m.resolveDep(now, s.Version, true)
+	}
 }

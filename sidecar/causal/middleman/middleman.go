@@ -93,8 +93,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepCheck:
 		m.checkDep(msg.From, msg.DepCheck())
 	case causal.KindDepStatus:
-		s := msg.DepStatus()
-		m.resolveDep(now, s.Version, s.Clean)
+		m.takeDepStatus(now, msg.DepStatus())
 	case causal.KindDepProbe:
 		m.answerProbe(now, msg.From, msg.DepProbe())
 	case causal.KindDepMissing:

@@ -71,7 +71,6 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if p := m.writes.pending[v]; p != nil {
 		p.coordinator = from
 		m.followLanes(now, p, &a)
-		m.dropDepsOnExcluded(now, p, a.Deps.Writes(), a.Deps.Lanes())
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
 		m.noteLaneProgress(now, v.Origin)
 		return
