@@ -45,7 +45,7 @@ func (c *faultInjector) excludeDC(duration int64) {
 	}
 	if rng.IntN(3) == 0 { // some node hears of it late
 		n := c.anyOf(c.crashable)
-		c.scaler.withheld = n
+		c.scaler.withheld = []*node{n}
 		c.later(rng.Int64N(away), func() {
 			c.scaler.withheld = nil
 			c.scaler.deliver(n)

@@ -134,6 +134,13 @@ var detectedBy = map[causal.Fault]string{
 	causal.BackfillCleanWithoutValue: "backfill",
 	causal.LateAckCounts:             "backfill",
 	causal.LostGivesSlots:            "backfill",
+	causal.ExclusionUnmarked:         "exclusions",
+	causal.ExcludedKeepsData:         "exclusions",
+	causal.ExclusionForgotten:        "exclusions",
+	causal.ExcludeForEver:            "exclusions",
+	causal.ExcludeUnclean:            "exclusions",
+	causal.ExcludeLastCopy:           "exclusions",
+	causal.ExcludedCopiesStay:        "exclusions",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
@@ -19,7 +20,7 @@ type scaler struct {
 	every      time.Duration
 	part       scaledPart
 	stopped    bool
-	withheld   *node // receives no topology; scenarios set it
+	withheld   []*node // receive no topology
 	inProgress bool  // a change has started and has not been finished
 }
 
@@ -257,7 +258,7 @@ const minSpread = 200 * time.Millisecond
 
 // deliver gives a node the current topology. A node that is down reads it when it starts.
 func (r *scaler) deliver(n *node) {
-	if n.topo == r.w.topo || n.removed || n == r.withheld {
+	if n.topo == r.w.topo || n.removed || slices.Contains(r.withheld, n) {
 		return
 	}
 	n.topo = r.w.topo
