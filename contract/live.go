@@ -8,7 +8,7 @@ import (
 )
 
 // AppliesLive reports whether parts that run with the topology old switch to next without a restart. They do if the two
-// differ in nothing but the epoch, the places on the map and the numbers of coordinators, their members, shards and caches: a change of data
+// differ in nothing but the epoch, the places on the map and the numbers of coordinators, their members, shards, caches and exclusions: a change of data
 // centers, rings or round-trip times needs a restart.
 func AppliesLive(old, next *topology.Topology) bool {
 	same := func(x, y topology.DataCenter) bool {
@@ -16,6 +16,7 @@ func AppliesLive(old, next *topology.Topology) bool {
 		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
 		x.CoordinatorMembers, x.CoordinatorMembersBefore = y.CoordinatorMembers, y.CoordinatorMembersBefore
 		x.ShardMembers, x.ShardMembersBefore = y.ShardMembers, y.ShardMembersBefore
+		x.Exclusions = y.Exclusions
 		x.Place = y.Place // pointers; and for maps only
 		return x == y
 	}

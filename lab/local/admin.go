@@ -43,7 +43,7 @@ func (d *Deployment) Endpoints() []Endpoint {
 
 // Fault is the body of POST /fault.
 type Fault struct {
-	// Kind is cut, congest, crash, restart, wipe, pause, resume or heal.
+	// Kind is cut, congest, crash, restart, wipe, exclude, pause, resume or heal.
 	Kind string `json:"kind"`
 	// From and To are the data centers of a cut; each may be "*" for all others.
 	From string `json:"from,omitempty"`
@@ -81,6 +81,8 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 		return d.restart(ctx, f)
 	case "wipe":
 		return d.wipe(ctx, f)
+	case "exclude":
+		return d.exclude(f)
 	case "pause":
 		return d.pause(f)
 	case "resume":
@@ -88,7 +90,7 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 	case "heal":
 		return d.heal(ctx)
 	}
-	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart, wipe, pause, resume or heal", f.Kind)
+	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart, wipe, exclude, pause, resume or heal", f.Kind)
 }
 
 func (d *Deployment) hurtNetwork(f Fault) error {
@@ -145,8 +147,10 @@ type OriginState struct {
 	SVLagMs    int64                 `json:"svLagMs"`
 	RV         map[string]causal.HLC `json:"rv"`
 	Incomplete int                   `json:"incompleteWrites"`
-	Bytes      int                   `json:"incompleteBytes"`
-	Group      GroupState            `json:"group"`
+	// Without are the data centers without all or some of whose shards it completes writes, because they were excluded.
+	Without []string   `json:"withoutShardsOf,omitempty"`
+	Bytes   int        `json:"incompleteBytes"`
+	Group   GroupState `json:"group"`
 }
 
 // GroupState is the group that holds the log of a coordinator, or a shard, as the member says that serves, or one that is up.
@@ -250,6 +254,11 @@ func (d *Deployment) State() State {
 					os.RV[d.topo.Rings[r].Name] = h
 				}
 				os.Incomplete, os.Bytes = m.Pending()
+				for _, x := range m.Exclusions() {
+					if x.Without > 0 {
+						os.Without = append(os.Without, d.topo.DCs[x.DC].Name)
+					}
+				}
 			})
 		}
 		st.Origins = append(st.Origins, os)

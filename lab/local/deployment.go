@@ -79,6 +79,7 @@ type Tune struct {
 type Deployment struct {
 	o        Options
 	topo     *topology.Topology
+	current  atomic.Pointer[topology.Topology] // topo with the exclusions since
 	clock    node.Clock
 	wan      *wan.Emulator
 	net      *transport.Local
@@ -186,6 +187,11 @@ func (d *Deployment) start(ctx context.Context) error {
 		return err
 	}
 	d.o.TokenKey = key
+	t, err := d.loadExclusions(d.topo)
+	if err != nil {
+		return err
+	}
+	d.current.Store(t)
 	if err := d.o.openRegister(); err != nil {
 		return err
 	}

@@ -150,6 +150,8 @@ func (f Fault) String() string {
 		return fmt.Sprintf("cut between %s and %s", all(f.From), all(f.To))
 	case f.Kind == "congest":
 		return fmt.Sprintf("congest %s by %d ms", f.DC, f.AddMs)
+	case f.Kind == "exclude":
+		return "exclude " + f.DC
 	case f.Kind == "heal":
 		return "heal everything"
 	}

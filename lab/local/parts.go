@@ -89,7 +89,7 @@ func (d *Deployment) leave(p *part, h node.Host) {
 
 // startCoordinator starts a member of a coordinator. The network knows it before it starts, since it may serve at once.
 func (d *Deployment) startCoordinator(p *part) error {
-	cfg := coordinator.DefaultConfig(d.topo, p.id.Group())
+	cfg := coordinator.DefaultConfig(d.current.Load(), p.id.Group())
 	if d.o.Tune.Coordinator != nil {
 		d.o.Tune.Coordinator(&cfg)
 	}
@@ -168,7 +168,7 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 }
 
 func (d *Deployment) startCache(p *part) error {
-	cfg := cache.DefaultConfig(d.topo, p.id)
+	cfg := cache.DefaultConfig(d.current.Load(), p.id)
 	if d.o.Static {
 		cfg.Rings = topology.RingsOf(d.topo.RingOf(p.id.DC))
 	}

@@ -56,7 +56,7 @@ func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
 
 // sessionConfig returns the configuration of a sidecar in a data center.
 func (d *Deployment) sessionConfig(dc topology.DC) session.Config {
-	cfg := session.DefaultConfig(d.topo, topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
+	cfg := session.DefaultConfig(d.current.Load(), topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
 	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
 	if d.o.Tune.Sidecar != nil {
 		d.o.Tune.Sidecar(&cfg)

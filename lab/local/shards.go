@@ -15,6 +15,7 @@ import (
 type shardHost interface {
 	node.Host
 	LinkUp(n topology.Node)
+	SetTopology(t *topology.Topology) error
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	StorageState() (failures uint64, problem error)
@@ -27,7 +28,7 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 	if err := d.openStore(ctx, p); err != nil {
 		return err
 	}
-	cfg := middleman.DefaultConfig(d.topo, p.id.Group())
+	cfg := middleman.DefaultConfig(d.current.Load(), p.id.Group())
 	if d.o.Tune.Middleman != nil {
 		d.o.Tune.Middleman(&cfg)
 	}

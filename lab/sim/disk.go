@@ -92,7 +92,7 @@ func (d *disk) rollBack(key string) {
 
 // applyVolatile applies a write that will be reported as failed: it can be read, but is not durable.
 func (d *disk) applyVolatile(op middleman.StorageOp) {
-	if op.Kind == middleman.StorageHorizon || op.Kind == middleman.StorageFence {
+	if op.Kind == middleman.StorageHorizon || op.Kind == middleman.StorageFence || op.Kind == middleman.StorageExclusions {
 		return
 	}
 	if _, already := d.volatile[op.Key]; !already {
@@ -124,6 +124,8 @@ func (d *disk) apply(op middleman.StorageOp) {
 		d.horizon = max(d.horizon, op.Horizon)
 	case middleman.StorageFence:
 		d.fences = d.fences.With(op.Origin, op.Generation)
+	case middleman.StorageExclusions:
+		d.exclusions = d.exclusions.With(op.Exclusions)
 	}
 }
 

@@ -153,6 +153,13 @@ var detectedBy = map[causal.Fault]string{
 	causal.NearBound:                 "near-copies",
 	causal.ServeAhead:                "caches",
 	causal.AheadUnregistered:         "caches",
+	causal.ExclusionUnmarked:         "exclusions",
+	causal.ExcludedKeepsData:         "exclusions",
+	causal.ExclusionForgotten:        "exclusions",
+	causal.ExcludeForEver:            "exclusions",
+	causal.ExcludeUnclean:            "exclusions",
+	causal.ExcludeLastCopy:           "exclusions",
+	causal.ExcludedCopiesStay:        "exclusions",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -27,6 +27,7 @@ type faultInjector struct {
 	byPart    [topology.Cache + 1][]*node
 	// shardMembers are the processes of shards that have a register.
 	shardMembers []*node
+	scaler       *scaler
 	logLost      bool // a leader has lost its log; one is enough
 }
 
@@ -91,6 +92,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
 	Silence: (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
 	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant, CacheRestart: (*faultInjector).restartCache,
+	Exclude: (*faultInjector).excludeDC,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -432,6 +434,9 @@ func (c *faultInjector) later(after int64, f func()) {
 // heal ends all faults at once and injects no more.
 func (c *faultInjector) heal() {
 	c.stopped = true
+	if c.scaler != nil {
+		c.scaler.withheld = nil
+	}
 	c.w.net.heal()
 	for _, n := range c.w.order {
 		c.w.restart(n)

@@ -67,6 +67,7 @@ func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	if !w.settings.ProductionPace {
 		cfg.PublishEvery, cfg.IdleEvery = 20*time.Millisecond, 100*time.Millisecond
 	}
+	cfg.ExclusionDelay = w.settings.ExclusionDelay
 	if w.settings.QuietAfter > 0 {
 		cfg.QuietAfter = w.settings.QuietAfter
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
@@ -19,8 +20,8 @@ type scaler struct {
 	every      time.Duration
 	part       scaledPart
 	stopped    bool
-	withheld   *node // receives no topology; scenarios set it
-	inProgress bool  // a change has started and has not been finished
+	withheld   []*node // receive no topology
+	inProgress bool    // a change has started and has not been finished
 }
 
 // scaledPart is the part whose number changes.
@@ -34,6 +35,7 @@ const (
 
 func newScaler(w *World, c *faultInjector, every time.Duration, what scaledPart) *scaler {
 	r := &scaler{w: w, injector: c, every: every, part: what}
+	c.scaler = r
 	if every > 0 {
 		w.schedule(w.rng.Int64N(int64(every)), r.step)
 	}
@@ -232,13 +234,13 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 	w := r.w
 	t, err := topology.New(w.topo.Epoch+1, dcs, w.topo.Rings, w.topo.RTT)
 	if err != nil {
-		panic(err) // it differs from a valid one only by numbers between 1 and 3
+		panic(err) // it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
 	}
 	w.topo = t
 	for _, n := range w.order {
 		delay := int64(0)
 		if !w.settings.NoRandomness && !r.stopped {
-			delay = w.rng.Int64N(int64(r.every))
+			delay = w.rng.Int64N(int64(max(r.every, minSpread)))
 			if n.id.Part == topology.Sidecar {
 				delay *= 4 // there are many, and no change waits for them
 			}
@@ -251,9 +253,12 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 	}
 }
 
+// minSpread is within what time a topology reaches all nodes at least.
+const minSpread = 200 * time.Millisecond
+
 // deliver gives a node the current topology. A node that is down reads it when it starts.
 func (r *scaler) deliver(n *node) {
-	if n.topo == r.w.topo || n.removed || n == r.withheld {
+	if n.topo == r.w.topo || n.removed || slices.Contains(r.withheld, n) {
 		return
 	}
 	n.topo = r.w.topo

@@ -17,7 +17,7 @@ import (
 func init() {
 	verbs["coordinators"] = (*scenario).coordinators
 	verbs["withhold-topology"] = func(s *scenario, args []string) (string, error) {
-		return s.each(args, func(n *node) { s.scaler.withheld = n })
+		return s.each(args, func(n *node) { s.scaler.withheld = append(s.scaler.withheld, n) })
 	}
 	verbs["deliver-topology"] = func(s *scenario, args []string) (string, error) {
 		s.scaler.withheld = nil

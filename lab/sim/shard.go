@@ -103,6 +103,7 @@ func (w *World) serve(n *node, s *shard.Shard) {
 	if plan.Clear {
 		clear(n.disk.records)
 	}
+	n.disk.exclusions = plan.Config.Exclusions
 	n.disk.starts, n.disk.loss = plan.Config.Incarnation, plan.Loss
 	mm := middleman.New(plan.Config, w.clock(n))
 	s.Start(mm, plan)
@@ -134,7 +135,7 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 }
 
 func (d *disk) history() shard.History {
-	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences}
+	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences, Exclusions: d.exclusions}
 }
 
 // runMoveOp executes a mover's storage request, after the delay of the disk.

@@ -238,7 +238,7 @@ func (w *World) serveReplicated(n *node, m *shardMember) {
 			cleared = append(cleared, member.Write{Key: key, Delete: true, KeyExists: true})
 		}
 	}
-	meta = append(meta, metaUint(metaDataLost, uint64(plan.Loss)))
+	meta = append(meta, metaUint(metaDataLost, uint64(plan.Loss)), exclusionsMeta(plan.Config.Exclusions))
 	meta = append(meta, metaUint(metaStarts, plan.Config.Incarnation))
 	m.busy = true
 	var try func()
@@ -276,6 +276,8 @@ func (w *World) proposeWrite(n *node, m *shardMember, op middleman.StorageOp) {
 	case middleman.StorageFence:
 		m.fences = m.fences.With(op.Origin, op.Generation)
 		c.Meta = append(c.Meta, fencesMeta(m.fences))
+	case middleman.StorageExclusions:
+		c.Meta = append(c.Meta, exclusionsMeta(op.Exclusions))
 	default:
 		c = m.writes(n, []member.Write{{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists}})
 	}

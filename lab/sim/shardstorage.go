@@ -17,14 +17,15 @@ import (
 
 // The names of a middleman's metadata.
 const (
-	metaStarts   = "starts"
-	metaDataLost = "data-lost"
-	metaHorizon  = "horizon"
-	metaState    = "state"
-	metaMoves    = "moves"
-	metaCaches   = "caches"
-	metaOrigins  = "origins"
-	metaFences   = "fences"
+	metaStarts     = "starts"
+	metaDataLost   = "data-lost"
+	metaHorizon    = "horizon"
+	metaState      = "state"
+	metaMoves      = "moves"
+	metaCaches     = "caches"
+	metaOrigins    = "origins"
+	metaFences     = "fences"
+	metaExclusions = "exclusions"
 )
 
 func metaUint(name string, v uint64) member.Meta {
@@ -57,17 +58,22 @@ func fencesMeta(f causal.Fences) member.Meta {
 	return member.Meta{Name: metaFences, Value: f.Encode(maxOrigins)}
 }
 
+func exclusionsMeta(x causal.Exclusions) member.Meta {
+	return member.Meta{Name: metaExclusions, Value: x.Encode()}
+}
+
 // content is what the storage of a middleman holds.
 type content struct {
-	records map[string]causal.Record
-	horizon causal.HLC
-	state   shard.MigrationState
-	starts  uint64                   // counts the middlemen that served
-	origins map[topology.Origin]bool // whose writes it has ever held
-	fences  causal.Fences            // never changed in place
-	loss    shard.Loss
-	moves   uint64               // counts movers
-	caches  topology.CacheLayout // saved once the leases from before have expired
+	records    map[string]causal.Record
+	horizon    causal.HLC
+	state      shard.MigrationState
+	starts     uint64                   // counts the middlemen that served
+	origins    map[topology.Origin]bool // whose writes it has ever held
+	fences     causal.Fences            // never changed in place
+	exclusions causal.Exclusions
+	loss       shard.Loss
+	moves      uint64               // counts movers
+	caches     topology.CacheLayout // saved once the leases from before have expired
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
 	marker member.Applied
 	count  int
@@ -86,13 +92,13 @@ func (c *content) copy() *content {
 
 // isEmpty reports whether it holds no key and no metadata of a middleman.
 func (c *content) isEmpty() bool {
-	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 && len(c.fences) == 0
+	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 && len(c.fences) == 0 && len(c.exclusions) == 0
 }
 
 // meta returns the metadata of a middleman.
 func (c *content) meta() []member.Meta {
 	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)), metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
-		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins), fencesMeta(c.fences)}
+		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins), fencesMeta(c.fences), exclusionsMeta(c.exclusions)}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -116,6 +122,12 @@ func (c *content) setMeta(m member.Meta) {
 			panic(err) // it was made by fencesMeta
 		}
 		c.fences = fences
+	case metaExclusions:
+		x, err := causal.ParseExclusions(m.Value)
+		if err != nil {
+			panic(err) // it was made by exclusionsMeta
+		}
+		c.exclusions = x
 	case metaOrigins:
 		clear(c.origins)
 		for b := m.Value; len(b) > 0; {

@@ -87,6 +87,8 @@ type Settings struct {
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a million
 	// storage requests fail.
 	FaultsPerMillion int
+	// ExclusionDelay is that of coordinators.
+	ExclusionDelay time.Duration
 	// NoRandomness makes delays fixed, clocks right and crashes predictable. Scenarios use it.
 	NoRandomness bool
 }

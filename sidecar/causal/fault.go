@@ -151,6 +151,13 @@ const (
 	NearBound                              // session: a bound session reads near copies
 	ServeAhead                             // cache: what was fetched ahead of a cut is served before it is complete
 	AheadUnregistered                      // shard: what a cache fetches ahead of a cut is not registered as a copy
+	ExclusionUnmarked                      // all parts: handle messages whatever exclusions their senders go by
+	ExcludedKeepsData                      // middleman: goes on with its data when its data center was excluded
+	ExclusionForgotten                     // middleman: goes by an exclusion that is not durable
+	ExcludeForEver                         // coordinator: completes writes without an excluded shard also when that is back
+	ExcludeUnclean                         // coordinator: a write of an excluded shard counts as acknowledged before what it depends on
+	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
+	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
 	faultEnd
 )
 
@@ -300,6 +307,13 @@ var faultNames = [faultEnd]string{
 	NearBound:                 "near-bound",
 	ServeAhead:                "serve-ahead",
 	AheadUnregistered:         "ahead-unregistered",
+	ExclusionUnmarked:         "exclusion-unmarked",
+	ExcludedKeepsData:         "excluded-keeps-data",
+	ExclusionForgotten:        "exclusion-forgotten",
+	ExcludeForEver:            "exclude-for-ever",
+	ExcludeUnclean:            "exclude-unclean",
+	ExcludeLastCopy:           "exclude-last-copy",
+	ExcludedCopiesStay:        "excluded-copies-stay",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -14,6 +14,9 @@ func NewFieldReader(b []byte) FieldReader { return FieldReader{b: b} }
 // Failed reports whether a field was missing or malformed.
 func (r *FieldReader) Failed() bool { return r.failed }
 
+// Fail notes that what was read means nothing.
+func (r *FieldReader) Fail() { r.failed = true }
+
 // Left returns how many bytes follow.
 func (r *FieldReader) Left() int { return len(r.b) }
 

@@ -180,6 +180,8 @@ type Fields struct {
 	Vectors   []VectorEntry
 	Latencies []float64
 	Moved     []Moved
+	// Exclusions, in a message of any kind, are those that the sender goes by.
+	Exclusions Exclusions
 }
 
 // Fields returns the fields of m, for the codec.

@@ -29,16 +29,18 @@ type DepStatus struct {
 	Ring    topology.RingID
 	// Clean says that it is also acknowledged: its dependencies are processed, and no cache of the ring holds an older value.
 	Clean bool
+	// Complete says that it is known to be complete: the same holds in all rings.
+	Complete bool
 }
 
 // Message returns s as a message.
 func (s DepStatus) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepStatus, From: from, To: to, fields: Fields{Versions: []Version{s.Version}, Ring: s.Ring, Clean: s.Clean}}
+	return Message{Kind: KindDepStatus, From: from, To: to, fields: Fields{Versions: []Version{s.Version}, Ring: s.Ring, Clean: s.Clean, Hit: s.Complete}}
 }
 
 // DepStatus returns the content of a message of KindDepStatus.
 func (m *Message) DepStatus() DepStatus {
-	return DepStatus{Version: m.onlyVersion(), Ring: m.fields.Ring, Clean: m.fields.Clean}
+	return DepStatus{Version: m.onlyVersion(), Ring: m.fields.Ring, Clean: m.fields.Clean, Complete: m.fields.Hit}
 }
 
 // DepProbe asks the middleman that owns a slot whether a dependency of a staged put is missing there. It is answered only if

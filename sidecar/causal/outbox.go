@@ -1,10 +1,19 @@
 package causal
 
 // Outbox collects the messages that a machine wants sent.
-type Outbox struct{ out []Message }
+type Outbox struct {
+	out        []Message
+	exclusions Exclusions
+}
 
 // Send adds a message.
-func (o *Outbox) Send(m Message) { o.out = append(o.out, m) }
+func (o *Outbox) Send(m Message) {
+	m.fields.Exclusions = o.exclusions
+	o.out = append(o.out, m)
+}
+
+// SetExclusions sets what messages say from here on that the machine goes by.
+func (o *Outbox) SetExclusions(x Exclusions) { o.exclusions = x }
 
 // Take appends the messages to be sent to dst and empties the outbox.
 func (o *Outbox) Take(dst []Message) []Message {

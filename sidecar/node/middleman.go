@@ -62,16 +62,17 @@ type MiddlemanOptions struct {
 const (
 	metaIncarnation = "incarnation"
 	metaHorizon     = "tombstone-horizon"
-	metaState       = "stand"     // a shard.MigrationState
-	metaMoves       = "moves"     // the number of movers so far
-	metaCaches      = "caches"    // a topology.CacheLayout: the caches that leases were last waited for
-	metaOrigins     = "origins"   // see durableOrigins
-	metaDataLost    = "data-lost" // a shard.Loss
-	metaFences      = "fences"    // causal.Fences
+	metaState       = "stand"      // a shard.MigrationState
+	metaMoves       = "moves"      // the number of movers so far
+	metaCaches      = "caches"     // a topology.CacheLayout: the caches that leases were last waited for
+	metaOrigins     = "origins"    // see durableOrigins
+	metaDataLost    = "data-lost"  // a shard.Loss
+	metaFences      = "fences"     // causal.Fences
+	metaExclusions  = "exclusions" // causal.Exclusions
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
-var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences, metaDataLost}
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences, metaExclusions, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -191,6 +192,9 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if history.Exclusions, err = readExclusions(ctx, mm.store); err != nil {
+		return err
+	}
 	history.Caches = topology.CacheLayout(caches)
 	mm.mu.Lock()
 	plan, ok := mm.m.PlanStart(mm.options.Config, history)
@@ -238,8 +242,8 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
 		}
 	}
-	if uint64(plan.Loss) == before {
-		return nil
+	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before && !plan.Clear {
+		return err
 	}
 	if plan.Loss == shard.NoLoss {
 		mm.logger.Info("the storage has its data again, from other rings")

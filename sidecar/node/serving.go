@@ -243,6 +243,7 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 	defer cancel()
 	var horizon causal.HLC
 	var fences []middleman.StorageOp
+	var exclusions causal.Exclusions
 	writes := make([]storage.Write, 0, len(group))
 	for _, op := range group {
 		if op.Kind == middleman.StorageHorizon {
@@ -253,11 +254,18 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 			fences = append(fences, op)
 			continue
 		}
+		if op.Kind == middleman.StorageExclusions {
+			exclusions = exclusions.With(op.Exclusions)
+			continue
+		}
 		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
 	for i := 0; i < len(fences) && err == nil; i++ {
 		err = s.mm.fences.include(ctx, s.mm.store, s.mm.options.Config.Topology, fences[i].Origin, fences[i].Generation)
+	}
+	if err == nil && len(exclusions) > 0 {
+		err = includeExclusions(ctx, s.mm.store, exclusions)
 	}
 	if err == nil {
 		err = s.mm.origins.include(ctx, s.mm.store, writes)

@@ -140,6 +140,9 @@ type DataCenter struct {
 	ShardMembersBefore int `json:",omitempty"`
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
+	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL, Excluded data centers). It never
+	// falls. The digest of a topology without one is that of versions that do not know it.
+	Exclusions int `json:",omitempty"`
 	// Place is where maps show the data center; nil: unknown. It is no part of what processes must agree on.
 	Place *Place `json:"-"`
 }
@@ -245,6 +248,8 @@ func (t *Topology) validate() error {
 		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers || dc.ShardMembersBefore < 0 || dc.ShardMembersBefore > MaxMembers:
 			return fmt.Errorf("data center %q: %d members for each shard, before that %d; declare 1 to %d", dc.Name, dc.ShardMembers,
 				dc.ShardMembersBefore, MaxMembers)
+		case dc.Exclusions < 0 || dc.Exclusions > 0 && len(t.Rings) == 1:
+			return fmt.Errorf("data center %q: exclusions is %d with %d rings; a data center can be excluded where another ring has its data", dc.Name, dc.Exclusions, len(t.Rings))
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}

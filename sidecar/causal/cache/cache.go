@@ -58,6 +58,9 @@ type Cache struct {
 	limit    causal.TimeLimit
 	near     nearCopies
 
+	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	exclusions, knownExclusions causal.Exclusions
+
 	faultDrops []faultDrop
 }
 
@@ -94,12 +97,14 @@ func New(cfg Config) *Cache {
 		panic(err) // only for a size that is not positive
 	}
 	c.entries = lru
+	c.knownExclusions = causal.ExclusionsOf(cfg.Topology)
 	return c
 }
 
 // SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only.
 func (c *Cache) SetTopology(t *topology.Topology) {
 	c.maps.Load(t)
+	c.knownExclusions = c.knownExclusions.With(causal.ExclusionsOf(t))
 	c.applySlotMaps()
 }
 
@@ -111,6 +116,12 @@ func (c *Cache) applySlotMaps() {
 // Step handles one message.
 func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	c.started(now)
+	switch c.exclusions.Check(m, c.knownExclusions, c.cfg.Broken) {
+	case causal.ExclusionsRefuse:
+		return
+	case causal.ExclusionsNew:
+		c.goBy(now, m.Exclusions())
+	}
 	if _, switched := c.maps.Observe(m); switched {
 		c.applySlotMaps()
 	}

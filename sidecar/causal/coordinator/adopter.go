@@ -153,6 +153,7 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 		w.adoptable = w.settled
 	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		c.adoptWithout(a, r)
 		c.putAdopted(now, a, r)
 		if a.hasIn(r, causal.AdoptionReceived) {
 			a.settle(owner, func(w *adoptedWrite) bool {
@@ -162,6 +163,7 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 		}
 		if a.hasIn(r, causal.AdoptionConfirmed) {
 			a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
+			c.cleanWithout(a, r)
 			c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
 		}
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	PublishEvery, IdleEvery, QuietEvery, QuietAfter time.Duration
 	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
+	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data center: by then the
+	// others should have learned of it, since they ignore each other until both have.
+	ExclusionDelay time.Duration
 	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it is believed.
 	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
@@ -60,6 +63,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
 		PublishEvery: 5 * time.Millisecond, IdleEvery: 50 * time.Millisecond, QuietEvery: defaultQuietEvery, QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
+		ExclusionDelay: defaultExclusionDelay,
 	}
 }
 
@@ -88,6 +92,7 @@ type Coordinator struct {
 	salvage     *salvage // while a lost log is being given up
 	isRetired   bool     // this log was given up
 	pastAnswers map[topology.Node]pastAnswer
+	exclusion   exclusionState
 
 	stats       Stats
 	refusesPuts bool // the process is about to stop
@@ -125,7 +130,10 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	if t.Leader(cfg.Self.DC) == cfg.Self {
 		c.leader = newLeader(cfg, c.known, now)
 	}
+	c.exclusion = exclusionState{known: causal.ExclusionsOf(cfg.Topology), learnedAt: now.Mono, blocked: -1,
+		unknown: map[causal.Version]topology.Slot{}, complete: map[causal.Version]struct{}{}}
 	c.restore(now, replay)
+	c.goByExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
 	} else if !c.isEstablished() {
@@ -138,6 +146,9 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 
 // Step handles one message.
 func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
+	if !c.admits(now, m) {
+		return
+	}
 	if ring, switched := c.maps.Observe(m); switched {
 		c.remap(now, ring)
 	}
@@ -153,7 +164,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindLogGet:
 		c.handleLogGet(m.From, m.LogGet())
 	case causal.KindLaneHello:
-		c.handleLaneHello(now, m.From, m.LaneHello())
+		c.handleLaneHello(now, m)
 	case causal.KindTerm:
 		c.handleTerm(now, m.From, m.Term())
 	case causal.KindTermReply:
@@ -172,6 +183,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handleTermQuery(now, m.From, m.TermQuery())
 	case causal.KindTermAnswer:
 		c.handleTermAnswer(now, m.From, m.TermAnswer())
+	case causal.KindDepStatus:
+		c.handleDepStatus(m.DepStatus())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -182,6 +195,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 // Tick does what is due: resends, publication of the vectors, and checkpoints in the log.
 func (c *Coordinator) Tick(now causal.Now) {
 	c.renewCeiling(now)
+	c.excludeKnown(now)
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseAdopted()
@@ -191,6 +205,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 		c.resendLate(now, l)
 		c.pump(now, l)
 	}
+	c.askForUnknown(now)
 	if c.leader != nil {
 		c.leader.inUse = c.InUse() // 0 until it is established
 		defer c.tickLeader(now)

@@ -29,6 +29,7 @@ type lane struct {
 	incarnation uint64           // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version // to be sent with the next publication
 	marked      uint64           // the incarnation of which an acknowledgement was noted
+	excluded    bool             // the ring does without the shard: nothing is sent, see ackWithout
 	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
@@ -46,7 +47,9 @@ func (c *Coordinator) makeLanes(r topology.RingID) {
 		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
 		if c.lanes[mm] == nil {
 			roundTrip := time.Duration(c.cfg.Topology.RTT[c.cfg.Self.DC][mm.DC] * 1e6)
-			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip)}
+			mark := c.log.durable.mark(mm)
+			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip),
+				excluded: mark.IsExcluded()}
 			c.lanes[mm] = l
 			c.laneOrder = append(c.laneOrder, l)
 		}
@@ -69,6 +72,10 @@ func (c *Coordinator) release(w *write) {
 
 // pump sends what the lane has room for.
 func (c *Coordinator) pump(now causal.Now, l *lane) {
+	if l.excluded {
+		c.ackWithout(now, l)
+		return
+	}
 	for l.next < len(l.queue) {
 		size := 0
 		if w := l.queue[l.next].w; !w.acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
@@ -134,7 +141,7 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 		}
 	}
 	for j, h := range w.laneDeps {
-		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base {
+		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base && !o.excluded {
 			p.Deps.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
 		} else if o.ring == l.ring && h > c.known.SV(c.origin) {
 			p.Met.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
@@ -180,7 +187,8 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 
 // handleLaneHello tells a middleman that has restarted up to where this origin has written for it. What an earlier life of
 // this coordinator has sent counts too, so everything durable does.
-func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h causal.LaneHello) {
+func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
+	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
 	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
 		return // a log that may be lost knows nothing of what was sent
@@ -188,6 +196,7 @@ func (c *Coordinator) handleLaneHello(now causal.Now, from topology.Node, h caus
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
 	if h.Lost {
 		mark.Lost = h.Incarnation
+		c.noteRejoined(&mark, m.Exclusions())
 	}
 	c.log.pending.note(mark)
 	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {

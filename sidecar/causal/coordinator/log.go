@@ -131,6 +131,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
 	}
+	c.goByExclusions(now)
 	for _, lane := range c.laneOrder {
 		c.pump(now, lane)
 	}

@@ -63,10 +63,12 @@ type State struct {
 	Terms Terms
 	// Shards are the marks of all shards that were heard of, by data center and index. The list is never changed in place.
 	Shards []causal.ShardMark
+	// Exclusions are those that this coordinator goes by.
+	Exclusions causal.Exclusions
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
-const logFormat = 5
+const logFormat = 6
 
 const (
 	recordWrite byte = iota + 1
@@ -90,11 +92,12 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(c.Shards)))
 		for _, m := range c.Shards {
-			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData), m.Lost} {
+			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData), m.Lost, uint64(m.Excluded), uint64(m.Rejoined)} {
 				dst = binary.AppendUvarint(dst, n)
 			}
 		}
-		return dst
+		exclusions := c.Exclusions.Encode()
+		return append(binary.AppendUvarint(dst, uint64(len(exclusions))), exclusions...)
 	}
 	w := &r.Write
 	dst = append(dst, logFormat, recordWrite)
@@ -248,7 +251,12 @@ func (d *recordReader) checkpoint() *Checkpoint {
 	}
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0,
-			Lost: d.Uvarint()})
+			Lost: d.Uvarint(), Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
 	}
+	exclusions, err := causal.ParseExclusions(d.Take(d.Uvarint()))
+	if err != nil {
+		d.Fail()
+	}
+	c.Exclusions = exclusions
 	return c
 }

@@ -82,7 +82,7 @@ func TestADamagedLogRecordIsRefusedAndNeverMisread(t *testing.T) {
 func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
 	for _, first := range []byte{0, 4, 8} { // 8: records of before there was a format
 		_, err := ParseLogRecord([]byte{first, 1, 0, 0})
-		if err == nil || !strings.Contains(err.Error(), "reads format 5 only") || !strings.Contains(err.Error(), "drain") {
+		if err == nil || !strings.Contains(err.Error(), "reads format 6 only") || !strings.Contains(err.Error(), "drain") {
 			t.Errorf("format %d: %v", first, err)
 		}
 	}

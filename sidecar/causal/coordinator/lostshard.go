@@ -21,6 +21,7 @@ func (c *Coordinator) voidAcks(now causal.Now, l *lane, incarnation uint64) bool
 		return true
 	}
 	l.voided = incarnation
+	c.endExclusion(l)
 	c.resetQueue(now, l)
 	for _, w := range c.writes {
 		if w.released && c.laneTo(l.ring, w.slot) == l {

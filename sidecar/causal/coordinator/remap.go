@@ -15,6 +15,7 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 		c.leader.topo, c.leader.relay.topo = t, t
 	}
 	c.cfg.Topology = c.maps.View()
+	c.learnExclusions(now, causal.ExclusionsOf(t))
 	c.updateIntent(wasInTopology)
 	c.stayActive(now)
 	for _, l := range c.laneOrder {

@@ -17,6 +17,8 @@ type Config struct {
 	Horizon causal.HLC
 	// Fences are durable: puts of an origin whose log is of a lower generation are refused.
 	Fences causal.Fences
+	// Exclusions are durable: what this middleman goes by.
+	Exclusions causal.Exclusions
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
 	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then answers no

@@ -67,6 +67,7 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
 	d.checkedAt = now.Mono
 	m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, m.cfg.Topology.Owner(m.ring, d.slot)))
+	m.askOtherRings(d)
 }
 
 func (m *Middleman) retryDepChecks(now causal.Now) {
@@ -165,5 +166,5 @@ func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
 }
 
 func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
-	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean}.Message(m.cfg.Self, to))
+	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean, Complete: m.known.Complete(v) || m.writes.isMarkedComplete(v)}.Message(m.cfg.Self, to))
 }

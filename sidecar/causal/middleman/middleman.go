@@ -38,10 +38,11 @@ type Middleman struct {
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
 	backfill    *backfill         // nil unless the storage has lost its data and other rings have it
 
-	limit    causal.TimeLimit
-	purgedAt int64
-	stats    Stats
-	faults   faultState
+	exclusion exclusionState
+	limit     causal.TimeLimit
+	purgedAt  int64
+	stats     Stats
+	faults    faultState
 }
 
 // Stats counts events since the start.
@@ -74,6 +75,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		m.backfill = newBackfill(m, now)
 	}
 	m.faults.init(m)
+	m.setExclusions(cfg.Exclusions)
 	return m
 }
 
@@ -91,8 +93,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepCheck:
 		m.checkDep(msg.From, msg.DepCheck())
 	case causal.KindDepStatus:
-		s := msg.DepStatus()
-		m.resolveDep(now, s.Version, s.Clean)
+		m.takeDepStatus(now, msg.DepStatus())
 	case causal.KindDepProbe:
 		m.answerProbe(now, msg.From, msg.DepProbe())
 	case causal.KindDepMissing:

@@ -20,12 +20,14 @@ type StorageOp struct {
 	// Origin and Generation are a fence for StorageFence.
 	Origin     topology.Origin
 	Generation uint64
+	// Exclusions are those for StorageExclusions.
+	Exclusions causal.Exclusions
 }
 
 // StorageKind is what a StorageOp does.
 type StorageKind uint8
 
-// The storage requests. The effects of Write, Delete, Horizon and Fence must be durable before StorageDone is called.
+// The storage requests. The effects of Write, Delete, Horizon, Fence and Exclusions must be durable before StorageDone is called.
 const (
 	StorageRead StorageKind = iota
 	StorageWrite
@@ -33,7 +35,8 @@ const (
 	StorageHorizon
 	StorageCount
 	StorageScan
-	StorageFence // from now on puts of the origin are refused if their log is of a lower generation
+	StorageFence      // from now on puts of the origin are refused if their log is of a lower generation
+	StorageExclusions // from now on the shard goes by these too
 )
 
 // StorageResult is the result of a StorageOp.
@@ -79,6 +82,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		return
 	case taskFence:
 		t.claim.finishFence(r.Failed)
+		return
+	case taskExclusions:
+		m.finishExclusions(r.Failed)
 		return
 	case taskSalvageNames:
 		m.takeSalvageNames(t.page, r)

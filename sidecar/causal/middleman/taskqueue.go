@@ -40,6 +40,7 @@ const (
 	taskScan         // of some keys, in no queue
 	taskRaiseHorizon // in no queue
 	taskFence        // in no queue
+	taskExclusions   // in no queue
 	taskSalvageNames // in no queue
 	taskSalvageValue // of one key; in no queue, since what is pending is noted before
 	taskLookUp       // of a key, for a backfill, in no queue

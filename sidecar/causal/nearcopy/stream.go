@@ -104,6 +104,13 @@ func (s *Store) end(cache topology.Node, id uint64) {
 	s.out.Send(causal.StreamReset{MaxEpoch: id}.Message(s.cfg.Self, cache))
 }
 
+// EndAll drops everything, and tells the caches.
+func (s *Store) EndAll() {
+	for _, st := range slices.Clone(s.order) {
+		s.end(st.cache, st.id)
+	}
+}
+
 // handleReset ends a near stream that is over at the cache.
 func (s *Store) handleReset(cache topology.Node, id uint64) { s.end(cache, id) }
 

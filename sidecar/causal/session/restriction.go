@@ -14,7 +14,9 @@ type restriction struct {
 	opCount uint64           // the session's when the restriction was added
 	askedAt int64            // monotonic: when it was added, or notify-after was last sent
 	rings   topology.RingSet // rings that are known to have the version
-	clean   topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
+	// complete says that a ring has answered that the version is complete.
+	complete bool
+	clean    topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
 }
 
 // restrictions are the in-flight versions that a session has read. While there are any, the session is bound to the rings
@@ -117,7 +119,7 @@ func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 // sendNotifyAfter asks every ring that has not reported r clean to tell when it has processed r.
 func (s *Sidecar) sendNotifyAfter(r *restriction) {
 	for ring := range s.cfg.Topology.Rings {
-		if id := topology.RingID(ring); !r.clean.Has(id) {
+		if id := topology.RingID(ring); !r.clean.Has(id) || len(s.exclusions) > 0 { // a shard that has it may tell that it is complete
 			s.Send(causal.DepCheck{Version: r.version, Slot: r.slot}.Message(s.cfg.Self, s.cfg.Topology.Owner(id, r.slot)))
 		}
 	}
@@ -130,7 +132,7 @@ func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
 			s.recordDepStatus(r, d)
 			ss.restrictions.cached = false
 		}
-		ss.restrictions.lift(func(r *restriction) bool { return r.clean == s.cfg.Topology.AllRings() })
+		ss.restrictions.lift(s.isClean)
 	}
 	for _, c := range s.blocked {
 		if c.resume == nil || c.finished {
@@ -145,10 +147,16 @@ func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
 	s.retryBlocked(now)
 }
 
+// isClean reports whether a version is clean in all rings, by their answers to notify-after.
+func (s *Sidecar) isClean(r *restriction) bool {
+	return r.complete || r.clean == s.cfg.Topology.AllRings()
+}
+
 func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) {
 	if !s.cfg.Comparison.WithoutRingSets {
 		r.rings = r.rings.With(d.Ring)
 	}
+	r.complete = r.complete || d.Complete
 	if d.Clean {
 		r.clean = r.clean.With(d.Ring)
 	}

@@ -13,6 +13,8 @@ const resumeAskInterval = 500 * time.Millisecond
 type resumption struct {
 	restrictions []restriction
 	seen         causal.HLC
+	// exclusions are what the session went by.
+	exclusions causal.Exclusions
 }
 
 // startResume adds the past of a token to the session's (PROTOCOL §3, token).
@@ -28,6 +30,7 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 		return
 	}
 	c.resume = r
+	s.goBy(r.exclusions)
 	if !s.tryResume(now, c) {
 		s.askForResume(now, c)
 		s.blocked = append(s.blocked, c)
@@ -60,7 +63,7 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 	inFlight, added := make([]*restriction, 0, len(c.resume.restrictions)), 0
 	for i := range c.resume.restrictions {
 		r := &c.resume.restrictions[i]
-		if s.stability.Complete(r.version) || r.clean == s.cfg.Topology.AllRings() || ss.own.contains(r.version) {
+		if s.stability.Complete(r.version) || s.isClean(r) || ss.own.contains(r.version) {
 			continue
 		}
 		r.rings |= s.stability.RingsWith(r.version)

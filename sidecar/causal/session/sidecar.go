@@ -39,6 +39,9 @@ type Sidecar struct {
 	bound       bool  // a session was bound at the last tick, or has been since
 	stats       Stats
 
+	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	exclusions, knownExclusions causal.Exclusions
+
 	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
 	lateReplies map[string]causal.GetReply
 }
@@ -54,7 +57,7 @@ func New(cfg Config) *Sidecar {
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
-		coordinators: newCoordinatorStates(),
+		coordinators: newCoordinatorStates(), knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads, HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
 	if cfg.Static {
@@ -98,6 +101,12 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 
 // Step takes one message.
 func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
+	switch s.exclusions.Check(m, s.knownExclusions, s.cfg.Broken) {
+	case causal.ExclusionsRefuse:
+		return
+	case causal.ExclusionsNew:
+		s.goBy(m.Exclusions())
+	}
 	if _, switched := s.maps.Observe(m); switched {
 		s.useSlotMaps()
 	}
@@ -272,6 +281,7 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 func (s *Sidecar) SetTopology(t *topology.Topology) {
 	s.coordinators.forgetRemoved(s.cfg.Topology)
 	s.maps.Load(t)
+	s.knownExclusions = s.knownExclusions.With(causal.ExclusionsOf(t))
 	s.useSlotMaps()
 }
 

@@ -33,7 +33,7 @@ func (s *Sidecar) exportToken(ss *session) string {
 		b = binary.AppendUvarint(b, uint64(r.version.Origin))
 		b = binary.AppendUvarint(b, uint64(r.slot))
 	}
-	return string(b)
+	return string(append(b, s.exclusions.Encode()...))
 }
 
 // CheckToken returns why a token cannot be resumed at this sidecar, or nil.
@@ -70,10 +70,24 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 				e.version.Origin, s.cfg.Topology.Origins())
 		}
 	}
-	if malformed || len(b) != 0 {
+	if malformed {
 		return nil, errMalformedToken
 	}
+	if r.exclusions, malformed = parseExclusions(b, len(s.cfg.Topology.DCs)); malformed {
+		return nil, errMalformedToken
+	}
+	if !s.exclusions.With(s.knownExclusions).Covers(r.exclusions) {
+		return nil, errTokenExclusions
+	}
 	return r, nil
+}
+
+var errTokenExclusions = errors.New("the token was made where a data center is excluded, which the topology here does not say: try again when this sidecar has the " +
+	"topology of the others")
+
+func parseExclusions(b []byte, dcs int) (x causal.Exclusions, malformed bool) {
+	x, err := causal.ParseExclusions(b)
+	return x, err != nil || len(x) > dcs
 }
 
 // maxOrigin is the greatest origin of any topology.

@@ -31,6 +31,10 @@ type Shard struct {
 	knownBy []topology.Node // coordinators that have acknowledgements of what the storage lost
 	out     causal.Outbox
 
+	known     causal.Exclusions // that the configuration declares
+	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
+	excluded  bool              // its data center was excluded, and the middleman that serves has data from before
+
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
 	compared *topology.Topology
 	matches  bool
@@ -38,7 +42,7 @@ type Shard struct {
 
 // New returns a Shard that serves nothing yet. The mover is nil unless NeedsMover.
 func New(t *topology.Topology, self topology.Node, mover *Mover, past Past) *Shard {
-	s := &Shard{self: self, topo: t, mover: mover, past: past}
+	s := &Shard{self: self, topo: t, mover: mover, past: past, known: causal.ExclusionsOf(t)}
 	if needsInquiry(t, self, mover, past) {
 		s.inquiry = newInquiry(past.ID)
 	}
@@ -54,7 +58,7 @@ func NeedsMover(t *topology.Topology, self topology.Node) bool {
 // mover for it. The resharding before must be done (IsResharding).
 func (s *Shard) SetTopology(t *topology.Topology, mover *Mover) {
 	s.restartInquiryIfCoordinatorsLeft(t)
-	s.topo, s.mover = t, mover
+	s.topo, s.mover, s.known = t, mover, causal.ExclusionsOf(t)
 	if s.serving != nil {
 		s.serving.SetCoordinators(t)
 	}
@@ -90,7 +94,7 @@ func (s *Shard) IsCurrent() bool {
 	if !ok || s.serving == nil {
 		return ok == (s.serving != nil)
 	}
-	if s.serving.HasRefilled() || s.serving.Surpassed() > 0 {
+	if s.serving.HasRefilled() || s.serving.Surpassed() > 0 || s.excluded {
 		return false
 	}
 	if s.compared != view {
@@ -105,7 +109,8 @@ func (s *Shard) Stop() {
 	s.planned = false
 	if s.serving != nil {
 		s.past.Starts = max(s.past.Starts, s.serving.Surpassed())
-		if s.serving.HasRefilled() {
+		s.exclusion = s.exclusion.With(s.serving.Exclusions())
+		if s.serving.HasRefilled() && !s.excluded {
 			s.past.Loss, s.knownBy = NoLoss, nil
 		}
 		s.serving, s.view, s.draining = nil, nil, true
@@ -125,6 +130,8 @@ type History struct {
 	Horizon causal.HLC
 	// Fences are the durable ones.
 	Fences causal.Fences
+	// Exclusions are the durable ones.
+	Exclusions causal.Exclusions
 }
 
 // Start says how a middleman starts.
@@ -135,7 +142,8 @@ type Start struct {
 	// has passed and this middleman still serves.
 	SaveCaches bool
 	Caches     topology.CacheLayout
-	// Clear says that the storage must first be emptied, and it must be durable before that it has lost its data. Metadata stay.
+	// Clear says that the storage must first be emptied, and it must be durable before that it has lost its data. Metadata stay. After
+	// that, Config.Exclusions must be made durable as History.Exclusions, before Loss.
 	Clear bool
 	// Loss must be durable before the incarnation.
 	Loss Loss
@@ -151,6 +159,7 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.isLost()
+	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
 	changed := h.Caches != view.CacheLayout()
@@ -165,12 +174,15 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 // Start makes m, which was made from PlanStart's Config, the middleman that serves.
 func (s *Shard) Start(m *middleman.Middleman, p Start) {
 	s.serving, s.view, s.compared, s.planned = m, p.Config.Topology, nil, false
-	s.past.Loss = p.Loss
+	s.past.Loss, s.excluded = p.Loss, false
 	s.serving.SetCoordinators(s.topo)
 }
 
 // Step handles one message.
 func (s *Shard) Step(now causal.Now, msg *causal.Message) {
+	if !s.admits(now, msg) {
+		return
+	}
 	switch msg.Kind {
 	case causal.KindPastQuery:
 		if from := msg.From; from.Part == topology.Coordinator && int(from.DC) < len(s.topo.DCs) && from.Index < topology.MaxCoordinators {
@@ -185,7 +197,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 			s.mover.step(now, msg)
 		}
 	default:
-		if s.serving != nil {
+		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
 		}
 	}
@@ -193,7 +205,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 
 // Tick does what is due.
 func (s *Shard) Tick(now causal.Now) {
-	if s.serving != nil {
+	if s.serving != nil && !s.excluded {
 		s.serving.Tick(now)
 	}
 	if s.canMove() {

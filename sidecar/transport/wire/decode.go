@@ -100,6 +100,8 @@ func decodeMessage(b []byte, m *causal.Message) error {
 			f.Vectors = append(f.Vectors, c.vector())
 		case fLatencies:
 			f.Latencies = c.floats(f.Latencies)
+		case fExclusions:
+			f.Exclusions = c.exclusions(f.Exclusions)
 		case fMoved:
 			f.Moved = grow(&c, f.Moved, MaxList)
 			f.Moved = append(f.Moved, c.moved())
@@ -138,6 +140,23 @@ func (c *cursor) small(f *causal.Fields) {
 	default:
 		c.skip()
 	}
+}
+
+// exclusions reads a packed list of numbers.
+func (c *cursor) exclusions(x causal.Exclusions) causal.Exclusions {
+	for b := c.bytes(); len(b) > 0; {
+		v, n := protowire.ConsumeVarint(b)
+		switch {
+		case n < 0:
+			c.fail(protowire.ParseError(n))
+			return nil
+		case v > math.MaxUint32 || len(x) >= MaxDCs:
+			c.fail(fmt.Errorf("exclusions: data center %d was excluded %d times", len(x), v))
+			return nil
+		}
+		x, b = append(x, uint32(v)), b[n:]
+	}
+	return x
 }
 
 func (c *cursor) bool() bool { return c.uint(math.MaxUint64) != 0 }

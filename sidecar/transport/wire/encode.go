@@ -104,6 +104,22 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	for i := range f.Moved {
 		dst = appendMoved(dst, &f.Moved[i])
 	}
+	return appendExclusions(dst, f.Exclusions)
+}
+
+func appendExclusions(dst []byte, x causal.Exclusions) []byte {
+	if len(x) == 0 {
+		return dst
+	}
+	size := 0
+	for _, n := range x {
+		size += protowire.SizeVarint(uint64(n))
+	}
+	dst = protowire.AppendTag(dst, fExclusions, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(size))
+	for _, n := range x {
+		dst = protowire.AppendVarint(dst, uint64(n))
+	}
 	return dst
 }
 

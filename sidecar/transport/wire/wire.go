@@ -61,6 +61,7 @@ const (
 	fOlder       = 24
 	fMap         = 25
 	fMoved       = 26
+	fExclusions  = 27
 )
 
 // Field numbers of the smaller messages in wire.proto. Version, Record and Dep begin alike.
@@ -90,7 +91,7 @@ const (
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.
 func EstimateSize(m *causal.Message) int {
 	f := m.Fields()
-	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies)
+	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies) + 2*len(f.Exclusions)
 	for i := range f.Vectors {
 		n += 16 + 8*len(f.Vectors[i].RV)
 	}
@@ -110,6 +111,8 @@ func Check(m *causal.Message) error {
 	case len(f.Deps) > MaxList || len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
 		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(f.Deps), len(f.Versions),
 			len(f.Vectors), len(f.Moved), MaxList)
+	case len(f.Exclusions) > MaxDCs:
+		return fmt.Errorf("%s lists exclusions of %d data centers; at most %d fit", m.Kind, len(f.Exclusions), MaxDCs)
 	case len(f.Latencies) > MaxDCs:
 		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(f.Latencies), MaxDCs)
 	}
