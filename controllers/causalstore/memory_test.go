@@ -104,7 +104,7 @@ func (k *cluster) startProgram() program {
 		k.t.Fatalf("go build: %v\n%s", err, said)
 	}
 	kubeconfig := apiserver.Kubeconfig(k.t)
-	cmd := exec.Command(path, "operator", "--region=local", "--image=causalstore:v1", "--leader-elect=false", "--authority-namespace=default", "--metrics-address=0",
+	cmd := exec.Command(path, "operator", "--region=local", "--image=causalstore:v1", "--leader-elect=false", "--authority-namespace=default", "--metrics-address=0", "--console-address=0",
 		"--health-address=0", "--log-level=error")
 	var said bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "KUBECONFIG="+kubeconfig), &said, &said

@@ -32,11 +32,11 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	config := apiserver.ForTest(t)
 	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
 	t.Setenv("KUBECONFIG", apiserver.Kubeconfig(t))
-	health, hook := unusedAddress(t), unusedAddress(t)
+	health, hook, page := unusedAddress(t), unusedAddress(t), unusedAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	cmd := NewOperatorCommand()
-	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health.String(), "--metrics-address=0",
+	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health.String(), "--metrics-address=0", "--console-address=" + page.String(),
 		"--leader-namespace=default", "--log-level=error", "--webhook-configuration=injector", "--webhook-host=localhost", "--webhook-namespace=default",
 		"--webhook-secret=webhook", "--webhook-port=" + strconv.Itoa(int(hook.Port()))})
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -70,6 +70,17 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	service := &corev1.Service{}
 	await(t, ended, func() error {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, service)
+	})
+	await(t, ended, func() error {
+		answer, err := http.Get("http://" + page.String() + "/stores/default/try/console/snapshot")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("the live page: %s", answer.Status)
+		}
+		return nil
 	})
 	if zone, err := trafficDistribution(config); err != nil || service.Spec.TrafficDistribution == nil || *service.Spec.TrafficDistribution != zone {
 		t.Errorf("the Service has trafficDistribution %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
@@ -128,6 +139,15 @@ func TestMissingWebhookFlagsAreNamed(t *testing.T) {
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+func TestThePageIsNotServedToOtherPods(t *testing.T) {
+	cmd := NewOperatorCommand()
+	cmd.SetArgs([]string{"--region=a", "--image=b", "--console-address=:8082"})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `--console-address ":8082": the page has no authentication`) {
+		t.Errorf("%v", err)
 	}
 }
 
