@@ -152,7 +152,7 @@ func (g *Group) applyOwnChange(now causal.Now) {
 // wanted returns the configuration that should follow, or false if the present one may stay.
 func (g *Group) wanted(now causal.Now) (Config, bool) {
 	c := &g.state.Config
-	want := Config{Group: c.Group, Primary: g.self, Replaced: c.Replaced, Retired: g.retired}
+	want := Config{Group: c.Group, Primary: g.self, Replaced: c.Replaced}
 	for _, id := range c.Members {
 		if p := g.findPeer(id); id == g.self || !g.isSilent(now, p) && !g.isDropped(p) && g.desired.has(id.Name) {
 			want.Members = append(want.Members, id)

@@ -48,8 +48,6 @@ type Config struct {
 	// Replaced are the groups that were given up in favor of this one, or of one among them; the newest last, maxReplaced at most. What a volume
 	// has of one of them is void.
 	Replaced []uint64
-	// Retired says that nobody needs what the members have, so that a group of other volumes may take the place of this one by itself.
-	Retired bool
 }
 
 // maxReplaced bounds Config.Replaced.
@@ -58,8 +56,8 @@ const maxReplaced = 16
 // replaces reports whether a group was given up in favor of that of c.
 func (c *Config) replaces(group uint64) bool { return group != 0 && slices.Contains(c.Replaced, group) }
 
-// isExtended reports whether c has fields that the first formats do not know.
-func (c *Config) isExtended() bool { return len(c.Replaced) > 0 || c.Retired }
+// isExtended reports whether c has what the first formats do not know.
+func (c *Config) isExtended() bool { return len(c.Replaced) > 0 }
 
 // Has reports whether id is a member.
 func (c *Config) Has(id ID) bool { return slices.Contains(c.Members, id) }
@@ -68,9 +66,9 @@ func (c *Config) hasName(name string) bool {
 	return slices.ContainsFunc(c.Members, func(id ID) bool { return id.Name == name })
 }
 
-// sameGroup reports whether two configurations have the same members and the same primary, and are both retired or not.
+// sameGroup reports whether two configurations have the same members and the same primary.
 func (c *Config) sameGroup(d *Config) bool {
-	return c.Primary == d.Primary && c.Retired == d.Retired && slices.Equal(c.Members, d.Members)
+	return c.Primary == d.Primary && slices.Equal(c.Members, d.Members)
 }
 
 func (c *Config) String() string {

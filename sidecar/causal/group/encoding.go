@@ -55,7 +55,6 @@ func (c *Config) appendTo(dst []byte) []byte {
 	if !c.isExtended() {
 		return dst
 	}
-	dst = append(dst, flags(c.Retired, flagRetired))
 	dst = binary.AppendUvarint(dst, uint64(len(c.Replaced)))
 	for _, group := range c.Replaced {
 		dst = binary.AppendUvarint(dst, group)
@@ -148,7 +147,6 @@ func (d *entryReader) config() Config {
 	if !d.extended {
 		return c
 	}
-	d.flags(flagBit{flagRetired, &c.Retired})
 	n := d.Count(1)
 	if n > maxReplaced {
 		d.malformed = true

@@ -82,7 +82,7 @@ func (g *Group) takeOver(now causal.Now) {
 		return
 	}
 	c := &g.state.Config
-	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce(), Replaced: c.Replaced, Retired: c.Retired}
+	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce(), Replaced: c.Replaced}
 	for _, id := range c.Members {
 		a := g.answerOf(id)
 		if id == c.Primary && a != nil && !a.Damaged && !g.accept {
@@ -215,6 +215,10 @@ func (g *Group) answer(to ID, number uint64) {
 
 // stepAnswer takes in who another member is and what it knows.
 func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
+	// Also one with the volume of another group says that the volume is gone which should be there.
+	if a.Number == g.probed && !slices.ContainsFunc(g.answers, func(b answer) bool { return b.id == from }) {
+		g.answers = append(g.answers, answer{from, a})
+	}
 	if g.isForeign(&a.Config) {
 		g.diverged = g.diverged || a.Serving
 		g.noteReplaced(&a.Config)
@@ -225,9 +229,6 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 	}
 	g.learn(now, a.Cluster, &a.Config)
 	g.noteAlive(now, from, a.Damaged)
-	if a.Number == g.probed && !slices.ContainsFunc(g.answers, func(b answer) bool { return b.id == from }) {
-		g.answers = append(g.answers, answer{from, a})
-	}
 	if l := g.lead; l != nil {
 		for _, p := range l.peers {
 			switch {

@@ -69,10 +69,9 @@ func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {
 }
 
 // mayReplace reports whether the group may be given up without a person. All of its volumes are gone, all that should be members have answered,
-// and their volumes are new; and either the group is retired, or what it held is elsewhere too (SetReplaceable). One that is silent may have
-// its volume.
+// and their volumes are new; and what it held is elsewhere too (SetReplaceable). One that is silent may have its volume.
 func (g *Group) mayReplace() bool {
-	if !g.lost || !g.isBlank() || g.opts.External && !g.opts.Blank || !(g.opts.External && g.replaceable || g.state.Config.Retired) {
+	if !g.lost || !g.isBlank() || !g.opts.External || !g.opts.Blank || !g.replaceable {
 		return false
 	}
 	names := g.desired.Names
@@ -95,9 +94,6 @@ func (g *Group) mayReplace() bool {
 // SetReplaceable says that what the group holds can be had elsewhere: if all of its volumes are gone, a group of new ones takes its place by
 // itself. With Options.External only.
 func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
-
-// SetRetired says whether nobody needs what the group has any more: see Config.Retired. It is for the primary.
-func (g *Group) SetRetired(retired bool) { g.retired = retired }
 
 // SetWhole says whether the user's storage has all that it should. A volume of a group that was given up is kept until the group that
 // replaces it has.

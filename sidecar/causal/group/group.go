@@ -90,8 +90,8 @@ type Group struct {
 	silentFrom int64  // from then on, an impaired member keeps silent; before, the others go on without it
 	unfit      period // another member would serve better
 
-	// What the user says: see SetReplaceable, SetRetired and SetWhole.
-	replaceable, retired, whole bool
+	// What the user says: see SetReplaceable and SetWhole.
+	replaceable, whole bool
 
 	register register
 	proposed uint64 // number of the last nonce

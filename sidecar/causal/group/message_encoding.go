@@ -43,8 +43,6 @@ const (
 	flagServing byte = 1 << 2
 	flagBlank   byte = 1 << 3
 	flagWhole   byte = 1 << 4
-
-	flagRetired byte = 1 << 0 // of a configuration
 )
 
 // AppendTo appends the encoding of m to dst: a byte for the format, a byte for the kind, the volumes of sender and receiver, then the

@@ -14,7 +14,7 @@ func sampleConfig() Config {
 }
 
 func TestAConfigurationSurvivesTheRegister(t *testing.T) {
-	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Retired = true }, func(c *Config) { c.Replaced = []uint64{9, 1 << 60} }} {
+	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Replaced = []uint64{9, 1 << 60} }} {
 		c := sampleConfig()
 		change(&c)
 		checkValue(t, c)

@@ -264,7 +264,7 @@ func (s *Storage) settleStorage(now causal.Now) {
 func (s *Storage) handle(now causal.Now, e *group.Event) {
 	switch e.Kind {
 	case group.Lead:
-		s.leads, s.leadsFrom = true, e.Position
+		s.leads, s.leadsFrom, s.cleared = true, e.Position, false
 	case group.Stop:
 		s.leads, s.session, s.givers = false, 0, nil
 		s.proposed.reset()

@@ -55,7 +55,7 @@ func (s *Storage) beginCopy(now causal.Now, source group.ID) {
 // of one whose place it has taken, may be the only one of something.
 func (s *Storage) mayReplace(group uint64) bool {
 	switch {
-	case s.cfg.Empty || s.marker.Group == group || s.group.Replaces(s.marker.Group):
+	case s.cfg.Empty || s.cleared || s.marker.Group == group || s.group.Replaces(s.marker.Group):
 		return true
 	case s.marker.Group == 0 || s.marker.Group == s.cfg.Volume:
 		s.fail("the storage holds data that is not the group's, and would be replaced by a copy of another member's, or removed: empty it, or put back the right one")
