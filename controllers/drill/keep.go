@@ -9,10 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
@@ -64,6 +67,33 @@ func (x *Runner) save(ctx context.Context) error {
 		return err
 	}
 	return wrap("keep the run", x.Client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
+}
+
+// publish sets the condition of the store. Others write its status as well, so that the patch names the version that was read, and is repeated.
+func (x *Runner) publish(ctx context.Context) {
+	condition := metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDrillAborted,
+		Message: fmt.Sprintf("drill %s, run %s: %s", x.run.Drill, x.run.ID, x.run.Reason)}
+	switch x.run.Outcome {
+	case record.Passed:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonPromisesHeld
+	case record.Failed:
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonPromiseBroken
+	}
+	const mostMessage = 1024
+	condition.Message = condition.Message[:min(len(condition.Message), mostMessage)]
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		s := &v1alpha1.CausalStore{}
+		if err := x.Client.Get(ctx, client.ObjectKeyFromObject(x.pre.Landscape.Store), s); err != nil {
+			return err
+		}
+		before := s.DeepCopy()
+		condition.ObservedGeneration = s.Generation
+		meta.SetStatusCondition(&s.Status.Conditions, condition)
+		return x.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		x.note("the condition %s of the store is not set: %v; you need the right to patch causalstores/status", v1alpha1.ConditionDrillPassed, err)
+	}
 }
 
 // askedToAbort aborts if somebody has asked for it.

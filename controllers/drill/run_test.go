@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -52,6 +54,13 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	}
 	if !strings.Contains(out, "Hits: AZ-B of virginia (2 pods: 2 shard)") {
 		t.Errorf("the blast radius is not shown:\n%s", out)
+	}
+	s := &v1alpha1.CausalStore{}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(b.store), s); err != nil {
+		t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil || !strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
+		t.Errorf("the run has %s, and the condition is %+v", r.Outcome, c)
 	}
 	kept := &corev1.ConfigMap{}
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {

@@ -97,6 +97,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 		aborted = x.phase(ctx, record.After, x.Settings.After, x.abortRules())
 	}
 	x.conclude(whatever, aborted)
+	x.publish(whatever)
 	return x.run, errors.Join(x.save(whatever), x.prune(whatever))
 }
 
