@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
@@ -81,16 +80,29 @@ func (x *Runner) publish(ctx context.Context) {
 	}
 	const mostMessage = 1024
 	condition.Message = condition.Message[:min(len(condition.Message), mostMessage)]
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	key := client.ObjectKeyFromObject(x.pre.Landscape.Store)
+	set := func() (already bool, err error) {
 		s := &v1alpha1.CausalStore{}
-		if err := x.Client.Get(ctx, client.ObjectKeyFromObject(x.pre.Landscape.Store), s); err != nil {
-			return err
+		if err := x.Client.Get(ctx, key, s); err != nil {
+			return false, err
 		}
 		before := s.DeepCopy()
 		condition.ObservedGeneration = s.Generation
-		meta.SetStatusCondition(&s.Status.Conditions, condition)
-		return x.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
+		if !meta.SetStatusCondition(&s.Status.Conditions, condition) {
+			return true, nil
+		}
+		return false, x.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	// An operator that is just writing the conditions which it has read before drops this one, so it is looked at again.
+	var err error
+	const attempts = 5
+	for range attempts {
+		var already bool
+		already, err = set()
+		if already || err != nil && !apierrors.IsConflict(err) || !sleep(ctx, x.Settings.Poll) {
+			break
+		}
+	}
 	if err != nil {
 		x.note("the condition %s of the store is not set: %v; you need the right to patch causalstores/status", v1alpha1.ConditionDrillPassed, err)
 	}

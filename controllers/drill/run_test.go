@@ -123,6 +123,7 @@ func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	b.playChaosMesh(KindNetwork)
 	settings := shortly()
 	settings.Injection = 30 * time.Second // it ends as soon as a rule is seen to be broken
+	settings.FinalTimeout, settings.HealTimeout = time.Second, 5*time.Second
 	r, _, err := b.runDrill("az-b-cut", Choice{DataCenter: "paris"}, settings)
 	if err != nil {
 		t.Fatal(err)
