@@ -23,6 +23,7 @@ import (
 )
 
 func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
+	t.Parallel()
 	b := newTestBed(t, local.Tune{})
 	b.inject = func(ctx context.Context, o *unstructured.Unstructured) error {
 		named, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
@@ -76,6 +77,7 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 }
 
 func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
+	t.Parallel()
 	b := newTestBed(t, local.Tune{})
 	b.stuck = true
 	b.inject = func(ctx context.Context, _ *unstructured.Unstructured) error {
@@ -107,6 +109,7 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 }
 
 func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
+	t.Parallel()
 	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
 	b := newTestBed(t, local.Tune{
 		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
