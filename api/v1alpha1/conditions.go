@@ -35,6 +35,9 @@ const (
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
 	ConditionPaused = "Paused"
+	// ConditionDrillPassed is how the last drill has ended: True if no promise was broken, Unknown if it was aborted. kubectl causal drill sets
+	// it, and the operator leaves it alone. A store of which no drill has run does not have it.
+	ConditionDrillPassed = "DrillPassed"
 )
 
 // Reasons of conditions.
@@ -129,6 +132,10 @@ const (
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"
 	ReasonWebhookNotInstalled = "WebhookNotInstalled"
+
+	ReasonPromisesHeld  = "PromisesHeld"
+	ReasonPromiseBroken = "PromiseBroken"
+	ReasonDrillAborted  = "DrillAborted"
 
 	ReasonPaused         = "PausedBySpec"
 	ReasonChangesPending = "ChangesPending"

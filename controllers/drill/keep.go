@@ -9,10 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
@@ -64,6 +66,46 @@ func (x *Runner) save(ctx context.Context) error {
 		return err
 	}
 	return wrap("keep the run", x.Client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
+}
+
+// publish sets the condition of the store. Others write its status as well, so that the patch names the version that was read, and is repeated.
+func (x *Runner) publish(ctx context.Context) {
+	condition := metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDrillAborted,
+		Message: fmt.Sprintf("drill %s, run %s: %s", x.run.Drill, x.run.ID, x.run.Reason)}
+	switch x.run.Outcome {
+	case record.Passed:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonPromisesHeld
+	case record.Failed:
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonPromiseBroken
+	}
+	const mostMessage = 1024
+	condition.Message = condition.Message[:min(len(condition.Message), mostMessage)]
+	key := client.ObjectKeyFromObject(x.pre.Landscape.Store)
+	set := func() (already bool, err error) {
+		s := &v1alpha1.CausalStore{}
+		if err := x.Client.Get(ctx, key, s); err != nil {
+			return false, err
+		}
+		before := s.DeepCopy()
+		condition.ObservedGeneration = s.Generation
+		if !meta.SetStatusCondition(&s.Status.Conditions, condition) {
+			return true, nil
+		}
+		return false, x.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	// An operator that is just writing the conditions which it has read before drops this one, so it is looked at again.
+	var err error
+	const attempts = 5
+	for range attempts {
+		var already bool
+		already, err = set()
+		if already || err != nil && !apierrors.IsConflict(err) || !sleep(ctx, x.Settings.Poll) {
+			break
+		}
+	}
+	if err != nil {
+		x.note("the condition %s of the store is not set: %v; you need the right to patch causalstores/status", v1alpha1.ConditionDrillPassed, err)
+	}
 }
 
 // askedToAbort aborts if somebody has asked for it.

@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -21,6 +23,7 @@ import (
 )
 
 func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
+	t.Parallel()
 	b := newTestBed(t, local.Tune{})
 	b.inject = func(ctx context.Context, o *unstructured.Unstructured) error {
 		named, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
@@ -53,6 +56,13 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	if !strings.Contains(out, "Hits: AZ-B of virginia (2 pods: 2 shard)") {
 		t.Errorf("the blast radius is not shown:\n%s", out)
 	}
+	s := &v1alpha1.CausalStore{}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(b.store), s); err != nil {
+		t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil || !strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
+		t.Errorf("the run has %s, and the condition is %+v", r.Outcome, c)
+	}
 	kept := &corev1.ConfigMap{}
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {
 		t.Fatal(err)
@@ -67,6 +77,7 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 }
 
 func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
+	t.Parallel()
 	b := newTestBed(t, local.Tune{})
 	b.stuck = true
 	b.inject = func(ctx context.Context, _ *unstructured.Unstructured) error {
@@ -98,6 +109,7 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 }
 
 func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
+	t.Parallel()
 	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
 	b := newTestBed(t, local.Tune{
 		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
@@ -114,6 +126,7 @@ func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	b.playChaosMesh(KindNetwork)
 	settings := shortly()
 	settings.Injection = 30 * time.Second // it ends as soon as a rule is seen to be broken
+	settings.FinalTimeout, settings.HealTimeout = time.Second, 5*time.Second
 	r, _, err := b.runDrill("az-b-cut", Choice{DataCenter: "paris"}, settings)
 	if err != nil {
 		t.Fatal(err)

@@ -97,6 +97,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 		aborted = x.phase(ctx, record.After, x.Settings.After, x.abortRules())
 	}
 	x.conclude(whatever, aborted)
+	x.publish(whatever)
 	return x.run, errors.Join(x.save(whatever), x.prune(whatever))
 }
 
@@ -106,11 +107,8 @@ func (x *Runner) inject(ctx context.Context) error {
 	if err := x.Canaries.Start(ctx, x.run, x.Settings, x.pre.Watched); err != nil {
 		return errAborted{"the canaries did not start: " + err.Error()}
 	}
-	if err := x.phase(ctx, record.Baseline, x.Settings.Baseline, nil); err != nil {
+	if err := x.watchBaseline(ctx); err != nil {
 		return err
-	}
-	if why := x.unhealthyBaseline(); why != "" && !x.Settings.Force {
-		return errAborted{why}
 	}
 	x.begin(record.Injection)
 	defer func() { x.end(); x.faultsEnded = now() }()
@@ -134,6 +132,20 @@ func (x *Runner) inject(ctx context.Context) error {
 	}
 	x.note("Chaos Mesh has injected everything")
 	return x.watch(ctx, x.Settings.Injection, x.abortRules(), nil)
+}
+
+// watchBaseline watches the store before the faults: longer than the baseline if it cannot be judged by then.
+func (x *Runner) watchBaseline(ctx context.Context) error {
+	x.begin(record.Baseline)
+	defer x.end()
+	if err := x.watch(ctx, x.Settings.Baseline, nil, nil); err != nil {
+		return err
+	}
+	why := ""
+	if !x.until(ctx, x.Settings.HealTimeout, func(context.Context) bool { why = x.unhealthyBaseline(); return why == "" }) && !x.Settings.Force {
+		return errAborted{why}
+	}
+	return nil
 }
 
 // unhealthyBaseline returns why the store cannot be judged, or "".
@@ -305,7 +317,7 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 	if aborted != nil {
 		reason = aborted.Error()
 	}
-	if len(x.run.Experiments) > 0 { // without experiments nothing was tested
+	if len(x.run.Experiments) > 0 || len(x.run.Violations) > 0 { // otherwise nothing was tested
 		x.run.Promises = e.promises()
 	}
 	conclude(x.run, reason)

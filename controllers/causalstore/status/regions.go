@@ -84,6 +84,9 @@ func Combine(published, own v1alpha1.CausalStoreStatus, region string) v1alpha1.
 	slices.SortFunc(out.Problems, func(a, b v1alpha1.PodProblem) int { return cmp.Compare(a.Pod, b.Pod) })
 	out.Problems = out.Problems[:min(len(out.Problems), maxProblems)]
 	for _, c := range own.Conditions {
+		if c.Type == v1alpha1.ConditionDrillPassed {
+			continue // it is of the store, and no operator's
+		}
 		meta.SetStatusCondition(&out.Conditions, combineCondition(c.Type, entries, out.ObservedGeneration))
 	}
 	out.Summary = combineSummaries(entries, out.Rings)
