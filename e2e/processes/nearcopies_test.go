@@ -20,7 +20,10 @@ func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	ctx, sidecar, cache := t.Context(), d.procs["a-sidecar"], d.procs["a-cache"]
 	reader, writer := d.client("a"), d.client("c")
 	near := func() float64 {
-		n, _ := sidecar.metric(`causalstore_sidecar_reads_total{source="near"}`)
+		n, ok := sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="near"}`)
+		if !ok {
+			t.Fatal("the sidecar does not report the reads of near copies")
+		}
 		return n
 	}
 	for _, value := range []string{"1", "2"} {
@@ -51,10 +54,10 @@ func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	}
 	reads := func() (near, other float64) {
 		for _, source := range []string{"own", "cache", "local", "remote"} {
-			n, _ := sidecar.metric(`causalstore_sidecar_reads_total{source="` + source + `"}`)
+			n, _ := sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="` + source + `"}`)
 			other += n
 		}
-		near, _ = sidecar.metric(`causalstore_sidecar_reads_total{source="near"}`)
+		near, _ = sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="near"}`)
 		return near, other
 	}
 	// Nobody writes now. The lease may end while the machine is busy, so not every read has to be a hit, but a run of 50 must come.
