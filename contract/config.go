@@ -41,6 +41,8 @@ type Config struct {
 	Binding Binding `json:"binding,omitempty"`
 	// Cache says whether sidecars use the caches of their data center. Default true.
 	Cache *bool `json:"cache,omitempty"`
+	// NearCopies lets a sidecar keep copies of hot keys.
+	NearCopies NearCopies `json:"nearCopies,omitzero"`
 	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars, if there is no TLS: with TLS, the
 	// certificates do, and it is ignored.
 	TokenKeyFile string `json:"tokenKeyFile,omitempty"`
@@ -183,6 +185,15 @@ type RedisLimits struct {
 	Clients      int      `json:"clients,omitempty"`
 	WriteTimeout Duration `json:"writeTimeout,omitempty"`
 }
+
+// NearCopies configures the copies of hot keys that a sidecar keeps.
+type NearCopies struct {
+	// MaxBytes bounds their memory. Default 0: there are none.
+	MaxBytes Bytes `json:"maxBytes,omitempty"`
+}
+
+// MinNearBytes is the least NearCopies.MaxBytes, if there are to be any.
+const MinNearBytes = 64 << 10
 
 // Session configures the sessions of a sidecar.
 type Session struct {

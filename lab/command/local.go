@@ -40,6 +40,7 @@ type localFlags struct {
 	reads         string
 	binding       string
 	cache, wan    bool
+	nearBytes     int
 	members       int
 	etcd          []string
 	host          string
@@ -85,6 +86,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
+	fs.IntVar(&f.nearBytes, "near-copies", 0, "bytes of copies of hot keys that each sidecar keeps; 0 is none")
 	fs.IntVar(&f.members, "members", 0, "members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the topology says, or 1)")
 	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default a file in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
@@ -100,7 +102,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 
 // options validates the flags and converts them.
 func (f *localFlags) options() (local.Options, error) {
-	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, WAN: f.wan, Host: f.host, Port: f.port, Topology: topology.Default()}
+	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, NearBytes: f.nearBytes, WAN: f.wan, Host: f.host, Port: f.port, Topology: topology.Default()}
 	var err error
 	if f.topology != "" {
 		if o.Topology, err = topology.Load(f.topology); err != nil {
@@ -112,6 +114,9 @@ func (f *localFlags) options() (local.Options, error) {
 	}
 	if o.Snapshot, err = snapshotOf(f.reads); err != nil {
 		return o, err
+	}
+	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
+		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes, contract.MinNearBytes)
 	}
 	switch f.binding {
 	case "dynamic":

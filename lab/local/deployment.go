@@ -50,6 +50,8 @@ type Options struct {
 	// Static binds sessions to the ring of their data center (COPS-PR).
 	Static bool
 	Cache  bool
+	// NearBytes bounds the near copies of each sidecar, in bytes; 0: there are none.
+	NearBytes int
 	// WAN emulates the topology's round-trip times between data centers.
 	WAN bool
 	// Host and Port are where the first data center listens for Redis clients; the others use the next ports. With port

@@ -169,6 +169,9 @@ func (d *Deployment) openStore(ctx context.Context, p *part) error {
 
 func (d *Deployment) startCache(p *part) error {
 	cfg := cache.DefaultConfig(d.current.Load(), p.id)
+	if d.o.NearBytes > 0 {
+		cfg.NearLease = cache.DefaultNearLease
+	}
 	if d.o.Static {
 		cfg.Rings = topology.RingsOf(d.topo.RingOf(p.id.DC))
 	}

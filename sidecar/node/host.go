@@ -220,7 +220,10 @@ func (h *host[M]) unlockAndSend(now causal.Now, before int) {
 // readBatches are empty batches for reads that are being sent.
 var readBatches = sync.Pool{New: func() any { return new([]causal.Message) }}
 
-func isRead(m *causal.Message) bool { return m.Kind == causal.KindGet || m.Kind == causal.KindGetReply }
+// isRead reports whether a message is a read or the reply to one, and has no place in an order.
+func isRead(m *causal.Message) bool {
+	return m.Kind == causal.KindGet || m.Kind == causal.KindGetReply && m.StreamPosition().Epoch == 0
+}
 
 func areReads(ms []causal.Message) bool {
 	for i := range ms {

@@ -314,6 +314,12 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	if part != topology.Sidecar {
 		return
 	}
+	if b := c.NearCopies.MaxBytes; b != 0 && b < contract.MinNearBytes {
+		p.add("nearCopies.maxBytes", "%d bytes; give at least %dKi, or 0 for no near copies", b, contract.MinNearBytes>>10)
+	}
+	if c.NearCopies.MaxBytes > 0 && c.Cache != nil && !*c.Cache {
+		p.add("nearCopies", "caches give near copies, and cache is false; set cache to true, or leave nearCopies out")
+	}
 	if c.TokenKeyFile != "" {
 		key, err := readSecret("tokenKeyFile", c.TokenKeyFile)
 		p.addError(err)

@@ -226,6 +226,10 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 		c.replied = true
 		s.retryGet(now, c)
 		return
+	case r.Err == causal.ErrNotFound && c.target.Part == topology.Cache: // it cannot answer this read, or not yet
+		c.skipCache = true
+		s.sendGet(now, c)
+		return
 	case r.Err != causal.OK:
 		s.retryLater(now, c)
 		c.skipCache = c.skipCache || c.target.Part == topology.Cache

@@ -70,7 +70,7 @@ var places = []struct {
 var expected = map[string]string{
 	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2",
 	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
-	"sidecar>cache":       "get=012 cut=012 ping=012",
+	"sidecar>cache":       "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
 
 	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
 	"coordinator>coordinator": "vectors=125 term=2 term-answer=2 term-reply=1 term-query=1 signed-vectors=5 group=7",
@@ -82,7 +82,7 @@ var expected = map[string]string{
 	"middleman>middleman":   "dep-check=0123 dep-status=0123 frontier=0123 dep-probe=0123 dep-missing=0123 ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 scan-reply=0123456 count=0123456 count-reply=0123456",
 	"middleman>cache":       "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
 
-	"cache>sidecar":   "get-reply=012 pong=012",
+	"cache>sidecar":   "get-reply=012 pong=012 lease-grant=012 invalidate=012 stream-reset=012",
 	"cache>middleman": "fill=0123456 stream-open=0123456 lease=0123456 invalidate-ack=0123456 ping=0123456",
 }
 
