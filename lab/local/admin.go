@@ -148,9 +148,9 @@ type OriginState struct {
 	RV         map[string]causal.HLC `json:"rv"`
 	Incomplete int                   `json:"incompleteWrites"`
 	// Without are the data centers without all or some of whose shards it completes writes, because they were excluded.
-	Without    []string              `json:"withoutShardsOf,omitempty"`
-	Bytes      int                   `json:"incompleteBytes"`
-	Group      GroupState            `json:"group"`
+	Without []string   `json:"withoutShardsOf,omitempty"`
+	Bytes   int        `json:"incompleteBytes"`
+	Group   GroupState `json:"group"`
 }
 
 // GroupState is the group that holds the log of a coordinator, or a shard, as the member says that serves, or one that is up.

@@ -24,6 +24,7 @@ var scripted = map[causal.Fault]string{
 	causal.DonorMoves:        "backfill.txt",
 	causal.IncarnationReused: "backfill.txt",
 	causal.BackfillUnfenced:  "backfill.txt",
+	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
 }

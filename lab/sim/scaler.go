@@ -21,7 +21,7 @@ type scaler struct {
 	part       scaledPart
 	stopped    bool
 	withheld   []*node // receive no topology
-	inProgress bool  // a change has started and has not been finished
+	inProgress bool    // a change has started and has not been finished
 }
 
 // scaledPart is the part whose number changes.
