@@ -17,13 +17,13 @@ const (
 
 // scripted are the faults that random schedules hardly ever detect, with the file of the scenario that shows them.
 var scripted = map[causal.Fault]string{
-	causal.UnfencedLog:       "lost_logs.txt",
-	causal.AdoptUnordered:    "lost_logs.txt",
-	causal.BackfillEarly:     "backfill.txt",
-	causal.LateAckCounts:     "backfill.txt",
-	causal.DonorMoves:        "backfill.txt",
-	causal.IncarnationReused: "backfill.txt",
-	causal.BackfillUnfenced:  "backfill.txt",
+	causal.UnfencedLog:        "lost_logs.txt",
+	causal.AdoptUnordered:     "lost_logs.txt",
+	causal.BackfillEarly:      "backfill.txt",
+	causal.LateAckCounts:      "backfill.txt",
+	causal.DonorMoves:         "backfill.txt",
+	causal.IncarnationReused:  "backfill.txt",
+	causal.BackfillUnfenced:   "backfill.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
