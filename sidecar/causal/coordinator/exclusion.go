@@ -87,7 +87,7 @@ func (c *Coordinator) excludeKnown(now causal.Now) {
 	for dc := range topology.DC(len(e.known)) {
 		switch {
 		case e.known.Of(dc) <= e.active.Of(dc):
-		case !c.hasCopiesWithout(dc, next):
+		case !c.hasCopiesWithout(dc, e.known): // of two that need each other, another coordinator may have chosen the other one
 			e.blocked = int(dc)
 		default:
 			one := make(causal.Exclusions, dc+1)
