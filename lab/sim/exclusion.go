@@ -78,7 +78,4 @@ func exclusions(p *runPlan, rng *rand.Rand) {
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.faultEvery = ms(400, 2000, rng)
 	p.faults = faultWeights{Exclude: 6, Crash: 2, CrashLate: 1, CrashStaged: 1, WriteCut: 2, Cut: 1, Isolate: 1, Slow: 1, CacheCut: 1, Silence: 1, LeaderCut: 1}
-	if rng.IntN(4) == 0 {
-		p.faults[ShardLost] = 2
-	}
 }

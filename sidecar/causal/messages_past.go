@@ -55,13 +55,7 @@ type ShardMark struct {
 	HasData bool
 	// Lost is an incarnation that has found the data of earlier ones lost: their acknowledgements count no more; 0: none has.
 	Lost uint64
-	// Excluded is the exclusion of its data center under which writes are completed without the shard, and Rejoined the one under which it has
-	// begun again with nothing. A coordinator keeps them to itself.
-	Excluded, Rejoined uint32
 }
-
-// IsExcluded reports whether writes are completed without the shard.
-func (m *ShardMark) IsExcluded() bool { return m.Excluded > m.Rejoined }
 
 // encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data center and
 // index of the shard. A second version of the same shard is the incarnation that has found its data lost.

@@ -30,6 +30,9 @@ var (
 	coordinatorAdopted = coordinatorFamily.gauge("adopted_writes",
 		"Writes of a silent coordinator that this one has collected from the shards: all, those with their whole past here (adoptable), and those that are in every ring (complete).",
 		"of_data_center", "of_index", "state")
+	coordinatorExcluded = coordinatorFamily.gauge("excluded_shards",
+		"Shards of a data center that was excluded: those that writes are completed without (without), and all (all).",
+		"data_center", "state")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
 	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
@@ -47,13 +50,20 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		var e causal.VectorEntry
 		var refused uint64
 		trips := map[topology.DC]float64{}
+		var exclusions []coordinator.Exclusion
 		adoptions := c.Adoptions()
 		c.Inspect(func(m *coordinator.Coordinator) {
 			writes, bytes = m.Pending()
 			refused = m.Stats().ClockRefused
+			exclusions = m.Exclusions()
 			e = m.Known().Entry(t.OriginOf(c.ID()))
 			m.ForEachRoundTrip(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
 		})
+		for _, x := range exclusions {
+			name := t.DCs[x.DC].Name
+			emit(coordinatorExcluded, float64(x.Without), name, "without")
+			emit(coordinatorExcluded, float64(x.Shards), name, "all")
+		}
 		for _, a := range adoptions {
 			n := t.CoordinatorOf(a.Origin)
 			dc, index := t.DCs[n.DC].Name, strconv.FormatUint(n.Index, 10)

@@ -28,6 +28,30 @@ type exclusionState struct {
 	complete map[causal.Version]struct{}
 }
 
+// ShardExclusion says under which exclusion of its data center writes are completed without a shard, and under which it has begun again with
+// nothing: until that is as great, they are.
+type ShardExclusion struct {
+	Shard              topology.Node
+	Excluded, Rejoined uint32
+}
+
+// noteExclusion adds to what is known of a shard. It is durable with the next checkpoint.
+func (s *State) noteExclusion(x ShardExclusion) {
+	isShard := func(y ShardExclusion) bool { return y.Shard == x.Shard }
+	s.ShardExclusions = slices.Clone(s.ShardExclusions)
+	if i := slices.IndexFunc(s.ShardExclusions, isShard); i >= 0 {
+		y := &s.ShardExclusions[i]
+		y.Excluded, y.Rejoined = max(y.Excluded, x.Excluded), max(y.Rejoined, x.Rejoined)
+		return
+	}
+	s.ShardExclusions = append(s.ShardExclusions, x)
+}
+
+// isExcluded reports whether writes are completed without a shard.
+func (s *State) isExcluded(shard topology.Node) bool {
+	return slices.ContainsFunc(s.ShardExclusions, func(x ShardExclusion) bool { return x.Shard == shard && x.Excluded > x.Rejoined })
+}
+
 // defaultExclusionDelay is the default of Config.ExclusionDelay.
 const defaultExclusionDelay = 5 * time.Second
 
@@ -63,7 +87,7 @@ func (c *Coordinator) excludeKnown(now causal.Now) {
 	for dc := range topology.DC(len(e.known)) {
 		switch {
 		case e.known.Of(dc) <= e.active.Of(dc):
-		case !c.hasCopiesWithout(dc, next):
+		case !c.hasCopiesWithout(dc, e.known): // of two that need each other, another coordinator may have chosen the other one
 			e.blocked = int(dc)
 		default:
 			one := make(causal.Exclusions, dc+1)
@@ -90,7 +114,7 @@ func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions
 		hasCopy := func(r topology.Ring) bool {
 			n := t.Owner(t.RingOf(r.DCs[0]), slot)
 			m := c.log.pending.mark(n)
-			return n.DC != dc && further.Of(n.DC) <= c.exclusion.active.Of(n.DC) && !m.IsExcluded() && (m.Lost == 0 || m.Incarnation > m.Lost)
+			return n.DC != dc && further.Of(n.DC) <= c.exclusion.active.Of(n.DC) && !c.log.pending.isExcluded(n) && (m.Lost == 0 || m.Incarnation > m.Lost)
 		}
 		if !slices.ContainsFunc(t.Rings, hasCopy) {
 			return false
@@ -111,7 +135,9 @@ func (c *Coordinator) exclude(now causal.Now, x causal.Exclusions) {
 	for dc := range topology.DC(len(c.cfg.Topology.DCs)) {
 		if n := p.Exclusions.Of(dc); n > before.Of(dc) && c.isInUse() {
 			for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
-				p.note(causal.ShardMark{DC: dc, Index: uint64(i), HasData: true, Excluded: n})
+				shard := topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}
+				p.note(causal.ShardMark{DC: dc, Index: uint64(i), HasData: true})
+				p.noteExclusion(ShardExclusion{Shard: shard, Excluded: n})
 			}
 		}
 	}
@@ -138,7 +164,7 @@ func (c *Coordinator) goByExclusions(now causal.Now) {
 		c.setActive(c.exclusion.active.With(x))
 	}
 	for _, l := range c.laneOrder {
-		if mark := c.log.durable.mark(l.mm); !mark.IsExcluded() || l.excluded {
+		if !c.log.durable.isExcluded(l.mm) || l.excluded {
 			continue
 		}
 		l.excluded = true
@@ -252,16 +278,15 @@ func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
 const maxComplete = 1 << 16
 
 // noteRejoined notes that a shard has begun again with nothing, under the newest exclusion of its data center that this coordinator goes by.
-func (c *Coordinator) noteRejoined(mark *causal.ShardMark, its causal.Exclusions) {
-	if n := c.exclusion.active.Of(mark.DC); its.Of(mark.DC) >= n && !c.cfg.Broken.Has(causal.ExcludeForEver) {
-		mark.Rejoined = n
+func (c *Coordinator) noteRejoined(shard topology.Node, its causal.Exclusions) {
+	if n := c.exclusion.active.Of(shard.DC); n > 0 && its.Of(shard.DC) >= n && !c.cfg.Broken.Has(causal.ExcludeForEver) {
+		c.log.pending.noteExclusion(ShardExclusion{Shard: shard, Rejoined: n})
 	}
 }
 
 // endExclusion makes the writes of a lane wait for its shard again.
 func (c *Coordinator) endExclusion(l *lane) {
-	mark := c.log.durable.mark(l.mm)
-	if !l.excluded || mark.IsExcluded() {
+	if !l.excluded || c.log.durable.isExcluded(l.mm) {
 		return
 	}
 	l.excluded = false

@@ -47,9 +47,8 @@ func (c *Coordinator) makeLanes(r topology.RingID) {
 		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
 		if c.lanes[mm] == nil {
 			roundTrip := time.Duration(c.cfg.Topology.RTT[c.cfg.Self.DC][mm.DC] * 1e6)
-			mark := c.log.durable.mark(mm)
 			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip),
-				excluded: mark.IsExcluded()}
+				excluded: c.log.durable.isExcluded(mm)}
 			c.lanes[mm] = l
 			c.laneOrder = append(c.laneOrder, l)
 		}
@@ -196,7 +195,7 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
 	if h.Lost {
 		mark.Lost = h.Incarnation
-		c.noteRejoined(&mark, m.Exclusions())
+		c.noteRejoined(from, m.Exclusions())
 	}
 	c.log.pending.note(mark)
 	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {

@@ -65,6 +65,8 @@ type State struct {
 	Shards []causal.ShardMark
 	// Exclusions are those that this coordinator goes by.
 	Exclusions causal.Exclusions
+	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
+	ShardExclusions []ShardExclusion
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
@@ -92,12 +94,19 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		dst = binary.AppendUvarint(dst, uint64(len(c.Shards)))
 		for _, m := range c.Shards {
-			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData), m.Lost, uint64(m.Excluded), uint64(m.Rejoined)} {
+			for _, n := range [...]uint64{uint64(m.DC), m.Index, m.Incarnation, boolBit(m.HasData), m.Lost} {
 				dst = binary.AppendUvarint(dst, n)
 			}
 		}
 		exclusions := c.Exclusions.Encode()
-		return append(binary.AppendUvarint(dst, uint64(len(exclusions))), exclusions...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(exclusions))), exclusions...)
+		dst = binary.AppendUvarint(dst, uint64(len(c.ShardExclusions)))
+		for _, x := range c.ShardExclusions {
+			for _, n := range [...]uint64{uint64(x.Shard.DC), x.Shard.Index, uint64(x.Excluded), uint64(x.Rejoined)} {
+				dst = binary.AppendUvarint(dst, n)
+			}
+		}
+		return dst
 	}
 	w := &r.Write
 	dst = append(dst, logFormat, recordWrite)
@@ -251,12 +260,16 @@ func (d *recordReader) checkpoint() *Checkpoint {
 	}
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0,
-			Lost: d.Uvarint(), Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
+			Lost: d.Uvarint()})
 	}
 	exclusions, err := causal.ParseExclusions(d.Take(d.Uvarint()))
 	if err != nil {
 		d.Fail()
 	}
 	c.Exclusions = exclusions
+	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
+		shard := topology.Node{DC: topology.DC(d.Uvarint()), Part: topology.Middleman, Index: d.Uvarint()}
+		c.ShardExclusions = append(c.ShardExclusions, ShardExclusion{Shard: shard, Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
+	}
 	return c
 }

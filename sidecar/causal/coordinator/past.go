@@ -173,7 +173,6 @@ func (s *State) note(m causal.ShardMark) bool {
 	if found {
 		m.Incarnation, m.HasData = max(m.Incarnation, s.Shards[i].Incarnation), m.HasData || s.Shards[i].HasData
 		m.Lost = max(m.Lost, s.Shards[i].Lost)
-		m.Excluded, m.Rejoined = max(m.Excluded, s.Shards[i].Excluded), max(m.Rejoined, s.Shards[i].Rejoined)
 		if m == s.Shards[i] {
 			return false
 		}

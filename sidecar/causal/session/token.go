@@ -33,7 +33,10 @@ func (s *Sidecar) exportToken(ss *session) string {
 		b = binary.AppendUvarint(b, uint64(r.version.Origin))
 		b = binary.AppendUvarint(b, uint64(r.slot))
 	}
-	return string(append(b, s.exclusions.Encode()...))
+	if n := len(s.exclusions); n > 0 {
+		b = append(binary.AppendUvarint(b, uint64(n)), s.exclusions.Encode()...)
+	}
+	return string(b)
 }
 
 // CheckToken returns why a token cannot be resumed at this sidecar, or nil.
@@ -85,9 +88,17 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 var errTokenExclusions = errors.New("the token was made where a data center is excluded, which the topology here does not say: try again when this sidecar has the " +
 	"topology of the others")
 
+// parseExclusions decodes the end of a token: nothing, or how many numbers follow, of which the last is not 0.
 func parseExclusions(b []byte, dcs int) (x causal.Exclusions, malformed bool) {
-	x, err := causal.ParseExclusions(b)
-	return x, err != nil || len(x) > dcs
+	if len(b) == 0 {
+		return nil, false
+	}
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n == 0 || n > uint64(dcs) {
+		return nil, true
+	}
+	x, err := causal.ParseExclusions(b[size:])
+	return x, err != nil || uint64(len(x)) != n || x[n-1] == 0
 }
 
 // maxOrigin is the greatest origin of any topology.
