@@ -221,11 +221,7 @@ func (s *Sidecar) NextTick(now causal.Now) int64 {
 	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick())
-	if s.cfg.Snapshot && len(s.cuts.upcoming) > 0 {
-		next = min(next, s.cuts.upcoming[0].useAt)
-	}
-	return next
+	return min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick(), s.nextCutAt())
 }
 
 // subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.

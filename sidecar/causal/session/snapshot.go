@@ -55,6 +55,14 @@ func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causa
 	return cut, true
 }
 
+// nextAt returns when next has a cut for timestamps that stand still at h.
+func (c *cutSteps) nextAt(h causal.HLC, step time.Duration) int64 {
+	if h <= c.newest {
+		return causal.Never
+	}
+	return c.at + 2*int64(step)
+}
+
 // switchDue makes the newest cut that is due the current one.
 func (cs *cutSchedule) switchDue(now causal.Now) {
 	n := 0
@@ -81,6 +89,18 @@ func (s *Sidecar) moveCut(now causal.Now) {
 		s.cuts.upcoming = append(s.cuts.upcoming, upcomingCut{cut, now.Mono + int64(s.cfg.SnapshotLead)})
 	}
 	s.cuts.switchDue(now)
+}
+
+// nextCutAt returns when moveCut has something to do next, if no vectors come before.
+func (s *Sidecar) nextCutAt() int64 {
+	if !s.cfg.Snapshot {
+		return causal.Never
+	}
+	next := min(s.cuts.announced.nextAt(s.stability.NewestCut(), s.cfg.SnapshotInterval), s.cuts.scheduled.nextAt(s.stability.MinSV(), s.cfg.SnapshotInterval))
+	if len(s.cuts.upcoming) > 0 {
+		next = min(next, s.cuts.upcoming[0].useAt)
+	}
+	return next
 }
 
 // readsLatest reports whether a call reads the newest versions, and not those at the cut.
