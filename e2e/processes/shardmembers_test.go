@@ -40,8 +40,8 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	defer w.stop()
 	r := d.readOften(t, "a", "b", 4)
 	defer r.stop()
-	w.await(t, 300)
-	r.await(t, 300)
+	w.await(t, 100)
+	r.await(t, 100)
 	for _, lost := range []struct {
 		member string
 		wipe   bool
@@ -58,8 +58,8 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 			return nil
 		})
 		took := time.Since(began)
-		w.await(t, 300) // without it
-		r.await(t, 300)
+		w.await(t, 100) // without it
+		r.await(t, 100)
 		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the other one served after %v; the slowest write took %v, the slowest read %v",
 			lost.member, serving, lost.wipe, took, w.slowest(), r.slowest())
 		if lost.wipe {
@@ -73,8 +73,8 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 			w.slowest()
 			r.slowest()
 			d.stop(name)
-			w.await(t, 300)
-			r.await(t, 300)
+			w.await(t, 100)
+			r.await(t, 100)
 			t.Logf("%s was stopped; the slowest write took %v, the slowest read %v", name, w.slowest(), r.slowest())
 			d.restart(name)
 			d.awaitWholeGroup(t, "a", "middleman")

@@ -27,6 +27,8 @@ type groupMachine interface {
 	// Writes appends the entries to be made durable; Appended says that those up to an index are. Those before TruncateBefore may go.
 	Writes(dst []group.Entry) []group.Entry
 	Appended(now causal.Now, index uint64)
+	// NoteFullDisk says that the disk has no room for the entries.
+	NoteFullDisk()
 	TruncateBefore() uint64
 	// NeedsReset asks for a new machine on an emptied volume.
 	NeedsReset() bool

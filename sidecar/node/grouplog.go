@@ -115,8 +115,8 @@ func groupSize(payloads [][]byte) int {
 }
 
 // appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are needed no
-// more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull says so meanwhile: a coordinator
-// refuses puts long before its log is full.
+// more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull and NoteFullDisk say so meanwhile: a
+// coordinator refuses puts long before its log is full.
 func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
@@ -144,7 +144,14 @@ func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 		default:
 			return err
 		}
-		c.step(func(_ causal.Now, m M) { c.o.setDiskFull(m, true) })
+		noSpace := errors.Is(err, wal.ErrNoSpace)
+		c.step(func(_ causal.Now, m M) {
+			if noSpace {
+				m.NoteFullDisk()
+			} else {
+				c.o.setDiskFull(m, true)
+			}
+		})
 		c.mu.Lock()
 		closing := c.closing
 		c.mu.Unlock()

@@ -52,6 +52,7 @@ type Group struct {
 	needed                uint64 // the disk keeps the entries from this one on
 	lifeIndex             uint64 // until it is durable, nothing else is done
 	stalledSince          int64  // when the disk has last made progress, while entries are on their way
+	diskIsFull            bool   // it has refused what is on its way, for want of space
 
 	desired   Desired
 	resigning bool

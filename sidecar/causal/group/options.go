@@ -36,7 +36,7 @@ type Options struct {
 	RegisterTimeout time.Duration
 	// ReadEvery is the interval at which a primary looks at the register, since notifications may be lost.
 	ReadEvery time.Duration
-	// StuckAfter is when a member whose disk does not respond keeps silent, so that others go on without it.
+	// StuckAfter is when a member whose disk does not respond keeps silent, so that others go on without it. One whose disk is full does after SilentAfter.
 	StuckAfter time.Duration
 	// YieldFor is how long a member whose user's storage does not respond goes on, so that another one takes its place, before it keeps silent.
 	YieldFor time.Duration

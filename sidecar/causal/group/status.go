@@ -83,7 +83,7 @@ func (g *Group) Status() Status {
 func (s *Status) Problem() string {
 	switch {
 	case s.Replaced:
-		return "the group of this volume was given up, and another one has taken its place: what is here is void"
+		return "the group of this volume was given up, and another one has taken its place: what is here is void; the member joins that one when its volume is empty"
 	case s.Frozen != "":
 		return "it is not changed until somebody decides: " + s.Frozen
 	case s.Lost:

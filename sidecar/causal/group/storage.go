@@ -62,7 +62,7 @@ func (g *Group) collect(now causal.Now, pos uint64) {
 // Appended says that the entries up to an index are durable.
 func (g *Group) Appended(now causal.Now, index uint64) {
 	wasReady := g.ready()
-	g.durable, g.stalledSince = max(g.durable, index), now.Mono
+	g.durable, g.stalledSince, g.diskIsFull = max(g.durable, index), now.Mono, false
 	if !g.ready() {
 		return
 	}
@@ -88,7 +88,14 @@ func (g *Group) TruncateBefore() uint64 {
 	return g.needed
 }
 
-// isStuck reports whether the disk does not respond, or the user's storage.
+// NoteFullDisk says that the disk has no room for the entries on their way. They are tried again until Appended says that they are durable.
+func (g *Group) NoteFullDisk() { g.diskIsFull = true }
+
+// isStuck reports whether the disk does not respond, or has no room, or whether the user's storage does not respond.
 func (g *Group) isStuck(now causal.Now) bool {
-	return g.isSilenced(now) || g.durable+1 < g.next && now.Mono-g.stalledSince > int64(g.opts.StuckAfter)
+	after := g.opts.StuckAfter
+	if g.diskIsFull {
+		after = g.opts.SilentAfter // it has answered: to wait longer, as for a disk that may only be slow, helps nobody
+	}
+	return g.isSilenced(now) || g.durable+1 < g.next && now.Mono-g.stalledSince > int64(after)
 }

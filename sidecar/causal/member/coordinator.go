@@ -134,6 +134,13 @@ func (c *Coordinator) LinkUp(now causal.Now, n topology.Node) {
 	c.settle(now)
 }
 
+// NoteFullDisk says that the disk has no room for the entries on their way, which are tried again. Puts are refused if nobody else has a disk for them; otherwise
+// they wait, since another member takes over.
+func (c *Coordinator) NoteFullDisk() {
+	c.group.NoteFullDisk()
+	c.SetDiskFull(len(c.group.Status().Config.Members) < 2)
+}
+
 // Appended says that the entries up to an index are durable on the disk.
 func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.now = now
@@ -166,7 +173,7 @@ func (c *Coordinator) RefusePuts() {
 	}
 }
 
-// SetDiskFull says whether puts are to be refused because the disk has no room.
+// SetDiskFull says whether puts are to be refused because the log on the disk has no room.
 func (c *Coordinator) SetDiskFull(full bool) {
 	c.diskFull = full
 	c.limitPuts()

@@ -338,3 +338,17 @@ func TestAMemberSaysThatTheRegisterTakesNoChange(t *testing.T) {
 	r.full = false
 	r.await("it to serve", func() bool { return r.primary() == other && other.c.Health(r.now).RegisterAway < 0 })
 }
+
+// With another member, a put waits for it to take over instead of being refused.
+func TestAFullDiskRefusesPutsOnlyIfNobodyElseHasOne(t *testing.T) {
+	for _, members := range []int{1, 2} {
+		r := newRig(t, members)
+		p := r.primary()
+		p.c.NoteFullDisk()
+		r.put(p, 1, "k", nil)
+		reply, ok := r.reply(1)
+		if refused := ok && reply.Err == causal.ErrBusy; refused != (members == 1) {
+			t.Errorf("with %d members: answered %v, %+v", members, ok, reply)
+		}
+	}
+}

@@ -185,6 +185,9 @@ func (s *Storage) LinkUp(now causal.Now, n topology.Node) {
 	s.settle(now)
 }
 
+// NoteFullDisk says that the disk of the log has no room for the entries on their way, which are tried again.
+func (s *Storage) NoteFullDisk() { s.group.NoteFullDisk() }
+
 // Appended says that the entries up to an index are durable on the disk.
 func (s *Storage) Appended(now causal.Now, index uint64) {
 	s.now = now
