@@ -20,6 +20,8 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	}
 	p.require(sameRings(s.Rings, old.Rings),
 		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store")
+	p.require(len(s.Rings) == 1 || !s.excludesInEveryRing(old),
+		"spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some data; leave one ring as it is")
 	p.require(s.Binding == old.Binding,
 		"spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it")
 	p.require(s.Storage.Engine == old.Storage.Engine,
@@ -28,6 +30,23 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	log, was := s.Storage.LogVolume(), old.Storage.LogVolume()
 	log.validateChange(&was, &p)
 	return p
+}
+
+// excludesInEveryRing reports whether each ring has a data center that is excluded once more than in old.
+func (s *CausalStoreSpec) excludesInEveryRing(old *CausalStoreSpec) bool {
+	raised := func(name string) bool {
+		is, was := s.findDataCenter(name), old.findDataCenter(name)
+		return is != nil && was != nil && is.Exclusions > was.Exclusions
+	}
+	return !slices.ContainsFunc(s.Rings, func(r Ring) bool { return !slices.ContainsFunc(r.DataCenters, raised) })
+}
+
+func (s *CausalStoreSpec) findDataCenter(name string) *DataCenter {
+	i := slices.IndexFunc(s.DataCenters, func(d DataCenter) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.DataCenters[i]
 }
 
 func names(all []DataCenter) []string {
@@ -49,6 +68,8 @@ func sameRings(a, b []Ring) bool {
 func (d *DataCenter) validateChange(old *DataCenter, p *problems) {
 	p.require(d.Region == old.Region,
 		"spec.dataCenters: region of %s cannot be changed, because its volumes are there; set it back to %s", d.Name, old.Region)
+	p.require(d.Exclusions >= old.Exclusions,
+		"spec.dataCenters: exclusions cannot fall or be removed, because parts keep the greatest number that they have seen; restore it")
 	d.Coordinators.Volume.validateChange(&old.Coordinators.Volume, p)
 	d.Etcd.validateChange(old.Etcd, d.Coordinators.Members > 1 && old.Coordinators.Members > 1, p)
 	if d.Edge != nil && old.Edge != nil {

@@ -8,6 +8,7 @@ import (
 // DataCenter is a region or part of one, with its own coordinators, caches and shards.
 //
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.exclusions) || has(self.exclusions) && self.exclusions >= oldSelf.exclusions",message="spec.dataCenters: exclusions cannot fall or be removed, because parts keep the greatest number that they have seen; restore it"
 // +kubebuilder:validation:XValidation:rule="has(self.latitude) == has(self.longitude)",message="spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither"
 type DataCenter struct {
 	// Name of the data center. It becomes part of host names.
@@ -60,6 +61,14 @@ type DataCenter struct {
 	//
 	// +optional
 	Pods PodSettings `json:"pods,omitzero"`
+	// Exclusions is how often the data center was excluded, because it was taken for lost: all others then complete writes without its
+	// shards, and these begin again with nothing when they are back. It must be raised in the manifests of all regions, and never falls. kubectl
+	// causal forget dc raises it by one, after it has said what is lost.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Exclusions int32 `json:"exclusions,omitempty"`
 	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps only, such as the one of
 	// kubectl causal console. Set both or neither.
 	//

@@ -163,7 +163,7 @@ type DataCenterStatus struct {
 	//
 	// +required
 	Region string `json:"region"`
-	// Here is whether this cluster's operator runs the data center. If not, the other fields are not set.
+	// Here is whether this cluster's operator runs the data center. If not, no other field but exclusion is set.
 	//
 	// +optional
 	Here bool `json:"here"`
@@ -199,6 +199,10 @@ type DataCenterStatus struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Images []string `json:"images,omitempty"`
+	// Exclusion is how far this cluster goes by the exclusion of the data center. It is set if it was ever excluded, wherever it runs.
+	//
+	// +optional
+	Exclusion *ExclusionStatus `json:"exclusion,omitempty"`
 	// StabilityLagMs is the age, in milliseconds, of the newest timestamp at or below which all writes of its coordinators are in
 	// every ring.
 	//
@@ -209,6 +213,47 @@ type DataCenterStatus struct {
 	// +optional
 	IncompleteWrites *int64 `json:"incompleteWrites,omitempty"`
 }
+
+// ExclusionStatus is how far the coordinators of this cluster go by the exclusion of a data center. Its own are left out if there are others.
+type ExclusionStatus struct {
+	// Count is how often the data center was excluded, by the configuration of the parts here.
+	//
+	// +required
+	Count int32 `json:"count"`
+	// State is Unknown: no coordinator here has said; Pending: not all of them go by the newest exclusion; LastCopy: one does not
+	// begin, because the data center may have the only copy of some data; Excluded: all of them go by it, and complete writes without shards of the data
+	// center; Backfilling: its shards are back, and writes wait for them again, but not all serve yet; Back: writes wait for its shards again. If
+	// the data center runs in another cluster, its shards may still be getting their data.
+	//
+	// +required
+	// +kubebuilder:validation:Enum=Unknown;Pending;LastCopy;Excluded;Backfilling;Back
+	State ExclusionState `json:"state"`
+	// Coordinators is how many coordinators this cluster has that count, and Applied how many of them go by the newest exclusion.
+	//
+	// +optional
+	Coordinators int32 `json:"coordinators,omitempty"`
+	// +optional
+	Applied int32 `json:"applied,omitempty"`
+	// Without is the number of shards of the data center that a coordinator here completes writes without, of Shards; the greatest number.
+	//
+	// +optional
+	Without int32 `json:"without,omitempty"`
+	// +optional
+	Shards int32 `json:"shards,omitempty"`
+}
+
+// ExclusionState says how far a cluster goes by the exclusion of a data center.
+type ExclusionState string
+
+// The states of exclusions.
+const (
+	ExclusionUnknown     ExclusionState = "Unknown"
+	ExclusionPending     ExclusionState = "Pending"
+	ExclusionLastCopy    ExclusionState = "LastCopy"
+	ExclusionExcluded    ExclusionState = "Excluded"
+	ExclusionBackfilling ExclusionState = "Backfilling"
+	ExclusionBack        ExclusionState = "Back"
+)
 
 // GroupStatus is the state of the members that hold the log of one part, as the one that serves reports it.
 type GroupStatus struct {

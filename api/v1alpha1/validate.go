@@ -33,6 +33,8 @@ func (c *CausalStore) Validate() []string {
 	p.require(s.ID != "" || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Region != s.DataCenters[0].Region }),
 		"spec.id: a store with data centers in several regions needs an id that is the same in all clusters; set it to a new UUID, such as the output of uuidgen")
 	s.validateRings(&p)
+	p.require(len(s.Rings) > 1 || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Exclusions > 0 }),
+		"spec.dataCenters: exclusions needs several rings, because nobody else has the data of the only one; remove it")
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)

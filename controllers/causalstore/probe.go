@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
+	"github.com/causalstore/causalstore/controllers/partmetrics"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -142,6 +143,7 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 			}
 		}
 	}
+	addExclusions(&out, families)
 	for _, g := range families[contract.MetricRoundTrip].GetMetric() {
 		for _, l := range g.GetLabel() {
 			if l.GetName() == contract.LabelToDataCenter {
@@ -150,6 +152,30 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 		}
 	}
 	return out
+}
+
+// addExclusions adds what a coordinator says of data centers that were excluded.
+func addExclusions(out *plan.Measure, families partmetrics.Families) {
+	for _, name := range []string{contract.MetricExclusions, contract.MetricExcludedShards} {
+		for _, g := range families[name].GetMetric() {
+			dc, n := partmetrics.Label(g, contract.LabelOfDataCenter), int32(g.GetGauge().GetValue())
+			x := out.Exclusions[dc]
+			switch partmetrics.Label(g, contract.LabelState) {
+			case contract.ExclusionApplied:
+				x.Applied = n
+			case contract.ExclusionLastCopy:
+				x.LastCopy = n > 0
+			case contract.ExcludedWithout:
+				x.Without = n
+			case contract.ExcludedAll:
+				x.Shards = n
+			}
+			if out.Exclusions == nil {
+				out.Exclusions = map[string]plan.Exclusion{}
+			}
+			out.Exclusions[dc] = x
+		}
+	}
 }
 
 func seconds(m *dto.Metric) time.Duration {

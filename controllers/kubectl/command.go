@@ -35,7 +35,7 @@ STORE can be omitted if the namespace has only one store.`,
 	fs.StringVar(&c.context, "context", "", "context of the kubeconfig; default: the current one")
 	fs.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the store or pod; default: that of the context")
 	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.doctorCommand(), c.checkCommand(), c.consoleCommand(),
-		c.supportBundleCommand(), c.pauseCommand(), c.resumeCommand(), c.recoverCommand(),
+		c.supportBundleCommand(), c.pauseCommand(), c.resumeCommand(), c.recoverCommand(), c.forgetCommand(),
 		c.trustCommand(), c.untrustCommand(), c.rotateCommand(), c.drillCommand())
 	return cmd
 }

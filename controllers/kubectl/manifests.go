@@ -58,6 +58,7 @@ var looseDataCenterFields = []struct {
 		return dc.Edge.Address
 	}},
 	{"coordinators.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Coordinators.Replicas) }},
+	{"exclusions", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Exclusions) }},
 	{"caches.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Caches.Replicas) }},
 	{"shards", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Shards) }},
 }

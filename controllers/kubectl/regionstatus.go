@@ -76,7 +76,7 @@ func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*regionPods
 	if err := v.writeFaults(w); err != nil {
 		return err
 	}
-	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.groupTable(), v.edgeTable(), unready.orNothing(), conditions.orNothing(), v.variationTable()} {
+	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.groupTable(), v.exclusionTable(), v.edgeTable(), unready.orNothing(), conditions.orNothing(), v.variationTable()} {
 		if err := t.write(w); err != nil {
 			return err
 		}

@@ -80,6 +80,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 		fmt.Fprintln(t, strings.Join(dataCenterRow(&d), "\t"))
 	}
 	writeRows(t, groupColumns, groupRows(s))
+	writeRows(t, exclusionColumns, exclusionRows(s))
 	writeEdges(t, s)
 	writeUnreadyPods(t, s, pods, downs, now)
 	writeConditions(t, s, now)

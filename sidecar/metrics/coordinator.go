@@ -33,6 +33,9 @@ var (
 	coordinatorExcluded = coordinatorFamily.gauge("excluded_shards",
 		"Shards of a data center that was excluded: those that writes are completed without (without), and all (all).",
 		"of_data_center", "state")
+	coordinatorExclusions = coordinatorFamily.gauge("exclusions",
+		"How often a data center was excluded: as the configuration says (declared), as this coordinator goes by (applied), and while it does not begin because nobody else may have the data (last_copy).",
+		"of_data_center", "state")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
 	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
@@ -63,6 +66,13 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			name := t.DCs[x.DC].Name
 			emit(coordinatorExcluded, float64(x.Without), name, "without")
 			emit(coordinatorExcluded, float64(x.Shards), name, "all")
+			emit(coordinatorExclusions, float64(x.Declared), name, "declared")
+			emit(coordinatorExclusions, float64(x.Applied), name, "applied")
+			blocked := uint32(0)
+			if x.LastCopy && !x.Active {
+				blocked = x.Declared
+			}
+			emit(coordinatorExclusions, float64(blocked), name, "last_copy")
 		}
 		for _, a := range adoptions {
 			n := t.CoordinatorOf(a.Origin)

@@ -103,6 +103,7 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		{"node selector that the data center overrides", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Pods.NodeSelector = v1alpha1.NodeSelector{"pool": "other"}
 		}), nil},
+		{"exclusion of a data center", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[1].Exclusions = 1 }), nil},
 		{"pods of another data center", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "shop"}}
 		}), nil},

@@ -22,6 +22,8 @@ type Measure struct {
 	Answering map[string]bool
 	// Follows says that the coordinator is one member of a group, and does not serve it.
 	Follows bool
+	// Exclusions is what it does about data centers that were excluded, by their names.
+	Exclusions map[string]Exclusion
 	// Members is how many of the MembersWanted that the group should have are in it, and MembersLeaving how many others are.
 	Members, MembersWanted, MembersLeaving int
 }
@@ -34,6 +36,13 @@ const (
 	// repaired: a coordinator replays its log when it is back.
 	maxDrainWait = 5 * time.Minute
 )
+
+// Exclusion is what a coordinator does about an excluded data center: it goes by the exclusion with the number Applied, and completes writes
+// without some of its shards. LastCopy: it does not go by the newest one, because nobody else may have the data.
+type Exclusion struct {
+	Applied, Without, Shards int32
+	LastCopy                 bool
+}
 
 // Drained reports whether all writes that a coordinator has accepted are in every ring, or in flight.
 func (m Measure) Drained() bool {

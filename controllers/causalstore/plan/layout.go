@@ -22,6 +22,9 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 		if s.Storage.Replicas > 1 {
 			d.ShardMembers = count(s.Storage.Replicas)
 		}
+		if dc.Exclusions > 0 {
+			d.Exclusions = count(dc.Exclusions)
+		}
 		f.DataCenters = append(f.DataCenters, d)
 	}
 	for _, r := range s.Rings {
@@ -38,7 +41,7 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 
 // advanceLayout sets the numbers of coordinators, shards and their members in next, which is the layout that the spec asks
 // for, to those that the parts are to run now. Changes happen one after the other: while one is in progress the layout
-// holds the numbers from before it, and no other starts. Coordinators change before members, of whichever part, and these before shards.
+// holds the numbers from before it, and no other starts. Exclusions wait for nothing. Coordinators change before members, of whichever part, and these before shards.
 func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, Resharding) {
 	requested := topology.File{DataCenters: slices.Clone(next.DataCenters)}
 	for i := range next.DataCenters {

@@ -157,6 +157,18 @@ func (r *Record) ServedCoordinators(dc string) int32 {
 	return 0
 }
 
+// Exclusions returns how often a data center was excluded, as its parts are configured.
+func (r *Record) Exclusions(dc string) int32 {
+	f, err := r.LayoutFile()
+	if err != nil || f == nil {
+		return 0
+	}
+	if d := findDataCenter(f, dc); d != nil && d.Exclusions != nil {
+		return int32(*d.Exclusions)
+	}
+	return 0
+}
+
 // DataShards returns how many shards of a data center certainly hold its data: during a change, those from before it.
 // It returns 0 if there is no record yet.
 func (r *Record) DataShards(dc string) int32 {

@@ -47,6 +47,7 @@ func newView(in Observed) *view {
 	for i := range in.Store.Spec.DataCenters {
 		v.addDataCenter(&in.Store.Spec.DataCenters[i])
 	}
+	v.addExclusions()
 	v.findProblems()
 	for i := range in.Store.Spec.Rings {
 		v.addRing(&in.Store.Spec.Rings[i])

@@ -326,6 +326,8 @@ func (c *Coordinator) cleanWithout(a *adoption, r topology.RingID) {
 // Exclusion is the state of one data center that was excluded.
 type Exclusion struct {
 	DC topology.DC
+	// Declared is how often the configuration says that it was excluded, Applied the number by which this coordinator goes.
+	Declared, Applied uint32
 	// Active: this coordinator goes by the newest exclusion that its configuration declares. Otherwise it waits for others to learn of it,
 	// or, if LastCopy, the data center may have the only copy of some data.
 	Active, LastCopy bool
@@ -340,7 +342,7 @@ func (c *Coordinator) Exclusions() (all []Exclusion) {
 		if n == 0 {
 			continue
 		}
-		x := Exclusion{DC: dc, Active: c.exclusion.active.Of(dc) >= n, LastCopy: c.exclusion.blocked == int(dc)}
+		x := Exclusion{DC: dc, Declared: n, Applied: c.exclusion.active.Of(dc), Active: c.exclusion.active.Of(dc) >= n, LastCopy: c.exclusion.blocked == int(dc)}
 		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
 			x.Shards++
 			if l := c.lanes[topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}]; l != nil && l.excluded {
