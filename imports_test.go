@@ -96,7 +96,8 @@ var importRules = []importRule{
 	{folder: "console", onlyOurs: []string{"console/internal/npm"}, reason: "the page knows nothing of what it shows but the snapshots that it is given"},
 	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
 	pureRule("sidecar/causal"),
-	pureRule("sidecar/causal/session"),
+	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy"),
+	pureRule("sidecar/causal/nearcopy"),
 	pureRule("sidecar/causal/coordinator"),
 	pureRule("sidecar/causal/middleman"),
 	pureRule("sidecar/causal/cache"),
@@ -106,8 +107,8 @@ var importRules = []importRule{
 }
 
 // pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that does
-// I/O. The machines do not import each other, but for those that combine two: shard, a middleman and its mover, and member, a coordinator and
-// its group.
+// I/O. The machines do not import each other, but for those that combine two: shard, a middleman and its mover; member, a coordinator and
+// its group; and session, the sidecar and its near copies.
 func pureRule(folder string, machines ...string) importRule {
 	return importRule{
 		folder:     folder,

@@ -37,7 +37,7 @@ func newFrame(s *Snapshot) frame {
 		dc := &s.DataCenters[i]
 		p := Point{Bound: dc.Bound, InFlight: dc.InFlight, CutAgeMs: dc.CutAgeMs}
 		if dc.Rates != nil {
-			reads, writes := dc.Rates.Own+dc.Rates.Cache+dc.Rates.Local+dc.Rates.Remote, dc.Rates.Writes
+			reads, writes := dc.Rates.Reads(), dc.Rates.Writes
 			p.Reads, p.Writes = &reads, &writes
 		}
 		f.points = append(f.points, p)

@@ -80,19 +80,23 @@ type DataCenter struct {
 
 // Counters are operations since the start.
 type Counters struct {
-	// Own, Cache, Local and Remote are reads by where they were answered.
-	Own, Cache, Local, Remote, Writes, Failed uint64
+	// Own, Near, Cache, Local and Remote are reads by where they were answered.
+	Own, Near, Cache, Local, Remote, Writes, Failed uint64
 }
 
 // Rates are Counters per second.
 type Rates struct {
 	Own    float64 `json:"own"`
+	Near   float64 `json:"near"`
 	Cache  float64 `json:"cache"`
 	Local  float64 `json:"local"`
 	Remote float64 `json:"remote"`
 	Writes float64 `json:"writes"`
 	Failed float64 `json:"failed"`
 }
+
+// Reads returns the reads per second, wherever they were answered.
+func (r *Rates) Reads() float64 { return r.Own + r.Near + r.Cache + r.Local + r.Remote }
 
 // MaxSessions bounds the sessions that a snapshot lists for each data center.
 const MaxSessions = 20

@@ -112,6 +112,11 @@ type CausalStoreSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
+	// NearCopies makes sidecars and fronts keep copies of hot keys, so that reads of these do not leave the pod. By default there are
+	// none.
+	//
+	// +optional
+	NearCopies *NearCopies `json:"nearCopies,omitempty"`
 	// Binding is Dynamic (a session may read from any ring that has everything the session has seen) or Static (a session reads only
 	// from its data center's ring).
 	//
@@ -213,6 +218,17 @@ type Session struct {
 	// +optional
 	// +kubebuilder:default=Latest
 	Reads Reads `json:"reads,omitempty"`
+}
+
+// NearCopies configures the copies of hot keys that sidecars and fronts keep.
+type NearCopies struct {
+	// MaxBytes bounds the memory of the copies of each sidecar and front: 64Ki to 64Mi, a quarter of the memory limit of a sidecar. A
+	// copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars when their pods restart.
+	//
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) <= 0",message="nearCopies.maxBytes: must be at most 64Mi, a quarter of the memory of a sidecar; use less"
+	MaxBytes Size `json:"maxBytes"`
 }
 
 // Consistency configures consistency levels.

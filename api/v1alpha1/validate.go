@@ -44,6 +44,7 @@ func (c *CausalStore) Validate() []string {
 	s.Pods.validate(&p)
 	s.ServiceAccount.Annotations.validate(&p)
 	s.Storage.validate(&p)
+	s.NearCopies.validate(&p)
 	s.Clients.validate(c.Name, s.Injection.Mode, &p)
 	p.require(s.Consistency.Default == LevelCausal, "spec.consistency.default: %s is not supported yet; use Causal",
 		s.Consistency.Default)
@@ -127,6 +128,14 @@ func (e *Edge) validate(p *problems) {
 func (s Size) atLeast(other Size) bool {
 	q := s.Quantity()
 	return q.Cmp(other.Quantity()) >= 0
+}
+
+func (n *NearCopies) validate(p *problems) {
+	if n == nil {
+		return
+	}
+	p.require(n.MaxBytes.atLeast("64Ki"), "nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies")
+	p.require(Size("64Mi").atLeast(n.MaxBytes), "nearCopies.maxBytes: must be at most 64Mi, a quarter of the memory of a sidecar; use less")
 }
 
 func (s *Storage) validate(p *problems) {

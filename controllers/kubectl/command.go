@@ -98,12 +98,12 @@ func (c *cluster) topCommand() *cobra.Command {
 		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and shows the difference. It needs the rights to
 list pods and to get pods/proxy.
 
-  OWN CACHE LOCAL REMOTE  share of reads answered from the session's own writes, the data center's cache, a shard in the data
-                          center, or a shard in another data center; IN REGION is the sum of the first three
-  RESTRICTED              share of reads by sessions that may not read from every ring
-  STABILITY LAG           age of the newest write of its coordinators up to which every ring has all of them
-  VISIBILITY LAG          age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
-  INCOMPLETE              writes that are not in every ring yet` + ofRegions + `
+  OWN NEAR CACHE LOCAL REMOTE  share of reads answered from the session's own writes, a near copy in the sidecar, the data center's
+                               cache, a shard in the data center, or a shard in another data center; IN REGION is the sum of all but the last
+  RESTRICTED                   share of reads by sessions that may not read from every ring
+  STABILITY LAG                age of the newest write of its coordinators up to which every ring has all of them
+  VISIBILITY LAG               age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
+  INCOMPLETE                   writes that are not in every ring yet` + ofRegions + `
 
 It then also shows, for each data center and each one of another region, how its first coordinator finds that one (links that are up of all,
 round trip), and the bytes between its coordinators and the parts there.`,

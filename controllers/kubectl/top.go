@@ -100,7 +100,7 @@ type load struct {
 func newLoad() *load { return &load{reads: map[string]float64{}} }
 
 // sources lists the sources of reads in the order of the columns.
-var sources = []session.Source{session.SourceOwn, session.SourceCache, session.SourceLocal, session.SourceRemote}
+var sources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceCache, session.SourceLocal, session.SourceRemote}
 
 // addProcess adds the work of a process between two readings, or since its start if before is nil.
 func (l *load) addProcess(before *reading, now reading) {
@@ -245,7 +245,7 @@ func loadColumns(once bool) []string {
 	if once {
 		per = ""
 	}
-	return []string{"DATA CENTER", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
+	return []string{"DATA CENTER", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "NEAR", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
 		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}
 }
 

@@ -44,12 +44,13 @@ causalstore_sidecar_gets_total %[2]g
 causalstore_sidecar_bound_gets_total %[3]g
 # TYPE causalstore_sidecar_reads_total counter
 causalstore_sidecar_reads_total{source="own"} %[1]g
+causalstore_sidecar_reads_total{source="near"} %[6]g
 causalstore_sidecar_reads_total{source="cache"} %[4]g
 causalstore_sidecar_reads_total{source="local"} %[1]g
 causalstore_sidecar_reads_total{source="remote"} %[1]g
 # TYPE causalstore_sidecar_stability_lag_seconds gauge
 causalstore_sidecar_stability_lag_seconds %[5]s
-`, 10*n, 190*n, n, 160*n, lag)
+`, 10*n, 190*n, n, 120*n, lag, 40*n)
 	}
 	f, err := partmetrics.Parse(strings.NewReader(text))
 	if err != nil {

@@ -31,6 +31,8 @@ type OverheadOptions struct {
 	// program Etcd.
 	Members []int
 	Etcd    string
+	// NearBytes, if not 0, compares processes with mutual TLS without near copies and with so many bytes of them in each sidecar.
+	NearBytes int
 	// Profiles, if not empty, is the directory to keep the CPU profiles in.
 	Profiles string
 	// Progress receives a line per step; nil receives none.

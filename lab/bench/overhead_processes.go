@@ -14,6 +14,7 @@ const (
 	wayDirect    = "Redis"
 	wayProcesses = "processes"
 	wayMutualTLS = "mutual TLS"
+	wayNear      = "near copies"
 )
 
 // OverheadProcesses is the cost of the data plane over the storage itself, with each part in its own process, as in production.
@@ -74,6 +75,10 @@ type way struct {
 // ways returns the systems to compare, in the order in which they take turns. Redis itself is the first.
 func (o OverheadOptions) ways() []way {
 	all := []way{{name: wayDirect}}
+	if o.NearBytes > 0 {
+		return append(all, way{wayMutualTLS, processSpec{topology: oneDataCenter(), redis: true, tls: true}},
+			way{wayNear, processSpec{topology: oneDataCenter(), redis: true, tls: true, nearBytes: o.NearBytes}})
+	}
 	if len(o.Members) == 0 {
 		return append(all, way{wayProcesses, processSpec{topology: oneDataCenter(), redis: true}},
 			way{wayMutualTLS, processSpec{topology: oneDataCenter(), redis: true, tls: true}})
@@ -97,7 +102,8 @@ type processTarget struct {
 }
 
 // MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them a process:
-// without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each coordinator.
+// without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each coordinator, or without and with
+// near copies.
 func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *OverheadProcesses, err error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {

@@ -45,6 +45,8 @@ type processSpec struct {
 	// groups, so tls is needed.
 	groupMembers int
 	etcd         string
+	// nearBytes bounds the near copies of each sidecar, in bytes; 0: there are none.
+	nearBytes int
 	// addressesFor, if not nil, returns the addresses of all parts as a part of a data center dials them.
 	addressesFor func(dc, part string) map[string]contract.Addresses
 }
@@ -68,7 +70,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 		return nil, err
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
-	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{}, Session: contract.Session{Reads: spec.reads},
+	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{}, Session: contract.Session{Reads: spec.reads}, NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
 		Storage: contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
 	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/bench"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -80,7 +81,8 @@ acknowledged. Requires redis-server and Linux.
 
 The deployment is one process. With --processes, each of its parts is a process of its own, as in production, once without and
 once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and no profiles are taken. With --members 1,2,3 as well, what is compared is
-how many members hold the log of the coordinator, with mutual TLS; more than one need the program etcd.`,
+how many members hold the log of the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES instead, it
+is the sidecar without and with near copies, with mutual TLS.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
@@ -109,6 +111,12 @@ how many members hold the log of the coordinator, with mutual TLS; more than one
 			}
 			if len(o.Members) > 0 && !processes {
 				return errors.New("--members: needs --processes")
+			}
+			if o.NearBytes != 0 && !processes {
+				return errors.New("--near-copies: needs --processes")
+			}
+			if o.NearBytes != 0 && o.NearBytes < contract.MinNearBytes {
+				return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", o.NearBytes, contract.MinNearBytes)
 			}
 			var err error
 			if o.Binary, err = thisProgram(); err != nil {
@@ -143,6 +151,8 @@ how many members hold the log of the coordinator, with mutual TLS; more than one
 	fs.BoolVar(&processes, "processes", false, "run each part as a process of its own, without and with mutual TLS")
 	fs.IntSliceVar(&o.Members, "members", nil, "with --processes, the numbers of members of the coordinator to compare")
 	fs.StringVar(&o.Etcd, "etcd", "etcd", "the program etcd, for more than one member")
+	fs.IntVar(&o.NearBytes, "near-copies", 0, "with --processes, bytes of near copies of each sidecar, to compare with none")
+	cmd.MarkFlagsMutuallyExclusive("members", "near-copies")
 	cmd.MarkFlagsMutuallyExclusive("processes", "profile")
 	cmd.MarkFlagsMutuallyExclusive("processes", "profiles")
 	return cmd

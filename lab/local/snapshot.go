@@ -115,7 +115,7 @@ func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter)
 	s.Connections = ptr(f.server.Connections())
 	f.sidecar.Inspect(func(m *session.Sidecar) {
 		st := m.Stats()
-		s.Counters = &console.Counters{Own: st.OwnReads, Cache: st.CacheHits, Local: st.LocalReads, Remote: st.RemoteReads, Writes: st.Puts,
+		s.Counters = &console.Counters{Own: st.OwnReads, Near: st.NearHits, Cache: st.CacheHits, Local: st.LocalReads, Remote: st.RemoteReads, Writes: st.Puts,
 			Failed: st.UnavailableOps + st.UnknownPuts}
 		if least, most := m.Stability().MinSV(), m.Stability().MaxSV(); least > 0 {
 			s.CutAgeMs, s.SkewMs = lag(least, now), ptr(most.WallMs()-least.WallMs())

@@ -74,6 +74,9 @@ func exclusions(p *runPlan, rng *rand.Rand) {
 	p.set.Static, p.set.Cache, p.set.ExclusionDelay = false, rng.IntN(4) > 0, ms(0, 400, rng)
 	p.keys, p.thinkTime, p.length = 3+rng.IntN(20), ms(3, 40, rng), ms(5000, 11000, rng)
 	p.hotKeys = 1 + rng.IntN(p.keys)
+	if p.set.Cache && p.keys < 8 {
+		p.set.NearBytes, p.set.NearReads = 16<<10, 1
+	}
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(15), mget: rng.IntN(12), token: rng.IntN(8)}
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.faultEvery = ms(400, 2000, rng)

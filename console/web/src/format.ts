@@ -1,4 +1,5 @@
 // Figures as text. What is unknown reads "unknown", never 0.
+import type { Rates } from "./model";
 
 export const unknown = "unknown";
 
@@ -36,4 +37,9 @@ export function percent(part: number, whole: number): string {
 
 export function clock(ms: number): string {
   return new Date(ms).toLocaleTimeString("en-GB");
+}
+
+// readsOf returns the reads per second, wherever they were answered.
+export function readsOf(r: Rates): number {
+  return r.own + r.near + r.cache + r.local + r.remote;
 }

@@ -1,7 +1,7 @@
 // The page: what is shown, live or of an earlier moment.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { clock, duration } from "./format";
+import { clock, duration, readsOf } from "./format";
 import { MapView } from "./map";
 import type { Fault, HistoryFrame, Layout, Mark, Snapshot, WriteTrace } from "./model";
 import { DataCenterPanel, Overview, Problems, Sessions } from "./panels";
@@ -54,7 +54,7 @@ function useFeed() {
 
 function pointOf(d: Snapshot["dataCenters"][number]): HistoryFrame["points"][number] {
   const r = d.rates;
-  return { reads: r && r.own + r.cache + r.local + r.remote, writes: r && r.writes, bound: d.bound, inFlight: d.inFlight, cutAgeMs: d.cutAgeMs };
+  return { reads: r && readsOf(r), writes: r && r.writes, bound: d.bound, inFlight: d.inFlight, cutAgeMs: d.cutAgeMs };
 }
 
 // Age shows how old what is shown is.

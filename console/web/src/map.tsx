@@ -1,6 +1,6 @@
 // The map: data centers, the network between them, and the way of a write that is traced.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { duration, millis, rate } from "./format";
+import { duration, millis, rate, readsOf } from "./format";
 import type { DataCenter, Layout, Link, Snapshot, WriteTrace } from "./model";
 import { arc, draw, placeLabels, type Drawing } from "./place";
 import { Glyph, RingName, ringStyle } from "./rings";
@@ -12,7 +12,7 @@ export function healthOf(s: Snapshot, name: string): "" | "warning" | "critical"
 }
 
 export function operations(d: DataCenter): number | null {
-  return d.rates && d.rates.own + d.rates.cache + d.rates.local + d.rates.remote + d.rates.writes;
+  return d.rates && readsOf(d.rates) + d.rates.writes;
 }
 
 function summary(d: DataCenter): string {

@@ -51,6 +51,7 @@ export interface DataCenter {
 
 export interface Rates {
   own: number;
+  near: number;
   cache: number;
   local: number;
   remote: number;

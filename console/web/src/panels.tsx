@@ -1,5 +1,5 @@
 // The panel of one data center, and the lists of problems and sessions.
-import { bytes, count, duration, millis, percent, rate, unknown } from "./format";
+import { bytes, count, duration, millis, percent, rate, readsOf, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
 
@@ -33,9 +33,9 @@ function Fact({ name, value, note }: { name: string; value: string; note?: strin
 
 function Sources({ d }: { d: DataCenter }) {
   if (!d.rates) return <p class="note">Rates are unknown until there are two snapshots.</p>;
-  const { own, cache, local, remote } = d.rates;
-  const all = own + cache + local + remote;
-  const parts: [string, number][] = [["own writes", own], ["cache", cache], ["local shard", local], ["remote shard", remote]];
+  const { own, near, cache, local, remote } = d.rates;
+  const all = readsOf(d.rates);
+  const parts: [string, number][] = [["own writes", own], ["near copies", near], ["cache", cache], ["local shard", local], ["remote shard", remote]];
   let x = 0;
   return (
     <div class="sources">
@@ -74,7 +74,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
     );
   }
   const r = d.rates;
-  const reads = r && r.own + r.cache + r.local + r.remote;
+  const reads = r && readsOf(r);
   const buffer = d.bufferBytes === null ? unknown : `${bytes(d.bufferBytes)} of ${bytes(d.bufferLimitBytes)}`;
   return (
     <div class="dc">
@@ -221,7 +221,7 @@ export function Overview({ layout, snapshot, selected, select }: { layout: Layou
         <tbody>
           {snapshot.dataCenters.map((d) => {
             const r = d.rates;
-            const reads = r && r.own + r.cache + r.local + r.remote;
+            const reads = r && readsOf(r);
             const up = d.parts.filter((p) => p.state === "serving" || p.state === "following").length;
             return (
               <tr key={d.name} class={d.name === selected ? "selected" : ""}>

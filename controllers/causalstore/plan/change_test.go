@@ -114,6 +114,7 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		{"the default placement, named", spec(func(s *v1alpha1.CausalStoreSpec) { s.Placement = v1alpha1.PlacementZones }), nil},
 		{"room for data", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Volume.Size = "99Gi" }), nil},
 		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Volume.Size = "99Gi" }), coordinators},
+		{"near copies", spec(func(s *v1alpha1.CausalStoreSpec) { s.NearCopies = &v1alpha1.NearCopies{MaxBytes: "8Mi"} }), coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}

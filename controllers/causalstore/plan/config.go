@@ -63,6 +63,7 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt", Key: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
+	front.NearCopies, sidecar.NearCopies = nearCopies(b.spec), nearCopies(b.spec)
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc), b.register(dc, topology.Coordinator)
 	files := map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar}
@@ -102,6 +103,14 @@ func (b *builder) storageConfig() contract.Storage {
 func limits(dc *v1alpha1.DataCenter) contract.Limits {
 	volume, memory := dc.Coordinators.Volume.Size.Quantity(), dc.Caches.Memory.Quantity()
 	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3), CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
+}
+
+func nearCopies(s *v1alpha1.CausalStoreSpec) contract.NearCopies {
+	if s.NearCopies == nil {
+		return contract.NearCopies{}
+	}
+	most := s.NearCopies.MaxBytes.Quantity()
+	return contract.NearCopies{MaxBytes: contract.Bytes(most.Value())}
 }
 
 // addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in this cluster, or names

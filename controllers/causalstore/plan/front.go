@@ -25,19 +25,23 @@ const (
 	clientCADir = "/etc/causalstore-client-ca"
 )
 
-// frontInputs are the part of spec.clients that the pods of coordinators depend on.
+// frontInputs are the part of spec.clients and spec.nearCopies that the pods of coordinators depend on.
 type frontInputs struct {
 	Off         bool   `json:"off,omitempty"`
 	Users       bool   `json:"users,omitempty"`
 	TLS         string `json:"tls,omitempty"`
 	ClientCA    string `json:"clientCA,omitempty"`
 	NoPlaintext bool   `json:"noPlaintext,omitempty"`
+	NearCopies  string `json:"nearCopies,omitempty"`
 }
 
-// frontInputs returns nil for what a store without spec.clients has.
+// frontInputs returns nil for what a store without spec.clients and spec.nearCopies has.
 func (b *builder) frontInputs() *frontInputs {
 	c := &b.spec.Clients
 	in := frontInputs{Off: !c.Front.IsEnabled(), Users: c.UsersSecret != "", NoPlaintext: !c.Front.ServesPlaintext()}
+	if n := b.spec.NearCopies; n != nil {
+		in.NearCopies = string(n.MaxBytes)
+	}
 	if in.Off {
 		in = frontInputs{Off: true}
 	} else if t := c.Front.TLS; t != nil {
