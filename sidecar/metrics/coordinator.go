@@ -32,7 +32,7 @@ var (
 		"of_data_center", "of_index", "state")
 	coordinatorExcluded = coordinatorFamily.gauge("excluded_shards",
 		"Shards of a data center that was excluded: those that writes are completed without (without), and all (all).",
-		"data_center", "state")
+		"of_data_center", "state")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
 	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
