@@ -49,6 +49,17 @@ func (j *judge) add(r canary.Report, arrived time.Time) error {
 // check runs the causal checker on everything so far.
 func (j *judge) check() history.Report { return j.checker.Check(j.history, history.Options{}) }
 
+// brokenSoFar returns a violation that nothing which is still to be reported can explain. Canaries are asked one after the other, and report a
+// write when it has ended: what another canary has read may be a write that is not known here yet. That it never was is judged at the end.
+func (j *judge) brokenSoFar() (history.Violation, bool) {
+	for _, v := range j.check().Violations { // some of each kind are explained
+		if v.Kind != history.ThinAir {
+			return v, true
+		}
+	}
+	return history.Violation{}, false
+}
+
 // checkFinally runs it with final reads.
 func (j *judge) checkFinally(final history.History) history.Report {
 	return j.checker.Check(slices.Concat(j.history, final), history.Options{})

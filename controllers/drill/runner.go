@@ -219,8 +219,8 @@ func (x *Runner) abortRules() func(context.Context) error {
 	return func(ctx context.Context) error {
 		if n := len(x.judge.history); n > checked {
 			checked = n
-			if report := x.judge.check(); !report.OK() {
-				return errAborted{"a causal rule is broken: " + report.Violations[0].String()}
+			if v, broken := x.judge.brokenSoFar(); broken {
+				return errAborted{"a causal rule is broken: " + v.String()}
 			}
 		}
 		operations, failed := x.judge.outcomes(now().Add(-x.Settings.BudgetWindow), x.run.HitDataCenters)

@@ -166,11 +166,14 @@ func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
 		}
 	}()
 	r := prometheus.NewRegistry()
-	r.MustRegister(Coordinator(topo, func() *node.Coordinator { return c }))
+	// As a process registers it: a label of a series must not be one of the part's, or the process ends.
+	self := topology.Node{Part: topology.Coordinator}
+	prometheus.WrapRegistererWith(PartLabels(topo, self), r).MustRegister(Coordinator(topo, func() *node.Coordinator { return c }), Peers(topo, 0, func() []contract.Peer { return nil }, net.Stats))
 	got := values(t, r)
+	const part = `{data_center="us-east-1",index="0",member="1",ring="americas-europe"}`
 	for series, want := range map[string]float64{
-		`causalstore_coordinator_write_buffer_limit_bytes{}`: 1 << 20,
-		`causalstore_coordinator_log_limit_bytes{}`:          90 << 20,
+		`causalstore_coordinator_write_buffer_limit_bytes` + part: 1 << 20,
+		`causalstore_coordinator_log_limit_bytes` + part:          90 << 20,
 	} {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s is %v, %v; want %v", series, v, ok, want)

@@ -1,0 +1,63 @@
+//go:build e2e
+
+package drills_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/e2e/kube"
+)
+
+// alwaysHeld are the promises that no load of the machine excuses. The others have times or shares, which a busy machine misses: they are shown.
+var alwaysHeld = []string{"Clients see causal consistency", "No acknowledged write is lost", "Everything heals"}
+
+func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
+	u := user{kube.User{T: t, Namespace: namespace}}
+	u.install()
+	program := filepath.Join(t.TempDir(), "causalstore")
+	if err := kube.Show(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "."); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"az-b-cut", "az-f-cut", "partition-pair", "coordinator"} {
+		if !t.Run(name, func(t *testing.T) { user{kube.User{T: t, Namespace: namespace}}.drill(program, name) }) {
+			return // the state is kept for analysis, if the cluster stays
+		}
+	}
+}
+
+// drill runs a drill with the command, and judges the report that it keeps.
+func (u user) drill(program, name string) {
+	u.Helper()
+	u.AwaitReady(storeName)
+	command := func(args ...string) (string, error) {
+		return kube.Output(exec.CommandContext(u.Context(), program, append([]string{"kubectl", "drill", "--store", storeName, "--namespace", namespace}, args...)...), "")
+	}
+	out, failed := command("run", name, "--yes", "--injection=20s", "--heal-timeout=3m")
+	u.Logf("$ kubectl causal drill run %s (%v)\n%s", name, failed, out)
+	text, err := command("report", "--output=json")
+	if err != nil {
+		u.Fatalf("the report: %v\n%s", err, text)
+	}
+	r := &record.Run{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		u.Fatalf("the report is no JSON: %v\n%s", err, text)
+	}
+	if r.Drill != name || r.Outcome != record.Passed && r.Outcome != record.Failed || len(r.Experiments) == 0 {
+		u.Fatalf("the last run is of drill %s, %s: %s, with experiments %q", r.Drill, r.Outcome, r.Reason, r.Experiments)
+	}
+	results := map[string]record.Result{}
+	for _, p := range r.Promises {
+		results[p.Text] = p.Result
+	}
+	for _, promise := range alwaysHeld {
+		if results[promise] != record.Held {
+			u.Errorf("%q is %q, want %q", promise, results[promise], record.Held)
+		}
+	}
+	// Nothing is left behind; canaries may be ending.
+	u.AwaitOutput("", "get", "pods,networkchaos,podchaos", "-l", record.LabelRun+"="+r.ID, "-o", "name")
+}
