@@ -170,6 +170,7 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 			t.Errorf("apps, with the right to list pods in this namespace only: %v", err)
 		}
 	})
+	t.Run("forget dc excludes a data center", func(t *testing.T) { testForget(t, h) })
 }
 
 // scaleDown removes one of the two coordinators of virginia from the configuration of the parts.

@@ -9,9 +9,8 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// TestForgetExcludesADataCenter runs forget against a real API server. Nothing runs the operator: the test writes its status.
-func TestForgetExcludesADataCenter(t *testing.T) {
-	h := newTestCluster(t)
+// testForget runs forget against a real API server. Nothing runs the operator: the test writes its status.
+func testForget(t *testing.T, h *testCluster) {
 	exclusions := func(dc int) int32 {
 		t.Helper()
 		if err := h.k.Get(t.Context(), client.ObjectKeyFromObject(h.store), h.store); err != nil {
@@ -19,7 +18,7 @@ func TestForgetExcludesADataCenter(t *testing.T) {
 		}
 		return h.store.Spec.DataCenters[dc].Exclusions
 	}
-	h.expectError("orders has no data center rome; use one of virginia, oregon, paris", "forget", "dc", "rome")
+	h.expectError("orders has no data center rome; use one of virginia, oregon, paris", "forget", "dc", "rome", "orders")
 
 	exclusions(2)
 	h.store.Status.DataCenters[0].Shards.Ready = 1
@@ -31,7 +30,7 @@ func TestForgetExcludesADataCenter(t *testing.T) {
 	if err := h.k.Status().Update(t.Context(), h.store); err != nil {
 		t.Fatal(err)
 	}
-	h.expectError("virginia is not lost", "forget", "dc", "virginia", "--accept-loss")
+	h.expectError("virginia is not lost", "forget", "dc", "virginia", "orders", "--accept-loss")
 	if n := exclusions(0); n != 0 {
 		t.Errorf("virginia was excluded %d times", n)
 	}
@@ -46,7 +45,7 @@ func TestForgetExcludesADataCenter(t *testing.T) {
 	if err := h.k.Status().Update(t.Context(), h.store); err != nil {
 		t.Fatal(err)
 	}
-	h.expectOutput("all 4 coordinators go by it; writes complete without 2 of 2 shards", "forget", "dc", "paris", "--force", "--accept-loss")
+	h.expectOutput("all 4 coordinators go by it; writes complete without 2 of 2 shards", "forget", "dc", "paris", "orders", "--force", "--accept-loss")
 	if n := exclusions(2); n != 1 {
 		t.Errorf("paris was excluded %d times, want 1", n)
 	}
@@ -54,7 +53,7 @@ func TestForgetExcludesADataCenter(t *testing.T) {
 		t.Errorf("status: %v\n%s", err, out)
 	}
 
-	h.expectError("without virginia no ring is left", "forget", "dc", "virginia", "--force", "--accept-loss")
+	h.expectError("without virginia no ring is left", "forget", "dc", "virginia", "orders", "--force", "--accept-loss")
 	if n := exclusions(0); n != 0 {
 		t.Errorf("virginia was excluded %d times, while paris is away", n)
 	}
