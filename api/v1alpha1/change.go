@@ -20,7 +20,7 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	}
 	p.require(sameRings(s.Rings, old.Rings),
 		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store")
-	p.require(len(s.Rings) == 1 || !s.excludesInEveryRing(old),
+	p.require(len(s.Rings) <= 1 || !s.excludesInEveryRing(old),
 		"spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some data; leave one ring as it is")
 	p.require(s.Binding == old.Binding,
 		"spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it")

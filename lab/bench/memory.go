@@ -110,8 +110,9 @@ func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *processes, d *dri
 		}
 	}
 	reportProgress(o.Progress, "reading them through the cache")
-	// A read that the cache does not answer in time goes elsewhere, and leaves no copy there: on a busy machine some do.
-	for range 5 {
+	// A read that the cache does not answer in time goes elsewhere, and leaves no copy there: on a busy machine some do, and a cache that
+	// has just started answers none for a second.
+	for range 20 {
 		if err := failOnWrongReplies(d.burst(ctx, burst{workload: workload{records: all, reads: 1, pipeline: 64}})); err != nil {
 			return fmt.Errorf("read objects: %w", err)
 		}
@@ -122,6 +123,7 @@ func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *processes, d *dri
 		if int(m.Cached) >= o.Objects {
 			break
 		}
+		time.Sleep(200 * time.Millisecond)
 	}
 	var err error
 	if m.Filled, err = p.resident(); err != nil {
