@@ -31,6 +31,7 @@ type workloads struct {
 	broken   map[string]bool                         // images and pods that do not become ready
 	waiting  map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
 	balancer string                                  // the address that load balancers have; none if empty
+	made     map[string]bool                         // pods that were created
 	restarts []string                                // pods that were deleted and created again, in that order
 	most     int                                     // the greatest number of pods that were not ready at the same time, after all had been
 	served   bool
@@ -38,7 +39,7 @@ type workloads struct {
 
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
-	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}}
+	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}, made: map[string]bool{}}
 	w.seen, w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -322,9 +323,10 @@ func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name str
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.served {
+	if w.made[name] {
 		w.restarts = append(w.restarts, name)
 	}
+	w.made[name] = true
 	return nil
 }
 
