@@ -122,7 +122,7 @@ func (g *Group) knock(now causal.Now) {
 		g.takeOver(now)
 		return
 	}
-	targets := slices.Clone(g.state.Config.Members)
+	targets := slices.Clone(g.present().Members)
 	for _, name := range g.desired.Names {
 		if !slices.ContainsFunc(targets, func(id ID) bool { return id.Name == name }) {
 			targets = append(targets, ID{Name: name})
@@ -222,7 +222,8 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 	if g.isForeign(&a.Config) {
 		g.diverged = g.diverged || a.Serving
 		g.noteReplaced(&a.Config)
-		if g.replaced && g.opts.External && a.Whole {
+		g.noteAlive(now, from, a.Damaged)
+		if g.isReplaced() && g.opts.External && a.Whole {
 			g.events = append(g.events, Event{Kind: Reset})
 		}
 		return

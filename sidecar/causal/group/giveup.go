@@ -29,7 +29,7 @@ func (g *Group) AcceptLoss(now causal.Now) error {
 	switch {
 	case err != nil:
 		return err
-	case g.damaged || g.log.last() > 0:
+	case g.damaged || g.isReplaced() || g.log.last() > 0:
 		g.events = append(g.events, Event{Kind: Reset})
 		return nil
 	}
@@ -42,10 +42,10 @@ func (g *Group) canGiveUp(now causal.Now) (absent []string, err error) {
 	switch {
 	case g.lost:
 		return nil, nil
-	case !g.opts.External || g.state.Config.Epoch == 0 || g.isMember() && !g.damaged:
+	case !g.opts.External || g.state.Config.Epoch == 0 || g.present().Has(g.self) && !g.damaged:
 		return nil, errNotLost
 	}
-	for _, id := range g.state.Config.Members {
+	for _, id := range g.present().Members {
 		if id.Name != g.self.Name && !slices.ContainsFunc(g.answers, func(a answer) bool { return g.hasLost(id, &a) }) {
 			absent = append(absent, id.Name)
 		}
@@ -63,7 +63,7 @@ func (g *Group) hasLost(id ID, a *answer) bool {
 
 // noteAlive takes note of a member of the configuration that has its volume.
 func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {
-	if g.state.Config.Has(from) && !damaged {
+	if g.present().Has(from) && !damaged {
 		g.aliveAt, g.givesUpAbsent = now.Mono, false
 	}
 }
@@ -143,10 +143,22 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 // noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what
 // is here is void: it does not serve any more.
 func (g *Group) noteReplaced(c *Config) {
-	if !c.replaces(g.state.Config.Group) || g.isBlank() || g.opts.Broken.Has(causal.ReplacedServes) {
+	if !c.replaces(g.state.Config.Group) || g.isBlank() || c.Epoch <= g.replacedBy.Epoch || g.opts.Broken.Has(causal.ReplacedServes) {
 		return
 	}
-	if g.replaced = true; g.lead != nil {
+	if g.replacedBy = *c; g.lead != nil {
 		g.stop(false)
 	}
+}
+
+// isReplaced reports whether another group has taken the place of the one that this volume belongs to.
+func (g *Group) isReplaced() bool { return g.replacedBy.Epoch > 0 }
+
+// present returns the configuration that has this member's place in the register, as far as is known: if the group of this volume was given up, that of
+// its successor. All of that one's volumes may be lost in turn, perhaps because the former ones have come back in their places.
+func (g *Group) present() *Config {
+	if g.isReplaced() {
+		return &g.replacedBy
+	}
+	return &g.state.Config
 }

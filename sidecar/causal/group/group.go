@@ -76,9 +76,9 @@ type Group struct {
 	answers     []answer
 	probed      uint64 // number of the last probe
 	knockAt     int64
-	diverged    bool // records that are committed here differ from the primary's
-	lost        bool // every volume of the configuration is known to be gone
-	replaced    bool // another group has taken the place of the one that this volume belongs to
+	diverged    bool   // records that are committed here differ from the primary's
+	lost        bool   // every volume of the configuration is known to be gone
+	replacedBy  Config // of the group that has taken the place of the one that this volume belongs to; none: Epoch is 0
 	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
 	givesUp, givesUpAbsent, givesUpItself bool
 	startedAt                             int64

@@ -36,7 +36,7 @@ type leadership struct {
 // begin begins a session. The first frames may go out before the session is durable here: no record of it is committed before the
 // start record is durable, and the session is on the disk before that.
 func (g *Group) begin(now causal.Now) {
-	if g.replaced {
+	if g.isReplaced() {
 		return
 	}
 	g.state.Session = Stamp{g.state.Config.Epoch, g.state.Life}

@@ -59,7 +59,7 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 // Status returns the status.
 func (g *Group) Status() Status {
 	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired, Replaced: g.replaced}
+		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired, Replaced: g.isReplaced()}
 	switch {
 	case !g.ready():
 	case g.damaged:
@@ -82,6 +82,8 @@ func (g *Group) Status() Status {
 // Problem says for people what keeps the group from changing, or this member out of it; empty: nothing.
 func (s *Status) Problem() string {
 	switch {
+	case s.Replaced && s.Lost:
+		return "the group of this volume was given up, and the volumes of all members of the one that has taken its place are gone or damaged as well"
 	case s.Replaced:
 		return "the group of this volume was given up, and another one has taken its place: what is here is void; the member joins that one when its volume is empty"
 	case s.Frozen != "":
@@ -96,7 +98,7 @@ func (s *Status) Problem() string {
 
 // isLost reports whether every member of the configuration is known to have lost its volume.
 func (g *Group) isLost() bool {
-	for _, id := range g.state.Config.Members {
+	for _, id := range g.present().Members {
 		if id == g.self && !g.damaged {
 			return false
 		}
