@@ -23,18 +23,40 @@ type restriction struct {
 // that have all of them.
 type restrictions struct {
 	list []*restriction
+	// index has the list by version, while it is long.
+	index map[causal.Version]*restriction
 	// allowed is the result of Sidecar.allowedRings, while cached is set.
 	allowed topology.RingSet
 	cached  bool
 }
 
+// indexedFrom is the number of restrictions from which on they are found by an index.
+const indexedFrom = 32
+
 func (rs *restrictions) find(v causal.Version) *restriction {
+	if rs.index != nil {
+		return rs.index[v]
+	}
 	for _, r := range rs.list {
 		if r.version == v {
 			return r
 		}
 	}
 	return nil
+}
+
+// add adds a restriction of a version that has none.
+func (rs *restrictions) add(r *restriction) {
+	rs.list, rs.cached = append(rs.list, r), false
+	switch {
+	case rs.index != nil:
+		rs.index[r.version] = r
+	case len(rs.list) >= indexedFrom:
+		rs.index = make(map[causal.Version]*restriction, 2*indexedFrom)
+		for _, r := range rs.list {
+			rs.index[r.version] = r
+		}
+	}
 }
 
 // addRings adds rings to those that have r.
@@ -47,9 +69,18 @@ func (rs *restrictions) addRings(r *restriction, rings topology.RingSet) {
 // lift drops the restrictions for which f returns true.
 func (rs *restrictions) lift(f func(*restriction) bool) {
 	n := len(rs.list)
-	rs.list = slices.DeleteFunc(rs.list, f)
+	rs.list = slices.DeleteFunc(rs.list, func(r *restriction) bool {
+		lifted := f(r)
+		if lifted {
+			delete(rs.index, r.version)
+		}
+		return lifted
+	})
 	if len(rs.list) != n {
 		rs.cached = false
+	}
+	if len(rs.list) < indexedFrom/2 {
+		rs.index = nil
 	}
 }
 
@@ -85,7 +116,6 @@ func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
 
 // restrict adds a restriction, or rings to the one that there is for v.
 func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot topology.Slot, rings topology.RingSet) {
-	ss.restrictions.cached = false
 	s.activate(ss)
 	if r := ss.restrictions.find(v); r != nil {
 		ss.restrictions.addRings(r, rings)
@@ -102,8 +132,7 @@ func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot t
 	if s.cfg.Comparison.WithoutSVLifting {
 		askedAt -= int64(s.cfg.NotifyAfterDelay) // send notify-after at the next tick
 	}
-	ss.restrictions.list = append(ss.restrictions.list,
-		&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
+	ss.restrictions.add(&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
 }
 
 // askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting (c)).
@@ -127,12 +156,16 @@ func (s *Sidecar) sendNotifyAfter(r *restriction) {
 
 // handleDepStatus takes a middleman's answer to notify-after.
 func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
+	changed := false
 	for _, ss := range s.active {
-		if r := ss.restrictions.find(d.Version); r != nil {
-			s.recordDepStatus(r, d)
-			ss.restrictions.cached = false
+		r := ss.restrictions.find(d.Version)
+		if r == nil || !s.recordDepStatus(r, d) {
+			continue
 		}
-		ss.restrictions.lift(s.isClean)
+		changed, ss.restrictions.cached = true, false
+		if s.isClean(r) {
+			ss.restrictions.lift(s.isClean)
+		}
 	}
 	for _, c := range s.blocked {
 		if c.resume == nil || c.finished {
@@ -140,11 +173,13 @@ func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
 		}
 		for i := range c.resume.restrictions {
 			if r := &c.resume.restrictions[i]; r.version == d.Version {
-				s.recordDepStatus(r, d)
+				changed = s.recordDepStatus(r, d) || changed
 			}
 		}
 	}
-	s.retryBlocked(now)
+	if changed {
+		s.retryBlocked(now)
+	}
 }
 
 // isClean reports whether a version is clean in all rings, by their answers to notify-after.
@@ -152,7 +187,9 @@ func (s *Sidecar) isClean(r *restriction) bool {
 	return r.complete || r.clean == s.cfg.Topology.AllRings()
 }
 
-func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) {
+// recordDepStatus reports whether it has learned something of r.
+func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) bool {
+	rings, clean, complete := r.rings, r.clean, r.complete
 	if !s.cfg.Comparison.WithoutRingSets {
 		r.rings = r.rings.With(d.Ring)
 	}
@@ -160,4 +197,5 @@ func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) {
 	if d.Clean {
 		r.clean = r.clean.With(d.Ring)
 	}
+	return r.rings != rings || r.clean != clean || r.complete != complete
 }
