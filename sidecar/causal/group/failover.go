@@ -129,7 +129,8 @@ func (g *Group) knock(now causal.Now) {
 		}
 	}
 	g.lost = g.isLost()
-	g.givesUpItself = g.mayReplace()
+	g.onlyNewVolumes = g.hasOnlyNewVolumes()
+	g.givesUpItself = g.onlyNewVolumes && g.replaceable
 	g.probe(targets, true)
 }
 
