@@ -224,7 +224,7 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 		g.diverged = g.diverged || a.Serving
 		g.noteReplaced(&a.Config)
 		g.noteAlive(now, from, a.Damaged)
-		if g.isReplaced() && g.opts.External && a.Whole {
+		if g.isReplaced() && a.Whole {
 			g.events = append(g.events, Event{Kind: Reset})
 		}
 		return

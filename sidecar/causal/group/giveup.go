@@ -98,7 +98,7 @@ func (g *Group) OnlyNewVolumes() bool { return g.onlyNewVolumes }
 // SetReplaceable says that nothing is lost with the group: if all of its volumes are gone, a group of new ones takes its place by itself.
 func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
 
-// SetWhole says whether the user's storage has all that it should. A volume of a group that was given up is kept until the group that
+// SetWhole says whether the user has all that can be had of what the group should hold. A volume of a group that was given up is kept until the group that
 // replaces it has.
 func (g *Group) SetWhole(whole bool) { g.whole = whole }
 

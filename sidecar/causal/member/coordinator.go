@@ -113,6 +113,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.settle(now)
 	c.askWhetherLeft(now)
 	if c.serves(now) {
+		c.group.SetWhole(c.machine.Membership() == coordinator.Serving) // not while it completes what was found of a log that was given up
 		c.machine.Tick(now)
 		c.settle(now)
 	}
