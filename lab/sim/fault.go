@@ -135,6 +135,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.LateAckCounts:             "backfill",
 	causal.ReplacedServes:            "lost-shards",
 	causal.GiveUpUncleared:           "lost-shards",
+	causal.ReplaceUnasked:            "returning-coordinators",
 	causal.LostGivesSlots:            "backfill",
 	causal.NearConfirmEarly:          "near-copies",
 	causal.NearRenewReceived:         "near-copies",

@@ -26,6 +26,7 @@ var scripted = map[causal.Fault]string{
 	causal.BackfillUnfenced:   "backfill.txt",
 	causal.ReplacedServes:     "lost_shards.txt",
 	causal.GiveUpUncleared:    "lost_shards.txt",
+	causal.ReplaceUnasked:     "coordinators.txt",
 	causal.ServeAhead:         "ahead.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",

@@ -64,6 +64,7 @@ var profiles = []Profile{
 	{"returns", "keys are deleted, their tombstones dropped, and their slots given away and taken back", returns, nil},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling, nil},
 	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling, nil},
+	{"returning-coordinators", "coordinators with several members come and go, most of them with new volumes, while members crash and their register fails", returningCoordinators, nil},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
 	{"lost-logs", "coordinators lose their logs, which are given up; messages of the lost ones arrive late", lostLogs, nil},
 	{"silent-origins", "coordinators are silent for seconds, with writes that some rings lack, which others adopt; middlemen crash meanwhile", silentOrigins, nil},
@@ -360,6 +361,13 @@ func coordinatorScaling(p *runPlan, rng *rand.Rand) {
 	}
 	p.sessions, p.shape.coordinators = intRange{2, 4}, intRange{2, 3}
 	p.scaled = coordinatorCount
+}
+
+func returningCoordinators(p *runPlan, rng *rand.Rand) {
+	coordinatorScaling(p, rng)
+	p.shape.members, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{2, 3}, intRange{2, 3}
+	p.scaleEvery, p.faultEvery, p.length = ms(20, 300, rng), ms(200, 2000, rng), ms(8000, 16000, rng)
+	p.faults = faultWeights{Crash: 4, CrashLate: 2, CutRegister: 3, MemberCut: 3, WriteCut: 3, SlowDisk: 1, Cut: 1}
 }
 
 func emptyDisks(p *runPlan, rng *rand.Rand) {

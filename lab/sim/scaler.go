@@ -182,11 +182,14 @@ func (r *scaler) scaleCoordinators(dc topology.DC, n int) {
 	r.inProgress = true
 	r.propagate(dcs)
 	for i := was; i < n; i++ {
-		id := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)}
-		if old := r.w.nodes[id]; old != nil && !r.w.settings.NoRandomness && r.w.rng.IntN(4) > 0 {
-			old.disk = newDisk() // it has drained its old one
+		members := r.w.processesOf(topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)})
+		fresh := r.w.nodes[members[0]] != nil && !r.w.settings.NoRandomness && r.w.rng.IntN(4) > 0
+		for _, id := range members {
+			if fresh {
+				r.w.nodes[id].disk = newDisk() // it has drained its old one
+			}
+			r.startNode(id)
 		}
-		r.startNode(id)
 	}
 }
 

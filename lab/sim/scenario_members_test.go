@@ -13,6 +13,7 @@ import (
 //	await-served             waits until every node is served
 //	await-members            waits until all members are up, and have joined the groups of their shards
 //	show members             which member serves each shard, and of how many
+//	show coordinator-members the same of coordinators
 //	show copies              what differs between the storages of the members that are up
 //	lose-log NODE            gives a node that is down an empty log
 //	lose-storage NODE        gives a node that is down an empty storage
@@ -21,7 +22,7 @@ func init() {
 	verbs["await-served"] = (*scenario).awaitServed
 	verbs["await-members"] = func(s *scenario, _ []string) (string, error) {
 		if !s.world.Run(commandTimeout, s.world.haveJoined) {
-			return "", fmt.Errorf("not all members have joined: %s", s.memberStates())
+			return "", fmt.Errorf("not all members have joined: %s", s.memberStates(topology.Middleman))
 		}
 		return "", s.advanceBy(time.Second)
 	}
@@ -56,15 +57,15 @@ func (s *scenario) awaitServed([]string) (string, error) {
 		return true
 	}
 	if !served() && !s.world.Run(commandTimeout, served) {
-		return "", fmt.Errorf("not every shard is served: %s", s.memberStates())
+		return "", fmt.Errorf("not every shard is served: %s", s.memberStates(topology.Middleman))
 	}
 	return "", nil
 }
 
-func (s *scenario) memberStates() string {
+func (s *scenario) memberStates(part topology.Part) string {
 	var all []string
 	for _, n := range s.world.order {
-		if n.id.Part != topology.Middleman || n.id.Member != 1 {
+		if n.id.Part != part || n.id.Member != 1 {
 			continue
 		}
 		name := fmt.Sprintf("%s/%d", s.dcs[n.id.DC].Name, n.id.Index)

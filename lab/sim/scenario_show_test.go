@@ -69,7 +69,9 @@ func (s *scenario) show(args []string) (string, error) {
 	case args[0] == "adoptions":
 		return s.showAdoptions(), nil
 	case args[0] == "members":
-		return s.memberStates(), nil
+		return s.memberStates(topology.Middleman), nil
+	case args[0] == "coordinator-members":
+		return s.memberStates(topology.Coordinator), nil
 	case args[0] == "copies":
 		return s.differences(), nil
 	case args[0] == "cache" && len(args) == 2:

@@ -330,6 +330,9 @@ func (w *World) flush(n *node) {
 	case *member.Coordinator:
 		w.flushGroup(n, m)
 		w.noteSalvage(n)
+		if m.NeedsReset() {
+			w.resetMember(n)
+		}
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			n.onResults(rs)

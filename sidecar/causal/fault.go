@@ -133,6 +133,7 @@ const (
 	LateAckCounts                          // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots                         // shard: one that lacks data gives slots away
 	ReplacedServes                         // group: a volume of a group that was given up serves when it comes back
+	ReplaceUnasked                         // member: the group of a coordinator whose volumes are all new is replaced, whether the coordinator has left or not
 	GiveUpUncleared                        // group: a shard is given up, and its storage keeps what it has
 	NearConfirmEarly                       // cache: it confirms an invalidation before sidecars with near copies have
 	NearRenewReceived                      // cache: a lease renewal confirms what was received and near copies have not confirmed
@@ -290,6 +291,7 @@ var faultNames = [faultEnd]string{
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
 	ReplacedServes:            "replaced-serves",
+	ReplaceUnasked:            "replace-unasked",
 	GiveUpUncleared:           "give-up-uncleared",
 	NearConfirmEarly:          "near-confirm-early",
 	NearRenewReceived:         "near-renew-received",

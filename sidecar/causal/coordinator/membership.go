@@ -20,7 +20,8 @@ import (
 // to be.
 type MembershipTerm uint64
 
-func (t MembershipTerm) isInUse() bool { return t%2 == 1 }
+// IsInUse reports whether the origin is in use, or about to be.
+func (t MembershipTerm) IsInUse() bool { return t%2 == 1 }
 
 // Terms are those of the coordinators of a data center, by index.
 type Terms [topology.MaxCoordinators]MembershipTerm
@@ -73,7 +74,7 @@ func (c *Coordinator) isInTopology() bool {
 
 // isInUse reports whether this coordinator publishes for its origin. A leader always does.
 func (c *Coordinator) isInUse() bool {
-	return c.log.durable.Term.isInUse() && c.log.pending.Term == c.log.durable.Term && !c.isRetired
+	return c.log.durable.Term.IsInUse() && c.log.pending.Term == c.log.durable.Term && !c.isRetired
 }
 
 // originAt returns the origin of the coordinator of this data center with an index.
@@ -103,7 +104,7 @@ func (c *Coordinator) advanceMembership(now causal.Now) {
 	if c.leader != nil || c.log.pending.Term != c.log.durable.Term || !c.isEstablished() {
 		return // a log that is empty must not have been admitted: the leader would take it for lost at the next start
 	}
-	if c.log.durable.Term.isInUse() {
+	if c.log.durable.Term.IsInUse() {
 		if !c.isInTopology() && (c.IsDrained() || c.cfg.Broken.Has(causal.LeaveUndrained)) {
 			c.log.pending.Term++
 			c.writeCheckpoint(now)
@@ -153,7 +154,7 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 		changed = c.log.pending.note(m) || changed
 	}
 	term, told := c.log.pending.Terms[i], MembershipTerm(t.Term)
-	if c.cfg.Broken.Has(causal.LeaveAnyTerm) && term.isInUse() && (term > told+1 || term > told && !t.Join) {
+	if c.cfg.Broken.Has(causal.LeaveAnyTerm) && term.IsInUse() && (term > told+1 || term > told && !t.Join) {
 		c.log.pending.Terms[i] = told
 		c.writeCheckpoint(now)
 		return
@@ -180,6 +181,15 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 	}
 }
 
+// TermOf returns, at a leader, the term of another coordinator of its data center; known is false if this one is not the leader, or has no log that
+// says it.
+func (c *Coordinator) TermOf(n topology.Node) (term MembershipTerm, known bool) {
+	if c.leader == nil || !c.isEstablished() || n.DC != c.cfg.Self.DC || n.Part != topology.Coordinator || n.Index == 0 || n.Index >= topology.MaxCoordinators {
+		return 0, false
+	}
+	return c.log.pending.Terms[n.Index], true
+}
+
 // handleTermReply takes the leader's answer: which term it knows, and above which timestamp to start.
 func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r causal.TermReply) {
 	term, own := MembershipTerm(r.Term), c.log.durable.Term
@@ -190,7 +200,7 @@ func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r caus
 		}
 		return
 	}
-	if c.leader != nil || r.ID != c.member.intent || own.isInUse() || c.log.pending.Term != own {
+	if c.leader != nil || r.ID != c.member.intent || own.IsInUse() || c.log.pending.Term != own {
 		return
 	}
 	switch {
@@ -236,7 +246,7 @@ func (c *Coordinator) appendAwayEntries(dst []causal.VectorEntry, bound causal.H
 
 // isAway reports whether the leader publishes for another coordinator.
 func (c *Coordinator) isAway(i int) bool {
-	return i > 0 && !c.log.pending.Terms[i].isInUse() && !c.log.durable.Terms[i].isInUse()
+	return i > 0 && !c.log.pending.Terms[i].IsInUse() && !c.log.durable.Terms[i].IsInUse()
 }
 
 // InUse returns a bit for each coordinator of the data center that is in use, or about to be; 0 if this one is not the leader.

@@ -90,7 +90,7 @@ func (c *Coordinator) handlePastReply(now causal.Now, from topology.Node, r caus
 // handleLeaderTerm takes which term the leader knows. An odd one is in use: the log that had it is lost.
 func (c *Coordinator) handleLeaderTerm(now causal.Now, from topology.Node, term MembershipTerm) {
 	c.past.leaderAnswered, c.past.leaderTerm = true, term
-	if term.isInUse() {
+	if term.IsInUse() {
 		c.past.lostTo = []topology.Node{from}
 	}
 	c.finishInquiry(now)
@@ -101,7 +101,7 @@ func (c *Coordinator) handleLeaderTerm(now causal.Now, from topology.Node, term 
 // leader has spoken.
 func (c *Coordinator) finishInquiry(now causal.Now) {
 	p := &c.past
-	hasLeft := p.leaderAnswered && p.leaderTerm > 0 && !p.leaderTerm.isInUse()
+	hasLeft := p.leaderAnswered && p.leaderTerm > 0 && !p.leaderTerm.IsInUse()
 	if !hasLeft && (c.leader != nil || p.leaderAnswered) {
 		for _, n := range p.knownTo {
 			if !slices.Contains(p.lostTo, n) {

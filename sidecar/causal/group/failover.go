@@ -129,7 +129,8 @@ func (g *Group) knock(now causal.Now) {
 		}
 	}
 	g.lost = g.isLost()
-	g.givesUpItself = g.mayReplace()
+	g.onlyNewVolumes = g.hasOnlyNewVolumes()
+	g.givesUpItself = g.onlyNewVolumes && g.replaceable
 	g.probe(targets, true)
 }
 
@@ -223,7 +224,7 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 		g.diverged = g.diverged || a.Serving
 		g.noteReplaced(&a.Config)
 		g.noteAlive(now, from, a.Damaged)
-		if g.isReplaced() && g.opts.External && a.Whole {
+		if g.isReplaced() && a.Whole {
 			g.events = append(g.events, Event{Kind: Reset})
 		}
 		return

@@ -13,7 +13,7 @@ import (
 // that has nothing. It has another name, and names the one that it replaces: a volume of that one that comes back all the same neither joins nor
 // serves.
 //
-// A person gives a group up (AcceptLoss). It is also done without one if nothing is given up by it (mayReplace).
+// A person gives a group up (AcceptLoss). It is also done without one if nothing is lost by it (hasOnlyNewVolumes, SetReplaceable).
 
 // absentAfter is for how long a member of a shard's group was not heard of when a person may give up its volume as well. It is longer than any
 // pause after which the others take over.
@@ -68,14 +68,14 @@ func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {
 	}
 }
 
-// mayReplace reports whether the group may be given up without a person. All of its volumes are gone, all that should be members have answered,
-// and their volumes are new; and what it held is elsewhere too (SetReplaceable). One that is silent may have its volume.
-func (g *Group) mayReplace() bool {
-	if !g.lost || !g.isBlank() || !g.opts.External || !g.opts.Blank || !g.replaceable {
+// hasOnlyNewVolumes reports whether all volumes of the group are gone, all that should be members have answered, and their volumes are new. One that is
+// silent may have its volume. It is so at one member only, so that they do not compete.
+func (g *Group) hasOnlyNewVolumes() bool {
+	if !g.lost || !g.isBlank() || g.opts.External && !g.opts.Blank {
 		return false
 	}
 	names := g.desired.Names
-	if len(names) == 0 || names[0] != g.self.Name { // one member, so that they do not compete
+	if len(names) == 0 || names[0] != g.self.Name {
 		return false
 	}
 	for _, id := range g.state.Config.Members {
@@ -91,11 +91,14 @@ func (g *Group) mayReplace() bool {
 	return true
 }
 
-// SetReplaceable says that what the group holds can be had elsewhere: if all of its volumes are gone, a group of new ones takes its place by
-// itself. With Options.External only.
+// OnlyNewVolumes reports whether all volumes of the group are gone, and those of all members are new: then another group takes its place if the user
+// says that nothing is lost by it (SetReplaceable).
+func (g *Group) OnlyNewVolumes() bool { return g.onlyNewVolumes }
+
+// SetReplaceable says that nothing is lost with the group: if all of its volumes are gone, a group of new ones takes its place by itself.
 func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
 
-// SetWhole says whether the user's storage has all that it should. A volume of a group that was given up is kept until the group that
+// SetWhole says whether the user has all that can be had of what the group should hold. A volume of a group that was given up is kept until the group that
 // replaces it has.
 func (g *Group) SetWhole(whole bool) { g.whole = whole }
 
@@ -137,7 +140,7 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.ReadEvery+g.opts.RegisterTimeout+g.opts.Lease))
 	}
 	g.state.Config, g.lost, g.diverged = Config{}, false, false
-	g.givesUp, g.givesUpAbsent, g.givesUpItself = false, false, false
+	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
 }
 
 // noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what

@@ -93,6 +93,7 @@ type Group struct {
 
 	// What the user says: see SetReplaceable and SetWhole.
 	replaceable, whole bool
+	onlyNewVolumes     bool // see OnlyNewVolumes
 
 	register register
 	proposed uint64 // number of the last nonce
@@ -313,7 +314,7 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	own := c.Nonce.Volume == g.self.Volume
 	g.state.Config, g.state.Cluster, g.state.Pending = *c, cluster, nil
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
-	g.givesUp, g.givesUpAbsent, g.givesUpItself = false, false, false // it has changed, so somebody has its volume
+	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false // it has changed, so somebody has its volume
 	g.lost, g.diverged, g.troubles.changesFail.is = false, false, false
 	g.save(now)
 	if g.isMember() && !g.IsFounded() {

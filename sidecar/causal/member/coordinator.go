@@ -57,6 +57,8 @@ type Coordinator struct {
 	refusesPuts bool
 	diskFull    bool
 	failure     error // the log cannot be read
+	left        leftInquiry
+	asMember    []causal.Message // what is sent as this member, and not as the coordinator
 
 	appends []coordinator.LogRecord
 }
@@ -96,6 +98,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	switch {
 	case m.Kind == causal.KindGroup:
 		c.stepGroup(now, m)
+	case c.isAsMember(m):
+		c.stepAsMember(now, m)
 	case c.serves(now):
 		c.machine.Step(now, m)
 	}
@@ -107,7 +111,9 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.now = now
 	c.group.Tick(now)
 	c.settle(now)
+	c.askWhetherLeft(now)
 	if c.serves(now) {
+		c.group.SetWhole(c.machine.Membership() == coordinator.Serving) // not while it completes what was found of a log that was given up
 		c.machine.Tick(now)
 		c.settle(now)
 	}

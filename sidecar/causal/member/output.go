@@ -10,7 +10,8 @@ import (
 
 // Take appends the messages to be sent to dst: to other members, and those of the coordinator.
 func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
-	dst = c.takeGroup(dst)
+	dst = append(c.takeGroup(dst), c.asMember...)
+	c.asMember = causal.Recycle(c.asMember)
 	if c.machine != nil {
 		dst = c.machine.Take(dst)
 	}

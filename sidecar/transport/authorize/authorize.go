@@ -54,7 +54,7 @@ func Check(m *causal.Message, t *topology.Topology) Reason {
 		return Forbidden
 	}
 	for set, i := rules[from.Part][to.Part][m.Kind], 0; set != 0; set, i = set>>1, i+1 {
-		if r := &Table[i]; set&1 == 0 || members != (r.Place == SameGroup) || !r.Place.holds(from, to, t) {
+		if r := &Table[i]; set&1 == 0 || members != r.Place.isOfMembers() || !r.Place.holds(from, to, t) {
 			continue
 		} else if r.Content.holds(m, t) {
 			return Permitted
@@ -63,6 +63,9 @@ func Check(m *causal.Message, t *topology.Topology) Reason {
 	}
 	return result
 }
+
+// isOfMembers reports whether both ends are members of groups; otherwise neither is.
+func (p Place) isOfMembers() bool { return p >= SameGroup }
 
 func (p Place) holds(from, to topology.Node, t *topology.Topology) bool {
 	switch p {
@@ -84,6 +87,10 @@ func (p Place) holds(from, to topology.Node, t *topology.Topology) bool {
 		return to == t.Leader(to.DC)
 	case SameGroup:
 		return from.Group() == to.Group()
+	case MemberToOwnLeader:
+		return to.Group() == t.Leader(from.DC) && from.Group() != to.Group()
+	case LeaderMemberToOwnDC:
+		return from.Group() == t.Leader(to.DC) && from.Group() != to.Group()
 	}
 	return false
 }

@@ -63,17 +63,20 @@ var places = []struct {
 	{"the sender leads another data center", topology.Node{DC: 2}, topology.Node{Index: 1}},
 	{"members of one group", topology.Node{Index: 1, Member: 1}, topology.Node{Index: 1, Member: 2}},
 	{"a member and its node", topology.Node{Index: 1, Member: 1}, topology.Node{Index: 1}},
-	{"members of two groups", topology.Node{Member: 1}, topology.Node{Index: 1, Member: 2}},
+	{"members of two groups, that of the leader first", topology.Node{Member: 1}, topology.Node{Index: 1, Member: 2}},
+	{"members of two groups, that of the leader last", topology.Node{Index: 1, Member: 2}, topology.Node{Member: 1}},
+	{"members of two groups without the leader", topology.Node{Index: 1, Member: 2}, topology.Node{Index: 2, Member: 1}},
+	{"members in two data centers", topology.Node{DC: 1, Index: 1, Member: 2}, topology.Node{Member: 1}},
 }
 
-// expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in places.
+// expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in places, in hexadecimal.
 var expected = map[string]string{
 	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2",
 	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
 	"sidecar>cache":       "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
 
 	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
-	"coordinator>coordinator": "vectors=125 term=2 term-answer=2 term-reply=1 term-query=1 signed-vectors=5 group=7",
+	"coordinator>coordinator": "vectors=125 term=2a term-answer=2 term-reply=19 term-query=1 signed-vectors=5 group=7",
 	"coordinator>middleman":   "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456",
 	"coordinator>cache":       "latencies=1 vectors=1",
 
@@ -104,7 +107,7 @@ func TestEveryCellIsPermittedOrRefusedAsExpected(t *testing.T) {
 					f.Part, r.Part = from, to
 					m := honest(k, f, r, top)
 					if Check(&m, top) == Permitted {
-						got += fmt.Sprint(i)
+						got += fmt.Sprintf("%x", i)
 					}
 				}
 				if got != want[k.String()] {

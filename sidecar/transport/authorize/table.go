@@ -10,18 +10,20 @@ type Place uint8
 
 // The places.
 const (
-	Anywhere       Place = iota
-	SameDC               // both are in one data center
-	SameRing             // both are in one ring
-	ToOwnLeader          // the receiver leads the sender's data center
-	LeaderToOwnDC        // the sender leads the receiver's data center
-	LeaderToLeader       // both are leaders
-	FromLeader           // the sender leads its data center
-	ToLeader             // the receiver leads its data center
-	SameGroup            // both are members of one group
+	Anywhere            Place = iota
+	SameDC                    // both are in one data center
+	SameRing                  // both are in one ring
+	ToOwnLeader               // the receiver leads the sender's data center
+	LeaderToOwnDC             // the sender leads the receiver's data center
+	LeaderToLeader            // both are leaders
+	FromLeader                // the sender leads its data center
+	ToLeader                  // the receiver leads its data center
+	SameGroup                 // both are members of one group
+	MemberToOwnLeader         // from a member of a coordinator to one of the leader of its data center
+	LeaderMemberToOwnDC       // and back
 )
 
-var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "from a leader", "to a leader", "own group"}
+var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "from a leader", "to a leader", "own group", "member to a member of the own leader", "member of the leader, in its data center"}
 
 // String returns the place as the documentation has it.
 func (p Place) String() string { return placeNames[p] }
@@ -77,6 +79,8 @@ var Table = []Rule{
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, OriginsSender},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindSignedVectors}, OriginsNamed},
 	{coordinator, coordinator, SameGroup, []causal.Kind{causal.KindGroup}, Free},
+	{coordinator, coordinator, MemberToOwnLeader, []causal.Kind{causal.KindTerm}, Free},
+	{coordinator, coordinator, LeaderMemberToOwnDC, []causal.Kind{causal.KindTermReply}, Free},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply,
 		causal.KindSalvage, causal.KindDepCheck}, Free},
