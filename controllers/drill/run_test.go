@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +64,21 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil || !strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
 		t.Errorf("the run has %s, and the condition is %+v", r.Outcome, c)
+	}
+	var events eventsv1.EventList
+	if err := b.client.List(t.Context(), &events, client.InNamespace(b.store.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	for _, e := range events.Items {
+		if e.Regarding.Kind == "CausalStore" && e.Regarding.UID == s.UID && strings.Contains(e.Note, r.ID) {
+			told[e.Reason] = e.Type
+		}
+	}
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed)
+	want := map[string]string{reasonDrillStarted: corev1.EventTypeNormal, c.Reason: map[bool]string{true: corev1.EventTypeNormal, false: corev1.EventTypeWarning}[r.Outcome == record.Passed]}
+	if d := cmp.Diff(want, told); d != "" {
+		t.Errorf("events of the store by reason (-want +got):\n%s", d)
 	}
 	kept := &corev1.ConfigMap{}
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {

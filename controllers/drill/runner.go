@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,6 +92,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if err := x.save(ctx); err != nil {
 		return nil, err
 	}
+	x.announce(ctx, corev1.EventTypeNormal, reasonDrillStarted, fmt.Sprintf("drill %s, run %s: it %s, for %s; hits %s", p.Drill.Name, x.run.ID, p.Drill.Does, x.Settings.Injection, p.Target.Text))
 	aborted := x.inject(ctx)
 	x.heal(whatever)
 	if aborted == nil && x.Settings.After > 0 {
