@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	b.recover = func(context.Context, *unstructured.Unstructured) error { return nil }
 	b.playChaosMesh(KindPod)
 	settings := shortly()
-	settings.Injection, settings.HealTimeout, settings.RemoveLeftovers = time.Minute, 1500*time.Millisecond, true
+	settings.Injection, settings.HealTimeout, settings.RemoveLeftovers = time.Minute, 3*time.Second, true
 	r, _, err := b.runDrill("cache-server", Choice{DataCenter: "paris"}, settings)
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +123,34 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	}
 	if len(r.Leftovers) != 1 || !r.Leftovers[0].Removed || !strings.Contains(r.Leftovers[0].Remedy, "=forced") {
 		t.Errorf("leftovers: %+v", r.Leftovers)
+	}
+}
+
+// Chaos Mesh calls an experiment injected when it has asked for it; pods may go on for their grace period.
+func TestTheFaultsBeginWhenThePodsHaveStopped(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	nothing := func(context.Context, *unstructured.Unstructured) error { return nil }
+	b.inject, b.recover = nothing, nothing
+	b.slowToStop = time.Second
+	b.playChaosMesh(KindPod)
+	settings := shortly()
+	settings.Injection = 300 * time.Millisecond
+	r, _, err := b.runDrill("edge", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Phases, func(p record.Phase) bool { return p.Name == record.Injection })
+	if took := r.Phases[i].To.Sub(r.Phases[i].From); took < b.slowToStop+settings.Injection {
+		t.Errorf("the faults ended after %s, and the pods of the edge stopped only after %s", took, b.slowToStop)
+	}
+	b.slowToStop, settings.InjectTimeout = -1, 500*time.Millisecond
+	r, _, err = b.runDrill("edge", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.Reason, "orders-paris-edge-x1 is still ready") {
+		t.Errorf("of pods that do not stop the run says %s: %s", r.Outcome, r.Reason)
 	}
 }
 
