@@ -101,6 +101,10 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 		"CausalStoreChangeStuck":       func(in *status.Observed) { in.Rollout.Outdated = 1 },
 		"CausalStorePausedWithChanges": func(in *status.Observed) { in.Store.Spec.Paused, in.Pending = true, []string{"spec.image"} },
 		"CausalStoreInjectionNotReady": func(in *status.Observed) { in.Webhook = false },
+		"CausalStoreDrillFailed": func(in *status.Observed) {
+			in.Store.Status.Conditions = append(in.Store.Status.Conditions,
+				metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPromiseBroken})
+		},
 	}
 	for _, a := range alerts(t) {
 		if !strings.Contains(a.Expr, "causalstore_store_condition") {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +70,28 @@ func (x *Runner) save(ctx context.Context) error {
 	return wrap("keep the run", x.Client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
 }
 
-// publish sets the condition of the store. Others write its status as well, so that the patch names the version that was read, and is repeated.
+// reporter is who events are from.
+const reporter = "causalstore.io/drill"
+
+// Kinds of events that only drills have: a run has started. How it ended has the reasons of the condition.
+const reasonDrillStarted = "DrillStarted"
+
+// announce creates an event of the store. Events are for people who wonder why pods stop: that one is missing is no reason to end a run.
+func (x *Runner) announce(ctx context.Context, kind, reason, text string) {
+	s := x.pre.Landscape.Store
+	const mostNote = 1024 // bytes, of the API
+	e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: strings.ToLower(fmt.Sprintf("%s-drill-%s.%s", s.Name, x.run.ID, reason))},
+		EventTime: metav1.NowMicro(), ReportingController: reporter, ReportingInstance: x.run.ID, Action: "Drill", Type: kind, Reason: reason,
+		Note: strings.ToValidUTF8(text[:min(len(text), mostNote)], ""),
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CausalStore", Namespace: s.Namespace, Name: s.Name, UID: s.UID,
+			ResourceVersion: s.ResourceVersion}}
+	if err := x.Client.Create(ctx, e); err != nil {
+		x.noteOnce("no events tell of this run: %v; you need the right to create events.events.k8s.io", err)
+	}
+}
+
+// publish sets the condition of the store, and creates an event. Others write its status as well, so that the patch names the version that was read, and is
+// repeated.
 func (x *Runner) publish(ctx context.Context) {
 	condition := metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDrillAborted,
 		Message: fmt.Sprintf("drill %s, run %s: %s", x.run.Drill, x.run.ID, x.run.Reason)}
@@ -80,6 +103,11 @@ func (x *Runner) publish(ctx context.Context) {
 	}
 	const mostMessage = 1024
 	condition.Message = condition.Message[:min(len(condition.Message), mostMessage)]
+	kind := corev1.EventTypeNormal
+	if condition.Status == metav1.ConditionFalse {
+		kind = corev1.EventTypeWarning
+	}
+	x.announce(ctx, kind, condition.Reason, condition.Message)
 	key := client.ObjectKeyFromObject(x.pre.Landscape.Store)
 	set := func() (already bool, err error) {
 		s := &v1alpha1.CausalStore{}

@@ -108,6 +108,8 @@ type testBed struct {
 	deployment *local.Deployment
 	// stuck keeps the finalizers of experiments until they are forced.
 	stuck bool
+	// slowToStop is how long pods go on after the experiment that stops them says that it is injected; for ever if it is negative.
+	slowToStop time.Duration
 	// inject does what an experiment says, recover ends it.
 	inject, recover func(context.Context, *unstructured.Unstructured) error
 }
@@ -210,15 +212,36 @@ func (b *testBed) reconcile(ctx context.Context, o *unstructured.Unstructured) e
 		if err := b.client.Update(ctx, o); err != nil {
 			return err
 		}
+		b.setReady(ctx, o, corev1.ConditionFalse, b.slowToStop)
 		return b.inject(ctx, o)
 	case !o.GetDeletionTimestamp().IsZero() && len(o.GetFinalizers()) > 0 && (!b.stuck || o.GetAnnotations()[forceFinalizer] == "forced"):
 		if err := b.recover(ctx, o); err != nil {
 			return err
 		}
+		b.setReady(ctx, o, corev1.ConditionTrue, 0)
 		o.SetFinalizers(nil)
 		return client.IgnoreNotFound(b.client.Update(ctx, o))
 	}
 	return nil
+}
+
+// setReady makes the pods of an experiment that stops pods ready, or after a while not ready, as their kubelets would.
+func (b *testBed) setReady(ctx context.Context, o *unstructured.Unstructured, status corev1.ConditionStatus, after time.Duration) {
+	if o.GetKind() != KindPod || after < 0 || !sleep(ctx, after) {
+		return
+	}
+	names, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
+	for _, name := range names {
+		p := &corev1.Pod{}
+		if err := b.client.Get(ctx, client.ObjectKey{Namespace: b.store.Namespace, Name: name}, p); err != nil {
+			b.Errorf("pod %s: %v", name, err)
+			continue
+		}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+		if err := b.client.Status().Update(ctx, p); err != nil {
+			b.Errorf("pod %s: %v", name, err)
+		}
+	}
 }
 
 // localCanaries are canaries in this process, reached over HTTP as those in pods are.

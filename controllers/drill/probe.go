@@ -92,5 +92,9 @@ func probe(ctx context.Context, c client.Client, f Fault, r *record.Run, n int) 
 			break
 		}
 	}
-	return fmt.Sprintf("it did not go within %s after it was deleted: kubectl -n %s annotate %s %s %s=forced", probeTimeout, o.GetNamespace(), o.GetKind(), o.GetName(), forceFinalizer), nil
+	left := fmt.Sprintf("it did not go within %s after it was deleted: kubectl -n %s annotate %s %s %s=forced", probeTimeout, o.GetNamespace(), o.GetKind(), o.GetName(), forceFinalizer)
+	if wrong != "" {
+		left = wrong + "; " + left // first why it cannot run
+	}
+	return left, nil
 }

@@ -2,11 +2,14 @@ package drill
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,6 +66,21 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil || !strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
 		t.Errorf("the run has %s, and the condition is %+v", r.Outcome, c)
 	}
+	var events eventsv1.EventList
+	if err := b.client.List(t.Context(), &events, client.InNamespace(b.store.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	for _, e := range events.Items {
+		if e.Regarding.Kind == "CausalStore" && e.Regarding.UID == s.UID && strings.Contains(e.Note, r.ID) {
+			told[e.Reason] = e.Type
+		}
+	}
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed)
+	want := map[string]string{reasonDrillStarted: corev1.EventTypeNormal, c.Reason: map[bool]string{true: corev1.EventTypeNormal, false: corev1.EventTypeWarning}[r.Outcome == record.Passed]}
+	if d := cmp.Diff(want, told); d != "" {
+		t.Errorf("events of the store by reason (-want +got):\n%s", d)
+	}
 	kept := &corev1.ConfigMap{}
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {
 		t.Fatal(err)
@@ -95,7 +113,7 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	b.recover = func(context.Context, *unstructured.Unstructured) error { return nil }
 	b.playChaosMesh(KindPod)
 	settings := shortly()
-	settings.Injection, settings.HealTimeout, settings.RemoveLeftovers = time.Minute, 1500*time.Millisecond, true
+	settings.Injection, settings.HealTimeout, settings.RemoveLeftovers = time.Minute, 3*time.Second, true
 	r, _, err := b.runDrill("cache-server", Choice{DataCenter: "paris"}, settings)
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +123,34 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	}
 	if len(r.Leftovers) != 1 || !r.Leftovers[0].Removed || !strings.Contains(r.Leftovers[0].Remedy, "=forced") {
 		t.Errorf("leftovers: %+v", r.Leftovers)
+	}
+}
+
+// Chaos Mesh calls an experiment injected when it has asked for it; pods may go on for their grace period.
+func TestTheFaultsBeginWhenThePodsHaveStopped(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	nothing := func(context.Context, *unstructured.Unstructured) error { return nil }
+	b.inject, b.recover = nothing, nothing
+	b.slowToStop = time.Second
+	b.playChaosMesh(KindPod)
+	settings := shortly()
+	settings.Injection = 300 * time.Millisecond
+	r, _, err := b.runDrill("edge", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Phases, func(p record.Phase) bool { return p.Name == record.Injection })
+	if took := r.Phases[i].To.Sub(r.Phases[i].From); took < b.slowToStop+settings.Injection {
+		t.Errorf("the faults ended after %s, and the pods of the edge stopped only after %s", took, b.slowToStop)
+	}
+	b.slowToStop, settings.InjectTimeout = -1, 500*time.Millisecond
+	r, _, err = b.runDrill("edge", Choice{DataCenter: "paris"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.Reason, "orders-paris-edge-x1 is still ready") {
+		t.Errorf("of pods that do not stop the run says %s: %s", r.Outcome, r.Reason)
 	}
 }
 

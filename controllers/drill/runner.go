@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/lab/canary"
 	"github.com/causalstore/causalstore/lab/history"
@@ -91,6 +93,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if err := x.save(ctx); err != nil {
 		return nil, err
 	}
+	x.announce(ctx, corev1.EventTypeNormal, reasonDrillStarted, fmt.Sprintf("drill %s, run %s: it %s, for %s; hits %s", p.Drill.Name, x.run.ID, p.Drill.Does, x.Settings.Injection, p.Target.Text))
 	aborted := x.inject(ctx)
 	x.heal(whatever)
 	if aborted == nil && x.Settings.After > 0 {
@@ -124,13 +127,15 @@ func (x *Runner) inject(ctx context.Context) error {
 	if err := x.save(ctx); err != nil {
 		return errAborted{err.Error()}
 	}
-	if err := x.watch(ctx, x.Settings.InjectTimeout, x.abortRules(), x.isInjected); err != nil {
+	missing := ""
+	injected := func(ctx context.Context) bool { missing = x.notInjected(ctx); return missing == "" }
+	if err := x.watch(ctx, x.Settings.InjectTimeout, x.abortRules(), injected); err != nil {
 		return err
 	}
-	if !x.isInjected(ctx) {
-		return errAborted{fmt.Sprintf("Chaos Mesh has not injected everything within %s: %s", x.Settings.InjectTimeout, x.describeExperiments(ctx))}
+	if missing != "" {
+		return errAborted{fmt.Sprintf("not everything is injected after %s: %s", x.Settings.InjectTimeout, missing)}
 	}
-	x.note("Chaos Mesh has injected everything")
+	x.note("everything is injected")
 	return x.watch(ctx, x.Settings.Injection, x.abortRules(), nil)
 }
 
@@ -246,18 +251,9 @@ func (x *Runner) groupLost(ctx context.Context) error {
 	return nil
 }
 
-func (x *Runner) isInjected(ctx context.Context) bool {
-	for _, o := range x.experiments {
-		live := o.DeepCopy()
-		if err := x.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil || !chaosCondition(live, "AllInjected") {
-			return false
-		}
-	}
-	return true
-}
-
-// describeExperiments returns what Chaos Mesh says of experiments that are not injected.
-func (x *Runner) describeExperiments(ctx context.Context) string {
+// notInjected returns what is not injected yet, or "": experiments that Chaos Mesh does not call injected, and pods that it is said to have stopped and
+// that are ready still, because they end slowly.
+func (x *Runner) notInjected(ctx context.Context) string {
 	var all []string
 	for _, o := range x.experiments {
 		live := o.DeepCopy()
@@ -267,6 +263,21 @@ func (x *Runner) describeExperiments(ctx context.Context) string {
 		}
 		if !chaosCondition(live, "AllInjected") {
 			all = append(all, fmt.Sprintf("%s %s: %s", o.GetKind(), o.GetName(), lastMessage(live)))
+		}
+	}
+	if len(all) > 0 {
+		return strings.Join(all, "; ")
+	}
+	for _, f := range x.pre.Target.Faults {
+		if f.Kind != KindPod {
+			continue
+		}
+		for _, v := range f.Victims {
+			p := &corev1.Pod{}
+			err := x.Client.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, p)
+			if err == nil && string(p.UID) == v.UID && plan.Ready(p) { // pods that are gone are stopped; of others that cannot be read nothing is known
+				all = append(all, "pod "+v.String()+" is still ready")
+			}
 		}
 	}
 	return strings.Join(all, "; ")

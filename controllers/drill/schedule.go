@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"causalstores/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "create", "delete", "deletecollection"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/proxy"}, Verbs: []string{"get", "create"}},
+		{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "create", "update", "patch", "delete"}},
 		{APIGroups: []string{chaosAPI.Group}, Resources: []string{"podchaos", "networkchaos", "timechaos", "iochaos"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{chaosAPI.Group}, Resources: []string{"podnetworkchaos", "podiochaos"}, Verbs: []string{"get", "list", "update"}},

@@ -10,7 +10,7 @@ type Settings struct {
 	// Baseline and After are how long the store is watched before the faults and after everything has healed, Injection how long
 	// the faults last.
 	Baseline, Injection, After time.Duration
-	// InjectTimeout bounds how long experiments may take to be injected, HealTimeout each step of the healing, FinalTimeout the final reads.
+	// InjectTimeout bounds how long experiments may take to be injected, and pods to stop: those of edges finish requests for half a minute. HealTimeout bounds each step of the healing, FinalTimeout the final reads.
 	InjectTimeout, HealTimeout, FinalTimeout time.Duration
 	// Poll is how often canaries and the store are asked.
 	Poll time.Duration
@@ -23,9 +23,9 @@ type Settings struct {
 	Force bool
 }
 
-// DefaultSettings take less than three minutes.
+// DefaultSettings take less than four minutes.
 func DefaultSettings() Settings {
-	return Settings{Baseline: 15 * time.Second, Injection: time.Minute, After: 15 * time.Second, InjectTimeout: 30 * time.Second, HealTimeout: time.Minute,
+	return Settings{Baseline: 15 * time.Second, Injection: time.Minute, After: 15 * time.Second, InjectTimeout: time.Minute, HealTimeout: time.Minute,
 		FinalTimeout: 30 * time.Second, Poll: time.Second, ErrorBudget: 0.25, BudgetWindow: 10 * time.Second}
 }
 

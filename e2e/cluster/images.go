@@ -38,7 +38,9 @@ const (
 // addImageCommands adds the commands that write image archives.
 func addImageCommands(add func(string, string, cobra.PositionalArgs, func(context.Context, []string) error) *cobra.Command) {
 	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...", "Build CausalStore from this checkout and write its image, once for each name", pairs,
-		func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, args) })
+		func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, "", args) })
+	add("image-broken FAULTS ARCHIVE NAME", "Build CausalStore so that it breaks rules of the protocol, names of seeded faults separated by commas, and write its image",
+		cobra.ExactArgs(3), func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, args[0], args[1:]) })
 	add("image-redis ARCHIVE NAME", "Write an image with Debian's Redis", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		return debian.Write(ctx, args[0], debian.Image{Name: args[1],
 			Config:   v1.Config{Entrypoint: []string{"redis-server"}, Env: []string{pathEnv}, WorkingDir: "/data"},
@@ -106,18 +108,23 @@ func writeEtcdImage(ctx context.Context, archive, name string) error {
 		Config: v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
-// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name.
-func writeCausalStoreImages(ctx context.Context, pairs []string) error {
+// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name. With faults, its program breaks rules, to see that
+// checkers catch it.
+func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(pairs[0]), ".image-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	program := filepath.Join(dir, "causalstore")
-	if err := goBuild(ctx, program, "."); err != nil {
+	env, flags := []string{pathEnv}, []string{}
+	if faults != "" {
+		env, flags = append(env, "CAUSALSTORE_FAULTS="+faults), append(flags, "-tags=faults")
+	}
+	if err := goBuild(ctx, program, ".", flags...); err != nil {
 		return err
 	}
-	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot, WorkingDir: "/data", Env: []string{pathEnv},
+	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot, WorkingDir: "/data", Env: env,
 		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0"}}
 	for pair := range slices.Chunk(pairs, 2) {
 		err := image.Write(pair[0], pair[1], config, func(l *image.Layer) error {
@@ -132,8 +139,9 @@ func writeCausalStoreImages(ctx context.Context, pairs []string) error {
 }
 
 // goBuild builds a package of this checkout.
-func goBuild(ctx context.Context, out, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+func goBuild(ctx context.Context, out, pkg string, flags ...string) error {
+	args := append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w"}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", out, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", pkg, err, output)

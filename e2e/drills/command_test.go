@@ -18,10 +18,7 @@ var alwaysHeld = []string{"Clients see causal consistency", "No acknowledged wri
 func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
 	u := user{kube.User{T: t, Namespace: namespace}}
 	u.install()
-	program := filepath.Join(t.TempDir(), "causalstore")
-	if err := kube.Show(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "."); err != nil {
-		t.Fatal(err)
-	}
+	program := buildProgram(t)
 	for _, name := range []string{"az-b-cut", "az-f-cut", "partition-pair", "coordinator"} {
 		if !t.Run(name, func(t *testing.T) { user{kube.User{T: t, Namespace: namespace}}.drill(program, name) }) {
 			return // the state is kept for analysis, if the cluster stays
@@ -29,16 +26,25 @@ func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
 	}
 }
 
-// drill runs a drill with the command, and judges the report that it keeps.
-func (u user) drill(program, name string) {
-	u.Helper()
-	u.AwaitReady(storeName)
-	command := func(args ...string) (string, error) {
-		return kube.Output(exec.CommandContext(u.Context(), program, append([]string{"kubectl", "drill", "--store", storeName, "--namespace", namespace}, args...)...), "")
+// buildProgram builds the program of this checkout.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "causalstore")
+	if err := kube.Show(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "."); err != nil {
+		t.Fatal(err)
 	}
-	out, failed := command("run", name, "--yes", "--injection=20s", "--heal-timeout=3m")
-	u.Logf("$ kubectl causal drill run %s (%v)\n%s", name, failed, out)
-	text, err := command("report", "--output=json")
+	return program
+}
+
+// drillCommand runs a subcommand of `kubectl causal drill` for a store.
+func (u user) drillCommand(program, store string, args ...string) (string, error) {
+	return kube.Output(exec.CommandContext(u.Context(), program, append([]string{"kubectl", "drill", "--store", store, "--namespace", u.Namespace}, args...)...), "")
+}
+
+// lastRun returns the run that a drill has kept.
+func (u user) lastRun(program, store string) *record.Run {
+	u.Helper()
+	text, err := u.drillCommand(program, store, "report", "--output=json")
 	if err != nil {
 		u.Fatalf("the report: %v\n%s", err, text)
 	}
@@ -46,13 +52,29 @@ func (u user) drill(program, name string) {
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		u.Fatalf("the report is no JSON: %v\n%s", err, text)
 	}
-	if r.Drill != name || r.Outcome != record.Passed && r.Outcome != record.Failed || len(r.Experiments) == 0 {
-		u.Fatalf("the last run is of drill %s, %s: %s, with experiments %q", r.Drill, r.Outcome, r.Reason, r.Experiments)
-	}
+	return r
+}
+
+// resultsOf are the results of a run by the texts of its promises.
+func resultsOf(r *record.Run) map[string]record.Result {
 	results := map[string]record.Result{}
 	for _, p := range r.Promises {
 		results[p.Text] = p.Result
 	}
+	return results
+}
+
+// drill runs a drill with the command, and judges the report that it keeps.
+func (u user) drill(program, name string) {
+	u.Helper()
+	u.AwaitReady(storeName)
+	out, failed := u.drillCommand(program, storeName, "run", name, "--yes", "--injection=20s", "--heal-timeout=3m")
+	u.Logf("$ kubectl causal drill run %s (%v)\n%s", name, failed, out)
+	r := u.lastRun(program, storeName)
+	if r.Drill != name || r.Outcome != record.Passed && r.Outcome != record.Failed || len(r.Experiments) == 0 {
+		u.Fatalf("the last run is of drill %s, %s: %s, with experiments %q", r.Drill, r.Outcome, r.Reason, r.Experiments)
+	}
+	results := resultsOf(r)
 	for _, promise := range alwaysHeld {
 		if results[promise] != record.Held {
 			u.Errorf("%q is %q, want %q", promise, results[promise], record.Held)

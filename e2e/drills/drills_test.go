@@ -49,14 +49,20 @@ func TestZonesAndPodsOfAStoreInUseAreTakenAwayAndComeBack(t *testing.T) {
 	}
 }
 
-// install installs the operator, a store, and a program in each pod that tries connections.
-func (u user) install() {
+// installOperator installs the operator, and creates the namespace of the user.
+func (u user) installOperator() {
+	u.Helper()
 	operator := u.In(kube.OperatorNamespace)
 	operator.Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", "replicas=1",
 		"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd), "--wait", "--timeout", kube.Patience.String())
-	if _, err := u.Try("", "get", "namespace", namespace); err != nil {
-		u.Kubectl("create", "namespace", namespace)
+	if _, err := u.Try("", "get", "namespace", u.Namespace); err != nil {
+		u.Kubectl("create", "namespace", u.Namespace)
 	}
+}
+
+// install installs the operator, a store, and a program in each pod that tries connections.
+func (u user) install() {
+	u.installOperator()
 	u.Apply(u.manifest("store.yaml"))
 	u.AwaitReady(storeName)
 	u.addProbes()

@@ -7,6 +7,7 @@ package drills_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/causalstore/causalstore/e2e/kube"
@@ -19,6 +20,13 @@ func TestMain(m *testing.M) { kube.Main(m, prepare, cluster.Close) }
 
 func prepare(ctx context.Context) error {
 	if err := cluster.Prepare(ctx); err != nil || cluster.Bed == nil {
+		return err
+	}
+	archive := filepath.Join(cluster.Bed.Dir, "broken.tar")
+	if err := cluster.Bed.Run(ctx, "image-broken", brokenFault, archive, kube.ImageBroken); err != nil {
+		return err
+	}
+	if err := cluster.Bed.LoadImages(ctx, []string{archive}); err != nil {
 		return err
 	}
 	return cluster.Bed.Run(ctx, "chaos-mesh")

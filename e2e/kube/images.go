@@ -11,12 +11,13 @@ import (
 
 // The images to use. The nodes of a cluster given by KUBECONFIG must be able to pull them.
 var (
-	ImageStore = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
-	ImageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // installed by upgrades
-	ImageRedis = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
-	ImageApp   = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
-	ImageEtcd  = setting("CAUSALSTORE_E2E_ETCD", "localhost/etcd:3.6")
-	ImageEnvoy = setting("CAUSALSTORE_E2E_ENVOY", "localhost/envoy:1.40.0")
+	ImageStore  = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
+	ImageNext   = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next")     // installed by upgrades
+	ImageBroken = setting("CAUSALSTORE_E2E_BROKEN", "causalstore:broken") // breaks a rule of the protocol; only the drills use it
+	ImageRedis  = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
+	ImageApp    = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
+	ImageEtcd   = setting("CAUSALSTORE_E2E_ETCD", "localhost/etcd:3.6")
+	ImageEnvoy  = setting("CAUSALSTORE_E2E_ENVOY", "localhost/envoy:1.40.0")
 )
 
 func setting(name, fallback string) string {

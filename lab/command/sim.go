@@ -71,7 +71,7 @@ func (f *simFlags) run(ctx context.Context, out, errOut io.Writer) error {
 		if name == "" {
 			continue
 		}
-		fault, err := sim.FaultNamed(name)
+		fault, err := causal.FaultNamed(name)
 		if err != nil {
 			return fmt.Errorf("--fault: %w; --list shows all", err)
 		}

@@ -172,13 +172,3 @@ func ProfileThatDetects(f causal.Fault) (Profile, error) {
 	}
 	return ProfileNamed(name)
 }
-
-// FaultNamed returns the seeded fault with a name.
-func FaultNamed(name string) (causal.Fault, error) {
-	for _, f := range causal.AllFaults() {
-		if f.String() == name {
-			return f, nil
-		}
-	}
-	return 0, fmt.Errorf("unknown fault %q", name)
-}

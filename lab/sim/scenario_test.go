@@ -47,7 +47,7 @@ func brokenBy(t *testing.T, d *datadriven.TestData) causal.Faults {
 	if arg, ok := d.Arg("broken"); ok {
 		for _, name := range arg.Vals {
 			for name := range strings.SplitSeq(name, ",") {
-				f, err := FaultNamed(name)
+				f, err := causal.FaultNamed(name)
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}

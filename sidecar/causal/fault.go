@@ -1,5 +1,7 @@
 package causal
 
+import "fmt"
+
 // Fault breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator set any; the
 // zero Faults is the protocol.
 type Fault uint8
@@ -329,6 +331,16 @@ func AllFaults() []Fault {
 		all[i] = Fault(i)
 	}
 	return all
+}
+
+// FaultNamed returns the seeded fault with a name.
+func FaultNamed(name string) (Fault, error) {
+	for _, f := range AllFaults() {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown fault %q", name)
 }
 
 // Faults is a set of seeded faults.

@@ -43,6 +43,7 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, err
 	}
 	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
+	config.Broken = brokenRules()
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}

@@ -117,6 +117,7 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 		c.MaxOwnBytes = int(b)
 	}
 	c.MaxNearBytes = int(set.Config.NearCopies.MaxBytes)
+	c.Broken = brokenRules()
 	return c
 }
 
