@@ -377,6 +377,7 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 	case <-stream.Context().Done():
 		return
 	}
+	who := a.who()
 	for {
 		switch err := stream.RecvMsg(in); {
 		case errors.Is(err, io.EOF): // the dialer has sent everything: send the rest of the outbox, and end
@@ -390,7 +391,7 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		a.out.answerProbe(in.control.Probe)
 		a.roots.hear(in.control.Roots)
 		a.g.hearAnnouncement(a.peer, in.control.Announcement)
-		err := a.g.deliver(in, a.peer, a.who())
+		err := a.g.deliver(in, a.peer, who)
 		a.meter.delivered(in.size)
 		if err != nil {
 			a.end(err)

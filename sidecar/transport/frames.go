@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc/mem"
@@ -16,16 +17,19 @@ type codec struct{}
 
 func (codec) Name() string { return "proto" }
 
-// Marshal transfers the buffer of a frame to gRPC, which returns it to the pool after writing it.
+// Marshal transfers the buffer of a frame to gRPC, which releases the frame after writing it.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch v := v.(type) {
 	case *frame:
-		return mem.BufferSlice{mem.NewBuffer(&v.batch.Buf, frameBuffers{})}, nil
+		return mem.BufferSlice{mem.NewBuffer(&v.batch.Buf, (*sentFrame)(v))}, nil
 	case *wire.Hello:
 		return mem.BufferSlice{mem.SliceBuffer(wire.AppendHello(nil, v))}, nil
 	}
 	return nil, fmt.Errorf("cannot encode a %T", v)
 }
+
+// wholePool has room for a received frame while it is decoded. The pool of gRPC would clear it first, and take 1 MiB for each.
+var wholePool = sync.Pool{New: func() any { return new([]byte) }}
 
 // receivedFrame is a received frame, decoded.
 type receivedFrame struct {
@@ -42,16 +46,28 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	if !ok {
 		return fmt.Errorf("cannot decode to a %T", v)
 	}
-	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer b.Free()
-	in.size = b.Len()
+	var b []byte
+	if len(data) == 1 {
+		b = data[0].ReadOnlyData()
+	} else { // it came in several HTTP/2 frames
+		whole := wholePool.Get().(*[]byte)
+		defer func() {
+			if cap(*whole) <= maxPooledBuffer {
+				wholePool.Put(whole)
+			}
+		}()
+		*whole = slices.Grow((*whole)[:0], data.Len())[:data.Len()]
+		data.CopyTo(*whole)
+		b = *whole
+	}
+	in.size = len(b)
 	if in.hello == nil {
-		in.hello, err = wire.DecodeHello(b.ReadOnlyData())
+		in.hello, err = wire.DecodeHello(b)
 		return err
 	}
 	// All links share the pool of batches: there may be thousands of links, and few are busy at a time.
 	in.messages = batches.Get().(*[]causal.Message)
-	*in.messages, in.control, err = wire.DecodeFrame(b.ReadOnlyData(), *in.messages)
+	*in.messages, in.control, err = wire.DecodeFrame(b, *in.messages)
 	return err
 }
 
@@ -71,27 +87,32 @@ const (
 	maxPooledBuffer = 2 * frameBytes
 )
 
-var framePool = sync.Pool{New: func() any { b := make([]byte, 0, initialBuffer); return &b }}
+var framePool = sync.Pool{New: func() any { return &frame{batch: wire.Batch{Buf: make([]byte, 0, initialBuffer)}} }}
 
-// frameBuffers is framePool with the interface that gRPC requires.
-type frameBuffers struct{}
-
-func (frameBuffers) Get(n int) *[]byte {
-	b := framePool.Get().(*[]byte)
-	if cap(*b) < n {
-		*b = make([]byte, n)
-	}
-	*b = (*b)[:n]
-	return b
-}
-
-func (frameBuffers) Put(b *[]byte) {
-	if cap(*b) <= maxPooledBuffer {
-		*b = (*b)[:0]
-		framePool.Put(b)
-	}
-}
-
+// newFrame returns an empty frame. It is used again once the pump and gRPC have released it.
 func newFrame() *frame {
-	return &frame{batch: wire.Batch{Buf: (*framePool.Get().(*[]byte))[:0]}}
+	f := framePool.Get().(*frame)
+	f.users.Store(2)
+	return f
 }
+
+// release ends one of the two uses of a frame.
+func (f *frame) release() {
+	if f.users.Add(-1) > 0 || cap(f.batch.Buf) > maxPooledBuffer {
+		return
+	}
+	*f = frame{batch: wire.Batch{Buf: f.batch.Buf[:0]}, kinds: f.kinds[:0]}
+	framePool.Put(f)
+}
+
+// sentFrame is a frame as the pool of its buffer: gRPC returns that when it has written it.
+type sentFrame frame
+
+// Get implements mem.BufferPool. gRPC only returns the buffer.
+func (*sentFrame) Get(n int) *[]byte {
+	b := make([]byte, n)
+	return &b
+}
+
+// Put implements mem.BufferPool.
+func (f *sentFrame) Put(*[]byte) { (*frame)(f).release() }

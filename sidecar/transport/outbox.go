@@ -21,6 +21,7 @@ const (
 type frame struct {
 	batch wire.Batch
 	kinds []causal.Kind // of its messages, to count them as sent or dropped
+	users atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
 }
 
 func (f *frame) isFull() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -238,6 +239,7 @@ func (g *GRPC) pump(out *outbox, stream sender, to *wire.Hello, broken <-chan st
 			}
 			select {
 			case <-out.wake:
+				runtime.Gosched() // what can run now may have more to send, and then it leaves in the same frame
 			case <-broken:
 				return errBroken
 			case <-checkIdle:
@@ -258,5 +260,6 @@ func (g *GRPC) pump(out *outbox, stream sender, to *wire.Hello, broken <-chan st
 		for _, k := range f.kinds {
 			g.countSent(k)
 		}
+		f.release()
 	}
 }

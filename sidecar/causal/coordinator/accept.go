@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,6 +27,10 @@ type write struct {
 	released bool // handed to the lanes
 	adopted  bool // it was salvaged
 	size     int  // bytes that it counts for in the write buffer
+
+	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
+	fewDeps, fewOwn [1]causal.Dep
+	fewLanes        [4]causal.HLC
 }
 
 // buffer is the write buffer: every incomplete write of this origin, and what is known of each session's puts.
@@ -66,6 +71,10 @@ func (b *buffer) firstFrom(index uint64) int {
 type sessionKey struct {
 	sidecar topology.Node
 	session uint64
+}
+
+func (k sessionKey) compare(o sessionKey) int {
+	return cmp.Or(cmp.Compare(k.sidecar.DC, o.sidecar.DC), cmp.Compare(k.sidecar.Index, o.sidecar.Index), cmp.Compare(k.session, o.session))
 }
 
 const (
@@ -181,11 +190,13 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 
 // directDeps returns the dependencies that still matter: those that the session names, and the session's put before this one,
 // so that a session may pipeline its puts.
+//
+// The result is valid until the next call.
 func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal.Dep {
 	if c.cfg.Broken.Has(causal.SkipDeps) {
 		return nil
 	}
-	var deps []causal.Dep
+	deps := c.direct[:0]
 	previous := false
 	for _, d := range named {
 		if !c.isComplete(d.Version) {
@@ -196,6 +207,7 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 	if !previous && !tail.last.IsZero() && !c.isComplete(tail.last) {
 		deps = append(deps, causal.Dep{Version: tail.last, Slot: tail.slot})
 	}
+	c.direct = deps
 	return deps
 }
 
@@ -204,23 +216,28 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 // visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets too long, w
 // names its direct predecessors of this origin by id instead, which costs it one hop. It returns these predecessors.
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
-	var foreign []causal.Dep
+	own = w.fewOwn[:0]
 	for _, d := range direct {
 		if d.Version.Origin != c.origin {
-			foreign = append(foreign, d)
+			c.addDep(w, d)
 		} else if c.incomplete[d.Version.HLC] != nil {
 			own = append(own, d)
 		}
 	}
-	c.addDeps(w, foreign)
 	if len(own) == 0 {
 		return nil
 	}
-	byID := slices.Clone(w.deps)
-	w.laneDeps = make([]causal.HLC, len(c.laneOrder))
+	byID := len(w.deps)
+	if n := len(c.laneOrder); n <= len(w.fewLanes) {
+		w.laneDeps = w.fewLanes[:n]
+	} else {
+		w.laneDeps = make([]causal.HLC, n)
+	}
 	for _, d := range own {
 		u := c.incomplete[d.Version.HLC]
-		c.addDeps(w, u.deps)
+		for _, dep := range u.deps {
+			c.addDep(w, dep)
+		}
 		for i, h := range u.laneDeps {
 			w.laneDeps[i] = max(w.laneDeps[i], h)
 		}
@@ -230,18 +247,20 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		}
 	}
 	if len(w.deps) > c.cfg.MaxDeps || c.cfg.Comparison.DepsByID {
-		w.laneDeps, w.deps = nil, append(byID, own...)
+		w.laneDeps, w.deps = nil, append(w.deps[:byID], own...)
 	}
 	return own
 }
 
-// addDeps adds to w the dependencies that are not known to be complete, each once.
-func (c *Coordinator) addDeps(w *write, deps []causal.Dep) {
-	for _, d := range deps {
-		if !c.isComplete(d.Version) && !slices.Contains(w.deps, d) {
-			w.deps = append(w.deps, d)
-		}
+// addDep adds a dependency to w, unless w has it or it is known to be complete.
+func (c *Coordinator) addDep(w *write, d causal.Dep) {
+	if c.isComplete(d.Version) || slices.Contains(w.deps, d) {
+		return
 	}
+	if w.deps == nil {
+		w.deps = w.fewDeps[:0]
+	}
+	w.deps = append(w.deps, d)
 }
 
 func (c *Coordinator) isComplete(v causal.Version) bool {

@@ -51,10 +51,36 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	c.pump(now, l)
 }
 
+// completions are the writes that were completed since messages were taken, and whose sessions are to be told.
+type completions []completion
+
+type completion struct {
+	session sessionKey
+	version causal.Version
+}
+
+// flush passes one message for each session to send, with its writes in the order of their completion, and empties the list.
+func (cs *completions) flush(send func(sidecar topology.Node, m causal.Complete)) {
+	if len(*cs) == 0 {
+		return
+	}
+	slices.SortStableFunc(*cs, func(a, b completion) int { return a.session.compare(b.session) })
+	versions := make([]causal.Version, 0, len(*cs))
+	for i, first := 0, 0; i < len(*cs); i++ {
+		c := (*cs)[i]
+		versions = append(versions, c.version)
+		if i+1 == len(*cs) || (*cs)[i+1].session != c.session {
+			send(c.session.sidecar, causal.Complete{Session: c.session.session, Versions: versions[first:len(versions):len(versions)]})
+			first = len(versions)
+		}
+	}
+	*cs = causal.Recycle(*cs)
+}
+
 // completeWrite tells the session and queues the stable marks (PROTOCOL §4, completion).
 func (c *Coordinator) completeWrite(w *write) {
 	if w.sidecar.Part == topology.Sidecar {
-		c.Send(causal.Complete{Session: w.session, Versions: []causal.Version{w.rec.Version}}.Message(c.cfg.Self, w.sidecar))
+		c.completed = append(c.completed, completion{sessionKey{w.sidecar, w.session}, w.rec.Version})
 	}
 	delete(c.incomplete, w.rec.Version.HLC)
 	c.bytes -= w.size

@@ -83,6 +83,8 @@ type Coordinator struct {
 	known  *causal.Stability
 
 	buffer
+	direct      []causal.Dep // see directDeps
+	completed   completions
 	lanes       map[topology.Node]*lane
 	laneOrder   []*lane // by lane.index
 	log         logState
@@ -227,6 +229,7 @@ func (c *Coordinator) tickLeader(now causal.Now) {
 
 // Take appends the messages to be sent to dst and empties the outbox.
 func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
+	c.completed.flush(func(to topology.Node, m causal.Complete) { c.Send(m.Message(c.cfg.Self, to)) })
 	dst = c.Outbox.Take(dst)
 	if c.leader != nil {
 		dst = c.leader.Take(dst)

@@ -131,7 +131,6 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 		c.Send(p.Message(c.cfg.Self, l.mm))
 		return
 	}
-	p.Deps = causal.NewDepList(len(w.deps) + 2)
 	for _, d := range w.deps {
 		if !c.isInRing(l.ring, d.Version) {
 			p.Deps.AddWrite(d)

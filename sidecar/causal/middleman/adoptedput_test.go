@@ -113,7 +113,7 @@ func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
 	topo := testTopology(t)
 	known := causal.NewStability(topo)
 	known.Merge([]causal.VectorEntry{{Origin: 1, SV: 3}}, causal.NoLimit)
-	if hs.purge(known); hs.bytes != 0 || len(hs.byOrigin) != 0 {
+	if hs.purge(known); hs.bytes != 0 || len(hs.after(1, 0)) != 0 {
 		t.Errorf("once complete: %d bytes", hs.bytes)
 	}
 }

@@ -42,6 +42,8 @@ const (
 	maxHeldBytes = 64 << 20
 	// heldOverhead is about what a held put takes beside its key, value and dependencies, in bytes.
 	heldOverhead = 200
+	// maxIdleHeld is the room for puts that an origin keeps when nothing of it is held.
+	maxIdleHeld = 4096
 	// heldPageBytes is about how much an answer to a query carries.
 	heldPageBytes = 1 << 20
 )
@@ -68,6 +70,9 @@ func (hs *heldPuts) hold(a *causal.PutAfter, filtered bool) {
 	}
 	if _, found := l.known[v.HLC]; found {
 		return
+	}
+	if len(l.puts) == 0 {
+		l.generation, l.purgedAt = a.Generation, 0
 	}
 	p := heldPut{number: hs.lastNumber + 1, key: a.Key, record: a.Record, deps: a.Deps, previous: a.Previous, generation: a.Generation, complete: a.Complete}
 	if a.Met.Len() > 0 && !filtered {
@@ -98,7 +103,7 @@ func (hs *heldPuts) purge(known *causal.Stability) {
 			delete(l.known, p.record.Version.HLC)
 			return true
 		})
-		if len(l.puts) == 0 {
+		if len(l.puts) == 0 && cap(l.puts) > maxIdleHeld {
 			delete(hs.byOrigin, o)
 		}
 	}

@@ -190,7 +190,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if len(m.writes.processed)+len(m.writes.complete)+len(m.held.byOrigin)+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
+	if len(m.writes.processed)+len(m.writes.complete)+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
 	return next

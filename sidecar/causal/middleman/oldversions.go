@@ -25,6 +25,7 @@ const oldVersionOverhead = 128
 type keyVersions struct {
 	old     []causal.Record // ascending; old[0] may be Missing
 	current causal.Version
+	few     [1]causal.Record // of old, if they are not more
 }
 
 // replacement is the insertion of a key's newest old version.
@@ -42,6 +43,7 @@ func (h *oldVersions) add(key string, old causal.Record, by causal.Version) {
 	vs := h.keys[key]
 	if vs == nil {
 		vs = &keyVersions{}
+		vs.old = vs.few[:0]
 		h.keys[key] = vs
 	}
 	vs.old = append(vs.old, old)
@@ -139,8 +141,7 @@ func (h *oldVersions) removeLowest(key string, vs *keyVersions, n int) {
 	for _, r := range vs.old[:n] {
 		h.bytes -= r.Value.Size() + oldVersionOverhead
 	}
-	clear(vs.old[:n])
-	vs.old = vs.old[n:]
+	vs.old = slices.Delete(vs.old, 0, n)
 	if len(vs.old) == 0 {
 		delete(h.keys, key)
 	}

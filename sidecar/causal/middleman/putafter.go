@@ -26,6 +26,7 @@ type put struct {
 	adopted, awaitsPastReceived, awaitsPastClean bool
 
 	// While it is staged:
+	next        *put // staged later, of the same key
 	deps        causal.DepList
 	questions   []question // that wait until it is written
 	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
@@ -139,7 +140,7 @@ func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
 // write queues the write of p, whose dependencies are processed.
 func (m *Middleman) write(now causal.Now, p *put) {
 	p.submitted = true
-	m.tasks.submit(&task{kind: taskWrite, key: p.key, put: p})
+	m.tasks.submit(m.tasks.write(p))
 	m.unstage(now, p)
 }
 

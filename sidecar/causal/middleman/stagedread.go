@@ -14,7 +14,7 @@ import (
 
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {
-	byKey      map[string][]*put
+	byKey      map[string]*put
 	parked     int    // questions at all puts
 	questioned []*put // puts with questions; some have none any more
 	lastProbe  uint64 // how many probes were sent
@@ -36,16 +36,36 @@ const (
 	parkedTTL = 5 * time.Second
 )
 
-func newStagedPuts() stagedPuts { return stagedPuts{byKey: map[string][]*put{}} }
+func newStagedPuts() stagedPuts { return stagedPuts{byKey: map[string]*put{}} }
 
-func (s *stagedPuts) add(p *put) { s.byKey[p.key] = append(s.byKey[p.key], p) }
+func (s *stagedPuts) add(p *put) {
+	last := s.byKey[p.key]
+	if last == nil {
+		s.byKey[p.key] = p
+		return
+	}
+	for last.next != nil {
+		last = last.next
+	}
+	last.next = p
+}
 
 func (s *stagedPuts) remove(p *put) {
-	if ps := slices.DeleteFunc(s.byKey[p.key], func(q *put) bool { return q == p }); len(ps) > 0 {
-		s.byKey[p.key] = ps
-	} else {
+	first := s.byKey[p.key]
+	switch {
+	case first == p && p.next == nil:
 		delete(s.byKey, p.key)
+	case first == p:
+		s.byKey[p.key] = p.next
+	default:
+		for q := first; q != nil; q = q.next {
+			if q.next == p {
+				q.next = p.next
+				break
+			}
+		}
 	}
+	p.next = nil
 }
 
 // park makes a question wait for p.
@@ -92,7 +112,7 @@ func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
 
 // awaitedPut returns a staged put at or below upTo that a read must wait for, or nil.
 func (m *Middleman) awaitedPut(r *readRequest, upTo causal.HLC) *put {
-	for _, p := range m.staged.byKey[r.key] {
+	for p := m.staged.byKey[r.key]; p != nil; p = p.next {
 		if p.record.Version.HLC <= upTo && !m.cannotBeSeen(p, r.since) {
 			return p
 		}

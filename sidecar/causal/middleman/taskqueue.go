@@ -54,7 +54,14 @@ type taskQueues struct {
 	requests []StorageOp      // not taken yet
 	lastID   uint64
 	retries  []*task // writes whose storage request failed
+
+	// The queues of keys and the tasks of writes are used again.
+	idleQueues []*taskQueue
+	idleWrites []*task
 }
+
+// maxIdleTasks bounds the queues, and the tasks, that are kept for use.
+const maxIdleTasks = 1024
 
 // taskQueue is the queue of one key.
 type taskQueue struct {
@@ -71,30 +78,38 @@ func newTaskQueues() taskQueues {
 func (qs *taskQueues) submit(t *task) {
 	q := qs.byKey[t.key]
 	if q == nil {
-		q = &taskQueue{}
+		q = qs.idleQueue()
 		qs.byKey[t.key] = q
 	}
-	q.waiting = append(q.waiting, t)
-	qs.run(q)
+	if len(q.waiting) > 0 || !q.allows(t) {
+		q.waiting = append(q.waiting, t)
+		return
+	}
+	qs.start(q, t)
 }
 
-// run starts every task that the queue allows. Each starts with reading the current record.
+// run starts every task that the queue allows.
 func (qs *taskQueues) run(q *taskQueue) {
-	for len(q.waiting) > 0 {
+	for len(q.waiting) > 0 && q.allows(q.waiting[0]) {
 		t := q.waiting[0]
-		if q.writing || t.kind != taskRead && q.readers > 0 {
-			return
-		}
 		q.waiting[0] = nil
 		q.waiting = q.waiting[1:]
-		if t.kind == taskRead {
-			q.readers++
-		} else {
-			q.writing = true
-			q.coalesce(t)
-		}
-		qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+		qs.start(q, t)
 	}
+}
+
+// allows reports whether a task may run beside those that do.
+func (q *taskQueue) allows(t *task) bool { return !q.writing && (t.kind == taskRead || q.readers == 0) }
+
+// start starts a task, with reading the current record.
+func (qs *taskQueues) start(q *taskQueue, t *task) {
+	if t.kind == taskRead {
+		q.readers++
+	} else {
+		q.writing = true
+		q.coalesce(t)
+	}
+	qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
 }
 
 // coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same step.
@@ -129,6 +144,41 @@ func (qs *taskQueues) release(t *task) {
 	qs.run(q)
 	if len(q.waiting) == 0 && q.readers == 0 && !q.writing {
 		delete(qs.byKey, t.key)
+		if len(qs.idleQueues) < maxIdleTasks {
+			q.waiting = nil
+			qs.idleQueues = append(qs.idleQueues, q)
+		}
+	}
+}
+
+func (qs *taskQueues) idleQueue() *taskQueue {
+	last := len(qs.idleQueues) - 1
+	if last < 0 {
+		return &taskQueue{}
+	}
+	q := qs.idleQueues[last]
+	qs.idleQueues = qs.idleQueues[:last]
+	return q
+}
+
+// write returns the task of a put. releaseWrite ends its use.
+func (qs *taskQueues) write(p *put) *task {
+	last := len(qs.idleWrites) - 1
+	if last < 0 {
+		return &task{kind: taskWrite, key: p.key, put: p}
+	}
+	t := qs.idleWrites[last]
+	qs.idleWrites = qs.idleWrites[:last]
+	t.kind, t.key, t.put = taskWrite, p.key, p
+	return t
+}
+
+// releaseWrite releases the task of a put, which the caller has no more use for.
+func (qs *taskQueues) releaseWrite(t *task) {
+	qs.release(t)
+	if len(qs.idleWrites) < maxIdleTasks {
+		*t = task{}
+		qs.idleWrites = append(qs.idleWrites, t)
 	}
 }
 

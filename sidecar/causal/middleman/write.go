@@ -16,10 +16,10 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 		m.tasks.retries = append(m.tasks.retries, t)
 	case !t.stored && trustFailed && r.Record.Version == p.record.Version:
 		m.markProcessed(now, p, false)
-		m.tasks.release(t)
+		m.tasks.releaseWrite(t)
 	case !t.stored && p.record.Version.Less(r.Record.Version):
 		m.markSuperseded(now, append(t.coalesced, p))
-		m.tasks.release(t)
+		m.tasks.releaseWrite(t)
 	case !t.stored:
 		// Also if the same version is there already: it is from before a restart, and perhaps was never made durable.
 		t.stored, t.replaced, t.found, t.foreign = true, r.Record, r.Found, r.Foreign
@@ -31,7 +31,7 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 		}
 		m.markProcessed(now, p, false)
 		m.markSuperseded(now, t.coalesced)
-		m.tasks.release(t)
+		m.tasks.releaseWrite(t)
 	}
 }
 

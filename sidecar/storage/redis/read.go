@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -45,7 +46,7 @@ func decodeReply(key string, reply *goredis.StringCmd) (storage.Result, error) {
 	return storage.Result{Record: rec, Found: err == nil, Err: err}, nil
 }
 
-// GetMany implements storage.Store. It is one pipeline of GETs, because MGET reports a key that is not a string as missing.
+// GetMany implements storage.Store.
 func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -62,27 +63,57 @@ func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, e
 	return results, nil
 }
 
+// fetch reads keys with one MGET, which costs the server and the client less than a GET for each. Where that returns nothing, GET tells a key
+// that is missing from one that is not a string.
 func fetch(ctx context.Context, l *link, keys []string) ([]storage.Result, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
+	args := make([]any, 1, 1+len(keys))
+	args[0] = "MGET"
+	for i := range keys {
+		args = append(args, nameArg(&keys[i]))
+	}
+	values := goredis.NewSliceCmd(ctx, args...)
+	if err := l.reads.Process(ctx, values); err != nil {
+		return nil, err
+	}
+	if n := len(values.Val()); n != len(keys) {
+		return nil, fmt.Errorf("MGET of %d keys returned %d values", len(keys), n)
+	}
+	results := make([]storage.Result, len(keys))
+	var empty []int
+	for i, value := range values.Val() {
+		text, ok := value.(string)
+		if !ok {
+			empty = append(empty, i)
+			continue
+		}
+		rec, err := storage.DecodeRecord(keys[i], bytesOf(text))
+		results[i] = storage.Result{Record: rec, Found: err == nil, Err: err}
+	}
+	if len(empty) == 0 {
+		return results, nil
+	}
 	pipe := l.reads.Pipeline()
-	replies := make([]*goredis.StringCmd, len(keys))
-	for i, key := range keys {
-		replies[i] = pipe.Get(ctx, nameOf(key))
+	replies := make([]*goredis.StringCmd, len(empty))
+	for i, k := range empty {
+		replies[i] = pipe.Get(ctx, nameOf(keys[k]))
 	}
 	if err := pipelineError(pipe.Exec(ctx)); err != nil {
 		return nil, err
 	}
-	results := make([]storage.Result, len(keys))
-	for i, reply := range replies {
+	for i, k := range empty {
 		var err error
-		if results[i], err = decodeReply(keys[i], reply); err != nil {
+		if results[k], err = decodeReply(keys[k], replies[i]); err != nil {
 			return nil, err
 		}
 	}
 	return results, nil
 }
+
+// bytesOf returns the bytes of a string that nobody else has, without a copy. Records do not change, so nobody writes to them.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // Meta implements storage.Store.
 func (s *Store) Meta(ctx context.Context, name string) ([]byte, bool, error) {

@@ -21,20 +21,16 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write, meta ...stora
 	if len(writes)+len(meta) == 0 {
 		return nil
 	}
-	commands := make([]command, 0, len(writes)+len(meta)+1) // one more is for the canary
 	for i := range writes {
 		w := &writes[i]
 		size := storage.EncodedLen(w.Record)
 		if len(w.Key) > maxBulk-len(escape) || !w.Delete && size > maxBulk {
 			return fmt.Errorf("apply key %.40q: %d bytes of key and %d of value: Redis takes at most %d of each", w.Key, len(w.Key), size, maxBulk)
 		}
-		if w.Delete {
-			commands = append(commands, command{"DEL", nameOf(w.Key)})
-		} else {
-			commands = append(commands, command{"SET", nameOf(w.Key), storage.AppendRecord(make([]byte, 0, size), w.Record)})
-		}
 	}
-	return s.write(ctx, append(commands, metaCommands(meta)...))
+	b := batches.Get().(*batch)
+	defer b.release()
+	return s.write(ctx, append(b.build(writes), metaCommands(meta)...))
 }
 
 // metaCommands returns the commands that change metadata.

@@ -45,6 +45,7 @@ type writer struct {
 // dialWriter connects, and checks that the server is usable. The writer can write after acquireFence.
 func dialWriter(ctx context.Context, opts Options) (*writer, error) {
 	clientOpts := opts.client()
+	clientOpts.WriteBufferSize = writeBuffer
 	dial := goredis.NewDialer(clientOpts)
 	var dialed atomic.Bool
 	clientOpts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -71,6 +72,9 @@ func (w *writer) close() {
 	_ = w.conn.Close()
 	_ = w.client.Close()
 }
+
+// writeBuffer is the buffer of the connection for writes, in bytes. What fits is one system call.
+const writeBuffer = 256 << 10
 
 // claim says in which states of the fence a writer may acquire it.
 type claim uint8
