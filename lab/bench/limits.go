@@ -51,7 +51,8 @@ type Limits struct {
 // AttackResult is the outcome of one attack.
 type AttackResult struct {
 	Name string `json:"name"`
-	// PeakMiB is the greatest resident memory of a process of each part, the program included.
+	// PeakMiB is the greatest resident memory of a process of each part, without what is mapped from files, as the program is: the
+	// kernel can take that back.
 	PeakMiB map[string]float64 `json:"peakMiB"`
 	// Evicted is how many clients the sidecar has closed because all together took too much.
 	Evicted float64 `json:"evicted"`
@@ -220,7 +221,7 @@ func (l *Limits) Text(out io.Writer) {
 			l.ConnectionGoal.verdict(l.BytesPerConnection))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "GREATEST RESIDENT MiB\t")
+	fmt.Fprint(w, "GREATEST MEMORY, MiB\t")
 	for _, part := range partNames {
 		fmt.Fprintf(w, "%s (of %d)\t", part, l.LimitMiB[part])
 	}
