@@ -64,14 +64,14 @@ func (c *connection) hold(bytes int) {
 }
 
 // makeRoom accounts for a buffer before it is allocated, and waits until the memory of evicted connections is free if all together
-// take too much. It returns false if this connection is one of them. It must not be called during a command: an evicted connection
+// take too much; not for the first buffer, which every command needs. It returns false if this connection is one of them. It must not be called during a command: an evicted connection
 // may wait for the keys that this one has locked.
 func (c *connection) makeRoom(bytes int) bool {
 	s := c.server
 	if bytes > 0 {
 		c.charge(c.takes() + int64(bytes))
 	}
-	if bytes == 0 || s.clientBytes.Load() <= int64(s.options.Limits.MaxClientBytes) {
+	if bytes <= readBytes || s.clientBytes.Load() <= int64(s.options.Limits.MaxClientBytes) {
 		return !c.memory.evicted.Load()
 	}
 	s.mu.Lock()
