@@ -47,6 +47,10 @@ type processSpec struct {
 	etcd         string
 	// nearBytes bounds the near copies of each sidecar, in bytes; 0: there are none.
 	nearBytes int
+	// cacheBytes bounds each cache; 0: the default.
+	cacheBytes int
+	// memoryLimit is GOMEMLIMIT by part; 0: none.
+	memoryLimit map[string]int64
 	// addressesFor, if not nil, returns the addresses of all parts as a part of a data center dials them.
 	addressesFor func(dc, part string) map[string]contract.Addresses
 }
@@ -71,6 +75,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
 	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{}, Session: contract.Session{Reads: spec.reads}, NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
+		Limits:  contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
 		Storage: contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
 	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		return nil, err
@@ -185,7 +190,11 @@ func (p *processes) addMember(ctx context.Context, part, kind, dc string, index,
 	if err := os.WriteFile(filepath.Join(dir, "causalstore.yaml"), text, 0o600); err != nil {
 		return err
 	}
-	m.program, err = startProgram(dir, name, p.binary, args...)
+	var env []string
+	if n := p.memoryLimit[part]; n > 0 {
+		env = append(env, fmt.Sprintf("GOMEMLIMIT=%d", n))
+	}
+	m.program, err = startProgramWith(env, dir, name, p.binary, args...)
 	return err
 }
 

@@ -23,6 +23,11 @@ type program struct {
 
 // startProgram starts a program in dir, with its output in a file there.
 func startProgram(dir, name, binary string, args ...string) (*program, error) {
+	return startProgramWith(nil, dir, name, binary, args...)
+}
+
+// startProgramWith is startProgram with variables beside those of the environment.
+func startProgramWith(env []string, dir, name, binary string, args ...string) (*program, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -32,7 +37,7 @@ func startProgram(dir, name, binary string, args ...string) (*program, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer log.Close()
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = dir, log, log, append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	dieWithParent(p.cmd.SysProcAttr)
 	started := make(chan error)

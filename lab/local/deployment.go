@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -289,9 +291,20 @@ func (d *Deployment) dir(n topology.Node) string {
 	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
 }
 
+// clientLimits shares half of the memory limit of this process, if it has one, between the clients of all data centers.
+func (d *Deployment) clientLimits() (l resp.Limits) {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		l.MaxClientBytes = max(16<<20, int(limit)/2/len(d.topo.DCs))
+	}
+	return l
+}
+
 // startFront starts the sidecar of a data center and its listener.
 func (d *Deployment) startFront(dc topology.DC) (*front, error) {
-	cfg := d.sessionConfig(dc)
+	cfg, limits := d.sessionConfig(dc), d.clientLimits()
+	if limits.MaxClientBytes > 0 {
+		cfg.MaxMGetBytes = limits.MaxClientBytes / 2
+	}
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,
 		Tokens: token.NewKeyed(d.o.TokenKey)})
@@ -300,7 +313,7 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	}
 	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown})
 	d.ticker.Add(f.sidecar)
-	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands})
+	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands, Limits: limits})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
 )
 
@@ -50,6 +51,7 @@ func Execute(ctx context.Context, more ...*cobra.Command) int {
 
 // ExecuteWith runs the command line with options, and returns the exit code.
 func ExecuteWith(ctx context.Context, o Options) int {
+	limitMemory(memlimit.FromCgroup)
 	err := newRoot(o).ExecuteContext(ctx)
 	if err == nil {
 		return 0

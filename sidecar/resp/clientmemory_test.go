@@ -41,14 +41,14 @@ func TestMemoryOfClosedClientsIsNotCounted(t *testing.T) {
 // A client that does not read its replies holds their values.
 func TestRepliesThatAreNotReadCount(t *testing.T) {
 	m := &counters{}
-	s, address := serve(t, Options{Backend: newMemory(), Metrics: m, Limits: Limits{MaxClientBytes: 24 << 20, WriteTimeout: time.Hour}})
+	s, address := serve(t, Options{Backend: newMemory(), Metrics: m, Limits: Limits{MaxClientBytes: 32 << 20, WriteTimeout: time.Hour}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 14<<20))
 	waitFor(t, "the buffers of the command to be released", func() bool {
 		p.expect("+PONG\r\n", "PING")
 		return s.clientBytes.Load() < 1<<20
 	})
-	lazy := []*peer{dial(t, address), dial(t, address)}
+	lazy := []*peer{dial(t, address), dial(t, address), dial(t, address)}
 	for _, q := range lazy {
 		q.send(frameOf("GET", "k"))
 	}

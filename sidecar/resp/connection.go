@@ -23,6 +23,7 @@ type connection struct {
 	in     *reader
 	out    writer
 	memory clientMemory
+	idle   idleReader
 	// below is the socket below TLS, and certificates are those of its listener; nil without TLS.
 	below        *ciphertext
 	certificates *Certificates
@@ -54,6 +55,7 @@ type connection struct {
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
 	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
+	c.waitWithoutBuffers()
 	c.login(s.users.Load().atStart())
 	return c
 }

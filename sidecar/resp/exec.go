@@ -17,6 +17,8 @@ func execTransaction(c *connection, _ [][]byte) error {
 	if t.broken {
 		return errExecAborted
 	}
+	c.memory.queue = t.bytes
+	defer func() { c.memory.queue = 0 }()
 	keys := t.keys(c.database)
 	if len(keys) == 0 {
 		c.executeQueue(t.queue)
@@ -72,7 +74,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		switch {
 		case time.Now().After(until):
 			refused = errTransactionSlow
-		case len(c.out.buf) > c.server.options.Limits.MaxCommandBytes:
+		case len(c.out.buf) > c.server.options.Limits.MaxCommandBytes || c.memory.evicted.Load():
 			refused = errTransactionReply
 		}
 		failed := refused != nil
@@ -85,6 +87,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		if failed {
 			c.failures++
 		}
+		c.account()
 	}
 	c.awaitPuts()
 }

@@ -16,6 +16,10 @@ type pendingPuts struct {
 func (c *connection) putBlind(key string, v causal.Value) error {
 	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
 		c.awaitPuts()
+		if len(v.Data) >= noCopyBytes && c.memory.held == 0 {
+			c.hold(len(v.Data))
+			defer c.hold(0)
+		}
 		if err := c.session.Put(c.server.context, key, v); err != nil {
 			return err
 		}
@@ -24,6 +28,9 @@ func (c *connection) putBlind(key string, v causal.Value) error {
 	}
 	c.pending.waits = append(c.pending.waits, c.pipeliner.PutAsync(storageKey(c.database, key), v))
 	c.pending.bytes += len(key) + len(v.Data)
+	if len(v.Data) >= accountStep {
+		c.account()
+	}
 	if len(c.pending.waits) >= maxPendingPuts || c.pending.bytes >= c.server.options.Limits.MaxPipelineBytes {
 		c.awaitPuts()
 	}

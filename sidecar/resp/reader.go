@@ -114,9 +114,8 @@ func (r *reader) peekGetKeys(limit int, f func(key []byte)) {
 	}
 }
 
-// reserve returns free space for received bytes; commit must be called next. It invalidates the arguments that next
-// returned.
-func (r *reader) reserve() []byte {
+// compact frees what next has returned: it invalidates the arguments.
+func (r *reader) compact() {
 	if r.pos == len(r.buf) {
 		r.pos, r.buf = 0, r.buf[:0]
 		if cap(r.buf) > retainBytes {
@@ -130,13 +129,32 @@ func (r *reader) reserve() []byte {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.pos:])]
 		r.pos = 0
 	}
+}
+
+// growth returns the size of the buffer that reserve is going to allocate, or 0. A buffer grows by the double, but not beyond the end of an
+// argument whose length is known.
+func (r *reader) growth() int {
+	if cap(r.buf)-len(r.buf) >= readBytes/4 {
+		return 0
+	}
+	n := 2 * r.buffered()
+	if r.cur.bulk >= 0 && r.cur.at+r.cur.bulk+2 >= r.buffered()+readBytes/4 {
+		n = min(n, r.cur.at+r.cur.bulk+2)
+	}
+	return max(readBytes, n)
+}
+
+// reserve returns free space for received bytes; commit must be called next. It invalidates the arguments that next
+// returned.
+func (r *reader) reserve() []byte {
+	r.compact()
 	return r.reserveKeepingArgs()
 }
 
 // reserveKeepingArgs is reserve for the time during which a command executes: it leaves arguments valid.
 func (r *reader) reserveKeepingArgs() []byte {
-	if cap(r.buf)-len(r.buf) < readBytes/4 {
-		grown := make([]byte, r.buffered(), max(readBytes, 2*r.buffered()))
+	if size := r.growth(); size > 0 {
+		grown := make([]byte, r.buffered(), size)
 		copy(grown, r.buf[r.pos:])
 		r.buf, r.pos = grown, 0
 	}

@@ -143,7 +143,12 @@ func (s *ciphertext) Write(b []byte) (int, error) { return s.c.write(b) }
 // receive receives once into ahead.
 func (s *ciphertext) receive() error {
 	if cap(s.ahead)-len(s.ahead) < readBytes {
-		s.ahead = append(make([]byte, 0, max(2*len(s.ahead), 2*readBytes)), s.ahead...)
+		size := max(2*len(s.ahead), 2*readBytes)
+		s.c.charge(s.c.takes() + int64(size))
+		if s.c.memory.evicted.Load() {
+			return net.ErrClosed
+		}
+		s.ahead = append(make([]byte, 0, size), s.ahead...)
 	}
 	s.c.account()
 	n, err := s.Conn.Read(s.ahead[len(s.ahead):cap(s.ahead)])

@@ -36,6 +36,8 @@ type Server struct {
 	listeners     map[net.Listener]struct{}
 	connections   map[*connection]struct{}
 	noConnections *sync.Cond // no connection is left
+	evictedBytes  int64      // of clientBytes: of connections that were evicted and have not ended
+	memoryFreed   *sync.Cond // a connection has ended, or was evicted
 }
 
 // stats are the counters of INFO.
@@ -56,7 +58,7 @@ func NewServer(o Options) (*Server, error) {
 		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
 	s.users.Store(newUserTable(o.Users))
 	s.context, s.cancel = context.WithCancel(context.Background())
-	s.noConnections = sync.NewCond(&s.mu)
+	s.noConnections, s.memoryFreed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	return s, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 )
@@ -25,9 +26,11 @@ func (c *connection) receive() bool {
 	if c.out.err != nil {
 		return false
 	}
-	free := c.in.reserve()
-	c.account()
-	n, err := c.socket.Read(free)
+	c.in.compact()
+	if !c.makeRoom(c.in.growth()) {
+		return false
+	}
+	n, err := c.readSocket()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.server.stopping.Load() {
 		n, err = c.receiveLast()
 	}
@@ -69,7 +72,7 @@ func (c *connection) linger() {
 
 // send writes replies.
 func (c *connection) send(b []byte) error {
-	if len(b) >= noCopyBytes && c.memory.held == 0 { // a value that waits for a slow client
+	if len(b) >= noCopyBytes && c.memory.held == 0 && !c.out.owns(b) { // a value that waits for a slow client
 		c.hold(len(b))
 		defer c.hold(0)
 	}
@@ -137,9 +140,11 @@ func (c *connection) receiveWhileBlocked() error {
 
 // receiveOnce receives from the socket itself while a command executes.
 func (c *connection) receiveOnce() error {
-	free := c.in.reserveKeepingArgs()
-	c.account()
-	n, err := c.raw.Read(free)
+	c.charge(c.takes() + int64(c.in.growth()))
+	if c.memory.evicted.Load() {
+		return net.ErrClosed
+	}
+	n, err := c.raw.Read(c.in.reserveKeepingArgs())
 	c.in.commit(n)
 	return err
 }

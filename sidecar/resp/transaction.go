@@ -87,6 +87,7 @@ func (c *connection) enqueue(cmd *command, args [][]byte) (failed bool) {
 		q.args[i] = text[from:len(text):len(text)]
 	}
 	t.queue, t.bytes = append(t.queue, q), t.bytes+size
+	c.account()
 	c.out.writeSimple("QUEUED")
 	return false
 }

@@ -54,6 +54,9 @@ func (w *writer) flushIfFull() {
 	}
 }
 
+// owns reports whether b is what is buffered.
+func (w *writer) owns(b []byte) bool { return len(b) > 0 && cap(w.buf) > 0 && &b[0] == &w.buf[:1][0] }
+
 // flush sends all buffered replies.
 func (w *writer) flush() {
 	if len(w.buf) > 0 {
