@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,11 +11,11 @@ import (
 
 // commandBuckets are the upper bounds of the latency histogram, in seconds: from a read of an own write in memory to a
 // retried read in another region.
-var commandBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+var commandBuckets = [...]float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // Commands counts the commands and connections of Redis clients. It implements resp.Metrics and prometheus.Collector.
 type Commands struct {
-	latency        *prometheus.HistogramVec
+	latency        *prometheus.Desc
 	errors         *prometheus.CounterVec
 	connections    prometheus.Gauge
 	opened         prometheus.Counter
@@ -29,8 +30,32 @@ type Commands struct {
 
 // commandSeries are the series of one command, cached to avoid a lookup by label.
 type commandSeries struct {
-	latency prometheus.Observer
+	latency histogram
 	errors  prometheus.Counter
+}
+
+// histogram counts durations by commandBuckets. Prometheus' own takes one at a time, which costs as much as to answer a GET of a pipeline.
+type histogram struct {
+	counts [len(commandBuckets) + 1]atomic.Uint64 // by bucket; the last one is above all of them
+	nanos  atomic.Uint64                          // their sum
+}
+
+// observe counts n durations of so many seconds.
+func (h *histogram) observe(n int, seconds float64) {
+	i, _ := slices.BinarySearch(commandBuckets[:], seconds)
+	h.counts[i].Add(uint64(n))
+	h.nanos.Add(uint64(max(seconds, 0)*1e9) * uint64(n))
+}
+
+// metric returns the histogram as Prometheus has it.
+func (h *histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+	upTo, count := make(map[float64]uint64, len(commandBuckets)), uint64(0)
+	for i, bound := range commandBuckets {
+		count += h.counts[i].Load()
+		upTo[bound] = count
+	}
+	count += h.counts[len(commandBuckets)].Load()
+	return prometheus.MustNewConstHistogram(desc, count, float64(h.nanos.Load())/1e9, upTo, labels...)
 }
 
 // NewCommands returns counters at zero.
@@ -39,8 +64,9 @@ func NewCommands() *Commands {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: name, Help: help})
 	}
 	c := &Commands{
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "redis", Name: "command_duration_seconds",
-			Help: "Time until the reply of a command was ready or, for a pipelined write, until it was issued, in seconds.", Buckets: commandBuckets}, []string{"command"}),
+		latency: prometheus.NewDesc(prometheus.BuildFQName(namespace, "redis", "command_duration_seconds"),
+			"Time until the reply of a command was ready (of pipelined GETs that were read together: the replies of all) or, for a pipelined write, until it was issued, in seconds.",
+			[]string{"command"}, nil),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: "command_errors_total",
 			Help: "Commands answered with an error."}, []string{"command"}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "redis", Name: "connections",
@@ -73,15 +99,15 @@ func (c *Commands) ProtocolError() { c.protocolErrors.Inc() }
 // Panicked implements resp.Metrics.
 func (c *Commands) Panicked() { c.panics.Inc() }
 
-// CommandDone implements resp.Metrics.
-func (c *Commands) CommandDone(name string, seconds float64, failed bool) {
+// CommandsDone implements resp.Metrics.
+func (c *Commands) CommandsDone(name string, n, failed int, seconds float64) {
 	s := (*c.byName.Load())[name]
 	if s == nil {
 		s = c.addCommand(name)
 	}
-	s.latency.Observe(seconds)
-	if failed {
-		s.errors.Inc()
+	s.latency.observe(n, seconds)
+	if failed > 0 {
+		s.errors.Add(float64(failed))
 	}
 }
 
@@ -93,18 +119,19 @@ func (c *Commands) addCommand(name string) *commandSeries {
 		return s
 	}
 	more := maps.Clone(*c.byName.Load())
-	s := &commandSeries{c.latency.WithLabelValues(name), c.errors.WithLabelValues(name)}
+	s := &commandSeries{errors: c.errors.WithLabelValues(name)}
 	more[name] = s
 	c.byName.Store(&more)
 	return s
 }
 
 func (c *Commands) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.latency, c.errors, c.connections, c.opened, c.refused, c.evicted, c.protocolErrors, c.panics}
+	return []prometheus.Collector{c.errors, c.connections, c.opened, c.refused, c.evicted, c.protocolErrors, c.panics}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Commands) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.latency
 	for _, o := range c.collectors() {
 		o.Describe(ch)
 	}
@@ -112,6 +139,9 @@ func (c *Commands) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Commands) Collect(ch chan<- prometheus.Metric) {
+	for name, s := range *c.byName.Load() {
+		ch <- s.latency.metric(c.latency, name)
+	}
 	for _, o := range c.collectors() {
 		o.Collect(ch)
 	}

@@ -98,8 +98,12 @@ func TestConcurrentCommandsAreCountedByName(t *testing.T) {
 		all.Go(func() {
 			c.ConnectionOpened()
 			for i := range 100 {
-				c.CommandDone("get", .001, false)
-				c.CommandDone("set", .002, i%10 == 0)
+				c.CommandsDone("get", 4, 0, .001)
+				failed := 0
+				if i%10 == 0 {
+					failed = 1
+				}
+				c.CommandsDone("set", 1, failed, .002)
 			}
 			c.ConnectionClosed()
 		})
@@ -107,7 +111,7 @@ func TestConcurrentCommandsAreCountedByName(t *testing.T) {
 	all.Wait()
 	got := values(t, r)
 	for series, want := range map[string]float64{
-		`causalstore_redis_command_duration_seconds{command="get"}`: 800,
+		`causalstore_redis_command_duration_seconds{command="get"}`: 3200,
 		`causalstore_redis_command_errors_total{command="set"}`:     80,
 		`causalstore_redis_command_errors_total{command="get"}`:     0,
 		`causalstore_redis_connections{}`:                           0,
@@ -117,7 +121,7 @@ func TestConcurrentCommandsAreCountedByName(t *testing.T) {
 			t.Errorf("%s is %v, %v", series, v, ok)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { c.CommandDone("get", .001, false) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { c.CommandsDone("get", 4, 0, .001) }); n > 0 {
 		t.Errorf("counting a command takes %v allocations", n)
 	}
 }

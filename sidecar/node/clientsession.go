@@ -18,6 +18,8 @@ type clientSession struct {
 	lastOutcome session.Outcome
 	locked      bool         // inside Lock or Isolate: it reads the newest versions, and its keys are held
 	gets        []*pendingOp // of pipelined reads
+	keys        []string     // of pipelined reads
+	keyText     []byte       // scratch space
 	puts        putBatch
 }
 

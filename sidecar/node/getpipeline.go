@@ -10,22 +10,31 @@ import (
 
 // GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the keys between the reads of
 // two: then all are read again, each before the transaction or after it.
-func (c *clientSession) GetEach(ctx context.Context, keys []string, results []resp.GetResult) {
+func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) {
 	locks := &c.sidecar.keyLocks
 	begun := locks.begun.Load()
 	if c.locked || locks.transactions.Load() > 0 || !c.getTogether(keys, results) || locks.begun.Load() != begun {
 		for i, key := range keys {
-			results[i].Value, results[i].Err = c.Get(ctx, key)
+			results[i].Value, results[i].Err = c.Get(ctx, string(key))
 		}
 	}
 }
 
-// getTogether reads keys with one step of the machine. It returns false if the sidecar is stopped.
-func (c *clientSession) getTogether(keys []string, results []resp.GetResult) bool {
+// getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine. It returns false if
+// they must be read one by one.
+func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) bool {
+	n := c.getNear(keys, results)
+	if n == len(keys) {
+		return true
+	}
+	if len(keys) == 1 {
+		return false
+	}
+	keys, results = keys[n:], results[n:]
 	for len(c.gets) < len(keys) {
 		c.gets = append(c.gets, nil)
 	}
-	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, keys) {
+	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys)) {
 		return false
 	}
 	for i := len(keys) - 1; i >= 0; i-- { // the last one is mostly answered last, so this goroutine sleeps once
@@ -41,6 +50,52 @@ func (c *clientSession) getTogether(keys []string, results []resp.GetResult) boo
 	c.sidecar.releaseOps(c.gets[:len(keys)])
 	return true
 }
+
+// getNear answers the gets at the head of a pipeline that near copies answer, under one lock and without a step of the machine. It returns
+// their number.
+func (c *clientSession) getNear(keys [][]byte, results []resp.GetResult) (n int) {
+	s := c.sidecar
+	if !s.hasNear {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return 0
+	}
+	now := s.clock()
+	for n < len(keys) {
+		r, ok := s.m.GetNear(now, c.id, keys[n], false)
+		if !ok {
+			break
+		}
+		results[n].Value, results[n].Err = r.Value, nil
+		if n++; n == len(keys) {
+			c.lastOutcome = session.NearOutcome(r.Version)
+		}
+	}
+	s.scheduleTick(now) // leases of copies that are read are renewed
+	return n
+}
+
+// copyKeys returns keys that stay valid. Together they are one string.
+func (c *clientSession) copyKeys(keys [][]byte) []string {
+	c.keyText, c.keys = c.keyText[:0], c.keys[:0]
+	for _, key := range keys {
+		c.keyText = append(c.keyText, key...)
+	}
+	for text := string(c.keyText); len(keys) > 0; keys = keys[1:] {
+		c.keys = append(c.keys, text[:len(keys[0])])
+		text = text[len(keys[0]):]
+	}
+	if cap(c.keyText) > maxKeyText {
+		c.keyText = nil
+	}
+	return c.keys
+}
+
+// maxKeyText is how many bytes a session keeps for the keys of later pipelines.
+const maxKeyText = 16 << 10
 
 // startGets starts pipelined gets of a session, and sets ws to what receives their results. It returns false if the sidecar is stopped.
 func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string) bool {

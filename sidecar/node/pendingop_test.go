@@ -94,8 +94,11 @@ func completeWrites(s *Sidecar) {
 // getEach reads keys as a pipeline, and returns the values.
 func getEach(t *testing.T, c resp.Session, keys ...string) (values []string) {
 	t.Helper()
-	results := make([]resp.GetResult, len(keys))
-	c.(resp.PipelinedReader).GetEach(context.Background(), keys, results)
+	results, names := make([]resp.GetResult, len(keys)), make([][]byte, len(keys))
+	for i, key := range keys {
+		names[i] = []byte(key)
+	}
+	c.(resp.PipelinedReader).GetEach(context.Background(), names, results)
 	for _, r := range results {
 		if r.Err != nil {
 			t.Error(r.Err)

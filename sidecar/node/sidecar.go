@@ -42,6 +42,7 @@ type Sidecar struct {
 	dc       topology.DC
 	scope    Scope
 	tokens   token.Sealer
+	hasNear  bool // near copies are kept
 	keyLocks keyLocks
 	scans    *scanCursors
 	ops      []*pendingOp // by index, under host.mu
@@ -73,7 +74,7 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	}
 	m := session.New(o.Config)
 	m.Open(podSession)
-	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope, tokens: o.Tokens}
+	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope, tokens: o.Tokens, hasNear: o.Config.MaxNearBytes > 0}
 	s.topo.Store(o.Config.Topology)
 	s.scans = newScanCursors()
 	s.keyLocks.used = map[string]*keyLock{}

@@ -33,6 +33,8 @@ type connection struct {
 	reader    PipelinedReader
 	pending   pendingPuts
 	ahead     readAhead
+	timed     timedCommands
+	direct    *directWriter // nil: the socket offers none
 
 	database    int // that SELECT has chosen
 	transaction transaction
@@ -56,6 +58,7 @@ func newConnection(s *Server, socket net.Conn, id int64) *connection {
 	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
 	c.waitWithoutBuffers()
+	c.direct = newDirectWriter(socket)
 	c.login(s.users.Load().atStart())
 	return c
 }
@@ -159,11 +162,7 @@ func (c *connection) execute(args [][]byte) {
 // run calls the handler of a command and reports whether it failed.
 func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 	c.lastCommand = cmd.name
-	m := c.server.options.Metrics
-	var start time.Time
-	if m != nil {
-		start = c.server.options.Clock()
-	}
+	c.startTiming(cmd)
 	var err error
 	if cmd.traits&needsSession != 0 {
 		err = c.ensureSession()
@@ -175,10 +174,43 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 		c.awaitPuts()
 		c.out.writeError(toError(err))
 	}
-	if m != nil {
-		m.CommandDone(cmd.name, c.server.options.Clock().Sub(start).Seconds(), err != nil)
+	c.timed.count++
+	if err != nil {
+		c.timed.failed++
+	}
+	if c.ahead.isEmpty() {
+		c.reportTimed()
 	}
 	return err != nil
+}
+
+// timedCommands are commands of one name that were timed together: one, or GETs that were read together.
+type timedCommands struct {
+	name          string
+	count, failed int
+	since         time.Time
+}
+
+// startTiming reads the clock for a command, unless its value was read with that of a command before.
+func (c *connection) startTiming(cmd *command) {
+	if cmd.traits&readAheadOf != 0 && !c.ahead.isEmpty() {
+		return
+	}
+	c.reportTimed()
+	c.timed.name = cmd.name
+	if c.server.options.Metrics != nil {
+		c.timed.since = c.server.options.Clock()
+	}
+}
+
+// reportTimed reports what was timed and not reported yet.
+func (c *connection) reportTimed() {
+	if t := &c.timed; t.count > 0 {
+		if m := c.server.options.Metrics; m != nil {
+			m.CommandsDone(t.name, t.count, t.failed, c.server.options.Clock().Sub(t.since).Seconds())
+		}
+		t.count, t.failed = 0, 0
+	}
 }
 
 // ensureSession creates the session unless there is one.
@@ -263,6 +295,7 @@ func (c *connection) close() {
 			c.server.options.Logger.Error("panic while closing a session", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
+	c.reportTimed()
 	c.flushCounters()
 	if c.server.stopping.Load() {
 		c.linger()

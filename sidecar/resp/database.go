@@ -32,6 +32,14 @@ func storageKey(database int, key string) string {
 	return databasePrefixes[database] + key
 }
 
+// appendStorageKey appends what storageKey returns.
+func appendStorageKey(b []byte, database int, key []byte) []byte {
+	if database != 0 || len(key) > 0 && key[0] == databaseMark {
+		b = append(b, databasePrefixes[database]...)
+	}
+	return append(b, key...)
+}
+
 // storageKeys is storageKey for several keys. It returns keys itself if all are stored under their own names.
 func storageKeys(database int, keys []string) []string {
 	for i, key := range keys {

@@ -112,10 +112,14 @@ func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	}
 }
 
-func (s *memorySession) GetEach(_ context.Context, keys []string, results []GetResult) {
+func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) {
+	operation := "read"
+	if len(keys) == 1 {
+		operation = "get"
+	}
 	for i, key := range keys {
-		s.store.hook("read", key)
-		results[i] = GetResult{s.store.get(key), s.store.operationError}
+		s.store.hook(operation, string(key))
+		results[i] = GetResult{s.store.get(string(key)), s.store.operationError}
 	}
 }
 

@@ -100,7 +100,7 @@ func TestPipelinedGetsAreReadTogetherAndAnsweredInOrder(t *testing.T) {
 
 // What was read ahead is not the answer to a GET that comes after another command.
 func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
-	c := connection{ahead: readAhead{keys: []string{"a", "b"}, results: make([]GetResult, 2), next: 1, bytes: 3}}
+	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2), next: 1, bytes: 3}}
 	c.ahead.results[1].Value.Data = []byte("old")
 	c.server = &Server{options: Options{Clock: time.Now}}
 	c.in = newReader(&c.server.options.Limits)
@@ -115,7 +115,7 @@ func TestFewerLargeValuesAreReadAhead(t *testing.T) {
 	var a readAhead
 	batch := func(n, bytes int) int {
 		for range n {
-			a.keys = append(a.keys, "k")
+			a.keys = append(a.keys, []byte("k"))
 			a.results = append(a.results, GetResult{Value: causal.Value{Data: make([]byte, bytes)}})
 		}
 		a.measure()

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"bytes"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -15,7 +17,9 @@ const (
 // readAhead holds the values of GETs that were read together with the first of them, and are not executed yet. Nothing but these GETs executes
 // meanwhile: any other command drops what is left.
 type readAhead struct {
-	keys    []string // as the client names them
+	keys    [][]byte // as the client names them; they are in the read buffer, which holds them until all are executed
+	names   [][]byte // as they are stored, in databases with a prefix
+	text    []byte   // of names
 	results []GetResult
 	next    int // results[:next] are used
 	bytes   int // of the values that are left
@@ -26,29 +30,30 @@ type readAhead struct {
 // read buffer.
 func (c *connection) read(key []byte) (causal.Value, error) {
 	a := &c.ahead
-	if a.next < len(a.keys) && a.keys[a.next] == string(key) {
+	if a.next < len(a.keys) && bytes.Equal(a.keys[a.next], key) {
 		return a.take()
 	}
 	a.drop()
-	if c.reader == nil || c.executing || c.in.buffered() == 0 {
+	if c.reader == nil || c.executing {
 		return c.session.Get(c.server.context, string(key))
 	}
-	a.keys = append(a.keys, string(key))
-	c.in.peekGetKeys(a.maxKeys()-1, func(key []byte) { a.keys = append(a.keys, string(key)) })
-	if len(a.keys) == 1 {
-		key := a.keys[0]
-		a.drop()
-		return c.session.Get(c.server.context, key)
+	a.keys = append(a.keys, key)
+	if c.in.buffered() > 0 {
+		c.in.peekGetKeys(a.maxKeys()-1, func(key []byte) { a.keys = append(a.keys, key) })
 	}
-	for len(a.results) < len(a.keys) {
+	n := len(a.keys)
+	for len(a.results) < n {
 		a.results = append(a.results, GetResult{})
 	}
-	c.reader.GetEach(c.server.context, storageKeys(c.database, a.keys), a.results[:len(a.keys)])
+	c.reader.GetEach(c.server.context, a.stored(c.database), a.results[:n])
 	a.measure()
-	c.account()
+	if n > 1 {
+		c.account()
+	}
 	return a.take()
 }
 
+// maxKeys is the limit of the next batch: it grows by the double at most, and is less if the values of the one before were large.
 func (a *readAhead) maxKeys() int {
 	if a.limit == 0 {
 		return firstReadAhead
@@ -56,7 +61,25 @@ func (a *readAhead) maxKeys() int {
 	return a.limit
 }
 
-// measure sets the limit of the next batch by the size of this one: it grows by the double at most.
+// stored returns the names under which the keys of a database are stored.
+func (a *readAhead) stored(database int) [][]byte {
+	prefixed := database != 0
+	for _, key := range a.keys {
+		prefixed = prefixed || len(key) > 0 && key[0] == databaseMark
+	}
+	if !prefixed {
+		return a.keys
+	}
+	a.names, a.text = a.names[:0], a.text[:0]
+	for _, key := range a.keys {
+		from := len(a.text)
+		a.text = appendStorageKey(a.text, database, key)
+		a.names = append(a.names, a.text[from:]) // it keeps its bytes if a.text is moved
+	}
+	return a.names
+}
+
+// measure sets the limit of the next batch by the size of this one.
 func (a *readAhead) measure() {
 	n := len(a.keys)
 	for i := range n {
@@ -71,15 +94,24 @@ func (a *readAhead) take() (causal.Value, error) {
 	a.results[a.next] = GetResult{}
 	a.next++
 	a.bytes -= len(r.Value.Data)
+	if a.next == len(a.keys) {
+		a.drop()
+	}
 	return r.Value, r.Err
 }
 
+// isEmpty reports whether nothing is left.
+func (a *readAhead) isEmpty() bool { return len(a.keys) == 0 }
+
 // drop forgets what is left.
 func (a *readAhead) drop() {
-	if len(a.keys) == 0 {
+	if a.isEmpty() {
 		return
 	}
-	clear(a.results)
+	clear(a.results[a.next:len(a.keys)])
 	clear(a.keys)
 	a.keys, a.next, a.bytes = a.keys[:0], 0, 0
+	if cap(a.text) > retainBytes {
+		a.text, a.names = nil, nil
+	}
 }

@@ -83,8 +83,8 @@ type Pipeliner interface {
 // PipelinedReader is a Session that reads the keys of a pipeline together.
 type PipelinedReader interface {
 	// GetEach sets results[i] to what Get returns for keys[i], as if each Get were called after the one before had returned. The slices
-	// have one length, and are reused after the call.
-	GetEach(ctx context.Context, keys []string, results []GetResult)
+	// have one length, and are reused after the call, as are the keys.
+	GetEach(ctx context.Context, keys [][]byte, results []GetResult)
 }
 
 // GetResult is what Get returns.
@@ -101,9 +101,9 @@ type Metrics interface {
 	ConnectionRefused()
 	// ConnectionEvicted reports a connection that was closed because of Limits.MaxClientBytes.
 	ConnectionEvicted()
-	// CommandDone reports a command of the table by its full lower-case name, with the seconds until its reply was ready or,
-	// for a pipelined put, until it was issued.
-	CommandDone(name string, seconds float64, failed bool)
+	// CommandsDone reports n commands of the table by their full lower-case name, of which some have failed, with the seconds until the reply of
+	// each was ready: for GETs that were read together, until all replies were, and for a pipelined put, until it was issued.
+	CommandsDone(name string, n, failed int, seconds float64)
 	ProtocolError()
 	Panicked()
 }

@@ -153,11 +153,9 @@ func (c *counters) ConnectionRefused() { c.refused.Add(1) }
 func (c *counters) ConnectionEvicted() { c.evicted.Add(1) }
 func (c *counters) ProtocolError()     { c.protocol.Add(1) }
 func (c *counters) Panicked()          { c.panics.Add(1) }
-func (c *counters) CommandDone(name string, seconds float64, failed bool) {
-	c.done.Add(1)
-	if failed {
-		c.failed.Add(1)
-	}
+func (c *counters) CommandsDone(_ string, n, failed int, _ float64) {
+	c.done.Add(int64(n))
+	c.failed.Add(int64(failed))
 }
 
 func TestFirstCommandThatNeedsTheStoreCreatesTheSession(t *testing.T) {

@@ -88,6 +88,13 @@ func (c *connection) send(b []byte) error {
 // start reading if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates
 // with reads.
 func (c *connection) write(b []byte) (written int, err error) {
+	if c.direct != nil { // mostly all of it fits
+		if written = c.direct.write(b); written == len(b) {
+			return written, nil
+		}
+		b = b[written:]
+		defer c.raw.SetWriteDeadline(time.Time{}) // else the next direct write would fail
+	}
 	now := time.Now()
 	progress := now
 	for {

@@ -398,6 +398,9 @@ func (t *Topology) DesiredMembersOf(n Node) []Node {
 // Hash returns the hash of a key that selects its cache.
 func Hash(key string) uint64 { return xxhash.Sum64String(key) }
 
+// HashBytes is Hash of a key in bytes.
+func HashBytes(key []byte) uint64 { return xxhash.Sum64(key) }
+
 // HashedPart returns the part of a key that determines its slot: as in Redis Cluster, the {tag} if the key has one that is
 // not empty, so that keys can share a slot, and otherwise the whole key.
 func HashedPart(key string) string {

@@ -56,7 +56,7 @@ type Store struct {
 
 // Stats counts since the start.
 type Stats struct {
-	// Hits counts reads that a copy has answered, Misses those that none could answer; Inserted and Invalidated count copies.
+	// Hits counts reads that a copy has answered, Misses those that went to a cache; Inserted and Invalidated count copies.
 	Hits, Misses, Inserted, Invalidated, Evicted uint64
 	// StreamsEnded counts near streams that have ended.
 	StreamsEnded uint64
@@ -101,16 +101,15 @@ func New(cfg Config, out *causal.Outbox) *Store {
 // isOn reports whether copies are kept.
 func (s *Store) isOn() bool { return s.cfg.MaxBytes > 0 }
 
-// Find returns the copy that answers an unbound get, as the reply of a cache.
-func (s *Store) Find(now causal.Now, g *causal.Get) (causal.GetReply, bool) {
+// Find returns the copy of a key that an unbound session may read at a cut, or with a cut of 0, among the newest versions. hash is
+// topology.Hash of the key. The record is valid until the next call of a method, and its value for ever; neither may be changed.
+func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*causal.Record, bool) {
 	if !s.isOn() {
-		return causal.GetReply{}, false
+		return nil, false
 	}
-	hash := topology.Hash(g.Key)
 	e, _ := s.entries.Peek(hash)
-	if e == nil || e.key != g.Key || !e.from.isLeased(now) || !s.answers(e, g) {
-		s.stats.Misses++
-		return causal.GetReply{}, false
+	if e == nil || e.key != string(key) || !e.from.isLeased(now) || !s.isCurrent(e, cut) {
+		return nil, false
 	}
 	s.stats.Hits++
 	e.from.usedAt = now.Mono
@@ -118,28 +117,26 @@ func (s *Store) Find(now causal.Now, g *causal.Get) (causal.GetReply, bool) {
 		e.touchedAt = now.Mono
 		s.entries.Get(hash)
 	}
-	return causal.GetReply{ID: g.ID, Key: g.Key, Record: e.rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing}, true
+	return &e.rec, true
 }
 
-// answers reports whether a copy is the version that a get asks for.
-func (s *Store) answers(e *entry, g *causal.Get) bool {
+// isCurrent reports whether a copy is the newest version at or below a cut; with a cut of 0, the newest of all.
+func (s *Store) isCurrent(e *entry, cut causal.HLC) bool {
 	switch {
 	case s.cfg.Broken.Has(causal.NearNextUnchecked):
 		return true
-	case g.Snapshot:
-		h := max(g.Cut, g.Seen)
-		return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next)
-	case g.Cut != 0:
-		return false
+	case cut == 0:
+		return e.next == 0
 	}
-	return e.next == 0
+	return e.rec.Version.HLC <= cut && (e.next == 0 || cut < e.next)
 }
 
-// Wanted counts a read of a key that goes to a cache. It returns how large a copy may be, in bytes, if the key is hot, and else 0.
+// Wanted counts a read of a key that goes to a cache, since no copy answers it. It returns how large a copy may be, in bytes, if the key is hot, and else 0.
 func (s *Store) Wanted(now causal.Now, key string) uint64 {
 	if !s.isOn() {
 		return 0
 	}
+	s.stats.Misses++
 	if now.Mono-s.windowFrom >= int64(s.cfg.HotWindow) {
 		s.windowFrom = now.Mono
 		clear(s.reads[:])

@@ -90,8 +90,17 @@ func (r *rig) renewal() uint64 {
 func (r *rig) pass(d time.Duration) { r.now.Mono += int64(d) }
 
 func (r *rig) finds(key string) bool {
-	_, ok := r.s.Find(r.now, &causal.Get{Key: key})
+	_, ok := r.find(key, 0)
 	return ok
+}
+
+// find reads a key at a cut; 0: the newest version.
+func (r *rig) find(key string, cut causal.HLC) (causal.Record, bool) {
+	rec, ok := r.s.Find(r.now, []byte(key), topology.Hash(key), cut)
+	if !ok {
+		return causal.Record{}, false
+	}
+	return *rec, true
 }
 
 func TestACopyIsServedWhileItsLeaseRuns(t *testing.T) {
@@ -104,8 +113,8 @@ func TestACopyIsServedWhileItsLeaseRuns(t *testing.T) {
 	}
 	r.pass(200 * time.Millisecond)
 	r.grant(id)
-	got, ok := r.s.Find(r.now, &causal.Get{ID: 5, Key: "x"})
-	if !ok || got.ID != 5 || got.Record.Version.HLC != 10 || got.Status != causal.Stable {
+	got, ok := r.find("x", 0)
+	if !ok || got.Version.HLC != 10 {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 	if r.finds("y") {
@@ -145,22 +154,21 @@ func TestACopyWithANextVersionIsForOlderReadersOnly(t *testing.T) {
 	r.invalidate("x", 20)
 	for _, c := range []struct {
 		what string
-		get  causal.Get
+		cut  causal.HLC
 		want bool
 	}{
-		{"the latest version", causal.Get{Key: "x"}, false},
-		{"a cut below the next version", causal.Get{Key: "x", Snapshot: true, Cut: 19}, true},
-		{"a cut at the next version", causal.Get{Key: "x", Snapshot: true, Cut: 20}, false},
-		{"a reader who has seen the next version", causal.Get{Key: "x", Snapshot: true, Cut: 15, Seen: 20}, false},
-		{"a cut below the copy", causal.Get{Key: "x", Snapshot: true, Cut: 9}, false},
-		{"a cut without a snapshot", causal.Get{Key: "x", Cut: 15}, false},
+		{"the latest version", 0, false},
+		{"a cut below the next version", 19, true},
+		{"a cut at the next version", 20, false},
+		{"a cut above the next version", 21, false},
+		{"a cut below the copy", 9, false},
 	} {
-		if _, ok := r.s.Find(r.now, &c.get); ok != c.want {
+		if _, ok := r.find("x", c.cut); ok != c.want {
 			t.Errorf("%s: found %t", c.what, ok)
 		}
 	}
 	r.invalidate("x", 15) // an earlier one that came later
-	if _, ok := r.s.Find(r.now, &causal.Get{Key: "x", Snapshot: true, Cut: 15}); ok {
+	if _, ok := r.find("x", 15); ok {
 		t.Error("the least of the next versions counts")
 	}
 }
@@ -259,7 +267,7 @@ func TestCopiesAreBoundedByBytes(t *testing.T) {
 		t.Errorf("not the oldest were evicted: %+v", r.s.Stats())
 	}
 	r.give("key199", 1000, maxBytes)
-	if got, _ := r.s.Find(r.now, &causal.Get{Key: "key199"}); len(got.Record.Value.Data) > 3000 {
+	if got, _ := r.find("key199", 0); len(got.Value.Data) > 3000 {
 		t.Error("a value larger than the bound is kept")
 	}
 }
@@ -267,8 +275,8 @@ func TestCopiesAreBoundedByBytes(t *testing.T) {
 func TestAnOlderVersionDoesNotReplaceANewerOne(t *testing.T) {
 	r := newLeased(t)
 	r.give("x", 9, 0)
-	if got, _ := r.s.Find(r.now, &causal.Get{Key: "x"}); got.Record.Version.HLC != 10 {
-		t.Errorf("version %d is served", got.Record.Version.HLC)
+	if got, _ := r.find("x", 0); got.Version.HLC != 10 {
+		t.Errorf("version %d is served", got.Version.HLC)
 	}
 }
 

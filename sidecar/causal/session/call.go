@@ -122,6 +122,7 @@ const maxIdleCalls = 4096
 // recycle keeps a finished call for a later operation. Calls of other kinds may still be in blocked.
 func (s *Sidecar) recycle(c *call) {
 	if (c.op.Kind == OpGet || c.op.Kind == OpPut) && len(s.freeCalls) < maxIdleCalls {
+		c.op.Key = "" // it may be a part of something larger
 		s.freeCalls = append(s.freeCalls, c)
 	}
 }

@@ -113,10 +113,15 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 		c.covers = g.Cut
 	}
 	if c.target.Part == topology.Cache || s.cfg.Broken.Has(causal.NearBound) {
-		if r, ok := s.near.Find(now, &g); ok {
+		s.keyBytes = append(s.keyBytes[:0], g.Key...)
+		cut := max(g.Cut, g.Seen)
+		if !g.Snapshot {
+			cut = 0
+		}
+		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), cut); ok {
 			s.requests.drop(c.requestID)
 			c.near = true
-			s.takeGetReply(now, c, &r)
+			s.takeGetReply(now, c, &causal.GetReply{ID: g.ID, Key: g.Key, Record: *rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
 			return
 		}
 	}
@@ -136,10 +141,15 @@ func (s *Sidecar) cacheFor(now causal.Now, ss *session, key string) (topology.No
 
 // cacheOf returns the cache that may hold a key; false if there is none, or if it does not answer.
 func (s *Sidecar) cacheOf(now causal.Now, key string) (topology.Node, bool) {
+	return s.cacheAt(now, topology.Hash(key))
+}
+
+// cacheAt is cacheOf for the hash of a key.
+func (s *Sidecar) cacheAt(now causal.Now, hash uint64) (topology.Node, bool) {
 	if !s.cfg.UseCache {
 		return topology.Node{}, false
 	}
-	cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, topology.Hash(key))
+	cache, ok := s.cfg.Topology.CacheFor(s.cfg.Self.DC, hash)
 	return cache, ok && !s.routes.Suspects.Has(now, cache)
 }
 

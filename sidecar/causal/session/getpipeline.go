@@ -21,6 +21,12 @@ type getPipeline struct {
 
 // DoGets starts gets of one session that a client has sent one behind the other, as Do does. Each has a Result of its own.
 func (s *Sidecar) DoGets(now causal.Now, ops []Op) {
+	for len(ops) > 0 && s.answerNear(now, &ops[0]) {
+		ops = ops[1:]
+	}
+	if len(ops) == 0 {
+		return
+	}
 	p := &getPipeline{calls: make([]*call, 0, len(ops)), window: len(ops)}
 	for i := range ops {
 		ss := s.sessions[ops[i].Session]

@@ -33,6 +33,7 @@ type Sidecar struct {
 	cuts         cutSchedule
 	limit        causal.TimeLimit
 	near         *nearcopy.Store
+	keyBytes     []byte // scratch space
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
@@ -74,6 +75,9 @@ func (s *Sidecar) Do(now causal.Now, op Op) {
 	ss := s.sessions[op.Session]
 	if ss == nil {
 		s.results = append(s.results, Result{ID: op.ID, Err: causal.ErrUnavailable})
+		return
+	}
+	if op.Kind == OpGet && s.answerNear(now, &op) {
 		return
 	}
 	c := s.newCall(now, op, ss)
