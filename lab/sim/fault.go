@@ -152,6 +152,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.NearDropLate:              "near-copies",
 	causal.NearNextUnchecked:         "near-copies",
 	causal.NearBound:                 "near-copies",
+	causal.NearMGetMixed:             "near-copies",
 	causal.NearExcludedStay:          "exclusions",
 	causal.ServeAhead:                "caches",
 	causal.AheadUnregistered:         "caches",

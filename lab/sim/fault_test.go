@@ -39,6 +39,7 @@ var scripted = map[causal.Fault]string{
 	causal.NearLeaseLonger:      "near_copies.txt",
 	causal.NearLeaseFromReceipt: "near_copies.txt",
 	causal.NearBound:            "near_copies.txt",
+	causal.NearMGetMixed:        "near_copies.txt",
 	causal.NearExcludedStay:     "near_copies.txt",
 }
 

@@ -152,6 +152,7 @@ const (
 	NearDropLate                           // session: confirms an invalidation before the near copy is gone
 	NearNextUnchecked                      // session: a near copy is served whatever version came next
 	NearBound                              // session: a bound session reads near copies
+	NearMGetMixed                          // session: an MGET takes near copies of some keys, and reads the others in a ring
 	NearExcludedStay                       // session: keeps near copies when it hears of an exclusion of a data center
 	ServeAhead                             // cache: what was fetched ahead of a cut is served before it is complete
 	AheadUnregistered                      // shard: what a cache fetches ahead of a cut is not registered as a copy
@@ -310,6 +311,7 @@ var faultNames = [faultEnd]string{
 	NearDropLate:              "near-drop-late",
 	NearNextUnchecked:         "near-next-unchecked",
 	NearBound:                 "near-bound",
+	NearMGetMixed:             "near-mget-mixed",
 	NearExcludedStay:          "near-excluded-stay",
 	ServeAhead:                "serve-ahead",
 	AheadUnregistered:         "ahead-unregistered",

@@ -280,6 +280,15 @@ func (s *Sidecar) sourceOfGet(c *call, r *causal.GetReply) Source {
 	return s.sourceOf(c.slot, r.Ring, r.Hit)
 }
 
+// sourceOfKey returns where a value of an MGET was read, and counts it.
+func (s *Sidecar) sourceOfKey(slot topology.Slot, r *keyReply) Source {
+	if r.near {
+		s.stats.NearHits++
+		return SourceNear
+	}
+	return s.sourceOf(slot, r.ring, r.hit)
+}
+
 // sourceOf returns where a value was read, and counts it.
 func (s *Sidecar) sourceOf(slot topology.Slot, ring topology.RingID, hit bool) Source {
 	switch {

@@ -31,6 +31,7 @@ type mget struct {
 	starts  int  // of the search for the newest values
 	rounds  int  // started since the last start
 	failed  bool // some node replied with an error
+	mixed   bool // near copies and a ring answer, for the fault NearMGetMixed
 	bytes   int  // of the values in replies
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy, at cut.
@@ -59,6 +60,7 @@ type keyReply struct {
 	status causal.Status
 	ring   topology.RingID
 	hit    bool
+	near   bool
 }
 
 // allAtOrBelow reports whether all versions that were read are at or below a cut.
@@ -113,6 +115,9 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 		s.startRound(now, c, m.allKeys())
 		return
 	}
+	if s.mgetNear(now, c) {
+		return
+	}
 	s.readLatest(now, c)
 }
 
@@ -163,7 +168,7 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 func (s *Sidecar) finishRound(now causal.Now, c *call) {
 	m := c.mget
 	switch {
-	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound):
+	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound), m.mixed:
 		s.deliver(now, c)
 	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
 		s.deliver(now, c)
@@ -252,7 +257,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			return
 		}
 	}
-	r := Result{Records: make([]causal.Record, len(m.replies)), Outcome: Outcome{Ring: m.ring, Source: SourceCache, Status: causal.Stable}}
+	r := Result{Records: make([]causal.Record, len(m.replies)), Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {
 		reply := &m.replies[i]
 		if w := m.own[i]; w != nil && reply.record.Version.Less(w.version) {
@@ -268,7 +273,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)
 		r.Records[i] = reply.record
 		r.Outcome.Status = min(r.Outcome.Status, status)
-		r.Outcome.Source = max(r.Outcome.Source, s.sourceOf(m.slots[i], reply.ring, reply.hit))
+		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
 	}
 	s.finish(c, r)
 }

@@ -57,7 +57,14 @@ func (s *Sidecar) continueRound(now causal.Now, c *call) {
 	for r.sent < len(r.keys) && r.inFlight() < maxKeysInFlight {
 		i := r.keys[r.sent]
 		r.sent++
+		if m.ring == topology.NoRing && s.takeNear(now, c, i) {
+			r.answered++
+			continue
+		}
 		s.requestKey(now, c, i, c.roundRequest(i, seen), m.ring == topology.NoRing)
+	}
+	if r.answered == len(r.keys) {
+		s.finishRound(now, c)
 	}
 }
 
@@ -142,6 +149,52 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		return
 	}
 	s.continueRound(now, c)
+}
+
+// takeNear takes the near copy of a key of an MGET that is current at its cut; without a cut, among the newest versions.
+func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
+	s.keyBytes = append(s.keyBytes[:0], c.op.Keys[i]...)
+	rec, ok := s.findNear(now, s.keyBytes, c.mget.cut)
+	if ok {
+		c.mget.replies[i] = keyReply{record: *rec, status: causal.Stable, ring: topology.NoRing, near: true}
+	}
+	return ok
+}
+
+// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now (PROTOCOL §9). With those of some keys, it
+// must not begin: what a ring says of the others may depend on newer versions of these.
+func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
+	m := c.mget
+	if s.cfg.MaxNearBytes == 0 || c.op.Latest || c.bound {
+		return false
+	}
+	m.replies = make([]keyReply, len(m.slots))
+	var missing []int
+	for i := range m.slots {
+		if m.own[i] == nil && s.takeNear(now, c, i) {
+			continue
+		}
+		if !s.cfg.Broken.Has(causal.NearMGetMixed) {
+			m.replies = nil
+			return false
+		}
+		missing = append(missing, i)
+	}
+	if len(missing) > 0 {
+		s.mixNear(now, c, missing)
+		return true
+	}
+	s.deliver(now, c)
+	return true
+}
+
+// mixNear reads from a ring what there are no near copies of, for the fault NearMGetMixed.
+func (s *Sidecar) mixNear(now causal.Now, c *call, missing []int) {
+	m := c.mget
+	m.ring, _ = s.routes.NearestAll(now, m.slots, s.allowedRings(c.session))
+	m.mixed = true
+	m.starts++
+	s.startRound(now, c, missing)
 }
 
 // keepReply stores the reply for one key. It returns false if the values of all MGETs in progress would exceed their bound.
