@@ -4,10 +4,12 @@ package charts_test
 import (
 	"bytes"
 	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,8 +29,21 @@ var rewrite = flag.Bool("rewrite", false, "write what the chart renders to the g
 // kubeVersion is the Kubernetes version that the chart is rendered for.
 const kubeVersion = "1.36.3"
 
+// readCharts reads all files that helm reads, so that tests run again when one has changed.
+var readCharts = sync.OnceValue(func() error {
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+})
+
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	if err := readCharts(); err != nil {
+		t.Fatal(err)
+	}
 	program, err := binaries.Helm(t.Context())
 	if err != nil {
 		t.Skip(err)

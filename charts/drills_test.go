@@ -2,7 +2,6 @@ package charts_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
@@ -96,7 +94,7 @@ func templateDrill(t *testing.T, set string) (string, error) {
 	return helm(t, "template", "orders-drill", "causalstore-drills", "--namespace", "shop", "--kube-version", kubeVersion, "--set", "store=orders,"+set)
 }
 
-// TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand: the chart selects pods by labels, the command by names.
+// TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand: the chart selects pods by labels, the command by names. They do the same to them.
 func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 	choice := drill.Choice{DataCenter: "north"}
 	for _, d := range drill.Catalogue() {
@@ -127,6 +125,10 @@ func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 			if err != nil {
 				t.Fatal(out)
 			}
+			selectors := 1
+			if len(wantTargets) > 0 {
+				selectors = 2
+			}
 			var got, gotTargets []string
 			each(t, dropFields(t, out), d.Kinds[0], func(e *experiment) {
 				victims := e.Spec.Selector.choose(t, pods)
@@ -137,7 +139,22 @@ func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 				if e.Spec.Duration != "60s" {
 					t.Errorf("the experiment lasts %q", e.Spec.Duration)
 				}
+				for _, s := range []chaosSelector{e.Spec.Selector, e.Spec.Target.Selector}[:selectors] {
+					if len(s.Namespaces) != 1 || len(s.LabelSelectors) == 0 { // it would hit stores of the same name elsewhere
+						t.Errorf("a selector is too wide: %+v", s)
+					}
+				}
 			})
+			byCommand := specOf(target.Faults[0].Object(&record.Run{Store: "orders", Namespace: "shop", Drill: d.Name}, 0, time.Minute).Object)
+			for _, doc := range strings.Split("\n"+out, "\n---\n")[1:] {
+				byChart := map[string]any{}
+				if err := yaml.Unmarshal([]byte(doc), &byChart); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(byCommand, specOf(byChart)); diff != "" {
+					t.Errorf("besides whom it hits (-command +chart):\n%s", diff)
+				}
+			}
 			for _, names := range []*[]string{&want, &wantTargets, &got, &gotTargets} {
 				slices.Sort(*names)
 			}
@@ -170,37 +187,9 @@ func dropFields(t *testing.T, text string) string {
 	return strings.Join(docs, "\n---\n")
 }
 
-// TestTheExperimentsOfTheChartDoWhatThoseOfTheCommandDo: besides whom they hit, their specs are equal.
-func TestTheExperimentsOfTheChartDoWhatThoseOfTheCommandDo(t *testing.T) {
-	l, _ := drilled()
-	for _, d := range drill.Catalogue() {
-		choice := drill.Choice{DataCenter: "north"}
-		target, err := d.Choose(l, choice)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := specOf(target.Faults[0].Object(&record.Run{Store: "orders", Namespace: "shop", Drill: d.Name}, 0, time.Minute).Object)
-		out, err := templateDrill(t, "drill="+d.Name+",dataCenter=north,to=south,ring={north,east},node=n")
-		if err != nil {
-			t.Fatal(out)
-		}
-		first := strings.Split("\n"+out, "\n---\n")[1]
-		o := map[string]any{}
-		if err := yaml.Unmarshal([]byte(first), &o); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, specOf(o)); diff != "" {
-			t.Errorf("%s (-command +chart):\n%s", d.Name, diff)
-		}
-	}
-}
-
 // specOf returns the spec of an experiment without whom it hits, as text.
 func specOf(o map[string]any) string {
-	spec, _, _ := unstructured.NestedMap(map[string]any{"spec": o["spec"]}, "spec")
-	if spec == nil {
-		spec, _ = o["spec"].(map[string]any)
-	}
+	spec, _ := o["spec"].(map[string]any)
 	for _, field := range []string{"selector", "mode", "duration"} {
 		delete(spec, field)
 	}
@@ -291,30 +280,5 @@ func TestTheChartOfDrillsRejectsInvalidValues(t *testing.T) {
 	}
 	if out, err := helm(t, "template", "x", "causalstore-drills", "--kube-version", kubeVersion, "--set", "drill=operator"); err == nil || !strings.Contains(out, "/store") {
 		t.Errorf("without a store: %v\n%s", err, out)
-	}
-}
-
-// TestExperimentsNameOneNamespace: a selector without namespaces would hit stores of the same name elsewhere.
-func TestExperimentsNameOneNamespace(t *testing.T) {
-	files, err := filepath.Glob("causalstore-drills/templates/*")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, d := range drill.Catalogue() {
-		out, err := templateDrill(t, "drill="+d.Name+",dataCenter=north,to=south,ring={north,east},node=n")
-		if err != nil {
-			t.Fatal(out)
-		}
-		each(t, dropFields(t, out), d.Kinds[0], func(e *experiment) {
-			selectors := []chaosSelector{e.Spec.Selector}
-			if e.Kind == drill.KindNetwork {
-				selectors = append(selectors, e.Spec.Target.Selector)
-			}
-			for _, s := range selectors {
-				if len(s.Namespaces) != 1 || len(s.LabelSelectors) == 0 {
-					t.Errorf("%s selects %+v", d.Name, s)
-				}
-			}
-		})
 	}
 }

@@ -2,6 +2,7 @@ package binaries
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 )
@@ -106,7 +108,16 @@ func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) 
 	// The daemon traces processes with C code. The tags leave C code out of everything else.
 	m := module{dir: "chaosmesh", tags: "netgo osusergo", cgo: true}
 	for program, pkg := range c.programs() {
-		if err := m.build(ctx, progress, source, program, chaosMeshModule+"/cmd/"+pkg); err != nil {
+		from := source
+		if program == c.Daemon && !exists(c.Daemon) {
+			scratch, err := sourceWithClocks(ctx, source)
+			if err != nil {
+				return c, fmt.Errorf("compile the code that replaces clocks: %w", err)
+			}
+			defer func() { _ = os.RemoveAll(scratch) }()
+			from = scratch
+		}
+		if err := m.build(ctx, progress, from, program, chaosMeshModule+"/cmd/"+pkg); err != nil {
 			return c, fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
@@ -114,6 +125,73 @@ func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) 
 		return c, fmt.Errorf("make the chart of Chaos Mesh: %w", err)
 	}
 	return FindChaosMesh(ctx)
+}
+
+// clockSources is the folder in the module with the C code that TimeChaos puts into processes. The daemon embeds it compiled, and the module has the
+// sources only.
+const clockSources = "pkg/time/fakeclock"
+
+// sourceWithClocks returns a folder to build the daemon from: it pins a copy of the module with compiled clock code. Without a C compiler the daemon is built
+// without it, and TimeChaos does not work.
+func sourceWithClocks(ctx context.Context, source string) (scratch string, err error) {
+	compiler, missing := exec.LookPath(cmp.Or(os.Getenv("CC"), "cc"))
+	if scratch, err = os.MkdirTemp("", "causalstore-chaos-"); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(scratch)
+		}
+	}()
+	pins := filepath.Join(scratch, "chaosmesh")
+	if err := os.CopyFS(pins, os.DirFS(filepath.Join(source, "chaosmesh"))); err != nil || missing != nil {
+		return scratch, err
+	}
+	original, err := moduleFolder(ctx, pins)
+	if err != nil {
+		return "", err
+	}
+	module := filepath.Join(scratch, "module")
+	if err := os.CopyFS(module, os.DirFS(original)); err != nil {
+		return "", err
+	}
+	if err := compileClocks(ctx, compiler, filepath.Join(module, clockSources)); err != nil {
+		return "", err
+	}
+	_, err = goCommand(ctx, pins, "mod", "edit", "-replace", chaosMeshModule+"="+module)
+	return scratch, err
+}
+
+// compileClocks compiles every C file of a folder as the module's own Makefile does.
+func compileClocks(ctx context.Context, compiler, dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.c"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no C code", dir)
+	}
+	for _, file := range files {
+		args := []string{"-c", file, "-fPIE", "-O2", "-o", strings.TrimSuffix(file, ".c") + ".o"}
+		if runtime.GOARCH == "arm64" {
+			args = append(args, "-mcmodel=tiny")
+		}
+		if out, err := exec.CommandContext(ctx, compiler, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", filepath.Base(file), err, bytes.TrimSpace(out))
+		}
+	}
+	return nil
+}
+
+// moduleFolder returns where the module of the programs is.
+func moduleFolder(ctx context.Context, pins string) (string, error) {
+	text, err := goCommand(ctx, pins, "mod", "download", "-json", chaosMeshModule)
+	if err != nil {
+		return "", err
+	}
+	var from struct{ Dir string }
+	err = json.Unmarshal(text, &from)
+	return from.Dir, err
 }
 
 // makeChart copies the chart of the module, with CRDs that are generated from the Go types that the programs have. The two modules are not
@@ -124,12 +202,8 @@ func (c ChaosMesh) makeChart(ctx context.Context, source string) error {
 		return nil
 	}
 	pins := filepath.Join(source, "chaosmesh")
-	text, err := goCommand(ctx, pins, "mod", "download", "-json", chaosMeshModule)
+	module, err := moduleFolder(ctx, pins)
 	if err != nil {
-		return err
-	}
-	var from struct{ Dir string }
-	if err := json.Unmarshal(text, &from); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Chart), 0o755); err != nil {
@@ -142,7 +216,7 @@ func (c ChaosMesh) makeChart(ctx context.Context, source string) error {
 	defer func() { _ = os.RemoveAll(scratch) }()
 	chart, generator := filepath.Join(scratch, "chart"), filepath.Join(scratch, "controller-gen")
 	crds := filepath.Join(chart, "crds")
-	if err := os.CopyFS(chart, os.DirFS(filepath.Join(from.Dir, "helm", "chaos-mesh"))); err != nil {
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(module, "helm", "chaos-mesh"))); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(crds); err != nil {
@@ -223,7 +297,7 @@ func (c ChaosMesh) checkVersions(versions map[string]string) error {
 func versionOf(info *debug.BuildInfo, path string) string {
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path == path {
-			if m.Replace != nil {
+			if m.Replace != nil && m.Replace.Version != "(devel)" { // a copy in a folder has no version
 				return m.Replace.Version
 			}
 			return m.Version

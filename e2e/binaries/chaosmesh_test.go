@@ -1,44 +1,70 @@
 package binaries
 
 import (
-	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestTheErrorWithoutChaosMeshSaysHowToGetIt(t *testing.T) {
-	noPrograms(t)
-	if _, err := FindChaosMesh(t.Context()); !errors.Is(err, ErrNoChaosMesh) || !strings.Contains(err.Error(), "make chaos-mesh") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestProgramsOfAnotherVersionThanTheChartAreRefused(t *testing.T) {
-	self, err := os.Executable() // contains no Chaos Mesh
-	if err != nil {
+func TestTheClockCodeIsCompiledAndAFailureNamesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	compiler := filepath.Join(dir, "cc")
+	script := "#!/bin/sh\n" + `while [ $# -gt 0 ]; do case "$1" in -o) out=$2;; *.c) in=$1;; esac; shift; done
+if grep -q wrong "$in"; then echo "expected a semicolon"; exit 1; fi
+cp "$in" "$out"
+`
+	if err := os.WriteFile(compiler, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err = ChaosMesh{Controller: self, Daemon: self, Helper: self, Version: "v1.2.3"}.checkVersions(map[string]string{chaosMeshModule: "v1.2.3"})
-	if err == nil || !strings.Contains(err.Error(), "built from version unknown") || !strings.Contains(err.Error(), "make chaos-mesh") {
-		t.Errorf("got %v", err)
+	sources := filepath.Join(dir, "sources")
+	if err := compileClocks(t.Context(), compiler, sources); err == nil || !strings.Contains(err.Error(), "has no C code") {
+		t.Errorf("a folder without C code: %v", err)
 	}
-}
-
-func TestImagesOfChaosMeshAreNamedAfterTheCommit(t *testing.T) {
-	if tag := (ChaosMesh{Version: "v0.9.1-0.20260902003049-47411975a8cb"}).Tag(); tag != "47411975a8cb" {
-		t.Errorf("tag %s", tag)
-	}
-}
-
-func TestTheVersionsOfChaosMeshArePinned(t *testing.T) {
-	versions, err := pinnedVersions(t.Context())
-	if err != nil {
+	if err := os.Mkdir(sources, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{chaosMeshModule, chaosMeshAPIModule} {
-		if !strings.HasPrefix(versions[path], "v0.") {
-			t.Errorf("version of %s: %q", path, versions[path])
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(sources, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
 		}
+	}
+	write("one.c", "right")
+	write("two.c", "right")
+	if err := compileClocks(t.Context(), compiler, sources); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one.o", "two.o"} {
+		if !exists(filepath.Join(sources, name)) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	write("two.c", "wrong")
+	if err := compileClocks(t.Context(), compiler, sources); err == nil || !strings.Contains(err.Error(), "two.c") || !strings.Contains(err.Error(), "semicolon") {
+		t.Errorf("wrong code: %v", err)
+	}
+}
+
+// Without a compiler the daemon is built as it is: experiments with clocks do not work, and all others do.
+func TestWithoutACompilerTheDaemonIsBuiltWithoutClocks(t *testing.T) {
+	t.Setenv("CC", filepath.Join(t.TempDir(), "missing"))
+	source, err := sourceFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch, err := sourceWithClocks(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(scratch)
+	want, err := os.ReadFile(filepath.Join(source, "chaosmesh", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(scratch, "chaosmesh", "go.mod")); err != nil || string(got) != string(want) {
+		t.Errorf("go.mod differs from the pinned one (%v)", err)
+	}
+	if exists(filepath.Join(scratch, "module")) {
+		t.Error("the module was copied without need")
 	}
 }
