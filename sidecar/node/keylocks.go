@@ -19,6 +19,7 @@ import (
 type keyLocks struct {
 	mu           sync.Mutex
 	used         map[string]*keyLock
+	idle         []*keyLock    // that nobody uses, to be used again
 	transactions atomic.Int64  // that hold locks, or wait for them
 	begun        atomic.Uint64 // transactions, since the start
 }
@@ -32,13 +33,21 @@ type keyLock struct {
 	reads  sync.RWMutex // locked by transactions, shared by reads
 }
 
+// maxIdleLocks bounds the locks that are kept for use.
+const maxIdleLocks = 1024
+
 // use returns the lock of a key. release ends its use.
 func (k *keyLocks) use(key string) *keyLock {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.used[key]
 	if l == nil {
-		l = &keyLock{table: k, key: key}
+		if last := len(k.idle) - 1; last >= 0 {
+			l, k.idle = k.idle[last], k.idle[:last]
+			l.key = key
+		} else {
+			l = &keyLock{table: k, key: key}
+		}
 		k.used[key] = l
 	}
 	l.users++
@@ -46,10 +55,16 @@ func (k *keyLocks) use(key string) *keyLock {
 }
 
 func (l *keyLock) release() {
-	l.table.mu.Lock()
-	defer l.table.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(l.table.used, l.key)
+	k := l.table
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.users--; l.users > 0 {
+		return
+	}
+	delete(k.used, l.key)
+	if len(k.idle) < maxIdleLocks {
+		l.key = ""
+		k.idle = append(k.idle, l)
 	}
 }
 

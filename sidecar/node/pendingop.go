@@ -10,14 +10,16 @@ import (
 // pendingOp receives the result of one operation at a time and is reused. Most reads have their result when startOp returns, so
 // that the channel is used only if a goroutine has to wait.
 type pendingOp struct {
-	index  uint64 // in Sidecar.ops
-	uses   uint64
-	id     uint64 // the operation's id until it is complete, then 0; under host.mu
-	put    bool
-	lock   *keyLock // of a plain write, which shares it until its result is there; else nil
-	result session.Result
-	state  atomic.Int32
-	ready  chan struct{}
+	index    uint64 // in Sidecar.ops
+	uses     uint64
+	id       uint64 // the operation's id until it is complete, then 0; under host.mu
+	put      bool
+	awaitPut func() error // waits for the result of a pipelined put, of the session
+	session  *clientSession
+	lock     *keyLock // of a plain write, which shares it until its result is there; else nil
+	result   session.Result
+	state    atomic.Int32
+	ready    chan struct{}
 }
 
 // The states of a pendingOp.
@@ -61,6 +63,7 @@ func (s *Sidecar) takeIdleOp() *pendingOp {
 		return w
 	}
 	w := &pendingOp{index: uint64(len(s.ops)), ready: make(chan struct{}, 1)}
+	w.awaitPut = func() error { return w.session.awaitPut(w) }
 	s.ops = append(s.ops, w)
 	return w
 }

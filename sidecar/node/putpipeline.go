@@ -24,18 +24,23 @@ func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 			c.share(w, key)
 		}
 	}
+	w.session = c
 	w.state.Store(opPending)
 	c.puts.ops = append(c.puts.ops, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
 	c.puts.pending = append(c.puts.pending, w)
 	if len(c.puts.ops) >= maxPutBatch {
 		c.startPuts()
 	}
-	return func() error {
-		c.startPuts()
-		r := w.wait()
-		c.sidecar.releaseOp(w)
-		return c.recordOutcome(r, "write")
-	}
+	return w.awaitPut
+}
+
+// awaitPut waits for a pipelined put.
+func (c *clientSession) awaitPut(w *pendingOp) error {
+	c.startPuts()
+	r := w.wait()
+	w.session = nil
+	c.sidecar.releaseOp(w)
+	return c.recordOutcome(r, "write")
 }
 
 // startPuts starts the puts of the batch.

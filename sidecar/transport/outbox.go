@@ -27,8 +27,8 @@ type frame struct {
 func (f *frame) isFull() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }
 
 // outbox is the queue of one link. It encodes messages as they are pushed, so it knows exact sizes, holds no pointers, and
-// encodes on the goroutines of the senders. The link takes whole frames: while it is idle, a message is sent alone and at
-// once; while it is busy, messages accumulate in the next frame.
+// encodes on the goroutines of the senders. The link takes whole frames: while it is idle and nobody else can run, a message is
+// sent alone and at once; otherwise messages accumulate in the next frame.
 type outbox struct {
 	count    *counters
 	limit    int           // bytes

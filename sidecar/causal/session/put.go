@@ -125,8 +125,10 @@ func (s *Sidecar) transmitPut(now causal.Now, c *call) {
 
 // dependencies returns what the next put must follow: the newest own put that is incomplete, and the in-flight versions that
 // were read since the newest acknowledged put. That put names all earlier ones.
+//
+// The result does not change. Puts that were started together mostly have the same, and share it.
 func (ss *session) dependencies() []causal.Dep {
-	var deps []causal.Dep
+	deps := ss.nextDeps[:0]
 	for _, r := range ss.restrictions.list {
 		if r.opCount > ss.coveredOps {
 			deps = append(deps, causal.Dep{Version: r.version, Slot: r.slot})
@@ -135,7 +137,11 @@ func (ss *session) dependencies() []causal.Dep {
 	if !ss.own.last.Version.IsZero() {
 		deps = append(deps, ss.own.last)
 	}
-	return deps
+	if !slices.Equal(deps, ss.sentDeps) {
+		ss.sentDeps = append([]causal.Dep(nil), deps...)
+	}
+	ss.nextDeps = causal.Recycle(deps)
+	return ss.sentDeps
 }
 
 // handlePutReply takes the coordinator's answer.

@@ -21,6 +21,8 @@ type session struct {
 	// put need not.
 	coveredOps uint64
 	pipeline   putPipeline
+	nextDeps   []causal.Dep // room to collect them
+	sentDeps   []causal.Dep // of the put that was sent last
 	active     bool // it is in Sidecar.active
 	closed     bool
 }

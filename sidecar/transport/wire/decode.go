@@ -16,7 +16,7 @@ import (
 // On an error *m is unspecified.
 func Decode(b []byte, m *causal.Message) error {
 	*m = causal.Message{}
-	return decodeMessage(b, m)
+	return decodeMessage(b, m, &depRoom{})
 }
 
 // DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an error none is appended.
@@ -25,6 +25,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	c := cursor{what: "frame", b: b}
 	var from, to topology.Node
 	var control Control
+	var room depRoom
 	for c.next() {
 		switch c.num {
 		case fFrameMessages:
@@ -51,7 +52,8 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		}
 		dst = append(dst, causal.Message{From: from, To: to})
 		m := &dst[len(dst)-1]
-		if err := decodeMessage(body, m); err != nil {
+		room.like = len(c.b) / max(1, len(body))
+		if err := decodeMessage(body, m, &room); err != nil {
 			c.fail(err)
 			break
 		}
@@ -64,7 +66,27 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	return dst, control, nil
 }
 
-func decodeMessage(b []byte, m *causal.Message) error {
+// depRoom has room for the dependencies of the messages of a frame, so that they need not be allocated one by one. Puts have few.
+type depRoom struct {
+	free []causal.Dep
+	like int // how many messages like the present one may follow
+}
+
+// maxDepRoom bounds what is allocated for several messages, since a message that is kept keeps all of it.
+const maxDepRoom = 32
+
+// take returns an empty list with room for n.
+func (r *depRoom) take(n int) []causal.Dep {
+	if n > len(r.free) {
+		size := max(n, min(n*(r.like+1), maxDepRoom))
+		r.free = make([]causal.Dep, size)
+	}
+	list := r.free[:0:n]
+	r.free = r.free[n:]
+	return list
+}
+
+func decodeMessage(b []byte, m *causal.Message, room *depRoom) error {
 	f := m.Fields()
 	c := cursor{what: "message", b: b}
 	for c.next() {
@@ -90,6 +112,9 @@ func decodeMessage(b []byte, m *causal.Message) error {
 		case fRecord:
 			c.record(&f.Record)
 		case fDeps:
+			if f.Deps == nil {
+				f.Deps = room.take(min(c.countRun(), MaxList))
+			}
 			f.Deps = grow(&c, f.Deps, MaxList)
 			f.Deps = append(f.Deps, c.dep())
 		case fVersions:
