@@ -180,8 +180,10 @@ type RedisLimits struct {
 	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
 	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
 	MGetKeys      int   `json:"mgetKeys,omitempty"`
-	// ClientBytes defaults to half of GOMEMLIMIT, if that is set.
-	ClientBytes  Bytes    `json:"clientBytes,omitempty"`
+	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default half of GOMEMLIMIT, or
+	// 512Mi without.
+	ClientBytes Bytes `json:"clientBytes,omitempty"`
+	// Clients is how many may be connected. Further ones are refused. Default 10000.
 	Clients      int      `json:"clients,omitempty"`
 	WriteTimeout Duration `json:"writeTimeout,omitempty"`
 }

@@ -134,3 +134,36 @@ func TestIdleMeasuresEveryKindOfPart(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsAttacksPartsAndServesOthersAfterwards(t *testing.T) {
+	binary := program(t)
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server")
+	}
+	o := bench.LimitsOptions{Binary: binary, Dir: t.TempDir(), Length: 300 * time.Millisecond, Connections: 4, Idle: 20, Attacks: []string{"half-sent"}}
+	res, err := bench.MeasureLimits(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Attacks) != 1 || res.Attacks[0].Problem != "" || res.IdleMiB <= 0 || res.IdleConnections != 20 {
+		t.Fatalf("%+v", res)
+	}
+	for _, part := range []string{"coordinator", "middleman", "cache", "sidecar"} {
+		if res.Attacks[0].PeakMiB[part] <= 0 {
+			t.Errorf("memory of the %s: %v MiB", part, res.Attacks[0].PeakMiB[part])
+		}
+	}
+	if err := res.Exceeded(); err != nil {
+		t.Error(err)
+	}
+	res.LimitMiB = map[string]int64{"sidecar": 1}
+	if res.Exceeded() == nil {
+		t.Error("a sidecar that takes more than 1 MiB is within that limit")
+	}
+	says(t, res.Text, "half-sent", "idle sidecar", "sidecar (of 1)")
+	carries(t, res)
+	o.Attacks = []string{"charm"}
+	if _, err := bench.MeasureLimits(t.Context(), o); err == nil || !strings.Contains(err.Error(), "half-sent") {
+		t.Errorf("an unknown attack: %v", err)
+	}
+}

@@ -26,8 +26,8 @@ type Limits struct {
 	MaxPipelineBytes int
 	// MaxMGetKeys is the number of different keys of one MGET. Default 64 Ki.
 	MaxMGetKeys int
-	// MaxClientBytes bounds what all clients together have sent and have not read yet. Beyond it, the connection that takes
-	// most is closed. Default 512 MiB.
+	// MaxClientBytes bounds what all clients together have sent or queued, are writing, and have not read yet, with connectionBytes for each
+	// of them. Beyond it, the connection that takes most is closed. Default 512 MiB.
 	MaxClientBytes int
 	// MaxClients is the number of connections. Default 10000.
 	MaxClients int

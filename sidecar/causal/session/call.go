@@ -140,6 +140,7 @@ func (s *Sidecar) finish(c *call, r Result) {
 	if c.mget != nil {
 		s.dropRequests(c.mget.round.requests)
 		s.forgetReplies(c.mget)
+		s.mgetBytes -= c.mget.keys
 	}
 	if c.count != nil {
 		s.dropRequests(c.count.requests)

@@ -38,7 +38,8 @@ type Config struct {
 	MaxNearBytes  int
 	NearHotReads  uint8
 	NearHotWindow time.Duration
-	// MaxMGetBytes bounds the values that all MGETs in progress hold. One that would exceed it fails with ErrBusy.
+	// MaxMGetBytes bounds what all MGETs in progress hold: values, and some bytes for each key. One that would exceed it fails with
+	// ErrBusy.
 	MaxMGetBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
 	NotifyAfterDelay time.Duration

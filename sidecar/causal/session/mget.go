@@ -19,6 +19,8 @@ const (
 	evictedDelay = 100 * time.Millisecond
 	// keysPerTimeout is for how many keys of an MGET the read timeout is meant. One of more keys has as much more time.
 	keysPerTimeout = 16384
+	// mgetKeyBytes is about what each key of an MGET in progress takes beside its value.
+	mgetKeyBytes = 512
 )
 
 // mget is a read of several keys in progress (PROTOCOL §9). What it returns is one causally consistent state.
@@ -33,6 +35,7 @@ type mget struct {
 	failed  bool // some node replied with an error
 	mixed   bool // near copies and a ring answer, for the fault NearMGetMixed
 	bytes   int  // of the values in replies
+	keys    int  // bytes of all keys, without the values
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy, at cut.
 	ring  topology.RingID
@@ -98,9 +101,14 @@ func (m *mget) greatestInFlight() (greatest causal.HLC) {
 func (s *Sidecar) startMGet(now causal.Now, c *call) {
 	s.stats.MGets++
 	n := len(c.op.Keys)
-	m := &mget{slots: make([]topology.Slot, n), own: make([]*ownWrite, n), ring: topology.NoRing}
+	if s.mgetBytes > 0 && s.mgetBytes+n*mgetKeyBytes > s.cfg.MaxMGetBytes {
+		s.fail(c, causal.ErrBusy)
+		return
+	}
+	m := &mget{keys: n * mgetKeyBytes, slots: make([]topology.Slot, n), own: make([]*ownWrite, n), ring: topology.NoRing}
 	m.round.requests, m.round.targets = make([]uint64, n), make([]topology.Node, n)
 	c.mget, c.bound = m, !s.unbound(c.session)
+	s.mgetBytes += m.keys
 	for i, k := range c.op.Keys {
 		m.slots[i] = topology.SlotOf(k)
 		m.own[i] = c.session.own.newest[k]

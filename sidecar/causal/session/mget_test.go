@@ -323,7 +323,7 @@ func TestAnMGetOfManyKeysHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 }
 
 func TestTheValuesOfMGetsInProgressAreBounded(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.MaxMGetBytes = 4 })
+	r := newRig(t, func(c *Config) { c.MaxMGetBytes = 4*mgetKeyBytes + 4 })
 	r.completeUpTo(100)
 	first, second := r.startMGet("x", "y"), r.startMGet("x", "y")
 	gets := r.sent(causal.KindGet)
@@ -336,5 +336,21 @@ func TestTheValuesOfMGetsInProgressAreBounded(t *testing.T) {
 	r.replyGet(gets[3], causal.GetReply{Record: record(version(10)), Status: causal.Stable, Ring: near})
 	if res := r.mustResult(second); res.Err != causal.OK || r.s.mgetBytes != 0 {
 		t.Errorf("the other one: %v; %d bytes are still held", res.Err, r.s.mgetBytes)
+	}
+}
+
+// Keys that nobody has answered yet take memory, too. One MGET alone is never refused for them.
+func TestTheKeysOfMGetsInProgressAreBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxMGetBytes = mgetKeyBytes })
+	r.completeUpTo(100)
+	first, second := r.startMGet("x", "y"), r.startMGet("x")
+	if res := r.mustResult(second); res.Err != causal.ErrBusy {
+		t.Errorf("the second one: %v", res.Err)
+	}
+	if gets := r.sent(causal.KindGet); len(gets) != 2 {
+		t.Errorf("%d keys were asked for; the first one has two", len(gets))
+	}
+	if r.s.mgetBytes != 2*mgetKeyBytes {
+		t.Errorf("%d bytes are held for call %d", r.s.mgetBytes, first)
 	}
 }

@@ -27,7 +27,7 @@ type Sidecar struct {
 	results   []Result
 	// leftPipelines are those of which gets were answered, and that may go on.
 	leftPipelines []*getPipeline
-	mgetBytes     int // of the values that MGETs in progress have read
+	mgetBytes     int // of the keys of MGETs in progress, and of the values that they have read
 
 	coordinators coordinatorStates
 	cuts         cutSchedule
