@@ -24,7 +24,9 @@ func TestTheMemoryLimitOfTheContainerBoundsTheRuntime(t *testing.T) {
 	} {
 		t.Setenv("GOMEMLIMIT", c.variable)
 		if c.variable == "" {
-			os.Unsetenv("GOMEMLIMIT") // Setenv sets it again to what it was
+			if err := os.Unsetenv("GOMEMLIMIT"); err != nil { // Setenv sets it again to what it was
+				t.Fatal(err)
+			}
 		}
 		debug.SetMemoryLimit(77 << 20) // the runtime has read the variable when it started
 		limitMemory(c.container)
