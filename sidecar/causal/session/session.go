@@ -23,7 +23,7 @@ type session struct {
 	pipeline   putPipeline
 	nextDeps   []causal.Dep // room to collect them
 	sentDeps   []causal.Dep // of the put that was sent last
-	active     bool // it is in Sidecar.active
+	active     bool         // it is in Sidecar.active
 	closed     bool
 }
 
