@@ -66,3 +66,29 @@ func TestALostGroupIsReplacedByAnotherOne(t *testing.T) {
 		t.Errorf("the volume of the lost group: %+v", s)
 	}
 }
+
+// The group of this volume was given up, and the volume has come back in the place of the only one of the group that replaced it. Nobody has that one's data,
+// so it can be given up too, and this volume is emptied first: what it holds is void.
+func TestAGroupIsGivenUpWhoseOnlyVolumeAFormerOneHasReplaced(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	b.teach(Config{Group: 77, Epoch: 4, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{77, 1, 9}}, "p")
+	present := ID{"p", p.id.Volume + 1000}
+	next := Config{Group: present.Volume, Epoch: 5, Members: []ID{present}, Primary: present, Nonce: Nonce{present.Volume, 1, 1}, Replaced: []uint64{77}}
+	for range 60 {
+		b.pass(100*time.Millisecond, "p")
+		if len(p.ops) > 0 {
+			b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: next})
+		}
+	}
+	if s := p.g.Status(); !s.Replaced || !s.Lost || s.WhyNotGivenUp != nil {
+		t.Fatalf("replaced: %v, lost: %v, not given up: %v", s.Replaced, s.Lost, s.WhyNotGivenUp)
+	}
+	p.g.Events(nil)
+	if err := p.g.AcceptLoss(b.now); err != nil {
+		t.Fatal(err)
+	}
+	if events := p.g.Events(nil); len(events) != 1 || events[0].Kind != Reset {
+		t.Errorf("events %+v", events)
+	}
+}
