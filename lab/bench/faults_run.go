@@ -42,9 +42,9 @@ func (e *brokenHistoryError) Error() string {
 
 // measure runs the load, breaks and heals the deployment meanwhile, and checks what clients have seen.
 func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err error) {
-	data, err := os.MkdirTemp(dir, "causalstore-bench-")
+	data, err := makeDataDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
+		return nil, err
 	}
 	defer os.RemoveAll(data)
 	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data, Scope: r.o.Scope, Snapshot: r.o.Snapshot,

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -56,12 +55,9 @@ type IdlePart struct {
 // MeasureIdle starts the parts of three data centers as separate processes, lets one client write and read, and measures what the
 // parts do while nobody asks them anything. Then it adds sidecars to the first data center and measures again.
 func MeasureIdle(ctx context.Context, o IdleOptions) (*Idle, error) {
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), reads: contract.Reads(o.Reads)})

@@ -73,12 +73,9 @@ func MeasureLimits(ctx context.Context, o LimitsOptions) (*Limits, error) {
 			return nil, fmt.Errorf("there is no attack %q; there are: %s", name, strings.Join(AttackNames(), ", "))
 		}
 	}
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	l := &Limits{Machine: machine(), LimitMiB: containerMiB, IdleGoal: goal{Most: 20}, ConnectionGoal: goal{Most: 8192}}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 )
@@ -51,12 +50,9 @@ const fillChunk = 20000
 
 // MeasureMemory fills a data center whose parts are separate processes.
 func MeasureMemory(ctx context.Context, o MemoryOptions) (*Memory, error) {
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	p, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: oneDataCenter()})

@@ -57,12 +57,9 @@ type overheadRun struct {
 // MeasureOverhead compares a stock Redis with the same Redis behind the sidecar, cache, coordinator and middleman of one
 // data center. Both sync every write to the same disk before they acknowledge it.
 func MeasureOverhead(ctx context.Context, o OverheadOptions) (*Overhead, error) {
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	r := &overheadRun{o: o}

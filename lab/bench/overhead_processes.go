@@ -105,12 +105,9 @@ type processTarget struct {
 // without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each coordinator, or without and with
 // near copies.
 func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *OverheadProcesses, err error) {
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	targets, err := startTargets(ctx, o, dir)

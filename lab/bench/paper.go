@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -156,12 +155,9 @@ func MeasurePaper(ctx context.Context, o PaperOptions) (*Paper, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	f, err := newFleet(&o, dir)

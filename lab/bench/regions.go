@@ -112,12 +112,9 @@ type RegionLoad struct {
 
 // MeasureRegions measures a pair of regions in each form and with each delay.
 func MeasureRegions(ctx context.Context, o RegionsOptions) (*Regions, error) {
-	dir, err := filepath.Abs(o.Dir)
+	dir, err := makeDataDir(o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if dir, err = os.MkdirTemp(dir, "causalstore-bench-"); err != nil {
-		return nil, fmt.Errorf("create a directory for the data: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	res := &Regions{Machine: machine(), Window: o.Window, Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
