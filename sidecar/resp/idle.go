@@ -10,13 +10,22 @@ import (
 // An idle connection has no buffers: it waits until its socket can be read, and takes them then. With TLS it keeps them, since only the TLS
 // connection knows whether it has received a part of a record.
 
-// buffers are those that no connection uses.
-var buffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
+// largeBytes is the size of a buffer that holds all replies until they are flushed, unless one reply is larger.
+const largeBytes = 128 << 10
+
+// buffers and largeBuffers are those that no connection uses.
+var (
+	buffers      = sync.Pool{New: func() any { return new([readBytes]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBytes]byte) }}
+)
 
 // recycle gives a buffer back, unless it is of another size.
 func recycle(b []byte) {
-	if cap(b) == readBytes {
+	switch cap(b) {
+	case readBytes:
 		buffers.Put((*[readBytes]byte)(b[:readBytes]))
+	case largeBytes:
+		largeBuffers.Put((*[largeBytes]byte)(b[:largeBytes]))
 	}
 }
 
@@ -42,6 +51,10 @@ func (c *connection) waitWithoutBuffers() {
 // readSocket waits for bytes and returns how many there are after those in the buffer; commit must be called next.
 func (c *connection) readSocket() (int, error) {
 	if c.idle.socket == nil || c.below != nil || len(c.in.buf) > 0 {
+		if cap(c.out.buf) == largeBytes && len(c.out.buf) == 0 {
+			recycle(c.out.buf)
+			c.out.buf = nil
+		}
 		free := c.in.reserve()
 		c.account()
 		return c.socket.Read(free)

@@ -57,6 +57,15 @@ func (w *writer) flushIfFull() {
 // owns reports whether b is what is buffered.
 func (w *writer) owns(b []byte) bool { return len(b) > 0 && cap(w.buf) > 0 && &b[0] == &w.buf[:1][0] }
 
+// grow makes room for n more bytes. Replies that do not fit into a small buffer get a large one, which other connections use afterwards.
+func (w *writer) grow(n int) {
+	if need := len(w.buf) + n; need > cap(w.buf) && cap(w.buf) < largeBytes && need > readBytes && need <= largeBytes {
+		large := append(largeBuffers.Get().(*[largeBytes]byte)[:0], w.buf...)
+		recycle(w.buf)
+		w.buf = large
+	}
+}
+
 // flush sends all buffered replies.
 func (w *writer) flush() {
 	if len(w.buf) > 0 {
@@ -111,6 +120,7 @@ func (w *writer) writeBulk(b []byte) {
 	if len(b) >= noCopyBytes && !w.held {
 		w.writeThrough(b)
 	} else {
+		w.grow(len(b))
 		w.buf = append(w.buf, b...)
 	}
 	w.buf = append(w.buf, '\r', '\n')
