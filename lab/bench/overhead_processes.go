@@ -64,6 +64,8 @@ type ProcessCost struct {
 	// Allocations and AllocatedBytes are per operation; zero for programs that are not Go.
 	Allocations    float64 `json:"allocations"`
 	AllocatedBytes float64 `json:"allocatedBytes"`
+	// Layers is where the CPU time goes, if the process was profiled.
+	Layers []share `json:"layers,omitempty"`
 }
 
 // way is a system to compare: Redis itself if it is zero, or the parts with it as their storage.
@@ -131,8 +133,16 @@ func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *Over
 			}
 		}
 	}
+	last := len(targets) - 1
 	for _, c := range res.Cases {
 		c.conclude()
+		if o.Profile == 0 {
+			continue
+		}
+		reportProgress(o.Progress, "profile: %s, pipeline %d", c.Command, c.Pipeline)
+		if err := c.profile(ctx, targets[last], c.Ways[last], o.Profile, o.Profiles); err != nil {
+			return nil, fmt.Errorf("profile %s at pipeline %d: %w", c.Command, c.Pipeline, err)
+		}
 	}
 	return res, nil
 }

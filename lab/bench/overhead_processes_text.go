@@ -36,4 +36,13 @@ func (r *OverheadProcesses) Text(out io.Writer) {
 	}
 	speed.text(out)
 	cost.text(out)
+	for _, c := range r.Cases {
+		for _, w := range c.Ways {
+			for _, p := range w.Costs {
+				if len(p.Layers) > 0 {
+					fmt.Fprintf(out, "%s, pipeline %d, %s, %s: %s\n", c.Command, c.Pipeline, w.Name, p.Process, formatShares(p.Layers, p.CPUMs))
+				}
+			}
+		}
+	}
 }

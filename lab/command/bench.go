@@ -80,18 +80,25 @@ uses another redis-server as its storage: GETs that the cache answers, and SETs 
 acknowledged. Requires redis-server and Linux.
 
 The deployment is one process. With --processes, each of its parts is a process of its own, as in production, once without and
-once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and no profiles are taken. With --members 1,2,3 as well, what is compared is
-how many members hold the log of the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES instead, it
-is the sidecar without and with near copies, with mutual TLS.`,
+once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and profiles are taken only if --profile is
+given, of each process of the last deployment. With --members 1,2,3 as well, what is compared is how many members hold the log of
+the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES instead, it is the sidecar without
+and with near copies, with mutual TLS.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
 				setUnlessGiven(cmd, "seconds", &seconds, 1)
 				setUnlessGiven(cmd, "rounds", &o.Rounds, 3)
+			}
+			switch {
+			case processes:
+				setUnlessGiven(cmd, "value-bytes", &o.ValueBytes, 1024)
+				setUnlessGiven(cmd, "profile", &o.Profile, 0)
+			case f.quick:
 				setUnlessGiven(cmd, "profile", &o.Profile, time.Second)
 			}
-			if processes {
-				setUnlessGiven(cmd, "value-bytes", &o.ValueBytes, 1024)
+			if o.Profiles != "" && o.Profile == 0 {
+				return errors.New("--profiles: nothing is profiled; give --profile 3s as well")
 			}
 			for i, c := range o.Cases {
 				o.Cases[i] = strings.ToUpper(c)
@@ -153,8 +160,6 @@ is the sidecar without and with near copies, with mutual TLS.`,
 	fs.StringVar(&o.Etcd, "etcd", "etcd", "the program etcd, for more than one member")
 	fs.IntVar(&o.NearBytes, "near-copies", 0, "with --processes, bytes of near copies of each sidecar, to compare with none")
 	cmd.MarkFlagsMutuallyExclusive("members", "near-copies")
-	cmd.MarkFlagsMutuallyExclusive("processes", "profile")
-	cmd.MarkFlagsMutuallyExclusive("processes", "profiles")
 	return cmd
 }
 
