@@ -112,13 +112,16 @@ func (d *deployment) readOften(t *testing.T, dc, from string, readers int) *freq
 			if err := writer.Set(t.Context(), "counter", n, 0).Err(); err != nil {
 				t.Errorf("write %d of the counter: %v", n, err)
 			}
-			time.Sleep(5 * time.Millisecond) // the load
+			time.Sleep(pace)
 		}
 	})
 	for range readers {
 		c, last := d.client(dc), 0
 		r.running.Go(func() {
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
 			for !r.stopped.Load() {
+				<-tick.C
 				began := time.Now()
 				got, err := c.Get(t.Context(), "counter").Int()
 				if errors.Is(err, goredis.Nil) && last == 0 {
