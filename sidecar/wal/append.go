@@ -85,7 +85,7 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 	l.unfinished = unfinished{}
 	// No retry: after a failed sync the kernel may have dropped the dirty pages, and a second sync would succeed without
 	// having written them.
-	if err := l.active.Sync(); err != nil {
+	if err := l.active.SyncData(); err != nil {
 		return 0, fmt.Errorf("sync records %d to %d: %w", first, last, err)
 	}
 	if err := l.raiseWatermark(last); err != nil {

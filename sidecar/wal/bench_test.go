@@ -62,7 +62,7 @@ func benchmarkAppend(b *testing.B, dir string, fs vfs.FS, records int) {
 // countSyncs counts the syncs of files on fs.
 func countSyncs(fs vfs.FS, syncs *atomic.Int64) vfs.FS {
 	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSync {
+		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
 			syncs.Add(1)
 		}
 		return nil

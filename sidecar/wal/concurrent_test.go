@@ -31,7 +31,7 @@ func TestAppendOfManyRecordsIsOneWriteAndOneSync(t *testing.T) {
 		switch op.Kind {
 		case errorfs.OpFileWrite:
 			writes++
-		case errorfs.OpFileSync:
+		case errorfs.OpFileSyncData:
 			syncs++
 			if l != nil {
 				duringSync = l.LastIndex()

@@ -58,9 +58,9 @@ func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 		l, err = openOn(errorfs.Wrap(disk, fault))
 		if err == nil {
 			g.checkRecovered(t, l, "before the fault")
-			runUntilFault(t, l, g, r, next, fault)
+			usable := runUntilFault(t, l, g, r, next, fault)
 			done := len(fault.after)
-			if fault.fired && fault.failed.Kind != errorfs.OpRemove {
+			if fault.fired && !usable {
 				wantSticky(t, l)
 			}
 			if len(fault.after) != done {
@@ -80,7 +80,7 @@ func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 		verifyCrash(t, disk.CrashClone(crashOf(r)), g, r, what)
 		verifyCrash(t, disk, g, r, what+", without a crash")
 	}
-	for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpRename,
+	for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpRename,
 		errorfs.OpOpenDir, errorfs.OpRemove, errorfs.OpLock, errorfs.OpMkdirAll} {
 		if kinds[kind] == 0 {
 			t.Errorf("no fault was injected into operations of kind %d", kind)
@@ -88,8 +88,8 @@ func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 	}
 }
 
-// runUntilFault appends and truncates until the disk fails, or 40 times.
-func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, fault *failingDisk) uint64 {
+// runUntilFault appends and truncates until the disk fails, or 40 times. The log remains usable if only a segment could not be removed.
+func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, fault *failingDisk) (usable bool) {
 	t.Helper()
 	for range 40 {
 		g.try([]uint64{next})
@@ -98,7 +98,7 @@ func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, f
 			if !errors.Is(err, errorfs.ErrInjected) || last != 0 {
 				t.Fatalf("append: %d, %v", last, err)
 			}
-			return next + 1
+			return false
 		}
 		g.acknowledge(t, last, []uint64{next})
 		next++
@@ -113,15 +113,16 @@ func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, f
 		if !errors.Is(err, errorfs.ErrInjected) {
 			t.Fatalf("truncate: %v", err)
 		}
-		if fault.failed.Kind != errorfs.OpRemove {
-			return next
+		if fault.failed.Kind != errorfs.OpRemove && fault.failed.Kind != errorfs.OpRename {
+			return false
 		}
-		// The file that could not be removed is still there, and the log remains usable.
+		// The file that could not be removed or renamed is still there.
+		usable = true
 		if err := l.TruncateBefore(g.needed); err != nil {
 			t.Fatalf("second truncate: %v", err)
 		}
 	}
-	return next
+	return usable
 }
 
 func wantSticky(t *testing.T, l *Log) {
@@ -145,7 +146,7 @@ func TestFailedSyncFailsAllWaitingAppends(t *testing.T) {
 		syncing, fail := make(chan struct{}), make(chan struct{})
 		broken := false
 		l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileSync && broken {
+			if op.Kind == errorfs.OpFileSyncData && broken {
 				close(syncing) // a second sync would panic here
 				<-fail
 				return errorfs.ErrInjected

@@ -57,7 +57,7 @@ func live(disk *vfs.MemFS, g *ledger, r *rand.Rand, next *uint64, t *testing.T) 
 		isWrite := op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate
 		switch countdown--; {
 		case countdown > 0 || end.left != nil:
-		case end.ending == syncFailed && (op.Kind != errorfs.OpFileSync || l == nil):
+		case end.ending == syncFailed && (op.Kind != errorfs.OpFileSyncData || l == nil):
 		case end.ending == noSpaceLeft && (!isWrite || l == nil):
 		case end.ending == syncFailed:
 			crash()

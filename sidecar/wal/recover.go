@@ -60,11 +60,12 @@ func (l *Log) recoverSegments() error {
 		if i == len(firsts)-1 {
 			return l.recoverLast(first, data, salt, end, next, bad)
 		}
-		if bad == nil && next != firsts[i+1] {
+		// What is behind the last record of a segment is what its file held before.
+		if next != firsts[i+1] && (bad == nil || next > firsts[i+1]) {
 			bad = &damage{offset: end, problem: fmt.Sprintf("it ends before record %d, and the next segment begins with record %d",
 				next, firsts[i+1])}
 		}
-		if bad != nil {
+		if next != firsts[i+1] {
 			return &CorruptError{File: path, Offset: bad.offset, Problem: bad.problem}
 		}
 		l.segments = append(l.segments, segment{first: first, size: end})
@@ -105,10 +106,10 @@ func (l *Log) recoverLast(first uint64, data []byte, salt uint32, end int64, nex
 		return err
 	}
 	if bad != nil {
-		l.opts.Logger.Warn("write buffer log ends with an incomplete write, which was never acknowledged; cutting it off",
+		l.opts.Logger.Info("write buffer log ends with bytes that are no acknowledged record: an incomplete write, or what its file held before; cutting them off",
 			"segment", path, "offset", end, "bytes", int64(len(data))-end, "problem", bad.problem, "lastIndex", next-1)
 	}
-	f, err := l.installSegment(first, data[:end])
+	f, err := l.installFile(path, data[:end])
 	switch {
 	case errors.Is(err, ErrNoSpace):
 		l.opts.Logger.Warn("no space for a copy of the last segment; writing it again in place", "segment", path, "err", err)
@@ -155,7 +156,7 @@ func (l *Log) Replay(fn func(index uint64, payload []byte) error) error {
 		if data, err = l.readSegment(s.first, data); err != nil {
 			return fmt.Errorf("replay write buffer log: %w", err)
 		}
-		data = data[:min(int64(len(data)), s.size)] // without the zeros in place of what was cut off
+		data = data[:min(int64(len(data)), s.size)] // without what is behind the last record
 		// Open has verified every record, so a failure now means that the disk returns different data each time.
 		salt, err := parseSegmentHeader(data, l.segmentPath(s.first), s.first)
 		if err != nil {

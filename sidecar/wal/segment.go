@@ -56,24 +56,25 @@ func (l *Log) listSegments() ([]uint64, error) {
 	return firsts, nil
 }
 
-// installSegment durably makes content the segment that begins with record first, and leaves it open for appends.
-func (l *Log) installSegment(first uint64, content []byte) (vfs.File, error) {
-	return l.installFile(l.segmentPath(first), content)
-}
-
 // installFile durably makes content the file at path, and leaves it open for appends. The file gets its name once the
 // content is on the disk, so a crash never leaves a segment without its header.
 func (l *Log) installFile(path string, content []byte) (vfs.File, error) {
-	fs := l.opts.FS
-	f, err := fs.Create(path+stagedSuffix, diskCategory)
+	f, err := l.opts.FS.Create(path+stagedSuffix, diskCategory)
 	if err != nil {
 		return nil, wrapNoSpace(fmt.Errorf("create %s: %w", path, err))
 	}
-	if _, err = f.Write(content); err != nil {
+	return l.installStaged(f, path+stagedSuffix, path, content)
+}
+
+// installStaged does the rest of installFile with an open file.
+func (l *Log) installStaged(f vfs.File, staged, path string, content []byte) (vfs.File, error) {
+	fs := l.opts.FS
+	_, err := f.Write(content)
+	if err != nil {
 		err = fmt.Errorf("write %s: %w", path, err)
 	} else if err = f.Sync(); err != nil {
 		err = fmt.Errorf("sync %s: %w", path, err)
-	} else if err = fs.Rename(path+stagedSuffix, path); err != nil {
+	} else if err = fs.Rename(staged, path); err != nil {
 		err = fmt.Errorf("rename %s: %w", path, err)
 	} else if err = syncDir(fs, l.dir); err == nil {
 		return f, nil
@@ -82,9 +83,50 @@ func (l *Log) installFile(path string, content []byte) (vfs.File, error) {
 	}
 	if isNoSpace(err) {
 		// Only the unfinished file is affected. It goes, so that it does not take up space until the next start.
-		return nil, errors.Join(wrapNoSpace(err), f.Close(), fs.Remove(path+stagedSuffix))
+		return nil, errors.Join(wrapNoSpace(err), f.Close(), fs.Remove(staged))
 	}
 	return nil, errors.Join(err, f.Close())
+}
+
+// installSegment durably makes a segment that consists of a header, and leaves it open for appends. If there is a spare file, it becomes the
+// segment: what is behind the header are records with the salt of another segment, and with lower indices.
+func (l *Log) installSegment(first uint64, header []byte) (vfs.File, error) {
+	path := l.segmentPath(first)
+	if !l.hasSpare {
+		return l.installFile(path, header)
+	}
+	l.hasSpare = false
+	f, err := l.opts.FS.OpenReadWrite(l.sparePath(), diskCategory)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", l.sparePath(), err)
+	}
+	return l.installStaged(f, l.sparePath(), path, header)
+}
+
+// retireSegment durably removes a segment, or makes it the spare file if there is none: where a file system has blocks already, a sync need
+// not wait for its metadata.
+func (l *Log) retireSegment(first uint64) (removed bool, err error) {
+	path := l.segmentPath(first)
+	if l.hasSpare {
+		if err := l.opts.FS.Remove(path); err != nil {
+			return false, fmt.Errorf("remove segment %s: %w", path, err)
+		}
+		return true, syncDir(l.opts.FS, l.dir)
+	}
+	if err := l.opts.FS.Rename(path, l.sparePath()); err != nil {
+		return false, fmt.Errorf("rename segment %s: %w", path, err)
+	}
+	// Only now may the content change: a crash must not bring the segment back with another header.
+	if err := syncDir(l.opts.FS, l.dir); err != nil {
+		return true, err
+	}
+	l.hasSpare = true
+	return true, nil
+}
+
+// sparePath is the path of the spare file. By its name it is removed when the log is opened.
+func (l *Log) sparePath() string {
+	return l.opts.FS.PathJoin(l.dir, "spare"+segmentSuffix+stagedSuffix)
 }
 
 // newSegmentHeader returns the header of a new segment, with a random salt.

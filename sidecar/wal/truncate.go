@@ -11,9 +11,11 @@ func (l *Log) TruncateBefore(index uint64) error {
 		return err
 	}
 	defer l.release()
+	// Segments are removed oldest first, each one durably before the next: if a crash undid the removal of an older segment but not that of a
+	// newer one, the log would have a hole.
 	for len(l.segments) > 1 && l.segments[1].first <= index {
 		oldest := l.segments[0]
-		removed, err := l.removeSegment(oldest.first)
+		removed, err := l.retireSegment(oldest.first)
 		l.mu.Lock()
 		if removed {
 			l.segments = l.segments[1:]
@@ -28,14 +30,4 @@ func (l *Log) TruncateBefore(index uint64) error {
 		}
 	}
 	return nil
-}
-
-// removeSegment removes a segment durably. Segments are removed oldest first, each one durably before the next: if a crash
-// undid the removal of an older segment but not that of a newer one, the log would have a hole.
-func (l *Log) removeSegment(first uint64) (removed bool, err error) {
-	path := l.segmentPath(first)
-	if err := l.opts.FS.Remove(path); err != nil {
-		return false, fmt.Errorf("remove segment %s: %w", path, err)
-	}
-	return true, syncDir(l.opts.FS, l.dir)
 }

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestTruncateMakesEachRemovalDurableBeforeTheNext(t *testing.T) {
 	var order []string
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch {
-		case op.Kind == errorfs.OpRemove:
+		case op.Kind == errorfs.OpRemove || op.Kind == errorfs.OpRename: // the first one becomes the spare file
 			order = append(order, "remove")
 		case op.Kind == errorfs.OpFileSync && op.Path == testDir:
 			order = append(order, "sync")
@@ -172,4 +173,38 @@ func TestReducedLimitsApplyToAnExistingLog(t *testing.T) {
 		t.Fatalf("first %d last %d, want an empty log whose next index is 101", firstIndex(l), l.LastIndex())
 	}
 	mustAppend(t, l, 101, 103, 200)
+}
+
+func TestANewSegmentUsesTheFileOfARemovedOne(t *testing.T) {
+	fs := vfs.NewMem()
+	var created []string
+	l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, segmentSuffix) {
+			created = append(created, op.Path)
+		}
+		return nil
+	}))))
+	mustAppend(t, l, 1, 40, 100)
+	segments := len(segmentsOf(t, fs))
+	created = nil
+	next := uint64(41)
+	for range 30 { // each keeps one file for the next segment
+		if err := l.TruncateBefore(next); err != nil {
+			t.Fatal(err)
+		}
+		for n := len(segmentsOf(t, fs)); len(segmentsOf(t, fs)) == n; next++ {
+			mustAppend(t, l, next, next, 100)
+		}
+	}
+	if segments < 4 || len(created) > 0 {
+		t.Fatalf("%d segments at first, then %q were created", segments, created)
+	}
+	first := firstIndex(l)
+	mustClose(t, l)
+	l = mustOpen(t, testDir, smallOptions(fs)) // with older records behind the last ones
+	wantIDs(t, replayed(t, l), sequence(first, next-1))
+	mustClose(t, l)
+	if names, err := fs.List(testDir); err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, stagedSuffix) }) {
+		t.Fatalf("after the log was opened again: %q, %v", names, err)
+	}
 }

@@ -131,6 +131,8 @@ type Log struct {
 	active vfs.File
 	salt   uint32 // the initial value of the record checksums in the active segment
 	buf    []byte
+	// hasSpare is set while there is a file for the next segment.
+	hasSpare bool
 	// unfinished is the write that the last Append could not complete because the disk was full.
 	unfinished unfinished
 	// watermark is open for writing. slot is a buffer for its content, and watermarkStuck is set while there is no space to

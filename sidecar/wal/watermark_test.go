@@ -125,7 +125,7 @@ func TestAFailedSyncDoesNotRaiseTheWatermark(t *testing.T) {
 	disk := vfs.NewMem()
 	broken := false
 	l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSync && broken {
+		if op.Kind == errorfs.OpFileSyncData && broken {
 			return errorfs.ErrInjected
 		}
 		return nil
