@@ -103,6 +103,7 @@ type proc struct {
 	args              []string
 	log               string
 	cmd               *exec.Cmd
+	started           time.Time
 	ended             chan error
 }
 
@@ -256,7 +257,7 @@ func (d *deployment) start(p *proc) {
 	defer log.Close()
 	p.cmd = exec.Command(os.Args[0], p.args...)
 	p.cmd.Env = append(os.Environ(), runAsProgram+"=1")
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr, p.started = log, log, time.Now()
 	if err := p.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}

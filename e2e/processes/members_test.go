@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
@@ -98,24 +99,43 @@ func (d *deployment) planSecond(dc, part string) (first, second *proc) {
 // awaitWhole waits until both members of a coordinator have every acknowledged write.
 func (d *deployment) awaitWhole(t *testing.T, dc string) { d.awaitWholeGroup(t, dc, "coordinator") }
 
-// awaitWholeGroup does so for a part.
+// awaitWholeGroup does so for a part. Then either member may be killed, and the other one takes over.
 func (d *deployment) awaitWholeGroup(t *testing.T, dc, part string) {
 	t.Helper()
+	names := []string{dc + "-" + part, dc + "-" + part + "-2"}
 	eventually(t, "the group of the "+part+" of "+dc+" to be whole", func() error {
-		serving := 0
-		for _, name := range []string{dc + "-" + part, dc + "-" + part + "-2"} {
+		var serving []int
+		for i, name := range names {
 			if members, _ := d.procs[name].metric("causalstore_" + part + "_group_members{"); members != 2 {
 				return fmt.Errorf("%s says that the group has %v members", name, members)
 			}
 			if d.serves(name) {
-				serving++
+				serving = append(serving, i)
 			}
 		}
-		if serving != 1 {
-			return fmt.Errorf("%d members serve", serving)
+		if len(serving) != 1 {
+			return fmt.Errorf("%d members serve", len(serving))
 		}
-		return nil
+		return followsSinceItsStart(d.procs[names[serving[0]]], d.procs[names[1-serving[0]]])
 	})
+}
+
+// followsSinceItsStart returns why the process that serves has not heard the other member since that was started; nil: it has. A member that was killed
+// and started within a second is in the group all the time, by its own log and for the one that serves, which may be about to do without it.
+func followsSinceItsStart(serving, other *proc) error {
+	age := time.Since(other.started)
+	r, err := serving.readiness()
+	switch {
+	case err != nil:
+		return err
+	case r.Group == nil || len(r.Group.Others) != 1:
+		return fmt.Errorf("%s does not say how the other member is: %+v", serving.name, r)
+	}
+	o := r.Group.Others[0]
+	if o.State != contract.MemberInStep || o.HeardMsAgo == nil || *o.HeardMsAgo >= age.Milliseconds() {
+		return fmt.Errorf("%s has not heard of %s since it was started: %s", serving.name, other.name, show(r.Group))
+	}
+	return nil
 }
 
 func (d *deployment) serves(name string) bool {

@@ -26,7 +26,7 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	certs.trust(ours)
 	server := certs.issue(ours, "a", "etcd", "0")
 	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file", filepath.Join(ours, "authority.crt"))
-	d := planDeployment(t, certs, waitForCoordinators)
+	d := planDeployment(t, certs, waitForMembers)
 	d.addShardMember("a")
 	d.seenFrom = func(dc, part string, c *contract.Config) {
 		if dc == "a" && part == "middleman" {
@@ -163,7 +163,7 @@ func (r *frequentReaders) stop() {
 // anew by itself. Meanwhile no read or write fails, and none goes back. Then both lose their logs and keep their storages, so that a person has to decide. A
 // former volume that is put back is emptied, and gets a copy.
 func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
-	d := planDeployment(t, nil, waitForCoordinators)
+	d := planDeployment(t, nil, waitForMembers)
 	etcd := etcdserver.Start(t)
 	d.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
 	d.addShardMember("a")

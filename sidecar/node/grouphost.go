@@ -164,13 +164,24 @@ func (c *groupHost[M]) collect() {
 	}
 	if l := c.o.leadership(c.m); l != c.leadership {
 		c.leadership = l
-		if c.o.onLeadership != nil {
-			c.notice = func() { c.o.onLeadership(l) }
-		}
+		c.noteLeadership(l)
 	}
 	if err := c.m.Failure(); err != nil {
 		c.failed.Do(func() { go c.fail(err) })
 	}
+}
+
+// noteLeadership makes the goroutine that sends announce a leadership, or its end. Each end is announced, also if the leadership goes on before
+// that goroutine gets to it: between the two the machine has dropped what was sent to the node, so the others have to send that again. What was
+// to be announced before an end need not be any more. Called with the lock held.
+func (c *groupHost[M]) noteLeadership(l causal.Leadership) {
+	if c.o.onLeadership == nil {
+		return
+	}
+	if l.IsZero() {
+		c.notices = c.notices[:0]
+	}
+	c.notices = append(c.notices, func() { c.o.onLeadership(l) })
 }
 
 // request carries out a request to the register. Called with the lock held.

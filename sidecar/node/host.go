@@ -79,8 +79,8 @@ type host[M machine] struct {
 	collectRequests func()           // takes the machine's other outputs after a step; called with mu held
 	queue           []causal.Message // to be sent, in order
 	spare           []causal.Message
-	// notice, if not nil, is called by the goroutine that sends, without the lock, before it sends what is queued then.
-	notice  func()
+	// notices are called in order by the goroutine that sends, without the lock, before it sends what is queued then.
+	notices []func()
 	sending bool
 	stopped bool
 	gate    gate // nil: always open
@@ -242,11 +242,11 @@ func (h *host[M]) sendQueue() {
 		return
 	}
 	h.sending = true
-	for len(h.queue) > 0 || h.notice != nil {
-		batch, notice := h.queue, h.notice
-		h.queue, h.notice = h.spare[:0], nil
+	for len(h.queue) > 0 || len(h.notices) > 0 {
+		batch, notices := h.queue, h.notices
+		h.queue, h.notices = h.spare[:0], nil
 		h.mu.Unlock()
-		if notice != nil {
+		for _, notice := range notices {
 			notice()
 		}
 		h.sendAll(batch)

@@ -176,6 +176,49 @@ func TestAJoiningMemberIsNecessaryUntilTheSwapIsSettled(t *testing.T) {
 	}
 }
 
+// Q is silent, and then back while the swap that drops it is under way. Until the outcome is known, nobody may take Q for a member that could take over.
+func TestAMemberThatASwapMayHaveDroppedIsUncertain(t *testing.T) {
+	b := pq(t)
+	p, q := b.members["p"], b.members["q"]
+	config := p.g.Status().Config
+	found := RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: config}
+	if got := p.g.Status().Uncertain; len(got) > 0 {
+		t.Errorf("a group in which nothing happens: %v", got)
+	}
+	b.answer("p", found) // it reads the register now and then
+	for range 40 {
+		b.pass(50*time.Millisecond, "p")
+		if n := len(p.ops); n > 0 && p.ops[n-1].Swap {
+			break
+		}
+	}
+	if n := len(p.ops); n == 0 || !p.ops[n-1].Swap || p.ops[n-1].Config.Has(q.id) {
+		t.Fatal("P has not proposed to do without Q")
+	}
+	dropped := p.ops[len(p.ops)-1].Config
+	uncertain := func(when string) {
+		t.Helper()
+		if s := p.g.Status(); !s.Config.Has(q.id) || !slices.Equal(s.Uncertain, []ID{q.id}) {
+			t.Errorf("%s: %v of %v are uncertain", when, s.Uncertain, s.Config.Members)
+		}
+	}
+	b.pass(500*time.Millisecond, "p", "q")
+	uncertain("Q is back, and the swap under way")
+	b.answer("p", RegisterResult{Outcome: Unknown})
+	b.pass(500*time.Millisecond, "p", "q")
+	uncertain("the outcome is unknown")
+	b.answer("p", found)
+	b.pass(500*time.Millisecond, "p", "q")
+	uncertain("the register has the old value, and the next swap is under way")
+	b.answer("p", RegisterResult{Outcome: Failed}) // the first one was done
+	b.pass(500*time.Millisecond, "p", "q")
+	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: dropped})
+	b.pass(100*time.Millisecond, "p", "q")
+	if s := p.g.Status(); s.Config.Has(q.id) || len(s.Uncertain) > 0 {
+		t.Errorf("when the register says so: %v of %v are uncertain", s.Uncertain, s.Config.Members)
+	}
+}
+
 func TestARestartKnowsOfAJoiningMember(t *testing.T) {
 	b, _ := joining(t)
 	p := b.restart("p", Options{})

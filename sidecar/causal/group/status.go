@@ -30,10 +30,12 @@ type Status struct {
 	Config Config
 	// Pending are members that may have joined unnoticed. Nothing is committed without them.
 	Pending []ID
-	Commit  uint64
-	Base    uint64
-	Last    uint64
-	Bytes   int
+	// Uncertain are the members of Config that the group may already do without: a primary has proposed that, and does not know the outcome yet.
+	Uncertain []ID
+	Commit    uint64
+	Base      uint64
+	Last      uint64
+	Bytes     int
 	// Frozen says why the configuration is not changed until a person decides; "": it can be changed.
 	Frozen string
 	// Foreign: it is frozen because the register holds the configuration of another group, which AcceptRegister would replace.
@@ -58,7 +60,7 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 
 // Status returns the status.
 func (g *Group) Status() Status {
-	s := Status{Config: g.state.Config, Pending: g.state.Pending, Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
+	s := Status{Config: g.state.Config, Pending: g.state.Pending, Uncertain: g.uncertain(), Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
 		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired, Replaced: g.isReplaced()}
 	switch {
 	case !g.ready():
@@ -77,6 +79,21 @@ func (g *Group) Status() Status {
 	}
 	s.Absent, s.WhyNotGivenUp = g.canGiveUp(causal.Now{Mono: g.tickedAt})
 	return s
+}
+
+// uncertain returns the members of the configuration that a swap which may have been done leaves out. Those that one of unknown outcome has left
+// out are not remembered, so until that is settled it may be any of them.
+func (g *Group) uncertain() (ids []ID) {
+	l := g.lead
+	if l == nil || !l.unsettled && (l.change == nil || !l.change.submitted) {
+		return nil
+	}
+	for _, id := range g.state.Config.Members {
+		if id != g.self && (l.unsettled || !l.change.config.Has(id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Problem says for people what keeps the group from changing, or this member out of it; empty: nothing.

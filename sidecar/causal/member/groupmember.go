@@ -145,7 +145,8 @@ func (g *groupMember) Status() group.Status { return g.group.Status() }
 
 // Count is how many members a group has.
 type Count struct {
-	// Wanted are those that the topology gives the group, Present those of them that are in its configuration.
+	// Wanted are those that the topology gives the group, Present those of them that are in its configuration, and that no change leaves out which
+	// may have been done.
 	Wanted, Present int
 	// Leaving are those that the topology does not give the group, and whom commits wait for.
 	Leaving int
@@ -156,10 +157,11 @@ func (g *groupMember) Count() (n Count) {
 	d, s := g.desired(), g.group.Status()
 	n.Wanted = len(d.Names)
 	for _, id := range s.Config.Members {
-		if slices.Contains(d.Names, id.Name) {
-			n.Present++
-		} else {
+		switch {
+		case !slices.Contains(d.Names, id.Name):
 			n.Leaving++
+		case !slices.Contains(s.Uncertain, id):
+			n.Present++
 		}
 	}
 	for _, id := range s.Pending {

@@ -339,6 +339,24 @@ func TestAMemberSaysThatTheRegisterTakesNoChange(t *testing.T) {
 	r.await("it to serve", func() bool { return r.primary() == other && other.c.Health(r.now).RegisterAway < 0 })
 }
 
+// Whoever would stop the primary counts its members before. One that the primary has proposed to do without does not count, although it is back, until
+// that is settled.
+func TestAMemberThatMayHaveBeenDroppedDoesNotCount(t *testing.T) {
+	r := newRig(t, 2)
+	p, other := r.primary(), r.members[1]
+	r.full = true
+	other.paused = true
+	r.put(p, 1, "a", []byte("v"))
+	r.pass(2 * time.Second)
+	other.paused = false
+	r.pass(time.Second)
+	if n := p.c.Count(); n.Present != 1 || n.Wanted != 2 || len(p.c.Status().Config.Members) != 2 {
+		t.Errorf("%+v in %v", n, p.c.Status().Config)
+	}
+	r.full = false
+	r.await("the other member to count again", func() bool { return p.c.Count().Present == 2 })
+}
+
 // With another member, a put waits for it to take over instead of being refused.
 func TestAFullDiskRefusesPutsOnlyIfNobodyElseHasOne(t *testing.T) {
 	for _, members := range []int{1, 2} {
