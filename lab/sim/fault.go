@@ -162,6 +162,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludeForEver:            "exclusions",
 	causal.ExcludeUnclean:            "exclusions",
 	causal.ExcludeLastCopy:           "exclusions",
+	causal.ExcludeUnasked:            "exclusions",
 	causal.ExcludedCopiesStay:        "exclusions",
 }
 

@@ -162,6 +162,7 @@ const (
 	ExcludeForEver                         // coordinator: completes writes without an excluded shard also when that is back
 	ExcludeUnclean                         // coordinator: a write of an excluded shard counts as acknowledged before what it depends on
 	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
+	ExcludeUnasked                         // coordinator: takes shards for having their data if it has heard of no loss, and begins also when it is not in use
 	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
 	faultEnd
 )
@@ -321,6 +322,7 @@ var faultNames = [faultEnd]string{
 	ExcludeForEver:            "exclude-for-ever",
 	ExcludeUnclean:            "exclude-unclean",
 	ExcludeLastCopy:           "exclude-last-copy",
+	ExcludeUnasked:            "exclude-unasked",
 	ExcludedCopiesStay:        "excluded-copies-stay",
 }
 

@@ -3,9 +3,10 @@ package causal
 import "github.com/causalstore/causalstore/sidecar/topology"
 
 // PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty disks): by
-// a middleman to the coordinators, and by a coordinator to the middlemen.
+// a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen before it begins to go by an
+// exclusion (PROTOCOL, Excluded data centers).
 type PastQuery struct {
-	// ID changes with each start.
+	// ID changes with each start, and with each exclusion that a coordinator is about to begin with.
 	ID uint64
 }
 
@@ -30,18 +31,21 @@ type PastReply struct {
 	// Away, from a leader to a middleman, has a bit for each coordinator of its data center that is away and therefore need not
 	// be asked.
 	Away uint64
+	// HasAll, from a middleman, says that it serves, and has all that its ring has acknowledged of its slots by Map.
+	HasAll bool
+	Map    topology.MapID
 }
 
 // Message returns r as a message.
 func (r PastReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPastReply, From: from, To: to,
-		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away}}
+		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll, Map: r.Map}}
 }
 
 // PastReply returns the content of a message of KindPastReply.
 func (m *Message) PastReply() PastReply {
 	f := &m.fields
-	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq}
+	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit, Map: f.Map}
 }
 
 // ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without being

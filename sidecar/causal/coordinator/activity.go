@@ -69,9 +69,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 		return now.Mono
 	}
 	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
-	if e := &c.exclusion; !e.active.Covers(e.known) {
-		next = min(next, e.learnedAt+int64(c.cfg.ExclusionDelay))
-	}
+	next = min(next, c.nextExclusion())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)

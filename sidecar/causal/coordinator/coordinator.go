@@ -174,7 +174,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindPastQuery:
 		c.handlePastQuery(m.From, m.PastQuery())
 	case causal.KindPastReply:
-		c.handlePastReply(now, m.From, m.PastReply())
+		c.handlePastReply(now, m)
 	case causal.KindSalvaged:
 		c.handleSalvaged(now, m.From, m.Salvaged())
 	case causal.KindAdoptHeld:

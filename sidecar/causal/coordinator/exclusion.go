@@ -21,6 +21,7 @@ type exclusionState struct {
 	learnedAt int64
 	// blocked is a data center that the configuration excludes and that may have the last copy of some slot here; -1: there is none.
 	blocked int
+	copies  copyInquiry
 	// unknown are writes that excluded shards' writes depend on, of which it is not known that they are complete. Shards are asked for them.
 	unknown map[causal.Version]topology.Slot
 	askAt   int64
@@ -71,54 +72,6 @@ func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
 	case causal.ExclusionsNew:
 		c.exclude(now, m.Exclusions())
 		return c.exclusion.active.Covers(m.Exclusions())
-	}
-	return true
-}
-
-// excludeKnown begins to go by what the configuration declares, once others know of it.
-func (c *Coordinator) excludeKnown(now causal.Now) {
-	e := &c.exclusion
-	if e.active.Covers(e.known) || now.Mono-e.learnedAt < int64(c.cfg.ExclusionDelay) {
-		return
-	}
-	e.learnedAt = now.Mono // what has to wait is looked at again after the same time
-	e.blocked = -1
-	next := e.active
-	for dc := range topology.DC(len(e.known)) {
-		switch {
-		case e.known.Of(dc) <= e.active.Of(dc):
-		case !c.hasCopiesWithout(dc, e.known): // of two that need each other, another coordinator may have chosen the other one
-			e.blocked = int(dc)
-		default:
-			one := make(causal.Exclusions, dc+1)
-			one[dc] = e.known.Of(dc)
-			next = next.With(one)
-		}
-	}
-	if !e.active.Covers(next) {
-		c.exclude(now, next)
-	}
-}
-
-// hasCopiesWithout reports whether for each slot of the shards of a data center another ring has a shard that has its data, if those of
-// further data centers are excluded too. Otherwise the shards of dc may have the only copy, which they would remove.
-func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions) bool {
-	t := c.cfg.Topology
-	if c.cfg.Broken.Has(causal.ExcludeLastCopy) {
-		return true
-	}
-	for slot := range topology.Slot(topology.Slots) {
-		if t.Owner(t.RingOf(dc), slot).DC != dc {
-			continue
-		}
-		hasCopy := func(r topology.Ring) bool {
-			n := t.Owner(t.RingOf(r.DCs[0]), slot)
-			m := c.log.pending.mark(n)
-			return n.DC != dc && further.Of(n.DC) <= c.exclusion.active.Of(n.DC) && !c.log.pending.isExcluded(n) && (m.Lost == 0 || m.Incarnation > m.Lost)
-		}
-		if !slices.ContainsFunc(t.Rings, hasCopy) {
-			return false
-		}
 	}
 	return true
 }

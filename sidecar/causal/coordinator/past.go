@@ -73,8 +73,12 @@ func (c *Coordinator) askPast(now causal.Now) {
 	c.finishInquiry(now)
 }
 
-// handlePastReply takes what a middleman knows of this origin.
-func (c *Coordinator) handlePastReply(now causal.Now, from topology.Node, r causal.PastReply) {
+// handlePastReply takes what a middleman knows of this origin, or that it has all of its data.
+func (c *Coordinator) handlePastReply(now causal.Now, m *causal.Message) {
+	from, r := m.From, m.PastReply()
+	if r.HasAll {
+		c.noteCopy(now, from, r, m.Exclusions())
+	}
 	p := &c.past
 	if !p.active || r.ID != c.cfg.Incarnation || from.Part != topology.Middleman {
 		return

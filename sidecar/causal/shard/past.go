@@ -150,8 +150,8 @@ func (s *Shard) noteLoss(now causal.Now) {
 // incarnationRandomBits is the length of the random part of an incarnation after a loss.
 const incarnationRandomBits = 10
 
-// handlePastQuery tells a coordinator with an empty log what is known here of its writes. A leader publishes SV from its first
-// start on; for another coordinator the leader may have published it.
+// handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to exclude a data center
+// whether all data are here. A leader publishes SV from its first start on; for another coordinator the leader may have published it.
 func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 	o := s.topo.OriginOf(from)
 	r := causal.PastReply{HadData: s.past.HasWritesOf(o)}
@@ -159,6 +159,7 @@ func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 		known := s.serving.Known()
 		r.Above = max(known.MaxSV(), s.serving.Horizon())
 		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || from.Index == 0 && known.SV(o) > 0
+		r.HasAll, r.Map = !s.isLost() && !s.excluded, s.view.Map(s.topo.RingOf(s.self.DC))
 	}
 	return r
 }
