@@ -21,7 +21,7 @@ func newGroupSeries(f *family, part, holds string) groupSeries {
 	return groupSeries{
 		serves:  f.gauge("serves", fmt.Sprintf("1 if this member serves the %s, else 0. The other metrics of writes are those of the member that serves.", part)),
 		epoch:   f.gauge("group_epoch", fmt.Sprintf("Epoch of the group that holds the %s, as this member knows it. Each change of members or of the primary raises it.", holds)),
-		size:    f.gauge("group_members", "Members that the group should have and that have every acknowledged write on their disks, as this member knows it."),
+		size:    f.gauge("group_members", "Members that the group should have and that have every acknowledged write on their disks, as this member knows it. The one that serves counts none that it is about to do without."),
 		wanted:  f.gauge("group_members_wanted", "Members that the group should have."),
 		leaving: f.gauge("group_members_leaving", "Members that the topology no longer has, and that have not left the group yet, as this member knows it."),
 		last:    f.gauge("group_log_position", "Position of the last record of the log on this member. Behind that of the member that serves, it lacks records."),
