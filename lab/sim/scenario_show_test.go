@@ -19,6 +19,7 @@ import (
 //	settle                   waits until every accepted write is complete, and all nodes know it
 //	show convergence         whether all rings hold the same
 //	show storage x           the value in each ring, or tombstone
+//	show backfill            the shards that get their data back: where from, and whether nobody has them
 //	show session alice       the rings it may read, the number of in-flight versions it has read, and of its incomplete writes
 //	show pending             the number of incomplete writes of each coordinator
 //	show adoptions           of each silent origin, how many writes its adopter knows, how many it has with their past, and how many are in all rings
@@ -64,6 +65,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.showCut(args[1])
 	case args[0] == "coordinators":
 		return s.coordinatorStates(), nil
+	case args[0] == "backfill":
+		return s.showBackfills(), nil
 	case args[0] == "shards":
 		return s.shardStates(), nil
 	case args[0] == "adoptions":
@@ -95,6 +98,28 @@ func (s *scenario) showStorage(name string) string {
 		parts = append(parts, s.rings[r].Name+" "+text)
 	}
 	return strings.Join(parts, ", ")
+}
+
+func (s *scenario) showBackfills() string {
+	var all []string
+	for _, n := range s.world.order {
+		if m := n.shard(); m == nil || m.Serving() == nil {
+			continue
+		}
+		b, ok := n.shard().Serving().Backfill()
+		if !ok {
+			continue
+		}
+		text := fmt.Sprintf("%s/%d is %s", s.dcs[n.id.DC].Name, n.id.Index, b.Stage)
+		if b.NobodyHas {
+			text += ", and nobody has the data"
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
 }
 
 func (s *scenario) showSession(p *process) string {

@@ -52,6 +52,8 @@ func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman
 // describeBackfill says how far a backfill has come, in steps of a tenth: each other text is another event of the pod.
 func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string {
 	switch {
+	case b.NobodyHas:
+		return "the shards of all other rings that should have it say that they have lost it, too: nobody has it any more, and they wait for each other"
 	case b.Stage == middleman.BackfillCopies && b.Donors != topology.NoRing:
 		return fmt.Sprintf("it is copied from ring %s, about %d %% of it so far", t.Rings[b.Donors].Name, b.Keys*10/max(b.Expected, 1)*10)
 	case len(b.Waiting) > 0:

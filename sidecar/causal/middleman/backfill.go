@@ -37,6 +37,7 @@ type backfill struct {
 	copied           [topology.Slots]bool
 	donor            *donor // that is being listed
 	own              ownKeys
+	withoutData      map[topology.Node]bool // donors that have last said that they have lost their data, too
 
 	queue    []string // keys to look up
 	lookups  map[uint64]*lookup
@@ -89,7 +90,7 @@ type donor struct {
 
 func newBackfill(m *Middleman, now causal.Now) *backfill {
 	return &backfill{m: m, round: 1, ring: topology.NoRing,
-		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{}}
+		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{}, withoutData: map[topology.Node]bool{}}
 }
 
 // HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts without
@@ -280,6 +281,8 @@ type BackfillProgress struct {
 	Keys, Expected, Bytes uint64
 	// Donors is the ring that gives the data now; NoRing: none can.
 	Donors topology.RingID
+	// NobodyHas says that in all other rings the shards of some slot have lost their data, too.
+	NobodyHas bool
 	// Waiting are coordinators whose answer is missing, or whose writes are not all here again.
 	Waiting []topology.Node
 }
@@ -290,7 +293,7 @@ func (m *Middleman) Backfill() (p BackfillProgress, ok bool) {
 	if b == nil {
 		return p, false
 	}
-	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring}
+	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring, NobodyHas: b.nobodyHas()}
 	if b.stage == backfillAsking || b.stage == backfillCatchingUp {
 		p.Waiting = m.lanes.unclean(b.stage == backfillCatchingUp)
 	}

@@ -58,14 +58,44 @@ func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
 	}
 	switch msg.Kind {
 	case causal.KindGetReply:
+		b.noteDonor(msg.From, msg.GetReply().Err)
 		b.takeLookup(now, msg.From, msg.GetReply())
 	case causal.KindScanReply:
+		b.noteDonor(msg.From, msg.ScanReply().Err)
 		b.takeListing(now, msg.From, msg.ScanReply())
 	case causal.KindCountReply:
 		if d := b.donor; d != nil && d.node == msg.From {
 			b.noteCount(msg.CountReply().Keys)
 		}
 	}
+}
+
+// noteDonor notes whether a middleman of another ring has its data.
+func (b *backfill) noteDonor(n topology.Node, err causal.ErrCode) {
+	switch err {
+	case causal.ErrDataLost:
+		b.withoutData[n] = true
+	case causal.OK:
+		delete(b.withoutData, n)
+	}
+}
+
+// nobodyHas reports whether some slot is to be copied whose middlemen in all other rings have lost their data.
+func (b *backfill) nobodyHas() bool {
+	t := b.configured
+	if b.stage != backfillCopying || t == nil {
+		return false
+	}
+	for s := range topology.Slot(topology.Slots) {
+		lost := len(b.withoutData) > 0 && !b.copied[s] && b.m.owns(s)
+		for r := 0; lost && r < len(t.Rings); r++ {
+			lost = topology.RingID(r) == b.m.ring || b.withoutData[t.Owner(topology.RingID(r), s)]
+		}
+		if lost {
+			return true
+		}
+	}
+	return false
 }
 
 // noteCount takes how many keys the donor has, of all its slots.

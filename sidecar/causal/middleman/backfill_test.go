@@ -204,3 +204,29 @@ func TestALostStorageBeginsAgainAboveAnIncarnationThatIsKnown(t *testing.T) {
 		t.Errorf("it knows of %d", r.m.Surpassed())
 	}
 }
+
+func TestABackfillSaysThatNobodyHasTheDataUntilSomebodyHas(t *testing.T) {
+	r := newLostRig(t)
+	r.wait(time.Second)
+	r.answerHellos(bothCoordinators)
+	nobodyHas := func() bool {
+		p, _ := r.m.Backfill()
+		return p.NobodyHas
+	}
+	for range 20 {
+		r.wait(100 * time.Millisecond)
+	}
+	if nobodyHas() {
+		t.Error("the donor has not answered yet")
+	}
+	for _, m := range r.received(causal.KindScan, donorNode) {
+		r.step(causal.ScanReply{ID: m.Scan().ID, Err: causal.ErrDataLost, Map: r.topo.Map(1)}.Message(donorNode, self))
+	}
+	if !nobodyHas() {
+		t.Error("the only donor has lost its data, too")
+	}
+	r.donate(map[string]causal.Record{"a": record(version(3))}, 1)
+	if p, _ := r.m.Backfill(); p.NobodyHas || p.Stage != "catching up" {
+		t.Errorf("the donor has its data again: %+v", p)
+	}
+}
