@@ -105,11 +105,17 @@ func (q *taskQueue) allows(t *task) bool { return !q.writing && (t.kind == taskR
 func (qs *taskQueues) start(q *taskQueue, t *task) {
 	if t.kind == taskRead {
 		q.readers++
-	} else {
-		q.writing = true
-		q.coalesce(t)
+		qs.requestRead(t)
+		return
 	}
+	q.writing = true
+	q.coalesce(t)
 	qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+}
+
+// requestRead issues the storage request of a read.
+func (qs *taskQueues) requestRead(t *task) {
+	qs.request(StorageOp{Kind: StorageRead, Key: t.key, ForReader: true, Reader: t.read.from}, t)
 }
 
 // coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same step.

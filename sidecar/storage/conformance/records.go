@@ -138,7 +138,7 @@ func getMany(t *testing.T, p Place) {
 	s := open(t, p)
 	s.apply(set("a", record(1, "1")), set("", record(2, "2")), set("dead", tombstone(3)))
 	keys := []string{"a", "missing", "", "a", "dead"}
-	got, err := s.GetMany(s.ctx, keys)
+	got, err := s.GetMany(s.ctx, keys, 1<<20)
 	if err != nil || len(got) != len(keys) {
 		t.Fatalf("got %d results, %v", len(got), err)
 	}
@@ -150,7 +150,7 @@ func getMany(t *testing.T, p Place) {
 			t.Errorf("key %q: got %+v, want %+v", keys[i], got[i], want)
 		}
 	}
-	if none, err := s.GetMany(s.ctx, nil); err != nil || len(none) != 0 {
+	if none, err := s.GetMany(s.ctx, nil, 1<<20); err != nil || len(none) != 0 {
 		t.Errorf("get many without keys: got %v, %v", none, err)
 	}
 }
