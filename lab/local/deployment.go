@@ -303,7 +303,7 @@ func (d *Deployment) clientLimits() (l resp.Limits) {
 func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	cfg, limits := d.sessionConfig(dc), d.clientLimits()
 	if limits.MaxClientBytes > 0 {
-		cfg.MaxMGetBytes = limits.MaxClientBytes / 2
+		cfg.MaxMGetBytes, cfg.MaxAheadBytes = limits.MaxClientBytes/2, limits.MaxClientBytes/4
 	}
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,

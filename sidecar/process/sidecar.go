@@ -111,7 +111,7 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 		c.PutTimeout = time.Duration(d)
 	}
 	if b := clientBytes(set.Config.Limits.Redis); b > 0 {
-		c.MaxMGetBytes = int(b) / 2
+		c.MaxMGetBytes, c.MaxAheadBytes = int(b)/2, int(b)/4
 	}
 	if b := set.Config.Limits.OwnBytes; b > 0 {
 		c.MaxOwnBytes = int(b)

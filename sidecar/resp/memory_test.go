@@ -112,7 +112,7 @@ func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	}
 }
 
-func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) {
+func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) int {
 	operation := "read"
 	if len(keys) == 1 {
 		operation = "get"
@@ -121,6 +121,7 @@ func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetR
 		s.store.hook(operation, string(key))
 		results[i] = GetResult{s.store.get(string(key)), s.store.operationError}
 	}
+	return len(keys)
 }
 
 func (s *memorySession) Lock(keys ...string) func() {
