@@ -183,7 +183,7 @@ type RedisLimits struct {
 	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
 	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
 	MGetKeys      int   `json:"mgetKeys,omitempty"`
-	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default half of GOMEMLIMIT, or
+	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default two fifths of GOMEMLIMIT, or
 	// 512Mi without.
 	ClientBytes Bytes `json:"clientBytes,omitempty"`
 	// Clients is how many may be connected. Further ones are refused. Default 10000.

@@ -291,10 +291,10 @@ func (d *Deployment) dir(n topology.Node) string {
 	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
 }
 
-// clientLimits shares half of the memory limit of this process, if it has one, between the clients of all data centers.
+// clientLimits shares two fifths of the memory limit of this process, if it has one, between the clients of all data centers.
 func (d *Deployment) clientLimits() (l resp.Limits) {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		l.MaxClientBytes = max(16<<20, int(limit)/2/len(d.topo.DCs))
+		l.MaxClientBytes = max(16<<20, int(limit)/5*2/len(d.topo.DCs))
 	}
 	return l
 }
