@@ -21,6 +21,7 @@ type task struct {
 	// stored says that the task has read the current record and has asked storage to replace it.
 	stored   bool
 	replaced causal.Record // taskWrite, once stored
+	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
 	named    []string      // taskScan: keys of puts that are not processed
 	claim    *claim        // taskFence
 	page     *salvagePage  // taskSalvageNames, taskSalvageValue
@@ -54,6 +55,8 @@ type taskQueues struct {
 	requests []StorageOp      // not taken yet
 	lastID   uint64
 	retries  []*task // writes whose storage request failed
+	// replacedBytes is the size of what writes in progress are about to replace.
+	replacedBytes int
 
 	// The queues of keys and the tasks of writes are used again.
 	idleQueues []*taskQueue
