@@ -161,6 +161,9 @@ type Limits struct {
 	OwnBytes Bytes `json:"ownBytes,omitempty"`
 	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
 	HistoryBytes Bytes `json:"historyBytes,omitempty"`
+	// ReplyBytes bounds the replies of a middleman that wait to be sent; beyond it, reads wait and are refused. At least 32Mi. Default an
+	// eighth of GOMEMLIMIT, from 32Mi to 256Mi; 256Mi without.
+	ReplyBytes Bytes `json:"replyBytes,omitempty"`
 	// QueueBytes bounds the messages that wait to be sent to one process. Default 32Mi.
 	QueueBytes Bytes `json:"queueBytes,omitempty"`
 	// Links bounds the links that sidecars may open to a part. Default 16384.
@@ -180,7 +183,7 @@ type RedisLimits struct {
 	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
 	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
 	MGetKeys      int   `json:"mgetKeys,omitempty"`
-	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default half of GOMEMLIMIT, or
+	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default two fifths of GOMEMLIMIT, or
 	// 512Mi without.
 	ClientBytes Bytes `json:"clientBytes,omitempty"`
 	// Clients is how many may be connected. Further ones are refused. Default 10000.
@@ -193,6 +196,9 @@ type NearCopies struct {
 	// MaxBytes bounds their memory. Default 0: there are none.
 	MaxBytes Bytes `json:"maxBytes,omitempty"`
 }
+
+// MinReplyBytes is the least Limits.ReplyBytes: there must be room for the largest message.
+const MinReplyBytes = 32 << 20
 
 // MinNearBytes is the least NearCopies.MaxBytes, if there are to be any.
 const MinNearBytes = 64 << 10

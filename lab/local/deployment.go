@@ -291,10 +291,10 @@ func (d *Deployment) dir(n topology.Node) string {
 	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
 }
 
-// clientLimits shares half of the memory limit of this process, if it has one, between the clients of all data centers.
+// clientLimits shares two fifths of the memory limit of this process, if it has one, between the clients of all data centers.
 func (d *Deployment) clientLimits() (l resp.Limits) {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		l.MaxClientBytes = max(16<<20, int(limit)/2/len(d.topo.DCs))
+		l.MaxClientBytes = max(16<<20, int(limit)/5*2/len(d.topo.DCs))
 	}
 	return l
 }
@@ -303,7 +303,7 @@ func (d *Deployment) clientLimits() (l resp.Limits) {
 func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	cfg, limits := d.sessionConfig(dc), d.clientLimits()
 	if limits.MaxClientBytes > 0 {
-		cfg.MaxMGetBytes = limits.MaxClientBytes / 2
+		cfg.MaxMGetBytes, cfg.MaxAheadBytes = limits.MaxClientBytes/2, limits.MaxClientBytes/4
 	}
 	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,

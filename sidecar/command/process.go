@@ -79,7 +79,7 @@ On SIGTERM /readyz fails at once, and clients are served for --drain-delay as be
 connections, answers the commands under way, closes each connection between two commands, and exits with 0.
 
 At most limits.redis.clients clients (10000) are served; further ones get "-ERR max number of clients reached". All together take at
-most limits.redis.clientBytes of memory: half of GOMEMLIMIT, which is nine tenths of the limit of the container unless it is set, or
+most limits.redis.clientBytes of memory: two fifths of GOMEMLIMIT, which is nine tenths of the limit of the container unless it is set, or
 512 MiB without either. Beyond that, the client that takes most is disconnected.` + configHelp,
 		Example: `  causalstore sidecar --config causalstore.yaml --data-center us-east-1
   redis-cli -p 6379 causal status`,

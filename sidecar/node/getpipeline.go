@@ -10,45 +10,59 @@ import (
 
 // GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the keys between the reads of
 // two: then all are read again, each before the transaction or after it.
-func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) {
+func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) int {
 	locks := &c.sidecar.keyLocks
 	begun := locks.begun.Load()
-	if c.locked || locks.transactions.Load() > 0 || !c.getTogether(keys, results) || locks.begun.Load() != begun {
-		for i, key := range keys {
-			results[i].Value, results[i].Err = c.Get(ctx, string(key))
+	if !c.locked && locks.transactions.Load() == 0 {
+		if n, ok := c.getTogether(keys, results); ok && locks.begun.Load() == begun {
+			if n > 0 {
+				return n
+			}
+			keys = keys[:1]
 		}
 	}
+	for i, key := range keys {
+		results[i].Value, results[i].Err = c.Get(ctx, string(key))
+	}
+	return len(keys)
 }
 
-// getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine. It returns false if
-// they must be read one by one.
-func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) bool {
+// getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine. It returns how many it
+// has read before their values took too much memory, and false if they must be read one by one.
+func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (int, bool) {
 	n := c.getNear(keys, results)
 	if n == len(keys) {
-		return true
+		return n, true
 	}
 	if len(keys) == 1 {
-		return false
+		return 0, false
 	}
 	keys, results = keys[n:], results[n:]
 	for len(c.gets) < len(keys) {
 		c.gets = append(c.gets, nil)
 	}
 	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys)) {
-		return false
+		return 0, false
 	}
+	read, ahead := len(keys), 0
 	for i := len(keys) - 1; i >= 0; i-- { // the last one is mostly answered last, so this goroutine sleeps once
 		r := c.gets[i].wait()
+		ahead += r.Ahead
 		results[i].Value, results[i].Err = r.Record.Value, nil
-		if r.Err != causal.OK {
+		switch r.Err {
+		case causal.OK:
+		case causal.ErrBusy:
+			read = i
+		default:
 			results[i].Err = clientError(r.Err, "read")
 		}
 		if i == len(keys)-1 {
 			c.lastOutcome = r.Outcome
 		}
 	}
-	c.sidecar.releaseOps(c.gets[:len(keys)])
-	return true
+	clear(results[read:len(keys)]) // they are read again after this one, or the client would see them in another order
+	c.sidecar.releaseOps(c.gets[:len(keys)], ahead)
+	return n + read, true
 }
 
 // getNear answers the gets at the head of a pipeline that near copies answer, under one lock and without a step of the machine. It returns
@@ -119,10 +133,11 @@ func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string) bool {
 	return true
 }
 
-// releaseOps makes pending operations idle.
-func (s *Sidecar) releaseOps(ws []*pendingOp) {
+// releaseOps makes pending operations idle, whose values count ahead bytes.
+func (s *Sidecar) releaseOps(ws []*pendingOp, ahead int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.m.ReleaseAhead(ahead)
 	s.idleOps = append(s.idleOps, ws...)
 	clear(ws)
 }

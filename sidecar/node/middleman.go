@@ -29,6 +29,7 @@ type Middleman struct {
 	onFailure func(error)
 
 	serving        *servingMiddleman // the serving middleman and its storage requests; nil while the shard does not serve
+	replies        replyRoom
 	moveOps        []shard.MoveOp
 	wake           sync.Cond // on host.mu: there are moveOps, or the serving middleman is not current
 	closing        bool
@@ -51,7 +52,10 @@ type MiddlemanOptions struct {
 	// InlineReads executes reads in the goroutine that steps the machine. Set it if the store answers without waiting for
 	// another process.
 	InlineReads bool
-	Logger      *slog.Logger
+	// ReplyBytes bounds what is queued in this process: at the bound, reads for others wait and are refused. It should be more than the
+	// largest message. 0: nothing does.
+	ReplyBytes int64
+	Logger     *slog.Logger
 	// OnFailure is called if the middleman cannot continue; it may be nil.
 	OnFailure func(error)
 
@@ -79,7 +83,7 @@ const storageTimeout = 10 * time.Second
 
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, logger: o.Logger, onFailure: o.OnFailure,
+	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes), logger: o.Logger, onFailure: o.OnFailure,
 		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}

@@ -32,15 +32,18 @@ func (e *echo) Send(m causal.Message) {
 	})
 }
 
-func sidecarOn(t *testing.T, answer func(func())) *Sidecar {
+func sidecarOn(t *testing.T, answer func(func()), configure ...func(*session.Config)) *Sidecar {
 	t.Helper()
 	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := &echo{answer: answer}
-	e.to = NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
-		Clock: NewClock(), Net: e, Scope: ScopePod})
+	config := session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})
+	for _, f := range configure {
+		f(&config)
+	}
+	e.to = NewSidecar(SidecarOptions{Config: config, Clock: NewClock(), Net: e, Scope: ScopePod})
 	return e.to
 }
 
@@ -124,6 +127,44 @@ func TestPipelinedReadsAreInFlightTogether(t *testing.T) {
 	}
 	if len(s.idleOps) != 3 {
 		t.Errorf("%d idle operations, want those of the pipeline", len(s.idleOps))
+	}
+}
+
+// What does not fit is left to the client's next call, with what is behind it.
+func TestPipelinedReadsStopWhereTheirValuesTakeTooMuchMemory(t *testing.T) {
+	size := causal.Value{Data: []byte("a")}.Size()
+	s := sidecarOn(t, func(f func()) { f() }, func(c *session.Config) { c.MaxAheadBytes = 2 * size })
+	defer s.Close()
+	completeWrites(s)
+	c := connect(t, s).(resp.PipelinedReader)
+	results, names := make([]resp.GetResult, 4), [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
+	for left := names; len(left) > 0; {
+		n := c.GetEach(context.Background(), left, results[:len(left)])
+		if n != 2 {
+			t.Fatalf("%d of %d keys are read together, want 2", n, len(left))
+		}
+		for i := range n {
+			if r := results[i]; r.Err != nil || string(r.Value.Data) != string(left[i]) {
+				t.Errorf("%s: %q, %v", left[i], r.Value.Data, r.Err)
+			}
+		}
+		for _, r := range results[n:len(left)] {
+			if r.Value.Data != nil || r.Err != nil {
+				t.Errorf("behind them: %q, %v", r.Value.Data, r.Err)
+			}
+		}
+		left = left[n:]
+	}
+}
+
+func TestAValueThatDoesNotFitIsReadByItself(t *testing.T) {
+	s := sidecarOn(t, func(f func()) { f() }, func(c *session.Config) { c.MaxAheadBytes = 1 })
+	defer s.Close()
+	completeWrites(s)
+	results := make([]resp.GetResult, 2)
+	n := connect(t, s).(resp.PipelinedReader).GetEach(context.Background(), [][]byte{[]byte("a"), []byte("b")}, results)
+	if n != 1 || results[0].Err != nil || string(results[0].Value.Data) != "a" {
+		t.Errorf("%d keys are read, the first as %q, %v", n, results[0].Value.Data, results[0].Err)
 	}
 }
 

@@ -66,8 +66,8 @@ func (s *replicatedStore) Get(ctx context.Context, key string) (causal.Record, b
 }
 
 // GetMany implements storage.Store.
-func (s *replicatedStore) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
-	results, err := s.Store.GetMany(ctx, keys)
+func (s *replicatedStore) GetMany(ctx context.Context, keys []string, maxBytes int) ([]storage.Result, error) {
+	results, err := s.Store.GetMany(ctx, keys, maxBytes)
 	return results, s.sm.noteLoss(err)
 }
 

@@ -197,11 +197,11 @@ func (mm *Middleman) listKeys(want func(topology.Slot) bool) (keys []string, err
 	return keys, err
 }
 
-// readMoved reads the horizon last: a key that is no longer there was deleted at or below it.
+// readMoved reads the records of the first keys, as many as fit into a message, or one. It reads the horizon last: a key that is no longer there was deleted at or below it.
 func (mm *Middleman) readMoved(keys []string) (records []causal.Moved, horizon causal.HLC, err error) {
 	ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
 	defer cancel()
-	answers, err := mm.store.GetMany(ctx, keys)
+	answers, err := mm.store.GetMany(ctx, keys, shard.ChunkBytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -240,13 +240,16 @@ func setKeyExists(ctx context.Context, s storage.Store, writes []storage.Write) 
 	for i := range writes {
 		keys[i] = writes[i].Key
 	}
-	answers, err := s.GetMany(ctx, keys)
-	if err != nil {
-		return err
-	}
 	exists := make(map[string]bool, len(keys))
-	for i, a := range answers {
-		exists[keys[i]] = a.Found || a.Err != nil // a foreign value exists, too
+	for len(keys) > 0 {
+		answers, err := s.GetMany(ctx, keys, maxGroupBytes)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			exists[keys[i]] = a.Found || a.Err != nil // a foreign value exists, too
+		}
+		keys = keys[len(answers):]
 	}
 	for i := range writes {
 		w := &writes[i]

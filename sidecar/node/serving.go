@@ -16,16 +16,18 @@ import (
 
 // servingMiddleman is a middleman.Middleman and the goroutines that execute its storage requests. Middleman.mu guards its fields.
 type servingMiddleman struct {
-	mm      *Middleman
-	m       *middleman.Middleman
-	ops     []middleman.StorageOp
-	reads   storageQueue
-	writes  storageQueue
-	closing bool
-	running sync.WaitGroup
-	ctx     context.Context // cancelled by stopAndWait; writes in progress do not use it
-	cancel  context.CancelFunc
-	backoff retry.Backoff // between writes that fail; used by the goroutine of writes only
+	mm     *Middleman
+	m      *middleman.Middleman
+	ops    []middleman.StorageOp
+	reads  storageQueue
+	writes storageQueue
+	// readsAsked counts the requests of reads that are for others.
+	readsAsked int
+	closing    bool
+	running    sync.WaitGroup
+	ctx        context.Context // cancelled by stopAndWait; writes in progress do not use it
+	cancel     context.CancelFunc
+	backoff    retry.Backoff // between writes that fail; used by the goroutine of writes only
 }
 
 // storageQueue holds requests until the goroutine that executes them takes them.
@@ -87,19 +89,25 @@ func (s *servingMiddleman) step(f func(now causal.Now)) {
 }
 
 // collect queues the machine's storage requests. It executes reads of an embedded store itself, which is faster than waking
-// another goroutine; their results may lead to further requests.
+// another goroutine, unless their values are large together; their results may lead to further requests.
 func (s *servingMiddleman) collect() {
 	mm := s.mm
-	for {
+	for bytes := 0; ; {
 		s.ops = s.m.Ops(s.ops[:0])
 		if len(s.ops) == 0 {
 			return
 		}
 		for _, op := range s.ops {
 			switch {
-			case op.Kind == middleman.StorageRead && mm.options.InlineReads:
-				s.m.StorageDone(mm.clock(), s.get(op))
+			case op.Kind == middleman.StorageRead && mm.options.InlineReads && bytes < maxGroupBytes:
+				r := s.get(op)
+				bytes += r.Record.Value.Size()
+				s.noteRead(&op, &r)
+				s.m.StorageDone(mm.clock(), r)
 			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount || op.Kind == middleman.StorageScan:
+				if op.ForReader {
+					s.readsAsked++
+				}
 				s.reads.add(op)
 			default:
 				mm.m.NoteWrite(op)
@@ -132,11 +140,19 @@ func (q *storageQueue) takeGroup(group []middleman.StorageOp) []middleman.Storag
 	return group
 }
 
+// noteRead takes note of the result of a read for somebody else.
+func (s *servingMiddleman) noteRead(op *middleman.StorageOp, r *middleman.StorageResult) {
+	if op.ForReader && !r.Busy {
+		s.mm.replies.noteRead(r.Record.Value.Size())
+	}
+}
+
 // runQueue executes the requests of a queue. It is the only place that groups them: all requests that arrive during one call to
-// the store, up to the limits, share the next call.
+// the store, up to the limits, share the next call. execute returns the results of the first requests of the group, of one at least; the
+// others are in the next call.
 func (s *servingMiddleman) runQueue(q *storageQueue, execute func([]middleman.StorageOp, []middleman.StorageResult) []middleman.StorageResult) {
 	mm := s.mm
-	var group []middleman.StorageOp
+	var all []middleman.StorageOp
 	var results []middleman.StorageResult
 	for {
 		mm.mu.Lock()
@@ -146,25 +162,34 @@ func (s *servingMiddleman) runQueue(q *storageQueue, execute func([]middleman.St
 		if s.closing {
 			q.ops = nil // no machine receives their results; coordinators resend unacknowledged puts
 		}
-		group = q.takeGroup(group[:0])
+		all = q.takeGroup(all[:0])
 		mm.mu.Unlock()
-		if len(group) == 0 {
+		if len(all) == 0 {
 			return
 		}
-		results = execute(group, results[:0])
-		mm.step(func(now causal.Now, _ *shard.Shard) {
-			for _, op := range group {
-				mm.m.NoteWrite(op)
-			}
-			if mm.serving != s {
-				return
-			}
-			for _, r := range results {
-				s.m.StorageDone(now, r)
-			}
-		})
-		clear(group)
-		clear(results)
+		for group := all; len(group) > 0; group = group[len(results):] {
+			results = execute(group, results[:0])
+			mm.step(func(now causal.Now, _ *shard.Shard) { s.finish(now, group, results) })
+			clear(results)
+		}
+		clear(all)
+	}
+}
+
+// finish passes the results of the first requests of a group to the machine. It is called with the lock held.
+func (s *servingMiddleman) finish(now causal.Now, group []middleman.StorageOp, results []middleman.StorageResult) {
+	for i := range results {
+		s.mm.m.NoteWrite(group[i])
+	}
+	if s.mm.serving != s {
+		return
+	}
+	for i := range results {
+		if group[i].ForReader {
+			s.readsAsked--
+			s.noteRead(&group[i], &results[i])
+		}
+		s.m.StorageDone(now, results[i])
 	}
 }
 
@@ -192,6 +217,9 @@ func (s *servingMiddleman) noteFailures(n int, err error) {
 }
 
 func (s *servingMiddleman) get(op middleman.StorageOp) middleman.StorageResult {
+	if s.mm.replies.isFull(&op) {
+		return middleman.StorageResult{ID: op.ID, Busy: true}
+	}
 	rec, found, err := s.mm.store.Get(s.ctx, op.Key)
 	if err != nil && !errors.Is(err, storage.ErrForeign) {
 		s.noteFailures(1, err)
@@ -203,20 +231,30 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 	ctx, cancel := context.WithTimeout(s.ctx, storageTimeout)
 	defer cancel()
 	keys := make([]string, 0, len(group))
-	for _, op := range group {
-		if op.Kind == middleman.StorageRead {
-			keys = append(keys, op.Key)
+	for i := range group {
+		if s.mm.replies.isFull(&group[i]) {
+			if i == 0 {
+				return append(results, middleman.StorageResult{ID: group[0].ID, Busy: true})
+			}
+			group = group[:i]
+			break
+		}
+		if group[i].Kind == middleman.StorageRead {
+			keys = append(keys, group[i].Key)
 		}
 	}
 	var answers []storage.Result
 	var failed error
 	if len(keys) > 0 {
-		if answers, failed = s.mm.store.GetMany(ctx, keys); failed != nil {
+		if answers, failed = s.mm.store.GetMany(ctx, keys, maxGroupBytes); failed != nil {
 			s.noteFailures(len(keys), failed)
 		}
 	}
 	i := 0
 	for _, op := range group {
+		if op.Kind == middleman.StorageRead && failed == nil && i == len(answers) {
+			break
+		}
 		switch {
 		case op.Kind == middleman.StorageCount:
 			n, err := s.mm.store.Len(ctx)
@@ -227,7 +265,7 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 		case op.Kind == middleman.StorageScan:
 			keys, next, err := s.mm.store.Keys(ctx, op.Key, op.Limit)
 			results = append(results, middleman.StorageResult{ID: op.ID, Keys: keys, Next: next, Failed: err != nil, BadCursor: errors.Is(err, storage.ErrCursor)})
-		case failed != nil:
+		case failed != nil: // all that were asked for
 			results = append(results, s.result(op.ID, causal.Record{}, false, failed))
 		default:
 			results = append(results, s.result(op.ID, answers[i].Record, answers[i].Found, answers[i].Err))

@@ -79,15 +79,14 @@ func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r me
 			return member.StorageTaskResult{Err: err}
 		}
 	}
-	bytes, batch := 0, 1
+	bytes := 0
 	for len(names) > 0 && bytes < t.MaxBytes {
-		n := min(batch, len(names))
-		results, err := sm.local.GetMany(ctx, names[:n])
+		results, err := sm.local.GetMany(ctx, names[:min(pageReads, len(names))], t.MaxBytes-bytes)
 		if err != nil {
 			return member.StorageTaskResult{Err: fmt.Errorf("read keys to copy: %w", err)}
 		}
-		before, taken := bytes, 0
-		for ; taken < n && bytes < t.MaxBytes; taken++ {
+		taken := 0
+		for ; taken < len(results) && bytes < t.MaxBytes; taken++ {
 			if a := results[taken]; a.Found {
 				r.Records = append(r.Records, causal.Moved{Key: names[taken], Record: a.Record})
 				bytes += len(names[taken]) + a.Record.Value.Size()
@@ -96,10 +95,6 @@ func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r me
 			}
 		}
 		names = names[taken:]
-		if batch *= 2; (bytes-before)*2 > t.MaxBytes/8 {
-			batch = 1
-		}
-		batch = min(batch, pageReads)
 	}
 	r.Next = sm.pages.keep(names, next)
 	return r

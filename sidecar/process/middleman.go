@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +91,7 @@ func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember boo
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
-	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store,
+	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store, ReplyBytes: replyBytes(p.o.Settings.Config.Limits),
 		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail}
 	if isMember {
 		return p.startMember(ctx, m, o)
@@ -101,6 +102,15 @@ func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember boo
 	m.m = m.alone
 	p.net.SetLeadership(m.alone.Leadership())
 	return nil
+}
+
+// replyBytes returns the bound of the replies that wait to be sent: what is configured, or an eighth of the memory limit of the Go runtime, in
+// bounds.
+func replyBytes(l contract.Limits) int64 {
+	if l.ReplyBytes > 0 {
+		return int64(l.ReplyBytes)
+	}
+	return max(contract.MinReplyBytes, min(256<<20, debug.SetMemoryLimit(-1)/8))
 }
 
 const (

@@ -376,6 +376,9 @@ func (s *Settings) checkCoordinator(p *problems) {
 }
 
 func (s *Settings) checkStorage(p *problems) {
+	if b := s.Config.Limits.ReplyBytes; b != 0 && b < contract.MinReplyBytes {
+		p.add("limits.replyBytes", "%d bytes; give at least %dMi, so that there is room for the largest message", b, contract.MinReplyBytes>>20)
+	}
 	st := &s.Config.Storage
 	switch contract.Engine(strings.ToLower(string(st.Engine))) {
 	case contract.EngineEmbedded:

@@ -145,6 +145,7 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, "binding: static", "log: {level: loud, format: xml}", []string{"log.level", "log.format", "text or json"}},
 		{topology.Coordinator, "dataDir: /data", "", []string{"dataDir:", "durable volume"}},
 		{topology.Coordinator, "cacheBytes: 1000", "logBytes: 1Mi", []string{"limits.logBytes", "64Mi"}},
+		{topology.Middleman, "cacheBytes: 1000", "replyBytes: 1Mi", []string{"limits.replyBytes", "32Mi"}},
 		{topology.Coordinator, "caches: 0}", "caches: 0, coordinatorMembers: 3}", []string{"register: missing", "each coordinator of eu 3 members", "register.etcd.endpoints"}},
 		{topology.Middleman, "caches: 0}", "caches: 0, shardMembers: 2}", []string{"register: missing", "each middleman of eu 2 members (shardMembers)",
 			"addresses.eu.middlemen: 2 given, but the topology has 2 with 2 members each, 4 in all"}},

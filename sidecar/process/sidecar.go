@@ -111,7 +111,7 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 		c.PutTimeout = time.Duration(d)
 	}
 	if b := clientBytes(set.Config.Limits.Redis); b > 0 {
-		c.MaxMGetBytes = int(b) / 2
+		c.MaxMGetBytes, c.MaxAheadBytes = int(b)/2, int(b)/4
 	}
 	if b := set.Config.Limits.OwnBytes; b > 0 {
 		c.MaxOwnBytes = int(b)
@@ -121,11 +121,11 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 	return c
 }
 
-// clientBytes returns the bound of the memory of all clients: what is configured, or half of the memory limit of the Go runtime;
+// clientBytes returns the bound of the memory of all clients: what is configured, or two fifths of the memory limit of the Go runtime;
 // 0: the default.
 func clientBytes(l contract.RedisLimits) contract.Bytes {
 	if limit := debug.SetMemoryLimit(-1); l.ClientBytes == 0 && limit < math.MaxInt64 {
-		return contract.Bytes(limit / 2)
+		return contract.Bytes(limit / 5 * 2)
 	}
 	return l.ClientBytes
 }

@@ -26,6 +26,8 @@ type memory struct {
 	sessionError error
 	// operationError is returned by every operation.
 	operationError error
+	// together is how many keys GetEach reads at most; 0: all.
+	together int
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
@@ -112,8 +114,11 @@ func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	}
 }
 
-func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) {
+func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) int {
 	operation := "read"
+	if s.store.together > 0 {
+		keys = keys[:min(s.store.together, len(keys))]
+	}
 	if len(keys) == 1 {
 		operation = "get"
 	}
@@ -121,6 +126,7 @@ func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetR
 		s.store.hook(operation, string(key))
 		results[i] = GetResult{s.store.get(string(key)), s.store.operationError}
 	}
+	return len(keys)
 }
 
 func (s *memorySession) Lock(keys ...string) func() {

@@ -98,6 +98,31 @@ func TestPipelinedGetsAreReadTogetherAndAnsweredInOrder(t *testing.T) {
 	}
 }
 
+// A session that reads fewer than it is asked for is asked for the others when their turn has come.
+func TestPipelinedGetsWhoseValuesTakeTooMuchMemoryAreReadLater(t *testing.T) {
+	store := newMemory()
+	store.together = 2
+	var j journal
+	store.before = j.note
+	_, address := serve(t, Options{Backend: store})
+	p := dial(t, address)
+	var commands [][]string
+	want := ""
+	for _, key := range []string{"a", "b", "c", "d"} {
+		store.put(key, causal.Value{Data: []byte("v" + key)})
+		commands = append(commands, []string{"GET", key})
+		want += "$2\r\nv" + key + "\r\n"
+	}
+	p.send(batch(commands...))
+	replies := ""
+	for range commands {
+		replies += p.reply()
+	}
+	if calls := j.take(); replies != want || calls != "read a, read b, get c, read d" && calls != "read a, read b, get c, get d" {
+		t.Errorf("%q after the calls %s", replies, calls)
+	}
+}
+
 // What was read ahead is not the answer to a GET that comes after another command.
 func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
 	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2), next: 1, bytes: 3}}

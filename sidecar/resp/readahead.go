@@ -45,8 +45,13 @@ func (c *connection) read(key []byte) (causal.Value, error) {
 	for len(a.results) < n {
 		a.results = append(a.results, GetResult{})
 	}
-	c.reader.GetEach(c.server.context, a.stored(c.database), a.results[:n])
+	read := c.reader.GetEach(c.server.context, a.stored(c.database), a.results[:n])
+	clear(a.keys[read:])
+	a.keys = a.keys[:read]
 	a.measure()
+	if read < n {
+		a.limit = 1
+	}
 	if n > 1 {
 		c.account()
 	}

@@ -82,9 +82,10 @@ type Pipeliner interface {
 
 // PipelinedReader is a Session that reads the keys of a pipeline together.
 type PipelinedReader interface {
-	// GetEach sets results[i] to what Get returns for keys[i], as if each Get were called after the one before had returned. The slices
-	// have one length, and are reused after the call, as are the keys.
-	GetEach(ctx context.Context, keys [][]byte, results []GetResult)
+	// GetEach sets results[i] to what Get returns for keys[i], as if each Get were called after the one before had returned. It returns for how
+	// many of the first keys it did: at least one, and fewer than all if their values take too much memory. The slices have one length, and
+	// are reused after the call, as are the keys.
+	GetEach(ctx context.Context, keys [][]byte, results []GetResult) int
 }
 
 // GetResult is what Get returns.

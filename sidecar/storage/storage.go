@@ -9,6 +9,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -30,9 +31,11 @@ type Store interface {
 	// *ForeignError, which is ErrForeign.
 	Get(ctx context.Context, key string) (rec causal.Record, found bool, err error)
 
-	// GetMany is Get for several keys at once; result i is that of key i. The returned error concerns the call as a whole;
-	// an error that concerns a single key is in its result.
-	GetMany(ctx context.Context, keys []string) ([]Result, error)
+	// GetMany is Get for several keys at once; result i is that of key i. It may leave out the last keys: the caller asks for these again. It
+	// returns the result of one key at least, and no more once they have maxBytes together, so values never take more memory than that and one
+	// of them; nor does the engine hold more for the call. The returned error concerns the call as a whole; an error that concerns a single key
+	// is in its result.
+	GetMany(ctx context.Context, keys []string, maxBytes int) ([]Result, error)
 
 	// Apply makes all writes and metadata durable before it returns nil, in order and atomically: after a crash all of them are there
 	// or none. After an error they may be there or not, and reads do not tell which until a later Apply has succeeded; the
@@ -94,4 +97,12 @@ type Result struct {
 	Record causal.Record
 	Found  bool
 	Err    error
+}
+
+// Size returns the size of the value, in bytes.
+func (r *Result) Size() int {
+	if foreign, ok := errors.AsType[*ForeignError](r.Err); ok {
+		return len(foreign.Data)
+	}
+	return r.Record.Value.Size()
 }

@@ -52,7 +52,7 @@ func limitsFor(links, linksPerIdentity int, memory int64) limits {
 	}
 	l.handshakes = int(max(32, min(maxHandshakes, memory/16/handshakeBytes)))
 	l.receive = max(1<<20, min(256<<20, memory/8))
-	l.send = l.receive
+	l.send = max(maxFrame, l.receive) // the largest value can be sent
 	return l
 }
 

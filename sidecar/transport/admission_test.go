@@ -272,7 +272,7 @@ func TestLimitsFollowTheMemory(t *testing.T) {
 	for memory, want := range map[int64]limits{
 		math.MaxInt64: {1 << 14, 1 << 12, 4096, 256 << 20, 256 << 20},
 		512 << 20:     {2048, 512, 1024, 64 << 20, 64 << 20},
-		64 << 20:      {256, 64, 128, 8 << 20, 8 << 20},
+		64 << 20:      {256, 64, 128, 8 << 20, maxFrame},
 	} {
 		if got := limitsFor(0, 0, memory); got != want {
 			t.Errorf("%d MiB: %+v, want %+v", memory>>20, got, want)

@@ -35,6 +35,13 @@ const connectionAllowance = 16 << 10
 
 func (b *budget) account(who string) *account { return &account{b: b, who: who} }
 
+// room returns how many bytes more the account could hold now, without what each connection has for itself.
+func (a *account) room() int64 {
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	return min(a.b.total-a.b.used, a.b.most-a.b.usedBy[a.who])
+}
+
 // try makes the account hold what is due for a use of n bytes, and reports whether it does.
 func (a *account) try(n int64) bool {
 	a.b.mu.Lock()

@@ -115,4 +115,7 @@ func (*sentFrame) Get(n int) *[]byte {
 }
 
 // Put implements mem.BufferPool.
-func (f *sentFrame) Put(*[]byte) { (*frame)(f).release() }
+func (f *sentFrame) Put(*[]byte) {
+	f.from.written((*frame)(f))
+	(*frame)(f).release()
+}

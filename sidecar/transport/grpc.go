@@ -247,6 +247,24 @@ func (g *GRPC) outboxFor(n topology.Node) (*outbox, DropReason) {
 	return nil, DropNoRoute
 }
 
+// QueuedBytes implements Queues.
+func (g *GRPC) QueuedBytes() int64 { return g.queued.Load() }
+
+// Room implements Queues. It opens no link.
+func (g *GRPC) Room(n topology.Node) int64 {
+	addr, ok := g.config.Resolve(n)
+	g.mu.RLock()
+	d, a := g.dialed[addr], g.acceptedFrom[n]
+	g.mu.RUnlock()
+	switch {
+	case ok && d != nil:
+		return d.out.room()
+	case !ok && a != nil:
+		return a.out.room()
+	}
+	return max(maxFrame, int64(g.config.QueueBytes))
+}
+
 // deliverLocally passes a message between two nodes of this process to the handler.
 func (g *GRPC) deliverLocally(m *causal.Message) {
 	if reason := g.refusal(m.To); reason != notDropped {

@@ -86,7 +86,7 @@ func TestSilentAndMalformedClientsAreDisconnected(t *testing.T) {
 		t.Errorf("no hello: %v", err)
 	}
 	s = greet(t, b.addr, 1)
-	f := newFrame()
+	f := frameOf()
 	f.batch.Buf = append(f.batch.Buf, 0xff, 0xff, 0xff)
 	_ = s.SendMsg(f)
 	if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); err == nil {

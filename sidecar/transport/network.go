@@ -9,7 +9,10 @@
 // loses the messages on it, and its successor starts only after everything that arrived on it has been handled.
 package transport
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
 
 // Handler processes messages that have arrived, in order. It must not retain or modify the slice. The receiver owns what
 // the messages point to, except with Local, where sender and receivers share it and nobody may modify it.
@@ -31,4 +34,13 @@ type Network interface {
 type BatchSender interface {
 	// SendAll is Send for each of the messages, in their order. It does not retain the slice.
 	SendAll(ms []causal.Message)
+}
+
+// Queues is a Network that queues what it sends, and can tell how much. Who would send much asks it before.
+type Queues interface {
+	// QueuedBytes returns the size of all messages that were passed to Send and have not left this process.
+	QueuedBytes() int64
+	// Room returns how many bytes may be sent to a node now without being dropped for that. If nothing is queued for it, that is as much as
+	// the largest message has, unless others that share a bound with it have used that up.
+	Room(n topology.Node) int64
 }

@@ -22,6 +22,11 @@ type frame struct {
 	batch wire.Batch
 	kinds []causal.Kind // of its messages, to count them as sent or dropped
 	users atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
+
+	// set by take
+	from   *outbox
+	period uint64 // of the outbox
+	size   int
 }
 
 func (f *frame) isFull() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }
@@ -38,8 +43,9 @@ type outbox struct {
 	mu      sync.Mutex
 	state   outboxState
 	frames  []*frame // oldest first; the last one is being filled
-	bytes   int
-	taken   int      // bytes of the frame that was taken last: it is being sent
+	bytes   int      // of frames
+	sending int      // bytes that were taken in this period and are not written to the connection yet
+	period  uint64   // changes when what was taken does not count any more, because its stream has ended
 	account *account // pays for what is queued and being sent; nil if nobody does
 }
 
@@ -66,7 +72,7 @@ func (o *outbox) charge(a *account) {
 
 // settle makes the account pay for the bytes that are there, and more, or reports that it cannot. It needs o.mu.
 func (o *outbox) settle(more int) bool {
-	return o.account == nil || o.account.try(int64(o.bytes+o.taken+more))
+	return o.account == nil || o.account.try(int64(o.bytes+o.sending+more))
 }
 
 func (o *outbox) touch() { touch(o.lastUsed) }
@@ -112,8 +118,14 @@ func (o *outbox) add(m *causal.Message) DropReason {
 	before := len(f.batch.Buf)
 	f.batch.Add(m)
 	f.kinds = append(f.kinds, m.Kind)
-	o.bytes += len(f.batch.Buf) - before
+	o.grow(len(f.batch.Buf) - before)
 	return notDropped
+}
+
+// grow counts bytes that were queued. It needs o.mu.
+func (o *outbox) grow(n int) {
+	o.bytes += n
+	o.count.queued.Add(int64(n))
 }
 
 // pushProbe queues a probe. It is not a message: it counts for no limit, and does not make an idle link a busy one.
@@ -144,7 +156,7 @@ func (o *outbox) pushControl(inNewFrame bool, add func(frame []byte) []byte) boo
 	f := o.frames[len(o.frames)-1]
 	before := len(f.batch.Buf)
 	f.batch.Buf = add(f.batch.Buf)
-	o.bytes += len(f.batch.Buf) - before
+	o.grow(len(f.batch.Buf) - before)
 	o.signal()
 	return true
 }
@@ -167,16 +179,46 @@ func (o *outbox) signal() {
 func (o *outbox) take() (f *frame, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.taken = 0
-	defer o.settle(0)
 	if len(o.frames) == 0 {
 		return nil, o.state == outboxOpen
 	}
 	f = o.frames[0]
 	o.frames = slices.Delete(o.frames, 0, 1)
-	o.taken = len(f.batch.Buf)
-	o.bytes -= o.taken
+	f.from, f.period, f.size = o, o.period, len(f.batch.Buf)
+	o.bytes -= f.size
+	o.sending += f.size
 	return f, true
+}
+
+// written is called when gRPC has written a frame.
+func (o *outbox) written(f *frame) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f.period == o.period {
+		o.stopSending(f.size)
+	}
+}
+
+// stopSending ends the count of bytes that were taken. It needs o.mu.
+func (o *outbox) stopSending(n int) {
+	o.sending -= n
+	o.count.queued.Add(-int64(n))
+	o.settle(0)
+}
+
+// room returns how many bytes may be queued now. If nothing is, a message of any size may.
+func (o *outbox) room() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held := o.bytes + o.sending
+	room := int64(o.limit - held)
+	if held == 0 {
+		room = max(room, maxFrame)
+	}
+	if o.account != nil {
+		room = min(room, o.account.room())
+	}
+	return room
 }
 
 // markBroken drops the queue and, until reopen, everything that is pushed. It returns the puts of the queue.
@@ -191,8 +233,10 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 		puts = append(puts, f.puts()...)
 	}
 	clear(o.frames)
-	o.frames, o.bytes, o.taken = o.frames[:0], 0, 0
-	o.settle(0)
+	o.frames = o.frames[:0]
+	o.grow(-o.bytes)
+	o.period++ // gRPC may never say that it has written what was taken
+	o.stopSending(o.sending)
 	return puts
 }
 

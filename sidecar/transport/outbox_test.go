@@ -137,3 +137,33 @@ func TestThoseThatFitOfMessagesAreQueued(t *testing.T) {
 	same(t, "queued", n, 2)
 	same(t, "why", why, DropOverflow)
 }
+
+func TestAnOutboxCountsWhatIsQueuedUntilItIsWrittenOrItsStreamHasEnded(t *testing.T) {
+	c := &counters{}
+	o := newOutbox(c, 1<<20, new(atomic.Int64))
+	if o.room() < maxFrame {
+		t.Errorf("an empty outbox has room for %d bytes, not for the largest message", o.room())
+	}
+	large := put(coordinatorA, middlemanB, 1)
+	setValue(&large, make([]byte, 300<<10))
+	pushOne(o, large)
+	pushOne(o, large)
+	held := c.queued.Load()
+	if held < 600<<10 || o.room() != 1<<20-held {
+		t.Fatalf("%d bytes are queued, with room for %d", held, o.room())
+	}
+	first, _ := o.take()
+	second, _ := o.take()
+	if c.queued.Load() != held {
+		t.Errorf("%d bytes while they are being sent, want %d", c.queued.Load(), held)
+	}
+	(*sentFrame)(first).Put(nil)
+	if left := c.queued.Load(); left != int64(second.size) {
+		t.Errorf("%d bytes when one is written, want %d", left, second.size)
+	}
+	o.markBroken()
+	(*sentFrame)(second).Put(nil) // late, or never
+	if left := c.queued.Load(); left != 0 || o.room() < maxFrame {
+		t.Errorf("%d bytes of a stream that has ended, room for %d", left, o.room())
+	}
+}

@@ -186,6 +186,7 @@ func link(t testing.TB, addr string) grpc.ClientStream {
 
 func frameOf(ms ...causal.Message) *frame {
 	f := newFrame()
+	f.from = &outbox{count: new(counters)}
 	for i := range ms {
 		f.batch.Add(&ms[i])
 		f.kinds = append(f.kinds, ms[i].Kind)

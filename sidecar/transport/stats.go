@@ -126,6 +126,8 @@ type counters struct {
 	wanMessages, wanBytes, wanPayload [maxKinds]atomic.Uint64
 
 	framesSent, framesReceived, bytesSent, bytesReceived, opened, failed atomic.Uint64
+
+	queued atomic.Int64 // bytes in all outboxes, and of those that are being sent
 }
 
 func kindIndex(k causal.Kind) int { return min(int(k), maxKinds-1) }

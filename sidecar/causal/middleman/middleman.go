@@ -48,6 +48,8 @@ type Middleman struct {
 // Stats counts events since the start.
 type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// RefusedReads counts the reads that were refused because there was no room for their replies.
+	RefusedReads uint64
 	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the last one,
 	// and RefusedFrom who sent it.
 	ClockRefused uint64

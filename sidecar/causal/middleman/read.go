@@ -51,10 +51,20 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 	t := &task{kind: taskRead, key: r.key, read: r}
 	if m.readsUnserialized() {
 		t.status = m.status(t.key, m.faults.latest[t.key])
-		m.tasks.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+		m.tasks.requestRead(t)
 		return
 	}
 	m.tasks.submit(t)
+}
+
+// RefuseRead answers a Get or a Fill without reading: there is no room for the reply.
+func (m *Middleman) RefuseRead(now causal.Now, msg *causal.Message) {
+	r := readOfGet(msg.From, msg.Get())
+	if msg.Kind == causal.KindFill {
+		r = readOfFill(msg.From, msg.Fill())
+	}
+	m.stats.RefusedReads++
+	m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrBusy})
 }
 
 // finishRead replies with what storage has returned.
@@ -64,6 +74,9 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 	switch {
 	case stored.Failed:
 		reply.Err = causal.ErrStorage
+	case stored.Busy:
+		m.stats.RefusedReads++
+		reply.Err = causal.ErrBusy
 	case r.snapshot && !stored.Foreign:
 		reply.Record, reply.Next = m.newestAtSnapshot(r, stored.Record)
 	case r.cut != 0 && stored.Record.Version.HLC > r.cut:

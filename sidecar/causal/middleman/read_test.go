@@ -213,3 +213,51 @@ func TestCountAndPingAreAnswered(t *testing.T) {
 		t.Errorf("ping: %v", got)
 	}
 }
+
+func TestAReadThatIsRefusedIsAnsweredAsBusy(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 0)
+	get := causal.Get{ID: 7, Key: key}.Message(sidecar, self)
+	r.m.RefuseRead(r.now, &get)
+	r.pump()
+	if replies := r.received(causal.KindGetReply, sidecar); len(replies) != 1 || replies[0].GetReply().ID != 7 || replies[0].GetReply().Err != causal.ErrBusy {
+		t.Errorf("a get is answered %v", replies)
+	}
+	r.openStream(cacheA, 1)
+	fill := causal.Fill{ID: 8, Key: key, Epoch: 1}.Message(cacheA, self)
+	r.m.RefuseRead(r.now, &fill)
+	r.pump()
+	if replies := r.received(causal.KindFillReply, cacheA); len(replies) != 1 || replies[0].FillReply().ID != 8 || replies[0].FillReply().Err != causal.ErrBusy {
+		t.Errorf("a fill is answered %v", replies)
+	}
+	if n := r.m.Stats().RefusedReads; n != 2 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// What slow storage is about to replace is held for reads at a cut, but no more than old versions may take.
+func TestWhatWritesInProgressReplaceIsBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxHistoryBytes = 1500 })
+	large := func(hlc causal.HLC) causal.Record {
+		return causal.Record{Version: version(hlc), Value: causal.Value{Data: make([]byte, 1000)}}
+	}
+	a, b := r.key(self, 0), r.key(self, 1)
+	r.put(a, large(10))
+	r.put(b, large(20))
+	r.hold = isWrite
+	r.put(a, record(version(30)))
+	r.put(b, record(version(40)))
+	if n := r.m.tasks.replacedBytes; n != large(10).Value.Size() {
+		t.Errorf("%d bytes are held", n)
+	}
+	r.proceed()
+	if got := r.mustGet(causal.Get{Key: a, Cut: 25}); got.Err != causal.OK || got.Record.Version != version(10) {
+		t.Errorf("of the first: %v, %v", got.Err, got.Record.Version)
+	}
+	if got := r.mustGet(causal.Get{Key: b, Cut: 25}); got.Err != causal.ErrCutTooOld {
+		t.Errorf("of the second: %v, %v", got.Err, got.Record.Version)
+	}
+	if n := r.m.tasks.replacedBytes; n != 0 {
+		t.Errorf("%d bytes are held after the writes", n)
+	}
+}

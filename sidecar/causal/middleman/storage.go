@@ -11,6 +11,9 @@ type StorageOp struct {
 	Kind   StorageKind
 	Key    string
 	Record causal.Record
+	// ForReader says that a StorageRead is for Reader, who gets the value.
+	ForReader bool
+	Reader    topology.Node
 	// KeyExists says that storage holds the key before a StorageWrite or StorageDelete, as the read before it found.
 	KeyExists bool
 	// Horizon is the value for StorageHorizon.
@@ -45,6 +48,8 @@ type StorageResult struct {
 	Record causal.Record
 	Found  bool
 	Failed bool
+	// Busy says that nothing was read for a Reader, because there is no room for the reply.
+	Busy bool
 	// Foreign says that the value has no valid envelope: something else wrote it. Record.Value is the raw value.
 	Foreign bool
 	// Count is the result of StorageCount.

@@ -21,6 +21,7 @@ type task struct {
 	// stored says that the task has read the current record and has asked storage to replace it.
 	stored   bool
 	replaced causal.Record // taskWrite, once stored
+	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
 	named    []string      // taskScan: keys of puts that are not processed
 	claim    *claim        // taskFence
 	page     *salvagePage  // taskSalvageNames, taskSalvageValue
@@ -54,6 +55,8 @@ type taskQueues struct {
 	requests []StorageOp      // not taken yet
 	lastID   uint64
 	retries  []*task // writes whose storage request failed
+	// replacedBytes is the size of what writes in progress are about to replace.
+	replacedBytes int
 
 	// The queues of keys and the tasks of writes are used again.
 	idleQueues []*taskQueue
@@ -105,11 +108,17 @@ func (q *taskQueue) allows(t *task) bool { return !q.writing && (t.kind == taskR
 func (qs *taskQueues) start(q *taskQueue, t *task) {
 	if t.kind == taskRead {
 		q.readers++
-	} else {
-		q.writing = true
-		q.coalesce(t)
+		qs.requestRead(t)
+		return
 	}
+	q.writing = true
+	q.coalesce(t)
 	qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
+}
+
+// requestRead issues the storage request of a read.
+func (qs *taskQueues) requestRead(t *task) {
+	qs.request(StorageOp{Kind: StorageRead, Key: t.key, ForReader: true, Reader: t.read.from}, t)
 }
 
 // coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same step.

@@ -22,7 +22,8 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 		m.tasks.releaseWrite(t)
 	case !t.stored:
 		// Also if the same version is there already: it is from before a restart, and perhaps was never made durable.
-		t.stored, t.replaced, t.found, t.foreign = true, r.Record, r.Found, r.Foreign
+		t.stored, t.found, t.foreign = true, r.Found, r.Foreign
+		m.holdReplaced(t, r.Record)
 		m.requestWrite(t)
 	default:
 		m.keepReplaced(t)
@@ -35,11 +36,26 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 	}
 }
 
+// holdReplaced holds the record that a write is about to replace, unless all writes in progress hold as much as old versions may take: storage
+// that is slow would fill the memory.
+func (m *Middleman) holdReplaced(t *task, rec causal.Record) {
+	size := rec.Value.Size()
+	if held := m.tasks.replacedBytes; held > 0 && held+size > m.cfg.MaxHistoryBytes {
+		t.unkept = true
+		return
+	}
+	t.replaced = rec
+	m.tasks.replacedBytes += size
+}
+
 // keepReplaced keeps the record that a write has replaced, for reads at a cut.
 func (m *Middleman) keepReplaced(t *task) {
+	if !t.unkept {
+		m.tasks.replacedBytes -= t.replaced.Value.Size()
+	}
 	switch v := t.put.record.Version; {
-	case t.foreign:
-		m.oldVersions.forget(t.key) // when a foreign value was written is unknown, so the versions before it do not help
+	case t.foreign || t.unkept:
+		m.oldVersions.forget(t.key) // when a foreign value was written is unknown, so the versions before it do not help; nor do those before a gap
 	case t.replaced.Version != v:
 		m.oldVersions.add(t.key, t.replaced, v)
 	}

@@ -34,6 +34,7 @@ type call struct {
 	started  bool
 	covers   causal.HLC       // whatever is at or below it was complete when the request was sent, and is in the past of what that finds
 	early    *causal.GetReply // waits for the answers to the gets before
+	ahead    int              // bytes that count in Sidecar.aheadBytes
 
 	refusedAhead bool // a reply had a timestamp too far ahead of the clock
 
@@ -136,6 +137,11 @@ func (s *Sidecar) finish(c *call, r Result) {
 	s.requests.drop(c.requestID)
 	if c.pipeline != nil {
 		s.leavePipeline(c, r.Record.Version.HLC)
+		if r.Err != causal.OK {
+			s.ReleaseAhead(c.ahead)
+			c.ahead = 0
+		}
+		r.Ahead = c.ahead
 	}
 	if c.mget != nil {
 		s.dropRequests(c.mget.round.requests)

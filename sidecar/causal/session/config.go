@@ -41,6 +41,9 @@ type Config struct {
 	// MaxMGetBytes bounds what all MGETs in progress hold: values, and some bytes for each key. One that would exceed it fails with
 	// ErrBusy.
 	MaxMGetBytes int
+	// MaxAheadBytes bounds the values that pipelined gets (DoGets) have read and that were not taken over with ReleaseAhead. A get that would
+	// exceed it fails with ErrBusy, and so do those behind it. 0: no bound.
+	MaxAheadBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
 	NotifyAfterDelay time.Duration
 	// Comparison is set by the laboratory only. Production leaves it zero.

@@ -215,6 +215,10 @@ func (s *Sidecar) retryLater(now causal.Now, c *call) {
 
 // takeGetReply takes the reply of a cache or a middleman when it arrives.
 func (s *Sidecar) takeGetReply(now causal.Now, c *call, r *causal.GetReply) {
+	if r.Err == causal.OK && c.pipeline != nil && !s.holdAhead(c, r.Record.Value.Size()) {
+		s.refuseAhead(c)
+		return
+	}
 	if r.Err == causal.OK && c.isBehind() {
 		reply := *r
 		c.hold(&reply)

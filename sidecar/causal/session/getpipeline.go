@@ -105,6 +105,8 @@ func (s *Sidecar) leavePipeline(c *call, answer causal.HLC) {
 		if x.started && answer > x.covers && !s.cfg.Broken.Has(causal.PipelineUnchecked) {
 			s.requests.drop(x.requestID)
 			x.skipCache, x.tried, x.replied, x.own, x.refusedAhead = false, 0, false, nil, false
+			s.ReleaseAhead(x.ahead)
+			x.ahead = 0
 			x.postpone()
 			s.stats.Rereads++
 			again = true
@@ -130,5 +132,30 @@ func (s *Sidecar) advancePipelines(now causal.Now) {
 		s.leftPipelines = s.leftPipelines[:n]
 		p.left = false
 		s.advance(now, p)
+	}
+}
+
+// holdAhead counts a value that a get of a pipeline has read. It returns false if all of them would exceed their bound.
+func (s *Sidecar) holdAhead(c *call, bytes int) bool {
+	if s.cfg.MaxAheadBytes == 0 {
+		return true
+	}
+	grown := bytes - c.ahead
+	if grown > 0 && s.aheadBytes+grown > s.cfg.MaxAheadBytes {
+		return false
+	}
+	c.ahead += grown
+	s.aheadBytes += grown
+	return true
+}
+
+// ReleaseAhead ends the count of what Result.Ahead says: the client is answered, or the value counts elsewhere.
+func (s *Sidecar) ReleaseAhead(bytes int) { s.aheadBytes -= bytes }
+
+// refuseAhead fails a get of a pipeline, and those behind it: if the client reads it again, later, it has to read them again as well.
+func (s *Sidecar) refuseAhead(c *call) {
+	behind := slices.Clone(c.pipeline.calls)
+	for _, x := range behind[slices.Index(behind, c):] {
+		s.fail(x, causal.ErrBusy)
 	}
 }

@@ -173,3 +173,48 @@ func TestPipelinedGetsAtACutAreReadAgainForWhatIsAboveIt(t *testing.T) {
 	}
 	r.mustBeUnfinished(ids[1])
 }
+
+// A get that does not fit takes those behind it along: read again later, it would come after them.
+func TestTheValuesOfPipelinedGetsAreBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxAheadBytes = 3 * record(version(10)).Value.Size() })
+	r.completeUpTo(100)
+	ids := r.startGets("x", "y", "z", "w")
+	gets := r.sent(causal.KindGet)
+	for _, i := range []int{3, 0, 1, 2} {
+		r.replyGet(gets[i], stable(10))
+	}
+	held := 0
+	for i, id := range ids {
+		res := r.mustResult(id)
+		if want := map[bool]causal.ErrCode{true: causal.OK, false: causal.ErrBusy}[i < 2]; res.Err != want {
+			t.Errorf("get %d: %v, want %v", i, res.Err, want)
+		}
+		held += res.Ahead
+	}
+	if held != r.s.aheadBytes || held == 0 {
+		t.Errorf("the results have %d bytes, and %d count", held, r.s.aheadBytes)
+	}
+	r.s.ReleaseAhead(held)
+	ids = r.startGets("x", "y")
+	gets = r.sent(causal.KindGet)
+	for i, id := range ids {
+		r.replyGet(gets[i], stable(10))
+		if res := r.mustResult(id); res.Err != causal.OK {
+			t.Errorf("after the others were taken over: %v", res.Err)
+		}
+	}
+}
+
+func TestAPipelinedGetThatIsReadAgainCountsOnce(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxAheadBytes = 1 << 20 })
+	r.completeUpTo(100)
+	ids := r.startGets("x", "y")
+	gets := r.sent(causal.KindGet)
+	r.replyGet(gets[1], stable(20))
+	r.replyGet(gets[0], stable(200)) // newer than what was complete when y was asked for
+	again := r.request(causal.KindGet)
+	r.replyGet(again, stable(20))
+	if held := r.mustResult(ids[0]).Ahead + r.mustResult(ids[1]).Ahead; held != r.s.aheadBytes {
+		t.Errorf("the results have %d bytes, and %d count", held, r.s.aheadBytes)
+	}
+}

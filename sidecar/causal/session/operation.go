@@ -55,6 +55,7 @@ type Result struct {
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
+	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has restarted.
@@ -62,6 +63,8 @@ type Result struct {
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
 	Record causal.Record
+	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
+	Ahead int
 	// Records are the values that OpMGet read, in the order of Op.Keys.
 	Records []causal.Record
 	// Token is the exported session (OpToken). It is binary, and the caller seals it (package token).

@@ -28,6 +28,7 @@ type Sidecar struct {
 	// leftPipelines are those of which gets were answered, and that may go on.
 	leftPipelines []*getPipeline
 	mgetBytes     int // of the keys of MGETs in progress, and of the values that they have read
+	aheadBytes    int // of the values that pipelined gets have read, until ReleaseAhead
 
 	coordinators coordinatorStates
 	cuts         cutSchedule

@@ -119,7 +119,7 @@ type MoveKind uint8
 // The storage requests of a mover. MoveApply, MoveWipe and MoveSaveState must be durable before they are answered.
 const (
 	MoveList MoveKind = iota // the keys of the wanted slots
-	MoveRead                 // the records of Keys, and the tombstone horizon read after them
+	MoveRead                 // the records of the first of Keys, until they have ChunkBytes, and the tombstone horizon read after them
 	MoveApply
 	MoveWipe // remove the records of the wanted slots
 	MoveSaveState

@@ -113,8 +113,8 @@ func (m *Mover) startLastList(t *target) {
 	}
 }
 
-// chunkBytes is about how much one message carries, in bytes; a single record may be larger.
-const chunkBytes = 1 << 20
+// ChunkBytes is about how much one message carries, in bytes; a single record may be larger.
+const ChunkBytes = 1 << 20
 
 // sendChunk reads and sends the part of the list that starts at first.
 func (m *Mover) sendChunk(t *target, first uint64) {
@@ -124,7 +124,7 @@ func (m *Mover) sendChunk(t *target, first uint64) {
 	to, left := t.node, len(t.keys)-from
 	m.request(MoveOp{Kind: MoveRead, Keys: t.keys[from:upTo]}, func(r MoveResult) {
 		n, bytes := 0, 0
-		for n < len(r.Records) && (n == 0 || bytes < chunkBytes) {
+		for n < len(r.Records) && (n == 0 || bytes < ChunkBytes) {
 			bytes += len(r.Records[n].Key) + r.Records[n].Record.Value.Size()
 			n++
 		}

@@ -203,6 +203,13 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	}
 }
 
+// RefuseRead answers a Get or a Fill without reading: there is no room for the reply.
+func (s *Shard) RefuseRead(now causal.Now, msg *causal.Message) {
+	if s.serving != nil && !s.excluded && s.admits(now, msg) {
+		s.serving.RefuseRead(now, msg)
+	}
+}
+
 // Tick does what is due.
 func (s *Shard) Tick(now causal.Now) {
 	if s.serving != nil && !s.excluded {

@@ -65,7 +65,7 @@ func readAll(ctx context.Context, t *testing.T, s storage.Store, writers int) {
 	for i := range keys {
 		keys[i] = strconv.Itoa(i)
 	}
-	results, err := s.GetMany(ctx, keys)
+	results, err := s.GetMany(ctx, keys, 1<<20)
 	for i, r := range results {
 		if r.Found {
 			err = check(keys[i], r.Record)

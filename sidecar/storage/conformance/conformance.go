@@ -40,6 +40,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"WritesOfABatchApplyInOrder", batchOrder},
 		{"LargeBatchesAreApplied", bigBatch},
 		{"GetManyAnswersKeyByKey", getMany},
+		{"GetManyReadsNoMoreThanItsBound", getManyBounded},
 		{"DataReturnedByGetDoesNotChange", ownedData},
 		{"MetadataIsSeparateFromKeys", metadata},
 		{"MetadataOfABatchIsAppliedWithIt", batchMetadata},

@@ -138,7 +138,7 @@ func getMany(t *testing.T, p Place) {
 	s := open(t, p)
 	s.apply(set("a", record(1, "1")), set("", record(2, "2")), set("dead", tombstone(3)))
 	keys := []string{"a", "missing", "", "a", "dead"}
-	got, err := s.GetMany(s.ctx, keys)
+	got, err := s.GetMany(s.ctx, keys, 1<<20)
 	if err != nil || len(got) != len(keys) {
 		t.Fatalf("got %d results, %v", len(got), err)
 	}
@@ -150,7 +150,7 @@ func getMany(t *testing.T, p Place) {
 			t.Errorf("key %q: got %+v, want %+v", keys[i], got[i], want)
 		}
 	}
-	if none, err := s.GetMany(s.ctx, nil); err != nil || len(none) != 0 {
+	if none, err := s.GetMany(s.ctx, nil, 1<<20); err != nil || len(none) != 0 {
 		t.Errorf("get many without keys: got %v, %v", none, err)
 	}
 }
@@ -175,4 +175,51 @@ func ownedData(t *testing.T, p Place) {
 	}
 	copy(rec.Value.Data, "XXXXXX")
 	s.wantRecord("k", causal.Record{Value: causal.Value{Data: []byte("after!")}})
+}
+
+// getManyBounded reads values of two sizes, which an engine may treat differently, and again after the store was opened again.
+func getManyBounded(t *testing.T, p Place) {
+	s := open(t, p)
+	var keys []string
+	want := make(map[string]causal.Record)
+	for i := range 40 {
+		key := "key " + strconv.Itoa(i)
+		size := 10 << 10
+		if i%4 == 0 {
+			size = 200 << 10
+		}
+		keys, want[key] = append(keys, key), record(i+1, strings.Repeat("v", size))
+		s.apply(set(key, want[key]))
+	}
+	for _, maxBytes := range []int{1, 100 << 10, 500 << 10, 100 << 20} {
+		for _, reopened := range []bool{false, true} {
+			for rest, most := keys, 0; len(rest) > 0; {
+				results, err := s.GetMany(s.ctx, rest, maxBytes)
+				if err != nil || len(results) == 0 || len(results) > len(rest) {
+					t.Fatalf("at most %d bytes of %d keys: %d results, %v", maxBytes, len(rest), len(results), err)
+				}
+				bytes := 0
+				for i, r := range results {
+					if bytes >= maxBytes {
+						t.Errorf("the first %d values have %d bytes, and %d follow; the bound is %d", i, bytes, len(results)-i, maxBytes)
+						break
+					}
+					if !r.Found || !same(r.Record, want[rest[i]]) {
+						t.Errorf("%q: %v, %d bytes", rest[i], r.Record.Version, len(r.Record.Value.Data))
+					}
+					bytes += len(r.Record.Value.Data)
+				}
+				rest, most = rest[len(results):], max(most, len(results))
+				if maxBytes == 100<<20 && most == 1 {
+					t.Error("values that fit are not read together")
+				}
+			}
+			if !reopened {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = open(t, p)
+			}
+		}
+	}
 }

@@ -117,7 +117,7 @@ func closed(t *testing.T, p Place) {
 func everyCall(ctx context.Context, s storage.Store) map[string]error {
 	errs := make(map[string]error)
 	_, _, errs["Get"] = s.Get(ctx, "k")
-	_, errs["GetMany"] = s.GetMany(ctx, []string{"k"})
+	_, errs["GetMany"] = s.GetMany(ctx, []string{"k"}, 1<<20)
 	errs["Apply"] = s.Apply(ctx, []storage.Write{set("other", record(2, "x"))})
 	errs["Clear"] = s.Clear(ctx)
 	_, _, errs["Meta"] = s.Meta(ctx, "name")
@@ -142,7 +142,7 @@ func foreign(t *testing.T, p Place) {
 			t.Errorf("get %q: found %v, %v", key, found, err)
 		}
 	}
-	results, err := s.GetMany(s.ctx, []string{"key 1", "foreign", "key 2"})
+	results, err := s.GetMany(s.ctx, []string{"key 1", "foreign", "key 2"}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,21 +112,23 @@ func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
 }
 
 // GetMany implements storage.Store.
-func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
+func (s *Store) GetMany(ctx context.Context, keys []string, maxBytes int) ([]storage.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.calls.Leave()
-	results := make([]storage.Result, len(keys))
-	for i, key := range keys {
+	results := make([]storage.Result, 0, len(keys))
+	for bytes := 0; len(results) < len(keys) && (len(results) == 0 || bytes < maxBytes); {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := &results[i]
-		r.Record, r.Found, r.Err = s.get(key)
+		var r storage.Result
+		r.Record, r.Found, r.Err = s.get(keys[len(results)])
 		if r.Err != nil && !errors.Is(r.Err, storage.ErrForeign) {
 			return nil, r.Err
 		}
+		bytes += r.Size()
+		results = append(results, r)
 	}
 	return results, nil
 }

@@ -16,7 +16,7 @@ func TestWritesAndDeletionsOfOneApplyKeepTheirOrder(t *testing.T) {
 	mustApply(t, s, []storage.Write{
 		put("a", "1"), put("b", "1"), del("a"), del("old"), put("\x00odd", "2"), put("b", "2"), put("older", "2"), del("older"), put("a", "3"),
 	})
-	results, err := s.GetMany(ctx, []string{"a", "b", "old", "\x00odd", "older"})
+	results, err := s.GetMany(ctx, []string{"a", "b", "old", "\x00odd", "older"}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

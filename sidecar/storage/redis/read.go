@@ -47,13 +47,13 @@ func decodeReply(key string, reply *goredis.StringCmd) (storage.Result, error) {
 }
 
 // GetMany implements storage.Store.
-func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, error) {
+func (s *Store) GetMany(ctx context.Context, keys []string, maxBytes int) ([]storage.Result, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.calls.Leave()
 	l := s.link.Load()
-	results, err := fetch(ctx, l, keys)
+	results, err := s.fetch(ctx, l, keys, maxBytes)
 	if err == nil && slices.ContainsFunc(results, func(r storage.Result) bool { return !r.Found && r.Err == nil }) {
 		err = s.checkCanary(ctx, l)
 	}
@@ -63,12 +63,17 @@ func (s *Store) GetMany(ctx context.Context, keys []string) ([]storage.Result, e
 	return results, nil
 }
 
-// fetch reads keys with one MGET, which costs the server and the client less than a GET for each. Where that returns nothing, GET tells a key
-// that is missing from one that is not a string.
-func fetch(ctx context.Context, l *link, keys []string) ([]storage.Result, error) {
+// fetch reads the first keys, of which the values have about maxBytes, with one MGET, which costs the server and the client less than a GET for
+// each. Where that returns nothing, GET tells a key that is missing from one that is not a string.
+func (s *Store) fetch(ctx context.Context, l *link, keys []string, maxBytes int) ([]storage.Result, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
+	n, err := s.readable(ctx, l, keys, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	keys = keys[:n]
 	args := make([]any, 1, 1+len(keys))
 	args[0] = "MGET"
 	for i := range keys {

@@ -31,7 +31,7 @@ func TestRestartIsReportedOnceByTheFirstCall(t *testing.T) {
 	for name, call := range map[string]func(*testing.T, *Store) error{
 		"get": func(t *testing.T, s *Store) error { _, _, err := s.Get(testContext(t), "k"); return err },
 		"get many": func(t *testing.T, s *Store) error {
-			_, err := s.GetMany(testContext(t), []string{"k", "l"})
+			_, err := s.GetMany(testContext(t), []string{"k", "l"}, 1<<20)
 			return err
 		},
 		"apply":    func(t *testing.T, s *Store) error { return s.Apply(testContext(t), set("k", "v")) },
@@ -146,7 +146,7 @@ func TestNothingIsReadFromAServerThatHasLostData(t *testing.T) {
 				case "get":
 					_, _, err = s.Get(testContext(t), "k1")
 				case "get many":
-					_, err = s.GetMany(testContext(t), []string{"k0", "k1"})
+					_, err = s.GetMany(testContext(t), []string{"k0", "k1"}, 1<<20)
 				default:
 					err = s.Ping(testContext(t))
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// A scan requests scanKeys names at a time, and as many values at a time as add up to about scanBytes.
+// A scan requests scanKeys names at a time, and values of about scanBytes.
 const (
 	scanKeys  = 256
 	scanBytes = 4 << 20
@@ -22,7 +22,6 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 	l := s.link.Load()
 	var skipped storage.SkippedError
 	var keys []string
-	batch := 1
 	for cursor := uint64(0); ; {
 		names, next, err := l.reads.Scan(ctx, cursor, "", scanKeys).Result()
 		if err := s.callError(ctx, l, "scan", err); err != nil {
@@ -35,37 +34,30 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 			}
 		}
 		for len(keys) > 0 {
-			n := min(batch, len(keys))
-			size, err := s.visit(ctx, l, keys[:n], fn, &skipped)
+			n, err := s.visit(ctx, l, keys, fn, &skipped)
 			if err != nil {
 				return err
 			}
 			keys = keys[n:]
-			if size > scanBytes {
-				batch = max(1, batch/2)
-			} else if size < scanBytes/2 {
-				batch = min(scanKeys, batch*2)
-			}
 		}
 		if cursor = next; cursor == 0 {
+			s.sizes.noteScanned()
 			return skipped.OrNil()
 		}
 	}
 }
 
-// visit fetches the values of some keys and calls fn for each. It returns their total size in bytes.
+// visit fetches the values of the first keys and calls fn for each. It returns how many they are.
 func (s *Store) visit(ctx context.Context, l *link, keys []string, fn func(string, causal.Record) error, skipped *storage.SkippedError) (int, error) {
-	results, err := fetch(ctx, l, keys)
+	results, err := s.fetch(ctx, l, keys, scanBytes)
 	if err := s.callError(ctx, l, "scan", err); err != nil {
 		return 0, err
 	}
-	size := 0
 	for i, r := range results {
 		switch {
 		case r.Err != nil:
 			skipped.Add(keys[i])
 		case r.Found:
-			size += len(r.Record.Value.Data)
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
@@ -74,5 +66,5 @@ func (s *Store) visit(ctx context.Context, l *link, keys []string, fn func(strin
 			}
 		}
 	}
-	return size, nil
+	return len(results), nil
 }

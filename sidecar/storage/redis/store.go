@@ -35,6 +35,7 @@ type Store struct {
 	lost         atomic.Bool
 	canary       atomic.Uint64 // of the last transaction that was acknowledged
 	writing      chan struct{} // has a token while a transaction runs
+	sizes        sizes
 }
 
 var _ storage.Store = (*Store)(nil)
@@ -56,6 +57,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s.canary.Store(canary)
 	s.link.Store(l)
+	if n, err := s.Len(ctx); err != nil || n > 0 { // if the server does not answer now, the first call will tell
+		s.sizes.noteUnknown()
+	}
 	return s, nil
 }
 

@@ -143,7 +143,7 @@ func TestKeyThatIsNotAStringIsForeign(t *testing.T) {
 	if found || !errors.Is(err, storage.ErrForeign) || !errors.As(err, &foreign) || foreign.Key != "list" || foreign.Data != nil {
 		t.Errorf("get: found %v, %v", found, err)
 	}
-	results, err := s.GetMany(ctx, []string{"list", "ours"})
+	results, err := s.GetMany(ctx, []string{"list", "ours"}, 1<<20)
 	if err != nil || !errors.Is(results[0].Err, storage.ErrForeign) || !results[1].Found {
 		t.Errorf("get many: got %+v, %v", results, err)
 	}

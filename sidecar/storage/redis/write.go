@@ -30,7 +30,7 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write, meta ...stora
 	}
 	b := batches.Get().(*batch)
 	defer b.release()
-	return s.write(ctx, append(b.build(writes), metaCommands(meta)...))
+	return s.write(ctx, append(b.build(writes), metaCommands(meta)...), writes...)
 }
 
 // metaCommands returns the commands that change metadata.
@@ -60,16 +60,21 @@ func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
 	return s.write(ctx, metaCommands([]storage.Meta{{Name: name, Value: value}}))
 }
 
-// write runs the commands as one transaction, when it is their turn. If ctx ends before that, nothing was done. Once it is
+// write runs the commands, which do writes among others, as one transaction, when it is their turn. If ctx ends before that, nothing was done. Once it is
 // their turn, ctx no longer counts and Options.Timeout bounds the wait, so that the caller learns the outcome.
-func (s *Store) write(ctx context.Context, commands []command) error {
+func (s *Store) write(ctx context.Context, commands []command, writes ...storage.Write) error {
 	select {
 	case s.writing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-s.writing }()
-	return s.commit(commands)
+	s.sizes.noteBefore(writes)
+	if err := s.commit(commands); err != nil {
+		return err
+	}
+	s.sizes.noteAfter(writes)
+	return nil
 }
 
 // commit runs one transaction. If its connection breaks, it is tried once more on a new one. That is safe even if the

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/sidecar/transport"
+)
+
+// A middleman reads a value for somebody else only if there is room for the reply: what it has read and not sent takes memory until the reader,
+// or the network, takes it. A request for which there is none waits here, before the machine knows of it, as if it were still on its way. So it
+// keeps nothing waiting but itself: neither writes of its key, nor reads of others whose replies do leave. After a while it is refused, and
+// whoever still wants the value asks again.
+
+const (
+	// replyPatience is how long a request waits. A sidecar next door asks elsewhere after 250 ms, and then has no use for the reply.
+	replyPatience = 200 * time.Millisecond
+	// replyPoll is how often it is looked whether there is room again.
+	replyPoll = 2 * time.Millisecond
+	// maxWaitingReads bounds the requests that wait. Further ones are refused.
+	maxWaitingReads = 1 << 14
+	// littleQueued is what may be queued for a node without a look at its own bound, which is always greater.
+	littleQueued = 256 << 10
+)
+
+// replyRoom decides which reads have room for their replies. The lock of the host guards it.
+type replyRoom struct {
+	queues transport.Queues // nil: nothing is queued
+	max    int64            // bytes of replies that are queued or expected
+	// usual is about how large a value is: the largest of late, less a little with each that is smaller.
+	usual    int64
+	admitted int64 // reads of this step that storage was not asked for yet
+	waiting  []waitingRead
+	polling  bool
+}
+
+// waitingRead is a request without room.
+type waitingRead struct {
+	request causal.Message
+	since   int64
+}
+
+func newReplyRoom(net transport.Network, maxBytes int64) replyRoom {
+	r := replyRoom{max: maxBytes}
+	if maxBytes > 0 {
+		r.queues, _ = net.(transport.Queues)
+	}
+	return r
+}
+
+// noteRead takes the size of a value that was read for somebody else.
+func (r *replyRoom) noteRead(size int) {
+	if r.usual -= r.usual / 16; int64(size) > r.usual {
+		r.usual = int64(size)
+	}
+}
+
+// canExpect reports whether one more reply may be expected in all, and for the reader, beside those to unanswered reads. One may always be that
+// finds nothing queued or expected.
+func (r *replyRoom) canExpect(reader topology.Node, unanswered int64) (inAll, forReader bool) {
+	queued, expected := r.queues.QueuedBytes(), (unanswered+1)*r.usual
+	switch {
+	case queued+expected <= littleQueued:
+		return true, true
+	case queued+expected > r.max && queued+unanswered > 0:
+		return false, false
+	}
+	room := r.queues.Room(reader)
+	return true, room >= expected || unanswered == 0 && room >= r.usual
+}
+
+// isFull reports whether a value must not be read now, because there is no room left for any.
+func (r *replyRoom) isFull(op *middleman.StorageOp) bool {
+	if !op.ForReader || r.queues == nil {
+		return false
+	}
+	queued := r.queues.QueuedBytes()
+	return queued > littleQueued && (queued >= r.max || r.queues.Room(op.Reader) <= 0)
+}
+
+func isReadRequest(m *causal.Message) bool {
+	return m.Kind == causal.KindGet || m.Kind == causal.KindFill
+}
+
+// Handle implements Host.
+func (mm *Middleman) Handle(batch []causal.Message) {
+	if mm.replies.queues == nil {
+		mm.host.Handle(batch)
+		return
+	}
+	mm.tryStep(func(now causal.Now, m *shard.Shard) {
+		mm.replies.admitted = 0
+		for i := range batch {
+			if isReadRequest(&batch[i]) {
+				mm.admitRead(now, &batch[i])
+			} else {
+				m.Step(now, &batch[i])
+			}
+		}
+	})
+}
+
+// admitRead passes a request to the machine if there is room for its reply. It is called with the lock held.
+func (mm *Middleman) admitRead(now causal.Now, request *causal.Message) {
+	r := &mm.replies
+	if len(r.waiting) == 0 {
+		if inAll, forReader := r.canExpect(request.From, mm.unansweredReads()); inAll && forReader {
+			r.admitted++
+			mm.m.Step(now, request)
+			return
+		}
+	}
+	if len(r.waiting) >= maxWaitingReads {
+		mm.m.RefuseRead(now, request)
+		return
+	}
+	r.waiting = append(r.waiting, waitingRead{*request, now.Mono})
+	mm.pollReplyRoom()
+}
+
+// unansweredReads returns how many reads for others are with storage, or will be.
+func (mm *Middleman) unansweredReads() int64 {
+	n := mm.replies.admitted
+	if mm.serving != nil {
+		n += int64(mm.serving.readsAsked)
+	}
+	return n
+}
+
+// pollReplyRoom makes what waits be looked at again. It is called with the lock held.
+func (mm *Middleman) pollReplyRoom() {
+	if mm.replies.polling {
+		return
+	}
+	mm.replies.polling = true
+	time.AfterFunc(replyPoll, func() {
+		open := mm.tryStep(func(now causal.Now, _ *shard.Shard) {
+			mm.replies.polling = false
+			mm.admitWaiting(now)
+		})
+		if !open { // what would come now is dropped, and so is what waits
+			mm.mu.Lock()
+			mm.replies.polling, mm.replies.waiting = false, nil
+			mm.mu.Unlock()
+		}
+	})
+}
+
+// admitWaiting passes on the requests for whose replies there is room again, in the order in which they came, and refuses those that have waited
+// too long. One whose reader has no room does not keep those of other readers waiting.
+func (mm *Middleman) admitWaiting(now causal.Now) {
+	r := &mm.replies
+	r.admitted = 0
+	waiting := r.waiting
+	kept := waiting[:0]
+	full := false
+	var blocked map[topology.Node]bool
+	for i := range waiting {
+		w := &waiting[i]
+		if now.Mono-w.since > int64(replyPatience) {
+			mm.m.RefuseRead(now, &w.request)
+			continue
+		}
+		if !full && !blocked[w.request.From] {
+			inAll, forReader := r.canExpect(w.request.From, mm.unansweredReads())
+			if inAll && forReader {
+				r.admitted++
+				mm.m.Step(now, &w.request)
+				continue
+			}
+			if full = !inAll; !full {
+				if blocked == nil {
+					blocked = map[topology.Node]bool{}
+				}
+				blocked[w.request.From] = true
+			}
+		}
+		kept = append(kept, *w)
+	}
+	clear(waiting[len(kept):])
+	if r.waiting = kept; len(kept) > 0 {
+		mm.pollReplyRoom()
+	} else {
+		r.waiting = nil
+	}
+}
