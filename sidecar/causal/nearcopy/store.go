@@ -127,7 +127,7 @@ func (s *Store) answers(e *entry, g *causal.Get) bool {
 	case s.cfg.Broken.Has(causal.NearNextUnchecked):
 		return true
 	case g.Snapshot:
-		h := max(g.Cut, g.Seen)
+		h := g.UpTo()
 		return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next)
 	case g.Cut != 0:
 		return false
