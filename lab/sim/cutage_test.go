@@ -165,3 +165,71 @@ func TestCutsGoOnWhenAnotherMemberServesTheLog(t *testing.T) {
 		}
 	}
 }
+
+// threeRegions are two rings of three data centers, each with two coordinators.
+func threeRegions(t *testing.T) *topology.Topology {
+	t.Helper()
+	dcs := []topology.DataCenter{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	for i := range dcs {
+		dcs[i].Coordinators, dcs[i].Caches, dcs[i].Shards = 2, 1, 2
+	}
+	rings := []topology.Ring{{Name: "ab", DCs: []topology.DC{0, 1}}, {Name: "c", DCs: []topology.DC{2}}}
+	topo, err := topology.New(1, dcs, rings, [][]float64{{0, 20, 60}, {20, 0, 60}, {60, 60, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+func TestCutsGoOnWhileTheCoordinatorsOfADataCenterAreSilent(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		silent []topology.Node
+		// from is the first data center whose sidecars get vectors.
+		from int
+	}{
+		{"one", []topology.Node{{Part: topology.Coordinator, Index: 1}}, 0},
+		{"all of a data center", []topology.Node{{Part: topology.Coordinator}, {Part: topology.Coordinator, Index: 1}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			topo := threeRegions(t)
+			const stop, settled = 4 * time.Second, 6 * time.Second
+			w, c := startRegions(topo, settled)
+			w.Run(stop, nil)
+			for _, id := range tt.silent {
+				w.crash(w.process(id))
+			}
+			w.Run(settled-stop, nil)
+			before := readsOf(c, tt.from)
+			w.Run(4*time.Second, nil)
+			after := readsOf(c, tt.from)
+			for dc := tt.from; dc < len(topo.DCs); dc++ {
+				if age := startMs + w.now/1e6 - c.cuts[dc].WallMs(); age > 500 {
+					t.Errorf("the cut in %s is %d ms old", topo.DCs[dc].Name, age)
+				}
+			}
+			if len(c.ages) == 0 {
+				t.Fatal("nothing that was complete has come into the cut")
+			}
+			reads := float64(after.Gets - before.Gets)
+			cached, bound := float64(after.CacheHits-before.CacheHits)/reads, float64(after.BoundGets-before.BoundGets)/reads
+			p50, p99 := c.percentile(50), c.percentile(99)
+			t.Logf("%.0f reads, %.3f of them from caches, %.3f bound; %d ages: p50 %s, p99 %s", reads, cached, bound, len(c.ages), p50, p99)
+			if cached < 0.75 || bound > 0.02 || p50 > 150*time.Millisecond || p99 > 250*time.Millisecond {
+				t.Errorf("allowed are 0.75 from caches at least, 0.02 bound, p50 150 ms, p99 250 ms")
+			}
+		})
+	}
+}
+
+// readsOf adds up what sidecars have counted, from a data center on.
+func readsOf(c *cutWatch, from int) (sum session.Stats) {
+	for _, id := range c.sidecars[from:] {
+		withMachine(c.world, id, func(m *session.Sidecar, _ causal.Now) {
+			st := m.Stats()
+			sum.Gets, sum.BoundGets, sum.CacheHits = sum.Gets+st.Gets, sum.BoundGets+st.BoundGets, sum.CacheHits+st.CacheHits
+		})
+	}
+	return sum
+}

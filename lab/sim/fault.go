@@ -56,6 +56,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.CutBeyondSV:               "transactions",
 	causal.CutBelowSeen:              "transactions",
 	causal.CutWithoutOwn:             "mixed",
+	causal.LateAsComplete:            "transactions",
+	causal.LateUnchecked:             "transactions",
 	causal.SnapshotBound:             "transactions",
 	causal.MGetOneRound:              "transactions",
 	causal.MGetUnsettled:             "transactions",

@@ -56,6 +56,8 @@ const (
 	CutBeyondSV                            // session: the snapshot cut is the greatest SV, not the least
 	CutBelowSeen                           // session: a snapshot cut below what the session has seen is used
 	CutWithoutOwn                          // session: a complete own write does not overlay reads at a cut below it
+	LateAsComplete                         // session: at a cut without a late data center, what that has written counts as complete
+	LateUnchecked                          // session: answers of a late data center at a cut count as complete when the read began
 	SnapshotBound                          // session: a bound session uses a snapshot cut
 	MGetOneRound                           // session: MGET returns what its first round finds
 	MGetUnsettled                          // session: MGET returns what its last round finds, if every round has found something new
@@ -215,6 +217,8 @@ var faultNames = [faultEnd]string{
 	CutBeyondSV:               "cut-beyond-sv",
 	CutBelowSeen:              "cut-below-seen",
 	CutWithoutOwn:             "cut-without-own",
+	LateAsComplete:            "late-as-complete",
+	LateUnchecked:             "late-unchecked",
 	SnapshotBound:             "snapshot-bound",
 	MGetOneRound:              "mget-one-round",
 	MGetUnsettled:             "mget-unsettled",

@@ -42,6 +42,8 @@ type mget struct {
 	tried topology.RingSet
 	// cut is what is read at, or will be; 0: the newest values.
 	cut causal.HLC
+	// covers is the snapshot cut that it reads at.
+	covers causal.Cut
 	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole past of
 	// a value at or below it, so such a value depends on nothing that the other reads have missed.
 	completeCut causal.HLC
@@ -139,19 +141,30 @@ func (s *Sidecar) chooseSnapshotCut(c *call) bool {
 	}
 	seen := max(ss.seen, ss.mgetCut)
 	cut := s.cuts.current
-	if cut < seen {
-		cut = s.stability.MinSV()
+	if cut.At < seen {
+		cut = s.stability.CompleteCut()
 	}
 	if broken.Has(causal.CutBeyondSV) {
-		cut = s.stability.MaxSV()
+		cut = causal.Cut{At: s.stability.MaxSV(), Complete: s.stability.MaxSV()}
 	}
-	if cut < seen && !broken.Has(causal.CutBelowSeen) && !broken.Has(causal.SnapshotBound) {
+	if cut.At < seen && !broken.Has(causal.CutBelowSeen) && !broken.Has(causal.SnapshotBound) {
 		return false
 	}
-	if cut == 0 {
+	if cut.At == 0 {
 		return false
 	}
-	c.mget.cut, ss.mgetCut = cut, max(ss.mgetCut, cut)
+	c.mget.cut, c.mget.covers, ss.mgetCut = cut.At, cut, max(ss.mgetCut, cut.At)
+	return true
+}
+
+// allCovered reports whether all versions that were read at a snapshot cut were complete when the cut was chosen. Then their pasts were,
+// too, and every read has found its key's part of these, in whichever ring.
+func (s *Sidecar) allCovered(m *mget) bool {
+	for i := range m.replies {
+		if !s.covers(&m.covers, m.replies[i].record.Version) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -176,6 +189,8 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 func (s *Sidecar) finishRound(now causal.Now, c *call) {
 	m := c.mget
 	switch {
+	case m.phase == mgetReadsCut && m.ring == topology.NoRing && !s.allCovered(m):
+		s.readLatest(now, c) // each key was read in another ring
 	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound), m.mixed:
 		s.deliver(now, c)
 	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
@@ -275,7 +290,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		}
 		status := reply.status
 		if m.ring == topology.NoRing {
-			status = causal.Stable // everything at a snapshot cut is, though a middleman may not know it yet
+			status = causal.Stable // everything that the snapshot cut covers is, though a middleman may not know it yet
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
 		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)
