@@ -29,6 +29,8 @@ var scripted = map[causal.Fault]string{
 	causal.ReplaceUnasked:     "coordinators.txt",
 	causal.ServeAhead:         "ahead.txt",
 	causal.LateUnchecked:      "late_cuts.txt",
+	causal.LateMGetOnce:       "late_cuts.txt",
+	causal.NearInFlight:       "late_cuts.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",

@@ -155,7 +155,9 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		}
 		if answer.Status != causal.Stable {
 			c.stats.InFlight++
-			e = nil // near copies are of stable versions
+			if !c.cfg.Broken.Has(causal.NearInFlight) {
+				e = nil // near copies are of stable versions
+			}
 		}
 		n := len(f.waiters)
 		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {

@@ -12,6 +12,8 @@ const (
 	maxRounds = 4
 	// maxRoundsAgain is maxRounds of an MGET that had to start again: it has taken long enough.
 	maxRoundsAgain = 2
+	// maxCutRounds is how many rounds an MGET reads at a snapshot cut without a data center that is late.
+	maxCutRounds = 3
 	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it settles below
 	// it. If the ring lags by more than that, it does not wait at all.
 	forcedCutPatience = 500 * time.Millisecond
@@ -119,7 +121,7 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 		s.finish(c, Result{})
 		return
 	}
-	if !s.readsLatest(now, c) && s.chooseSnapshotCut(c) {
+	if !s.readsLatest(now, c) && s.chooseSnapshotCut(now, c) {
 		s.stats.SnapshotMGets++
 		m.phase = mgetReadsCut
 		s.startRound(now, c, m.allKeys())
@@ -134,7 +136,7 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 // chooseSnapshotCut chooses a cut at which everything is complete and that includes all that the session has seen, if there is
 // one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above the least SV.
 // Own writes above the cut are overlaid.
-func (s *Sidecar) chooseSnapshotCut(c *call) bool {
+func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	ss, broken := c.session, &s.cfg.Broken
 	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
 		return false
@@ -142,7 +144,7 @@ func (s *Sidecar) chooseSnapshotCut(c *call) bool {
 	seen := max(ss.seen, ss.mgetCut)
 	cut := s.cuts.current
 	if cut.At < seen {
-		cut = s.stability.CompleteCut()
+		cut = s.completeCut(now)
 	}
 	if broken.Has(causal.CutBeyondSV) {
 		cut = causal.Cut{At: s.stability.MaxSV(), Complete: s.stability.MaxSV()}
@@ -157,15 +159,25 @@ func (s *Sidecar) chooseSnapshotCut(c *call) bool {
 	return true
 }
 
-// allCovered reports whether all versions that were read at a snapshot cut were complete when the cut was chosen. Then their pasts were,
-// too, and every read has found its key's part of these, in whichever ring.
-func (s *Sidecar) allCovered(m *mget) bool {
+// finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were complete when the round
+// began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The cut says that of most; what a
+// data center that is late has written since is known to be complete when it is found, so another round must find the same.
+func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
+	m := c.mget
+	covered, complete := true, true
 	for i := range m.replies {
-		if !s.covers(&m.covers, m.replies[i].record.Version) {
-			return false
+		if r := &m.replies[i]; !s.covers(&m.covers, r.record.Version) {
+			covered, complete = false, complete && r.status == causal.Stable
 		}
 	}
-	return true
+	switch {
+	case covered, m.rounds > 1 && !m.round.changed, complete && s.cfg.Broken.Has(causal.LateMGetOnce):
+		s.deliver(now, c)
+	case complete && m.rounds < maxCutRounds:
+		s.startRound(now, c, m.allKeys())
+	default:
+		s.readLatest(now, c)
+	}
 }
 
 // readLatest starts to read the newest values, in the nearest allowed ring that was not tried yet.
@@ -189,8 +201,8 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 func (s *Sidecar) finishRound(now causal.Now, c *call) {
 	m := c.mget
 	switch {
-	case m.phase == mgetReadsCut && m.ring == topology.NoRing && !s.allCovered(m):
-		s.readLatest(now, c) // each key was read in another ring
+	case m.phase == mgetReadsCut && m.ring == topology.NoRing:
+		s.finishCutRound(now, c)
 	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound), m.mixed:
 		s.deliver(now, c)
 	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
@@ -290,7 +302,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		}
 		status := reply.status
 		if m.ring == topology.NoRing {
-			status = causal.Stable // everything that the snapshot cut covers is, though a middleman may not know it yet
+			status = causal.Stable // near copies are, and what the snapshot cut covers, though a middleman may not know it yet
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
 		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)

@@ -119,7 +119,7 @@ func TestAnMGetWithAVersionOfALateDataCenterIsReadInOneRing(t *testing.T) {
 		id := r.startMGet("x", "y")
 		gets := r.sent(causal.KindGet)
 		r.replyGet(gets[0], causal.GetReply{Record: record(ownVersion(at(2900))), Status: causal.Stable, Ring: near})
-		r.replyGet(gets[1], causal.GetReply{Record: record(version(at(900))), Status: causal.Stable, Ring: far})
+		r.replyGet(gets[1], causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: far})
 		if _, ok := r.result(id); ok {
 			return "it is answered"
 		}
@@ -130,6 +130,44 @@ func TestAnMGetWithAVersionOfALateDataCenterIsReadInOneRing(t *testing.T) {
 		}
 		return ""
 	}, snapshotReads)
+}
+
+func TestAnMGetWithCompleteVersionsOfALateDataCenterIsReadTwiceAtTheCut(t *testing.T) {
+	showsFault(t, causal.LateMGetOnce, func(r *rig) string {
+		r.silence()
+		id := r.startMGet("x", "y")
+		s := store{"x": ownVersion(at(2900)), "y": version(at(900))}
+		for _, s["x"] = range []causal.Version{ownVersion(at(400)), ownVersion(at(600)), ownVersion(at(600))} {
+			if _, ok := r.result(id); ok {
+				return "it is answered before two rounds have found the same"
+			}
+			for _, m := range r.answerRound(s, causal.Stable) {
+				if m.To != cacheNode || m.Get().Cut != at(3000) {
+					return fmt.Sprintf("%s was asked at cut %d ms", m.To, m.Get().Cut.WallMs())
+				}
+			}
+		}
+		if got := versions(r.t, r.mustResult(id)); got[0] != at(600) || got[1] != at(900) {
+			return fmt.Sprintf("versions %v", got)
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestNearCopiesAnswerAtACutWithoutALateDataCenter(t *testing.T) {
+	r := newRig(t, snapshotReads, nearCopies)
+	r.silence()
+	r.giveNearCopies([]string{"x", "y"}, at(900)) // not covered by the cut, and complete as all near copies
+	if !r.getNear("x") || r.s.cuts.current.At != at(3000) {
+		t.Errorf("no near copy answers at cut %+v", r.s.cuts.current)
+	}
+	if bound, _ := r.bound(); bound {
+		t.Error("a near copy, which is complete, binds the session")
+	}
+	all := r.mustResult(r.startMGet("y", "x"))
+	if all.Outcome.Source != SourceNear || all.Outcome.Status != causal.Stable {
+		t.Errorf("got %+v", all)
+	}
 }
 
 func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
