@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,6 +25,8 @@ type cutWatch struct {
 	// from do not count.
 	ages []time.Duration
 	from int64
+	// completed are the writes whose completion was seen, and reached those that came into a cut, once for each data center.
+	completed, reached []completedWrite
 	// longest is the longest time without a new cut.
 	longest time.Duration
 }
@@ -39,6 +42,7 @@ func (c *cutWatch) observe(m *causal.Message) {
 		return
 	}
 	for _, v := range m.Complete().Versions {
+		c.completed = append(c.completed, completedWrite{v.HLC, c.world.now})
 		for dc := range c.waiting {
 			c.waiting[dc] = append(c.waiting[dc], completedWrite{v.HLC, c.world.now})
 		}
@@ -56,6 +60,7 @@ func (c *cutWatch) poll() {
 		c.waiting[dc] = slices.DeleteFunc(c.waiting[dc], func(w completedWrite) bool {
 			if w.hlc <= cut {
 				c.ages = append(c.ages, time.Duration(c.world.now-w.at))
+				c.reached = append(c.reached, completedWrite{w.hlc, c.world.now})
 			}
 			return w.hlc <= cut
 		})
@@ -64,9 +69,28 @@ func (c *cutWatch) poll() {
 }
 
 // percentile returns an age; all must be measured.
-func (c *cutWatch) percentile(p int) time.Duration {
-	slices.Sort(c.ages)
-	return c.ages[(len(c.ages)-1)*p/100]
+func (c *cutWatch) percentile(p int) time.Duration { return percentileOf(c.ages, p) }
+
+// agesBeyondPast returns what is left of the ages without the wait for other writes: the times from when a write and all writes with smaller
+// timestamps were complete until it was in the cut.
+func (c *cutWatch) agesBeyondPast() []time.Duration {
+	slices.SortFunc(c.completed, func(a, b completedWrite) int { return cmp.Compare(a.hlc, b.hlc) })
+	last := int64(0)
+	for i := range c.completed {
+		last = max(last, c.completed[i].at)
+		c.completed[i].at = last
+	}
+	ages := make([]time.Duration, len(c.reached))
+	for i, w := range c.reached {
+		n, _ := slices.BinarySearchFunc(c.completed, w.hlc+1, func(a completedWrite, h causal.HLC) int { return cmp.Compare(a.hlc, h) })
+		ages[i] = time.Duration(w.at - c.completed[n-1].at)
+	}
+	return ages
+}
+
+func percentileOf(ages []time.Duration, p int) time.Duration {
+	slices.Sort(ages)
+	return ages[(len(ages)-1)*p/100]
 }
 
 // regionLoad is a closed loop of clients, each a session, in every data center: 95 % reads, of keys that are drawn zipfian.
@@ -126,10 +150,12 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 		name     string
 		topo     *topology.Topology
 		p50, p99 time.Duration
+		// Since all writes with smaller timestamps were complete, too.
+		beyond50, beyond99 time.Duration
 	}{
-		{"two regions 30 ms apart", regionPair(t, 30, 1), 100 * time.Millisecond, 250 * time.Millisecond},
-		{"two regions 80 ms apart", regionPair(t, 80, 1), 125 * time.Millisecond, 250 * time.Millisecond},
-		{"eight regions", topology.Default(), 450 * time.Millisecond, 900 * time.Millisecond},
+		{"two regions 30 ms apart", regionPair(t, 30, 1), 100 * time.Millisecond, 250 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond},
+		{"two regions 80 ms apart", regionPair(t, 80, 1), 125 * time.Millisecond, 250 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond},
+		{"eight regions", topology.Default(), 450 * time.Millisecond, 900 * time.Millisecond, 225 * time.Millisecond, 450 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +165,12 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 			t.Logf("%d ages: p50 %s, p99 %s", len(c.ages), p50, p99)
 			if p50 > tt.p50 || p99 > tt.p99 {
 				t.Errorf("p50 %s, p99 %s; allowed are %s and %s", p50, p99, tt.p50, tt.p99)
+			}
+			beyond := c.agesBeyondPast()
+			p50, p99 = percentileOf(beyond, 50), percentileOf(beyond, 99)
+			t.Logf("since all writes with smaller timestamps were complete, too: p50 %s, p99 %s", p50, p99)
+			if p50 > tt.beyond50 || p99 > tt.beyond99 {
+				t.Errorf("p50 %s, p99 %s since all writes with smaller timestamps were complete, too; allowed are %s and %s", p50, p99, tt.beyond50, tt.beyond99)
 			}
 		})
 	}
@@ -164,4 +196,72 @@ func TestCutsGoOnWhenAnotherMemberServesTheLog(t *testing.T) {
 			t.Errorf("the cut in %s is %d ms old", topo.DCs[dc].Name, age)
 		}
 	}
+}
+
+// threeRegions are two rings of three data centers, each with two coordinators.
+func threeRegions(t *testing.T) *topology.Topology {
+	t.Helper()
+	dcs := []topology.DataCenter{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	for i := range dcs {
+		dcs[i].Coordinators, dcs[i].Caches, dcs[i].Shards = 2, 1, 2
+	}
+	rings := []topology.Ring{{Name: "ab", DCs: []topology.DC{0, 1}}, {Name: "c", DCs: []topology.DC{2}}}
+	topo, err := topology.New(1, dcs, rings, [][]float64{{0, 20, 60}, {20, 0, 60}, {60, 60, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topo
+}
+
+func TestCutsGoOnWhileTheCoordinatorsOfADataCenterAreSilent(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		silent []topology.Node
+		// from is the first data center whose sidecars get vectors.
+		from int
+	}{
+		{"one", []topology.Node{{Part: topology.Coordinator, Index: 1}}, 0},
+		{"all of a data center", []topology.Node{{Part: topology.Coordinator}, {Part: topology.Coordinator, Index: 1}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			topo := threeRegions(t)
+			const stop, settled = 4 * time.Second, 6 * time.Second
+			w, c := startRegions(topo, settled)
+			w.Run(stop, nil)
+			for _, id := range tt.silent {
+				w.crash(w.process(id))
+			}
+			w.Run(settled-stop, nil)
+			before := readsOf(c, tt.from)
+			w.Run(4*time.Second, nil)
+			after := readsOf(c, tt.from)
+			for dc := tt.from; dc < len(topo.DCs); dc++ {
+				if age := startMs + w.now/1e6 - c.cuts[dc].WallMs(); age > 500 {
+					t.Errorf("the cut in %s is %d ms old", topo.DCs[dc].Name, age)
+				}
+			}
+			if len(c.ages) == 0 {
+				t.Fatal("nothing that was complete has come into the cut")
+			}
+			reads := float64(after.Gets - before.Gets)
+			cached, bound := float64(after.CacheHits-before.CacheHits)/reads, float64(after.BoundGets-before.BoundGets)/reads
+			p50, p99 := c.percentile(50), c.percentile(99)
+			t.Logf("%.0f reads, %.3f of them from caches, %.3f bound; %d ages: p50 %s, p99 %s", reads, cached, bound, len(c.ages), p50, p99)
+			if cached < 0.75 || bound > 0.02 || p50 > 150*time.Millisecond || p99 > 250*time.Millisecond {
+				t.Errorf("allowed are 0.75 from caches at least, 0.02 bound, p50 150 ms, p99 250 ms")
+			}
+		})
+	}
+}
+
+// readsOf adds up what sidecars have counted, from a data center on.
+func readsOf(c *cutWatch, from int) (sum session.Stats) {
+	for _, id := range c.sidecars[from:] {
+		withMachine(c.world, id, func(m *session.Sidecar, _ causal.Now) {
+			st := m.Stats()
+			sum.Gets, sum.BoundGets, sum.CacheHits = sum.Gets+st.Gets, sum.BoundGets+st.BoundGets, sum.CacheHits+st.CacheHits
+		})
+	}
+	return sum
 }

@@ -30,6 +30,9 @@ var scripted = map[causal.Fault]string{
 	causal.ReplaceUnasked:     "coordinators.txt",
 	causal.ServeAhead:         "ahead.txt",
 	causal.ExcludeUnasked:     "exclusions.txt",
+	causal.LateUnchecked:      "late_cuts.txt",
+	causal.LateMGetOnce:       "late_cuts.txt",
+	causal.NearInFlight:       "late_cuts.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
 	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
@@ -47,7 +50,7 @@ var scripted = map[causal.Fault]string{
 
 // searchedFrom are the first seeds of searches that would take long from 0 on.
 var searchedFrom = map[causal.Fault]uint64{
-	causal.LeaveAnyTerm: 700, causal.BackfillTrustsRV: 205, causal.ServeUnapplied: 175, causal.AdoptOpenChain: 42, causal.JoinFresh: 100,
+	causal.LeaveAnyTerm: 138, causal.BackfillTrustsRV: 205, causal.ServeUnapplied: 175, causal.AdoptOpenChain: 42, causal.JoinFresh: 100,
 	causal.CopyWithoutLog: 25, causal.CompleteUncommitted: 28, causal.MarkerAhead: 25, causal.LostGivesSlots: 52, causal.KeepMachine: 40,
 	causal.BackfillCleanWithoutValue: 144, causal.MissingUnsynced: 92, causal.ScanPastStaged: 115, causal.NearUnordered: 25,
 }

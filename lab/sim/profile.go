@@ -119,6 +119,12 @@ func (p Profile) draw(rng *rand.Rand) runPlan {
 	return pl
 }
 
+// lateAfter chooses how long cuts wait for a late data center: the default, hardly at all, or briefly. It draws nothing, so that the
+// schedules of seeds stay what they are otherwise.
+func lateAfter(set *Settings) time.Duration {
+	return []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[set.KeepMs%3]
+}
+
 // ms draws a duration between two bounds in milliseconds.
 func ms(from, to int, rng *rand.Rand) time.Duration {
 	return time.Duration(intRange{from, to}.draw(rng)) * time.Millisecond
@@ -136,6 +142,7 @@ func cacheHeavy(p *runPlan, rng *rand.Rand) {
 	p.sessions = intRange{1, 3}
 	p.faultEvery = ms(100, 700, rng)
 	p.faults = faultWeights{CacheCut: 4, CacheLag: 4, CacheOblivious: 4, LateGrant: 1, Crash: 1, Slow: 1, Cut: 1}
+	p.set.LateAfter = lateAfter(&p.set)
 }
 
 func nearCopies(p *runPlan, rng *rand.Rand) {
@@ -171,6 +178,7 @@ func transactions(p *runPlan, rng *rand.Rand) {
 	p.keys, p.thinkTime = 2+rng.IntN(4), ms(2, 40, rng)
 	p.set.KeepMs = int64(20 + rng.IntN(800))
 	p.sessions = intRange{1, 3}
+	p.set.LateAfter = lateAfter(&p.set)
 }
 
 func deletes(p *runPlan, rng *rand.Rand) {

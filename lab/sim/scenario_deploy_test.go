@@ -22,6 +22,7 @@ import (
 //	session alice use1       a session with a sidecar of its own
 //	session alice use1 1     the same; its puts go to coordinator 1, if there are two or three
 //	process alice2 alice     another connection of a session
+//	neighbor carol alice     another session of a session's sidecar
 func init() {
 	verbs["ring"] = (*scenario).ring
 	verbs["rtt"] = (*scenario).setRTT
@@ -29,6 +30,7 @@ func init() {
 	verbs["key"] = (*scenario).placeKey
 	verbs["session"] = (*scenario).session
 	verbs["process"] = (*scenario).process
+	verbs["neighbor"] = (*scenario).neighbor
 }
 
 func (s *scenario) ring(args []string) (string, error) {
@@ -230,5 +232,16 @@ func (s *scenario) process(args []string) (string, error) {
 		return "", fmt.Errorf("unknown session %q", args[1])
 	}
 	s.sessions[args[0]] = &process{load: s.workload, session: of.session, name: args[0], id: of.id, sidecar: of.sidecar, scripted: true}
+	return "", nil
+}
+
+func (s *scenario) neighbor(args []string) (string, error) {
+	of := s.sessions[args[1]]
+	if of == nil {
+		return "", fmt.Errorf("unknown session %q", args[1])
+	}
+	id := uint64(len(s.sessions) + 1)
+	withMachine(s.world, of.sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
+	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: of.sidecar, scripted: true}
 	return "", nil
 }

@@ -64,6 +64,8 @@ type Settings struct {
 	// Snapshot makes sessions read at cuts.
 	Snapshot      bool
 	SnapshotEvery time.Duration
+	// LateAfter is how long the least SV must stand still before cuts move on without a data center; 0: the default.
+	LateAfter time.Duration
 	// WithoutRingSets, AskEach and DepsByID disable improvements on Karma, for comparison.
 	WithoutRingSets, WithoutSVLifting, DepsByID bool
 	Lease                                       time.Duration
@@ -222,6 +224,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot, w.settings.Broken
 	if !w.settings.ProductionPace {
 		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+	}
+	if w.settings.LateAfter > 0 {
+		cfg.LateAfter = w.settings.LateAfter
 	}
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond

@@ -56,6 +56,9 @@ const (
 	CutBeyondSV                            // session: the snapshot cut is the greatest SV, not the least
 	CutBelowSeen                           // session: a snapshot cut below what the session has seen is used
 	CutWithoutOwn                          // session: a complete own write does not overlay reads at a cut below it
+	LateAsComplete                         // session: at a cut without a late data center, what that has written counts as complete
+	LateUnchecked                          // session: answers of a late data center at a cut count as complete when the read began
+	LateMGetOnce                           // session: an MGET at a cut returns what a late data center has written and was complete when it was found
 	SnapshotBound                          // session: a bound session uses a snapshot cut
 	MGetOneRound                           // session: MGET returns what its first round finds
 	MGetUnsettled                          // session: MGET returns what its last round finds, if every round has found something new
@@ -144,6 +147,7 @@ const (
 	NearLeaseLonger                        // cache: the lease on near copies may outlast that of the stream that brought them
 	NearForgetEvicted                      // cache: it forgets the near copies of what it evicts itself
 	NearUnregistered                       // cache: near copies are given of what the middleman has not registered
+	NearInFlight                           // cache: near copies are given of what it has fetched for a cut and is not complete
 	NearNextLost                           // cache: invalidations that leave copies to older readers are not passed on to near copies
 	NearLoserEnds                          // cache: a near copy that older readers may go on using is not registered any more
 	NearRegisterLate                       // cache: a near copy is registered after the reply, in another step
@@ -216,6 +220,9 @@ var faultNames = [faultEnd]string{
 	CutBeyondSV:               "cut-beyond-sv",
 	CutBelowSeen:              "cut-below-seen",
 	CutWithoutOwn:             "cut-without-own",
+	LateAsComplete:            "late-as-complete",
+	LateUnchecked:             "late-unchecked",
+	LateMGetOnce:              "late-mget-once",
 	SnapshotBound:             "snapshot-bound",
 	MGetOneRound:              "mget-one-round",
 	MGetUnsettled:             "mget-unsettled",
@@ -304,6 +311,7 @@ var faultNames = [faultEnd]string{
 	NearLeaseLonger:           "near-lease-longer",
 	NearForgetEvicted:         "near-forget-evicted",
 	NearUnregistered:          "near-unregistered",
+	NearInFlight:              "near-in-flight",
 	NearNextLost:              "near-next-lost",
 	NearLoserEnds:             "near-loser-ends",
 	NearRegisterLate:          "near-register-late",

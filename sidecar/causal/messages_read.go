@@ -10,11 +10,14 @@ type Get struct {
 	// Cut is an HLC at or below which everything is complete. Without Snapshot, the newest version at or below it is wanted;
 	// 0 asks for the newest version of all.
 	Cut HLC
-	// Snapshot asks for the newest version at or below the greater of Cut and Seen.
+	// Snapshot asks for the newest version at or below the greatest of Cut, At and Seen.
 	Snapshot bool
 	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
 	// waited for.
 	Seen HLC
+	// At, with Snapshot, is the cut that the session reads at if that is above Seen and what a late data center has written is not known
+	// to be complete up to there; else 0.
+	At HLC
 	// VersionOnly asks for the version alone if it is still Known.
 	VersionOnly bool
 	Known       Version
@@ -24,12 +27,23 @@ type Get struct {
 
 // Message returns g as a message.
 func (g Get) Message(from, to topology.Node) Message {
-	return Message{Kind: KindGet, From: from, To: to, fields: Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax}}
+	f := Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax}
+	if g.At > g.Seen { // who does not know At takes it for Seen: it reads up to there, and waits for more than it must
+		f.HLC, f.Hash = g.At, 1+uint64(g.Seen)
+	}
+	return Message{Kind: KindGet, From: from, To: to, fields: f}
 }
+
+// UpTo returns the HLC up to which a snapshot read is to see everything.
+func (g *Get) UpTo() HLC { return max(g.Cut, g.At, g.Seen) }
 
 // Get returns the content of a message of KindGet.
 func (m *Message) Get() Get {
-	return Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session}
+	g := Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session}
+	if m.fields.Hash != 0 {
+		g.At, g.Seen = g.Seen, HLC(m.fields.Hash-1)
+	}
+	return g
 }
 
 // GetReply answers a Get.
@@ -73,7 +87,8 @@ type Fill struct {
 	Cut      HLC
 	Snapshot bool
 	Seen     HLC
-	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache serves it when it is complete.
+	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache keeps it, and serves it from memory when it
+	// is complete.
 	Ahead bool
 	// Epoch is that of the stream on which the reply is to come.
 	Epoch uint64

@@ -142,6 +142,56 @@ func (s *Stability) RingsWith(v Version) topology.RingSet {
 // it is closed under happens-before: a dependency has a smaller HLC than what depends on it.
 func (s *Stability) MinSV() HLC { return least(s.sv[1:]) }
 
+// Cut is an HLC to read at.
+//
+// Invariant: every write at or below Complete is complete, and so is every write at or below At of an origin that is not of the data
+// center Late.
+type Cut struct {
+	At, Complete HLC
+	Late         topology.DC // of no meaning if At is Complete
+}
+
+// Covers reports whether a version is complete because of the cut.
+func (c *Cut) Covers(v Version) bool {
+	return v.HLC <= c.Complete || v.HLC <= c.At && v.Origin != 0 && topology.DC((v.Origin-1)/topology.MaxCoordinators) != c.Late
+}
+
+// CompleteCut returns the cut at or below which every write is complete.
+func (s *Stability) CompleteCut() Cut {
+	sv := s.MinSV()
+	return Cut{At: sv, Complete: sv}
+}
+
+// CutWithoutLast returns the cut at or below which every write is complete, but for the data center whose origins are the furthest behind.
+func (s *Stability) CutWithoutLast() Cut { return cutWithoutLast(s.sv[1:]) }
+
+func cutWithoutLast(hs []HLC) Cut {
+	first, second := ^HLC(0), ^HLC(0)
+	c := Cut{}
+	for dc := 0; dc*topology.MaxCoordinators < len(hs); dc++ {
+		switch h := least(hs[dc*topology.MaxCoordinators : min((dc+1)*topology.MaxCoordinators, len(hs))]); {
+		case h < first:
+			first, second, c.Late = h, first, topology.DC(dc)
+		case h < second:
+			second = h
+		}
+	}
+	if second == ^HLC(0) { // there is no other data center
+		second = first
+	}
+	c.At, c.Complete = second, first
+	return c
+}
+
+// NewestCutWithoutLast is NewestCut, but for the data center whose origins are the furthest behind in the ring.
+func (s *Stability) NewestCutWithoutLast() HLC {
+	var m HLC
+	for r := range s.rv {
+		m = max(m, cutWithoutLast(s.rv[r][1:]).At)
+	}
+	return m
+}
+
 // NewestCut returns a cut at or below which some ring has every write: soon it will be complete.
 func (s *Stability) NewestCut() HLC {
 	var m HLC

@@ -48,7 +48,7 @@ type slowDisk struct {
 func newSlowDisk(fs vfs.FS) *slowDisk {
 	d := &slowDisk{syncing: make(chan struct{}, 100), unblock: make(chan error)}
 	d.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind != errorfs.OpFileSync || !strings.HasSuffix(op.Path, ".log") && !strings.HasSuffix(op.Path, ".log.tmp") {
+		if op.Kind != errorfs.OpFileSyncData || !strings.HasSuffix(op.Path, ".log") && !strings.HasSuffix(op.Path, ".log.tmp") {
 			return nil
 		}
 		d.syncs.Add(1)

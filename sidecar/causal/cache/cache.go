@@ -140,7 +140,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindVectors:
 		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:
-		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCut()))
+		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCutWithoutLast()))
 	case causal.KindPing:
 		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
 	case causal.KindPong:
@@ -173,21 +173,25 @@ func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 
 // handleGet answers from memory, or reads through.
 func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
-	if g.Cut > c.known.MinSV() {
-		// What is read at a cut counts as stable, and is kept for everybody. So a sidecar must not say what is complete. It asks a
-		// middleman, if it is only ahead of this cache.
+	if g.Cut > c.known.MinSV() && (g.Snapshot || g.Cut > c.known.CutWithoutLast().At) {
+		// What a fill for a snapshot read brings counts as stable up to the cut, and is kept for everybody. So a sidecar must not say what is
+		// complete. It asks a middleman, if it is only ahead of this cache.
 		c.stats.CutsRefused++
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
 		return
 	}
-	w := waiter{from, g.ID, g.Cut, g.Seen, g.NearMax}
+	w := waiter{from, g.ID, g.Cut, g.UpTo(), g.NearMax}
 	if c.isStarting(now) {
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
 		return
 	}
 	hash := topology.Hash(g.Key)
 	if g.Snapshot {
-		c.snapshot.noteReader(now, g.Cut)
+		cut := g.Cut
+		if g.At != 0 {
+			cut = max(cut, min(g.At, c.known.CutWithoutLast().At))
+		}
+		c.snapshot.noteReader(now, cut)
 	}
 	if e := c.find(now, hash, &g); e != nil {
 		c.stats.Hits++

@@ -69,7 +69,7 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 	case g.Snapshot && c.cfg.Broken.Has(causal.OlderUnchecked):
 		return true
 	case g.Snapshot:
-		return e.isNewestUpTo(max(g.Cut, g.Seen))
+		return e.isNewestUpTo(g.UpTo())
 	case g.Cut != 0:
 		return e.isNewestUpTo(g.Cut)
 	}

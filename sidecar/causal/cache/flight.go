@@ -32,7 +32,7 @@ type flightKey struct {
 type waiter struct {
 	to        topology.Node
 	id        uint64
-	cut, seen causal.HLC // of a snapshot read
+	cut, upTo causal.HLC // of a snapshot read
 	nearMax   uint64     // of the values of which it wants near copies, the largest
 }
 
@@ -89,8 +89,9 @@ func (c *Cache) sendFill(f *flight) {
 		m.Seen, m.Ahead = f.ahead, true
 	case f.snapshot:
 		for _, w := range f.waiters[:f.early] {
-			m.Cut, m.Seen = max(m.Cut, w.cut), max(m.Seen, w.seen)
+			m.Cut, m.Seen = max(m.Cut, w.cut), max(m.Seen, w.upTo)
 		}
+		m.Ahead = m.Seen > m.Cut // what is above the cut may be complete, though the middleman does not know it
 	}
 	c.Send(m.Message(c.cfg.Self, f.from.mm))
 }
@@ -140,7 +141,7 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		return
 	}
 	answer := causal.GetReply{Record: r.Record, Status: r.Status, Ring: r.Ring}
-	fillable := r.Status == causal.Stable || r.Registered && f.ahead != 0 || c.cfg.Broken.Has(causal.CacheInFlight)
+	fillable := r.Status == causal.Stable || r.Registered || c.cfg.Broken.Has(causal.CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions
 		// that it is older than: all waiters that have not seen these may have it.
@@ -149,12 +150,18 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 			readAt = 0
 		}
 		e := c.insert(now, f.key, &r, s, readAt)
-		if r.Status != causal.Stable {
-			e = nil // near copies are of stable versions
+		if r.Registered && c.known.Complete(r.Record.Version) {
+			answer.Status = causal.Stable
+		}
+		if answer.Status != causal.Stable {
+			c.stats.InFlight++
+			if !c.cfg.Broken.Has(causal.NearInFlight) {
+				e = nil // near copies are of stable versions
+			}
 		}
 		n := len(f.waiters)
 		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {
-			n = f.partition(func(w waiter) bool { return max(w.cut, w.seen) < r.Next })
+			n = f.partition(func(w waiter) bool { return w.upTo < r.Next })
 		}
 		c.landSome(now, f, answer, n, e)
 		return

@@ -161,10 +161,16 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
-	m.oldVersions.prune(keepFrom)
+	m.oldVersions.prune(max(keepFrom, m.lateKeepFrom()))
 	if m.backfill == nil { // an older version of the key may still be copied
 		m.dropTombstones(keepFrom)
 	}
+}
+
+// lateKeepFrom returns the HLC below which no versions are kept for cuts, even if a data center is late: the cuts go on without it.
+func (m *Middleman) lateKeepFrom() causal.HLC {
+	at := m.known.CutWithoutLast().At
+	return at - min(at, causal.HLCAt(m.cfg.KeepMs+lateKeepMs))
 }
 
 // LinkUp says that a node can be reached again, perhaps at another member of its group that has to be told everything anew: what was
@@ -207,6 +213,9 @@ func (m *Middleman) isBusy() bool {
 
 // purgeInterval is how often state that is not needed any more is removed.
 const purgeInterval = 100 * time.Millisecond
+
+// lateKeepMs is for how much longer than KeepMs old versions are kept for a cut that waits for a data center, in milliseconds.
+const lateKeepMs = 2000
 
 // SetCoordinators takes the coordinators from another topology; slots, shards and caches stay those of the configured one.
 func (m *Middleman) SetCoordinators(t *topology.Topology) { m.lanes.coordinators = t }

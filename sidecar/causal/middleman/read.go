@@ -14,6 +14,7 @@ type readRequest struct {
 	key       string
 	cut, seen causal.HLC
 	snapshot  bool
+	at        causal.HLC // with snapshot
 	fill      bool
 	ahead     bool   // with fill: it may be kept though it is in-flight
 	epoch     uint64 // with fill: of the stream
@@ -24,7 +25,7 @@ type readRequest struct {
 }
 
 func readOfGet(from topology.Node, g causal.Get) readRequest {
-	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, versionOnly: g.VersionOnly, known: g.Known}
+	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, at: g.At, versionOnly: g.VersionOnly, known: g.Known}
 }
 
 func readOfFill(from topology.Node, f causal.Fill) readRequest {
@@ -118,12 +119,12 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 // newestAtSnapshot returns the newest version at or below what the reader has seen and knows to be complete, and the HLC of
 // the version after it. If that version is not kept any more, it returns the one in storage.
 //
-// The reader misses nothing: it is unbound, so every write in its past is complete, therefore processed here, and not above
-// what it has seen.
+// The reader misses nothing: every write in its past is complete, therefore processed here, or was waited for (deferRead), and is not above
+// that.
 func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec causal.Record, next causal.HLC) {
-	upTo := max(r.cut, r.seen)
+	upTo := max(r.cut, r.at, r.seen)
 	if m.cfg.Broken.Has(causal.OlderThanSeen) {
-		upTo = r.cut
+		upTo = max(r.cut, r.at)
 	}
 	if current.Version.HLC > upTo {
 		if rec, next, ok := m.oldVersions.at(r.key, upTo); ok {

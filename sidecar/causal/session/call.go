@@ -32,7 +32,7 @@ type call struct {
 	// Of gets in a pipeline.
 	pipeline *getPipeline
 	started  bool
-	covers   causal.HLC       // whatever is at or below it was complete when the request was sent, and is in the past of what that finds
+	covers   causal.Cut       // whatever it covers was complete when the request was sent, and is in the past of what that finds
 	early    *causal.GetReply // waits for the answers to the gets before
 	ahead    int              // bytes that count in Sidecar.aheadBytes
 
@@ -136,7 +136,7 @@ func (s *Sidecar) finish(c *call, r Result) {
 	c.finished = true
 	s.requests.drop(c.requestID)
 	if c.pipeline != nil {
-		s.leavePipeline(c, r.Record.Version.HLC)
+		s.leavePipeline(c, r.Record.Version)
 		if r.Err != causal.OK {
 			s.ReleaseAhead(c.ahead)
 			c.ahead = 0

@@ -23,6 +23,9 @@ type Config struct {
 	SnapshotLead time.Duration
 	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
 	MaxSnapshotLag time.Duration
+	// LateAfter is how long the least SV must have stood still before the cut moves on without the data center that it is of; it should be
+	// well below MaxSnapshotLag.
+	LateAfter time.Duration
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration
 	// PutRecovery is how long the puts in flight to a coordinator wait when it has stopped, until it or another member of its group
@@ -69,7 +72,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
-		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second,
+		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }

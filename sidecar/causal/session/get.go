@@ -103,20 +103,25 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
 	g.Seen = s.mustSee(c.session, g.Snapshot)
 	if g.Snapshot {
-		g.Cut = s.cuts.current
+		g.Cut, g.At = s.cuts.current.Complete, s.cuts.current.At
+		if s.cfg.Broken.Has(causal.LateAsComplete) {
+			g.Cut = g.At
+		}
+		if g.At == g.Cut || g.At <= g.Seen {
+			g.At = 0
+		}
 		if c.own != nil {
 			g.Seen = max(g.Seen, c.own.version.HLC)
 		}
 	}
-	c.covers = s.stability.MinSV()
-	if g.Snapshot {
-		c.covers = g.Cut
+	if c.pipeline != nil {
+		c.covers = s.coveredNow(g.Snapshot)
 	}
 	if c.target.Part == topology.Cache || s.cfg.Broken.Has(causal.NearBound) {
 		s.keyBytes = append(s.keyBytes[:0], g.Key...)
-		cut := max(g.Cut, g.Seen)
-		if !g.Snapshot {
-			cut = 0
+		cut := causal.HLC(0)
+		if g.Snapshot {
+			cut = g.UpTo()
 		}
 		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), cut); ok {
 			s.requests.drop(c.requestID)

@@ -11,7 +11,7 @@ import (
 // flight together, and are answered in order.
 //
 // Invariant: the answer to each is one that it could have got if it had been started after the answer to the one before it. A version that was
-// complete when a get was started is in the past of whatever that get finds. So an answer at or below call.covers of those behind it
+// complete when a get was started is in the past of whatever that get finds. So an answer that call.covers of those behind it covers
 // asks nothing of them; those that were started too early for it are started again.
 type getPipeline struct {
 	calls  []*call // not answered, in order
@@ -86,7 +86,7 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 			if i > 0 && c.session.own.newest[c.op.Key] != nil {
 				return
 			}
-			c.started, c.covers = true, s.stability.MinSV()
+			c.started, c.covers = true, s.coveredNow(!s.readsLatest(now, c))
 			c.deadline = now.Mono + int64(s.cfg.ReadTimeout)
 			s.locate(now, c)
 		}
@@ -96,13 +96,21 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	}
 }
 
+// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut finds nothing above that.
+func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
+	if atCut {
+		return s.cuts.current
+	}
+	return s.stability.CutWithoutLast()
+}
+
 // leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the answer.
-func (s *Sidecar) leavePipeline(c *call, answer causal.HLC) {
+func (s *Sidecar) leavePipeline(c *call, answer causal.Version) {
 	p := c.pipeline
 	p.calls = slices.DeleteFunc(p.calls, func(x *call) bool { return x == c })
 	again := false
 	for _, x := range p.calls {
-		if x.started && answer > x.covers && !s.cfg.Broken.Has(causal.PipelineUnchecked) {
+		if x.started && !s.covers(&x.covers, answer) && !s.cfg.Broken.Has(causal.PipelineUnchecked) {
 			s.requests.drop(x.requestID)
 			x.skipCache, x.tried, x.replied, x.own, x.refusedAhead = false, 0, false, nil, false
 			s.ReleaseAhead(x.ahead)

@@ -12,6 +12,8 @@ const (
 	maxRounds = 4
 	// maxRoundsAgain is maxRounds of an MGET that had to start again: it has taken long enough.
 	maxRoundsAgain = 2
+	// maxCutRounds is how many rounds an MGET reads at a snapshot cut without a data center that is late.
+	maxCutRounds = 3
 	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it settles below
 	// it. If the ring lags by more than that, it does not wait at all.
 	forcedCutPatience = 500 * time.Millisecond
@@ -42,6 +44,8 @@ type mget struct {
 	tried topology.RingSet
 	// cut is what is read at, or will be; 0: the newest values.
 	cut causal.HLC
+	// covers is the snapshot cut that it reads at.
+	covers causal.Cut
 	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole past of
 	// a value at or below it, so such a value depends on nothing that the other reads have missed.
 	completeCut causal.HLC
@@ -117,7 +121,7 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 		s.finish(c, Result{})
 		return
 	}
-	if !s.readsLatest(now, c) && s.chooseSnapshotCut(c) {
+	if !s.readsLatest(now, c) && s.chooseSnapshotCut(now, c) {
 		s.stats.SnapshotMGets++
 		m.phase = mgetReadsCut
 		s.startRound(now, c, m.allKeys())
@@ -132,27 +136,48 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 // chooseSnapshotCut chooses a cut at which everything is complete and that includes all that the session has seen, if there is
 // one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above the least SV.
 // Own writes above the cut are overlaid.
-func (s *Sidecar) chooseSnapshotCut(c *call) bool {
+func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	ss, broken := c.session, &s.cfg.Broken
 	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
 		return false
 	}
 	seen := max(ss.seen, ss.mgetCut)
 	cut := s.cuts.current
-	if cut < seen {
-		cut = s.stability.MinSV()
+	if cut.At < seen {
+		cut = s.completeCut(now)
 	}
 	if broken.Has(causal.CutBeyondSV) {
-		cut = s.stability.MaxSV()
+		cut = causal.Cut{At: s.stability.MaxSV(), Complete: s.stability.MaxSV()}
 	}
-	if cut < seen && !broken.Has(causal.CutBelowSeen) && !broken.Has(causal.SnapshotBound) {
+	if cut.At < seen && !broken.Has(causal.CutBelowSeen) && !broken.Has(causal.SnapshotBound) {
 		return false
 	}
-	if cut == 0 {
+	if cut.At == 0 {
 		return false
 	}
-	c.mget.cut, ss.mgetCut = cut, max(ss.mgetCut, cut)
+	c.mget.cut, c.mget.covers, ss.mgetCut = cut.At, cut, max(ss.mgetCut, cut.At)
 	return true
+}
+
+// finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were complete when the round
+// began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The cut says that of most; what a
+// data center that is late has written since is known to be complete when it is found, so another round must find the same.
+func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
+	m := c.mget
+	covered, complete := true, true
+	for i := range m.replies {
+		if r := &m.replies[i]; !s.covers(&m.covers, r.record.Version) {
+			covered, complete = false, complete && r.status == causal.Stable
+		}
+	}
+	switch {
+	case covered, m.rounds > 1 && !m.round.changed, complete && s.cfg.Broken.Has(causal.LateMGetOnce):
+		s.deliver(now, c)
+	case complete && m.rounds < maxCutRounds:
+		s.startRound(now, c, m.allKeys())
+	default:
+		s.readLatest(now, c)
+	}
 }
 
 // readLatest starts to read the newest values, in the nearest allowed ring that was not tried yet.
@@ -176,6 +201,8 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 func (s *Sidecar) finishRound(now causal.Now, c *call) {
 	m := c.mget
 	switch {
+	case m.phase == mgetReadsCut && m.ring == topology.NoRing:
+		s.finishCutRound(now, c)
 	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound), m.mixed:
 		s.deliver(now, c)
 	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
@@ -275,7 +302,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		}
 		status := reply.status
 		if m.ring == topology.NoRing {
-			status = causal.Stable // everything at a snapshot cut is, though a middleman may not know it yet
+			status = causal.Stable // near copies are, and what the snapshot cut covers, though a middleman may not know it yet
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
 		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)

@@ -156,7 +156,9 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	s.keyBytes = append(s.keyBytes[:0], c.op.Keys[i]...)
 	rec, ok := s.findNear(now, s.keyBytes, c.mget.cut)
 	if ok {
-		c.mget.replies[i] = keyReply{record: *rec, status: causal.Stable, ring: topology.NoRing, near: true}
+		known := &c.mget.replies[i]
+		c.mget.round.changed = c.mget.round.changed || rec.Version != known.record.Version
+		*known = keyReply{record: *rec, status: causal.Stable, ring: topology.NoRing, near: true}
 	}
 	return ok
 }

@@ -32,7 +32,7 @@ func (s *Sidecar) nearCut(now causal.Now, ss *session, latest bool) causal.HLC {
 	if latest || !s.cutUsable(now) {
 		return 0
 	}
-	return max(s.cuts.current, ss.seen)
+	return max(s.cuts.current.At, ss.seen)
 }
 
 // findNear returns the near copy of a key that is current at a cut. There is none while the cache that holds the key does not answer.

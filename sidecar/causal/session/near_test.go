@@ -12,6 +12,14 @@ func nearCopies(c *Config) { c.MaxNearBytes, c.NearHotReads = 1<<20, 1 }
 // newNearRig returns a sidecar with leased near copies of keys, whose versions are 10, 11, and so on.
 func newNearRig(t testing.TB, keys []string, configure ...func(*Config)) *rig {
 	r := newRig(t, append(configure, nearCopies)...)
+	r.giveNearCopies(keys, 10)
+	return r
+}
+
+// giveNearCopies gives leased near copies of keys, whose versions are first, first+1, and so on.
+func (r *rig) giveNearCopies(keys []string, first causal.HLC) {
+	r.t.Helper()
+	r.sent(causal.KindLease)
 	pos := causal.StreamPosition{Epoch: 7}
 	onStream := func(m causal.Message) {
 		pos.Seq++
@@ -19,11 +27,10 @@ func newNearRig(t testing.TB, keys []string, configure ...func(*Config)) *rig {
 		r.step(m)
 	}
 	for i, key := range keys {
-		onStream(causal.GetReply{ID: 1, Key: key, Record: record(version(causal.HLC(10 + i))), Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self))
+		onStream(causal.GetReply{ID: 1, Key: key, Record: record(version(first + causal.HLC(i))), Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self))
 	}
 	renewal := r.request(causal.KindLease).LeaseRenewal()
 	onStream(causal.LeaseGrant{ID: renewal.ID, Duration: time.Second}.Message(cacheNode, r.s.cfg.Self))
-	return r
 }
 
 func (r *rig) getNear(key string) bool {

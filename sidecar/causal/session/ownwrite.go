@@ -193,7 +193,7 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 // passes it.
 func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 	v := w.version
-	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.cuts.current < v.HLC && !s.cfg.Broken.Has(causal.CutWithoutOwn)
+	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.cuts.current.At < v.HLC && !s.cfg.Broken.Has(causal.CutWithoutOwn)
 	ss.own.markComplete(v)
 	switch {
 	case hidden && !w.evicted:

@@ -16,7 +16,7 @@ type session struct {
 	own          ownWrites
 	seen         causal.HLC // greatest foreign HLC observed
 	floor        causal.HLC // greatest HLC observed or written: the next put is above it
-	mgetCut      causal.HLC // greatest snapshot cut that an MGET has read at
+	mgetCut      causal.HLC // greatest HLC of a snapshot cut that an MGET has read at
 	// coveredOps is the opCount of the newest acknowledged put. It names all reads before it as dependencies, so the next
 	// put need not.
 	coveredOps uint64
@@ -118,6 +118,6 @@ func (s *Sidecar) applyVectorsTo(ss *session) bool {
 	for w := ss.own.oldestIncomplete(); w != nil && s.stability.Complete(w.version); w = ss.own.oldestIncomplete() {
 		s.completeOwnWrite(ss, w)
 	}
-	ss.own.trimOverlay(s.cuts.current)
+	ss.own.trimOverlay(s.cuts.current.At)
 	return len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 || len(ss.own.overlay) > 0
 }

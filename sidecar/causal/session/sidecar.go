@@ -226,7 +226,7 @@ func (s *Sidecar) NextTick(now causal.Now) int64 {
 	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
 		return now.Mono
 	}
-	return min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick(), s.nextCutAt())
+	return min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick(), s.nextCutAt(now))
 }
 
 // subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.

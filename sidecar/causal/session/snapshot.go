@@ -8,7 +8,8 @@ import (
 )
 
 // Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read at a cut at or below which everything
-// is complete, so nothing that they read binds them. A session that has seen something above the cut reads up to that; it sees
+// is complete, so nothing that they read binds them. A data center that is late does not stop the cut: what it has written above its own
+// SV binds sessions if they meet it, as the newest versions do. A session that has seen something above the cut reads up to that; it sees
 // nothing newer, so the cut soon catches up with it. The cut moves in steps, so that what a cache fetches for a step serves all
 // of it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
@@ -17,18 +18,22 @@ import (
 const maxCutAgeMs = 10_000
 
 // cutSchedule is the cut that sessions read at, and those that follow.
+//
+// Invariant: At and Complete of the current cut never decrease.
 type cutSchedule struct {
-	current   causal.HLC // 0: there is none yet
+	current   causal.Cut // At is 0: there is none yet
 	movedAt   int64      // monotonic: when current changed
 	behind    bool       // current is more than maxCutAgeMs behind
 	scheduled cutSteps   // the cuts that are complete
 	announced cutSteps   // those that the caches were told of
 	upcoming  []upcomingCut
+	leastSV   causal.HLC // as of the last moveCut
+	leastSVAt int64      // monotonic: when leastSV changed
 }
 
 // upcomingCut is a cut that is complete. The caches of the data center may hear so a moment later.
 type upcomingCut struct {
-	cut   causal.HLC
+	cut   causal.Cut
 	useAt int64 // monotonic: when sessions start to read at it
 }
 
@@ -73,30 +78,64 @@ func (cs *cutSchedule) switchDue(now causal.Now) {
 	cs.upcoming = cs.upcoming[n:]
 }
 
+// someoneIsLate reports whether the least SV has stood still for so long that the cut moves without the data center that it is of.
+func (s *Sidecar) someoneIsLate(now causal.Now) bool {
+	return now.Mono-s.cuts.leastSVAt >= int64(s.cfg.LateAfter)
+}
+
+// completeCut returns the newest cut to read at.
+func (s *Sidecar) completeCut(now causal.Now) causal.Cut {
+	if s.someoneIsLate(now) {
+		return s.stability.CutWithoutLast()
+	}
+	return s.stability.CompleteCut()
+}
+
+// newestCut returns a cut up to which some ring has everything: it will soon be complete.
+func (s *Sidecar) newestCut(now causal.Now) causal.HLC {
+	if s.someoneIsLate(now) {
+		return s.stability.NewestCutWithoutLast()
+	}
+	return s.stability.NewestCut()
+}
+
+// covers reports whether a version is complete because of a cut.
+func (s *Sidecar) covers(c *causal.Cut, v causal.Version) bool {
+	return c.Covers(v) || v.HLC <= c.At && s.cfg.Broken.Has(causal.LateUnchecked)
+}
+
 // moveCut moves the cut with the vectors and the time, and tells the caches of those to come.
 func (s *Sidecar) moveCut(now causal.Now) {
 	if !s.cfg.Snapshot {
 		return
 	}
-	s.cuts.behind = s.stability.MaxSV().WallMs()-s.cuts.current.WallMs() > maxCutAgeMs
-	if ahead, isNew := s.cuts.announced.next(now, s.stability.NewestCut(), s.cfg.SnapshotInterval); isNew && s.cfg.UseCache && s.cfg.SnapshotLead > 0 {
+	if sv := s.stability.MinSV(); sv != s.cuts.leastSV || s.cuts.leastSVAt == 0 {
+		s.cuts.leastSV, s.cuts.leastSVAt = sv, now.Mono
+	}
+	s.cuts.behind = s.stability.MaxSV().WallMs()-s.cuts.current.At.WallMs() > maxCutAgeMs
+	if ahead, isNew := s.cuts.announced.next(now, s.newestCut(now), s.cfg.SnapshotInterval); isNew && s.cfg.UseCache && s.cfg.SnapshotLead > 0 {
 		for i := range s.cfg.Topology.DCs[s.cfg.Self.DC].Caches {
 			cache := topology.Node{DC: s.cfg.Self.DC, Part: topology.Cache, Index: uint64(i)}
 			s.Send(causal.CutNotice{Cut: ahead}.Message(s.cfg.Self, cache))
 		}
 	}
-	if cut, isNew := s.cuts.scheduled.next(now, s.stability.MinSV(), s.cfg.SnapshotInterval); isNew {
+	cut := s.completeCut(now)
+	if at, isNew := s.cuts.scheduled.next(now, cut.At, s.cfg.SnapshotInterval); isNew {
+		cut.At, cut.Complete = at, min(at, cut.Complete)
 		s.cuts.upcoming = append(s.cuts.upcoming, upcomingCut{cut, now.Mono + int64(s.cfg.SnapshotLead)})
 	}
 	s.cuts.switchDue(now)
 }
 
 // nextCutAt returns when moveCut has something to do next, if no vectors come before.
-func (s *Sidecar) nextCutAt() int64 {
+func (s *Sidecar) nextCutAt(now causal.Now) int64 {
 	if !s.cfg.Snapshot {
 		return causal.Never
 	}
-	next := min(s.cuts.announced.nextAt(s.stability.NewestCut(), s.cfg.SnapshotInterval), s.cuts.scheduled.nextAt(s.stability.MinSV(), s.cfg.SnapshotInterval))
+	next := min(s.cuts.announced.nextAt(s.newestCut(now), s.cfg.SnapshotInterval), s.cuts.scheduled.nextAt(s.completeCut(now).At, s.cfg.SnapshotInterval))
+	if !s.someoneIsLate(now) {
+		next = min(next, s.cuts.leastSVAt+int64(s.cfg.LateAfter))
+	}
 	if len(s.cuts.upcoming) > 0 {
 		next = min(next, s.cuts.upcoming[0].useAt)
 	}
@@ -111,14 +150,14 @@ func (s *Sidecar) readsLatest(now causal.Now, c *call) bool {
 // cutUsable reports whether sessions may read at the cut. A cut that does not move, because some data center is away, or that
 // is far behind would hide everything that happens elsewhere.
 func (s *Sidecar) cutUsable(now causal.Now) bool {
-	return s.cuts.current != 0 && !s.cuts.behind && now.Mono-s.cuts.movedAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotInterval)
+	return s.cuts.current.At != 0 && !s.cuts.behind && now.Mono-s.cuts.movedAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotInterval)
 }
 
 // mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older version
 // is returned than the newest at or below it. It is 0 if everything that the session must see is complete, and at or below the
 // cut if it reads at one.
 func (s *Sidecar) mustSee(ss *session, atCut bool) causal.HLC {
-	if s.unbound(ss) && (!atCut || ss.seen <= s.cuts.current) {
+	if s.unbound(ss) && (!atCut || ss.seen <= s.cuts.current.At) {
 		return 0
 	}
 	return ss.seen

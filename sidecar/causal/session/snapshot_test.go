@@ -53,6 +53,123 @@ func TestTheCutGoesOnWhileTimestampsStandStill(t *testing.T) {
 	}
 }
 
+// silence lets SV of the origins of data center b, which is 500 ms, stand still while that of the others goes on to 3000 ms.
+func (r *rig) silence() {
+	r.completeUpTo(at(500))
+	for sv := at(1000); sv <= at(3000); sv += at(500) {
+		r.tick(500 * time.Millisecond)
+		r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: sv}, causal.VectorEntry{Origin: 33, Last: 48, SV: sv})
+	}
+}
+
+func TestTheCutGoesOnWithoutTheDataCenterThatStandsStill(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(500))
+	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(1500)}, causal.VectorEntry{Origin: 33, Last: 48, SV: at(2000)})
+	r.tick(999 * time.Millisecond)
+	if r.s.Cut() != at(500) {
+		t.Errorf("cut %d ms is used before the time", r.s.Cut().WallMs())
+	}
+	r.tick(time.Millisecond)
+	if r.s.Cut() != at(1500) {
+		t.Errorf("cut %d ms is used, want 1500 ms", r.s.Cut().WallMs())
+	}
+	r.completeUpTo(at(1400)) // it is back, and the cut does not go back
+	if r.s.Cut() != at(1500) {
+		t.Errorf("cut %d ms is used, want 1500 ms still", r.s.Cut().WallMs())
+	}
+	r.completeUpTo(at(2100))
+	if r.s.Cut() != at(2000) || r.s.cuts.current.Complete != at(2000) {
+		t.Errorf("cut %+v is used, want 2000 ms", r.s.cuts.current)
+	}
+}
+
+func TestOneDataCenterThatStandsStillDoesNotMakeUpForAnother(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(500))
+	for sv := at(1000); sv <= at(5000); sv += at(500) {
+		r.tick(500 * time.Millisecond)
+		r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: sv})
+	}
+	r.startGet("x")
+	if r.s.Cut() != at(500) || r.request(causal.KindGet).Get().Snapshot {
+		t.Errorf("the cut is %d ms, and still read at", r.s.Cut().WallMs())
+	}
+}
+
+func TestWhatALateDataCenterHasWrittenBindsWhoReadsItAtTheCut(t *testing.T) {
+	showsFault(t, causal.LateAsComplete, func(r *rig) string {
+		r.silence()
+		r.startGet("x")
+		m := r.request(causal.KindGet)
+		if g := m.Get(); g.UpTo() != at(3000) || g.Cut != at(500) {
+			return fmt.Sprintf("read up to %d ms, with %d ms complete", g.UpTo().WallMs(), g.Cut.WallMs())
+		}
+		r.replyGet(m, causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: near})
+		if bound, rings := r.bound(); !bound || rings != topology.RingsOf(near) {
+			return "the session is not bound"
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestAnMGetWithAVersionOfALateDataCenterIsReadInOneRing(t *testing.T) {
+	showsFault(t, causal.LateUnchecked, func(r *rig) string {
+		r.silence()
+		id := r.startMGet("x", "y")
+		gets := r.sent(causal.KindGet)
+		r.replyGet(gets[0], causal.GetReply{Record: record(ownVersion(at(2900))), Status: causal.Stable, Ring: near})
+		r.replyGet(gets[1], causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: far})
+		if _, ok := r.result(id); ok {
+			return "it is answered"
+		}
+		for _, m := range r.sent(causal.KindGet) {
+			if m.To != r.shard(near) || m.Get().Cut != 0 {
+				return fmt.Sprintf("%s was asked at cut %d ms", m.To, m.Get().Cut.WallMs())
+			}
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestAnMGetWithCompleteVersionsOfALateDataCenterIsReadTwiceAtTheCut(t *testing.T) {
+	showsFault(t, causal.LateMGetOnce, func(r *rig) string {
+		r.silence()
+		id := r.startMGet("x", "y")
+		s := store{"x": ownVersion(at(2900)), "y": version(at(900))}
+		for _, s["x"] = range []causal.Version{ownVersion(at(400)), ownVersion(at(600)), ownVersion(at(600))} {
+			if _, ok := r.result(id); ok {
+				return "it is answered before two rounds have found the same"
+			}
+			for _, m := range r.answerRound(s, causal.Stable) {
+				if m.To != cacheNode || m.Get().Cut != at(3000) {
+					return fmt.Sprintf("%s was asked at cut %d ms", m.To, m.Get().Cut.WallMs())
+				}
+			}
+		}
+		if got := versions(r.t, r.mustResult(id)); got[0] != at(600) || got[1] != at(900) {
+			return fmt.Sprintf("versions %v", got)
+		}
+		return ""
+	}, snapshotReads)
+}
+
+func TestNearCopiesAnswerAtACutWithoutALateDataCenter(t *testing.T) {
+	r := newRig(t, snapshotReads, nearCopies)
+	r.silence()
+	r.giveNearCopies([]string{"x", "y"}, at(900)) // not covered by the cut, and complete as all near copies
+	if !r.getNear("x") || r.s.cuts.current.At != at(3000) {
+		t.Errorf("no near copy answers at cut %+v", r.s.cuts.current)
+	}
+	if bound, _ := r.bound(); bound {
+		t.Error("a near copy, which is complete, binds the session")
+	}
+	all := r.mustResult(r.startMGet("y", "x"))
+	if all.Outcome.Source != SourceNear || all.Outcome.Status != causal.Stable {
+		t.Errorf("got %+v", all)
+	}
+}
+
 func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

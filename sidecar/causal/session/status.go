@@ -79,4 +79,4 @@ func (s *Sidecar) EachSession(f func(id uint64, status Status)) {
 }
 
 // Cut returns the cut that sessions read at in mode Snapshot, even if it is too old to be used; 0 before there is one.
-func (s *Sidecar) Cut() causal.HLC { return s.cuts.current }
+func (s *Sidecar) Cut() causal.HLC { return s.cuts.current.At }
