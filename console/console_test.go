@@ -135,7 +135,7 @@ func TestAnEventIsStreamedAtOnce(t *testing.T) {
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "event: snapshot") {
 			if snapshots++; snapshots == 1 {
-				r.Mark("fault", "something breaks")
+				r.Mark(Mark{Kind: MarkFault, Text: "something breaks"})
 			}
 		}
 		if strings.Contains(lines.Text(), "something breaks") {
