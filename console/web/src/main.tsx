@@ -187,7 +187,7 @@ function App() {
       <main>
         <div class="left">
           <div class={roles ? "top guided" : "top"}>
-            <Problems problems={snapshot.problems} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} select={select} showSessions={showSessions}
+            <Problems problems={snapshot.problems} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} faults={layout.faults} select={select} showSessions={showSessions}
               when={played ? <>At {clock(played.atMs)}: </> : stale ? <>Unknown, as the server does not answer. <Ago at={receivedAt} /> ago: </> : null} />
             {roles && <Guide layout={layout} snapshot={snapshot} roles={roles} disabled={!canHurt} trace={trace} setTrace={setTrace} watch={setWatched} hurt={hurt} show={show} close={() => setGuided(false)} />}
           </div>

@@ -1,39 +1,46 @@
 // The panel of one data center, and the lists of problems and sessions.
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { isCutOff } from "./facts";
 import { bytes, count, duration, millis, percent, rate, readsOf, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
+import { Runbook } from "./runbook";
 
 interface ProblemsProps {
   problems: Problem[];
   bound: number; // sessions
   runbookBase: string;
+  faults: boolean; // the page may have injected what is wrong
   when: ComponentChildren; // what comes before the number of problems if they are not those of now
   select(name: string): void;
   showSessions(): void;
 }
 
-export function Problems({ problems, bound, runbookBase, when, select, showSessions }: ProblemsProps) {
+export function Problems({ problems, bound, runbookBase, faults, when, select, showSessions }: ProblemsProps) {
+  const [runbook, setRunbook] = useState("");
   const number = problems.length === 0 ? "no problem" : problems.length === 1 ? "1 problem" : `${problems.length} problems`;
   return (
-    <section class="problems" aria-label="Problems">
-      <div class="head">
-        <h2>{when}{when ? number : number.replace("no", "No")}</h2>
-        {bound > 0 && <button class="plain" onClick={showSessions}>{bound === 1 ? "1 session is bound" : `${bound} sessions are bound`}</button>}
-      </div>
-      {problems.length > 0 && (
-        <ul>
-          {problems.map((p) => (
-            <li key={p.text} class={p.severity}>
-              <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
-              {[p.dataCenter, p.other].map((name) => name && <><button class="plain" onClick={() => select(name)}>Show {name}</button>{" "}</>)}
-              <a href={runbookBase + p.runbook.toLowerCase()} target="_blank" rel="noreferrer">Runbook</a>
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
+    <>
+      <section class="problems" aria-label="Problems">
+        <div class="head">
+          <h2>{when}{when ? number : number.replace("no", "No")}</h2>
+          {bound > 0 && <button class="plain" onClick={showSessions}>{bound === 1 ? "1 session is bound" : `${bound} sessions are bound`}</button>}
+        </div>
+        {problems.length > 0 && (
+          <ul>
+            {problems.map((p) => (
+              <li key={p.text} class={p.severity}>
+                <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
+                {[p.dataCenter, p.other].map((name) => name && <><button class="plain" onClick={() => select(name)}>Show {name}</button>{" "}</>)}
+                <button class="plain" onClick={() => setRunbook(p.runbook)}>What to do</button>
+              </li>
+            ))}
+          </ul>
+        )}
+      </section>
+      {runbook && <Runbook name={runbook} base={runbookBase} faults={faults} close={() => setRunbook("")} />}
+    </>
   );
 }
 

@@ -14,6 +14,7 @@ export const getSnapshot = (atMs: number) => request<Snapshot>(`console/snapshot
 export const getKey = (key: string) => request<KeyView>(`console/key?key=${encodeURIComponent(key)}`);
 export const getTrace = (id: number) => request<WriteTrace>(`console/trace?id=${id}`);
 export const startTrace = (dataCenter: string, key: string, value: string) => request<WriteTrace>("console/trace", { dataCenter, key, value });
+export const getRunbook = (name: string) => request<{ text: string }>(`console/runbook?name=${encodeURIComponent(name)}`);
 export const readAsClient = (dataCenter: string, key: string) => request<KeyReading>("console/read", { dataCenter, key });
 export const inject = (fault: Fault) => request<void>("fault", fault);
 

@@ -90,7 +90,11 @@ const checks = [
     await until(() => [...document.querySelectorAll(".faults button")].some((b) => b.textContent === "Reconnect sa-east-1"));
     await until(() => document.querySelector('[data-site="sa-east-1"]').dataset.health === "critical");
     console.log(`note the cut was shown after ${Date.now() - began} ms`);
-    await until(() => document.querySelector(".problems a")?.href.endsWith("#causalstorepeersdisconnected"));
+    await click("What to do");
+    await until(() => document.querySelector("dialog[open] .text")?.textContent.includes("What to do.") && document.querySelector("dialog .actions a").href.endsWith("#causalstorepeersdisconnected"));
+    await accessible("dialog");
+    await page.keyboard.press("Escape");
+    await until(() => !document.querySelector("dialog"));
     await page.evaluate(() => scrollTo(0, 0));
     await shoot("console-cut");
     await accessible(".left");
