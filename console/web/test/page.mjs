@@ -195,6 +195,11 @@ const checks = [
   ["has written nothing to the browser's console", async () => {
     if (complaints.length > 0) throw new Error(complaints.slice(0, 5).join(" | "));
   }],
+  ["says that the server is gone", async () => {
+    await fetch(`${operator}/go-away`).catch(() => {}); // the server closes all connections
+    await until(() => document.querySelector(".map.stale") && /^Unknown, as the server does not answer. .* ago: 2 problems$/.test(document.querySelector(".problems h2").textContent));
+    await until(() => document.querySelector(".age").textContent.startsWith("No connection"));
+  }],
 ];
 
 let failed = false;
