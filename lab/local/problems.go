@@ -91,5 +91,8 @@ func rangeOf(links []console.Link, figure func(console.Link) float64) string {
 	for _, l := range links {
 		least, most = min(least, figure(l)), max(most, figure(l))
 	}
+	if fmt.Sprintf("%.0f", least) == fmt.Sprintf("%.0f", most) {
+		return fmt.Sprintf("%.0f", least)
+	}
 	return fmt.Sprintf("%.0f to %.0f", least, most)
 }

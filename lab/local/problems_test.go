@@ -36,7 +36,7 @@ func TestOneProblemSaysThatAllLinksOfADataCenterAreSlow(t *testing.T) {
 	if d := cmp.Diff([][2]string{{"a", ""}}, ends(found)); d != "" {
 		t.Fatalf("problems (-want +got):\n%s", d)
 	}
-	if want := "All links of a are slow: round trips of 1280 to 1282 ms, declared: 80 to 80 ms. Writes take longer to reach it, and from there the other rings."; found[0].Text != want {
+	if want := "All links of a are slow: round trips of 1280 to 1282 ms, declared: 80 ms. Writes take longer to reach it, and from there the other rings."; found[0].Text != want {
 		t.Errorf("%q; want %q", found[0].Text, want)
 	}
 	s.Links[0].RoundTripMs = ptr(80.0)

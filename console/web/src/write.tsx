@@ -100,7 +100,7 @@ function ReadAsClient({ layout, keyName, selected, off, showSessions }: { layout
 }
 
 // useTrace follows a trace until it is complete.
-export function useTrace(trace: WriteTrace | null, setTrace: (t: WriteTrace) => void): void {
+export function useTrace(trace: WriteTrace | null, update: (change: (old: WriteTrace | null) => WriteTrace | null) => void): void {
   const open = trace !== null && trace.completeMs === null && !trace.error;
   useEffect(() => {
     if (!open) return;
@@ -108,7 +108,7 @@ export function useTrace(trace: WriteTrace | null, setTrace: (t: WriteTrace) => 
     const poll = async () => {
       try {
         const next = await getTrace(trace!.id);
-        if (!ended) setTrace(next);
+        if (!ended) update((old) => (old?.id === next.id ? next : old)); // another one may have been chosen meanwhile
       } catch {
         // the next one may succeed
       }
