@@ -136,9 +136,8 @@ const checks = [
   }],
   ["shows the write of an event as it was then", async () => {
     const written = (key) => page.evaluate((key) => [...document.querySelectorAll(".marks .write button")].find((b) => b.textContent.includes(`write of ${key} `)).click(), key);
-    await written("post:1"); // complete now, in the whole network
+    await written("post:1");
     await until(() => document.querySelector(".traceview b")?.textContent === "post:1" && document.querySelectorAll(".trace circle").length === 3);
-    await cuts(0);
     await page.focus('input[type="range"]');
     await page.keyboard.press("Home"); // before the write
     await until(() => !document.querySelector(".traceview") && document.querySelectorAll(".trace circle").length === 0);
