@@ -93,7 +93,7 @@ var importRules = []importRule{
 		folder: "edge", onlyOurs: []string{"contract", "authority"},
 		reason: "the operator and the tools that run edges on one machine both configure them with it",
 	},
-	{folder: "console", onlyOurs: []string{"console/internal/npm"}, reason: "the page knows nothing of what it shows but the snapshots that it is given"},
+	{folder: "console", onlyOurs: []string{"console/internal/npm", "docs"}, reason: "the page knows nothing of what it shows but the snapshots that it is given, and the runbooks"},
 	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy"),

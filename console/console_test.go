@@ -93,7 +93,7 @@ func TestEveryReplyForbidsForeignContent(t *testing.T) {
 	defer r.Close()
 	s := NewServer(Layout{Rings: []string{"r"}}, r)
 	for path, kind := range map[string]string{"/": "text/html", "/console.js": "text/javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console/layout": "application/json", "/console/history": "application/json", "/console/snapshot?at=5": "application/json", "/console/snapshot": "application/json"} {
+		"/console/layout": "application/json", "/console/history": "application/json", "/console/runbook?name=CausalStorePartDown": "application/json", "/console/snapshot?at=5": "application/json", "/console/snapshot": "application/json"} {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
@@ -111,6 +111,31 @@ func TestEveryReplyForbidsForeignContent(t *testing.T) {
 	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/snapshot?at=x", nil))
 	if w.Code != http.StatusBadRequest {
 		t.Errorf("a snapshot at no time: status %d", w.Code)
+	}
+}
+
+func TestEachProblemOfAPartHasARunbook(t *testing.T) {
+	s := NewServer(Layout{}, still(&source{}))
+	get := func(name string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/runbook?name="+name, nil))
+		return w
+	}
+	dc := DataCenter{Name: "a", BufferBytes: new(int64), BufferLimitBytes: new(int64), RingLagMs: map[string]*int64{}, Parts: []Part{{Name: "cache 0", Kind: "cache", State: PartDown}, {Name: "cache 1", Kind: "cache", State: PartIdle}}}
+	*dc.BufferBytes = 1
+	dc.RingLagMs["r"] = ptr[int64](60_000)
+	problems := append(PartProblems(&dc), LagProblems(&dc)...)
+	if len(problems) != 4 {
+		t.Fatalf("%d problems: %+v; want 4", len(problems), problems)
+	}
+	for _, p := range problems {
+		var reply struct{ Text string }
+		if w := get(p.Runbook); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &reply) != nil || !strings.Contains(reply.Text, "**What to do.**") || strings.Contains(reply.Text, "## ") {
+			t.Errorf("%s: status %d: %s", p.Runbook, w.Code, w.Body)
+		}
+	}
+	if w := get("NoSuchAlert"); w.Code != http.StatusNotFound {
+		t.Errorf("a runbook that does not exist: status %d", w.Code)
 	}
 }
 
@@ -135,7 +160,7 @@ func TestAnEventIsStreamedAtOnce(t *testing.T) {
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "event: snapshot") {
 			if snapshots++; snapshots == 1 {
-				r.Mark("fault", "something breaks")
+				r.Mark(Mark{Kind: MarkFault, Text: "something breaks"})
 			}
 		}
 		if strings.Contains(lines.Text(), "something breaks") {

@@ -17,7 +17,7 @@ func SortProblems(all []Problem) {
 
 // consequences says what the loss of a part means while it lasts, by its kind.
 var consequences = map[string]string{
-	"coordinator": "Writes here go to another coordinator, or to another data center; its own wait.",
+	"coordinator": "Writes here go to another coordinator, or to another data center; those that it had accepted wait.",
 	"middleman":   "Its keys are read from other rings; writes of them wait.",
 	"cache":       "Reads here go to shards.",
 }
@@ -64,7 +64,7 @@ func LagProblems(dc *DataCenter) (found []Problem) {
 	}
 	if slices.Sort(behind); len(behind) > 0 {
 		found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Runbook: "CausalStoreRingBehind",
-			Text: fmt.Sprintf("Writes from %s have not reached %s for more than %.0f s. Who has read such a write stays bound.", dc.Name,
+			Text: fmt.Sprintf("Writes from %s have not reached %s for more than %.0f s. A session that has read such a write stays bound.", dc.Name,
 				strings.Join(behind, ", "), behindAfter.Seconds())})
 	}
 	return found

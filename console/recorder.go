@@ -81,10 +81,11 @@ func (r *Recorder) Close() {
 	<-r.ends
 }
 
-// Mark notes an event and takes a snapshot at once.
-func (r *Recorder) Mark(kind, text string) {
+// Mark notes an event of this moment and takes a snapshot at once.
+func (r *Recorder) Mark(m Mark) {
+	m.AtMs = time.Now().UnixMilli()
 	r.mu.Lock()
-	r.mark(time.Now().UnixMilli(), kind, text)
+	r.mark(m)
 	r.notify()
 	r.mu.Unlock()
 	select {
@@ -93,11 +94,11 @@ func (r *Recorder) Mark(kind, text string) {
 	}
 }
 
-func (r *Recorder) mark(at int64, kind, text string) {
+func (r *Recorder) mark(m Mark) {
 	if len(r.marks) == maxMarks {
 		r.marks = slices.Delete(r.marks, 0, 1)
 	}
-	r.marks = append(r.marks, Mark{AtMs: at, Kind: kind, Text: text})
+	r.marks = append(r.marks, m)
 	r.marked++
 }
 
@@ -171,7 +172,7 @@ func (r *Recorder) ageParts(at int64, dc *DataCenter) {
 		was, known := r.parts[key]
 		if was.state != p.State {
 			if known {
-				r.mark(at, "change", fmt.Sprintf("%s of %s: %s, was %s", p.Name, dc.Name, p.State, was.state))
+				r.mark(Mark{AtMs: at, Kind: MarkChange, Text: fmt.Sprintf("%s of %s: %s, was %s", p.Name, dc.Name, p.State, was.state)})
 				was.at = at
 			}
 			was.state = p.State

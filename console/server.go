@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/causalstore/causalstore/docs"
 )
 
 //go:embed web/dist
@@ -63,6 +65,7 @@ func NewServer(l Layout, r *Recorder) *Server {
 		s.mux.HandleFunc("GET "+path, a.serve)
 	}
 	s.mux.HandleFunc("GET /console/layout", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.layout) })
+	s.mux.HandleFunc("GET /console/runbook", serveRunbook)
 	s.mux.HandleFunc("GET /console/events", s.serveEvents)
 	s.mux.HandleFunc("GET /console/history", s.serveHistory)
 	s.mux.HandleFunc("GET /console/snapshot", s.serveSnapshot)
@@ -91,6 +94,20 @@ func writeJSON(w http.ResponseWriter, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(b) // an error means that the reader has gone
+}
+
+// serveRunbook serves what to do about a problem: the page needs no connection to the Internet.
+func serveRunbook(w http.ResponseWriter, r *http.Request) {
+	text, ok := docs.Runbook(r.URL.Query().Get("name"))
+	if !ok {
+		http.Error(w, "give the name of a section of the runbooks as name, such as CausalStorePartDown", http.StatusNotFound)
+		return
+	}
+	b, err := json.Marshal(map[string]string{"text": text})
+	if err != nil {
+		panic(err) // unreachable: texts can always be encoded
+	}
+	writeJSON(w, b)
 }
 
 func (s *Server) serveHistory(w http.ResponseWriter, _ *http.Request) {

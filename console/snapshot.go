@@ -13,6 +13,8 @@ type Layout struct {
 	Faults bool `json:"faults"`
 	// NoClient says why the page can neither write nor read keys here; it is empty where it can.
 	NoClient string `json:"noClient,omitempty"`
+	// PodSessions says that all connections to one sidecar are one session, and that each data center has one sidecar.
+	PodSessions bool `json:"podSessions,omitempty"`
 	// RunbookBase is the address of the runbooks; the name of a section in lower case follows it.
 	RunbookBase string `json:"runbookBase"`
 	// IntervalMs is the time between two snapshots. FactsAgeMs is how old the facts of a snapshot may be when the page gets it.
@@ -74,6 +76,9 @@ type DataCenter struct {
 	// CacheEntries and CacheBytes are those of the caches here.
 	CacheEntries *int   `json:"cacheEntries"`
 	CacheBytes   *int64 `json:"cacheBytes"`
+
+	// AddedDelayMs is what a fault adds to each message from and to here.
+	AddedDelayMs int64 `json:"addedDelayMs,omitempty"`
 
 	Parts []Part `json:"parts"`
 }
@@ -167,6 +172,8 @@ const (
 type Problem struct {
 	Severity   Severity `json:"severity"`
 	DataCenter string   `json:"dataCenter,omitempty"`
+	// Other is the other end of a link.
+	Other string `json:"other,omitempty"`
 	// Text says what is wrong, and what it means.
 	Text string `json:"text"`
 	// Runbook is the section of the runbooks to read, the name of an alert.
@@ -176,7 +183,17 @@ type Problem struct {
 // Mark is an event on the time line.
 type Mark struct {
 	AtMs int64 `json:"atMs"`
-	// Kind is fault for what was injected, change for what was seen, write for a write that was traced.
+	// Kind is one of the constants below.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
+	// Trace is the number of the trace of a write.
+	Trace uint64 `json:"trace,omitempty"`
 }
+
+// Kinds of marks.
+const (
+	MarkFault  = "fault"  // what was injected
+	MarkHeal   = "heal"   // the end of what was injected
+	MarkChange = "change" // what was seen
+	MarkWrite  = "write"  // a write that was traced
+)

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"flag"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,7 +54,20 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 	}()
 
-	operator := httptest.NewServer(console.NewOnDemand(readOnly{}, time.Second, time.Minute))
+	var gone atomic.Bool
+	var operator *httptest.Server
+	pages := console.NewOnDemand(readOnly{}, time.Second, time.Minute)
+	operator = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/go-away" {
+			gone.Store(true)
+			go operator.CloseClientConnections()
+		}
+		if gone.Load() {
+			http.Error(w, "gone", http.StatusServiceUnavailable)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
 	defer func() {
 		operator.CloseClientConnections()
 		operator.Close()

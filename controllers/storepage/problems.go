@@ -91,7 +91,7 @@ func (o *observed) unreadProblems() []console.Problem {
 	}
 	if o.tooManySidecars {
 		found = append(found, console.Problem{Severity: console.Warning, Runbook: "CausalStorePartDown",
-			Text: fmt.Sprintf("More than %d apps have a sidecar in region %s, too many to ask for this page: operations, sessions and cut ages are unknown. Prometheus has them.", MaxSidecars, o.region)})
+			Text: fmt.Sprintf("More than %d apps have a sidecar in region %s, too many to ask for this page: operations, sessions and the age of the stable state are unknown. Prometheus has them.", MaxSidecars, o.region)})
 	}
 	asked, silent := map[string]int{}, map[string][]string{}
 	for _, r := range o.readings {

@@ -69,6 +69,7 @@ func (f *demoFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	server := &http.Server{Handler: d.Admin(), ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(admin) }() // ends with Close
+	fmt.Fprintf(out, "While the tour runs, http://%s/ shows the deployment in a browser.\n\n", admin.Addr())
 	outcome, err := demo.Run(ctx, d, topo, demo.Options{Out: out, Color: useColors(out), PerLetter: perLetter})
 	if err == nil && !f.noWait {
 		inviteClients(out, d.Endpoints(), admin.Addr().String())
@@ -93,9 +94,10 @@ func inviteClients(out io.Writer, ends []local.Endpoint, admin string) {
 		host, port, _ := net.SplitHostPort(e.RESP)
 		fmt.Fprintf(out, "  redis-cli -h %s -p %-6s  # %s, %s\n", host, port, e.Name, e.Ring)
 	}
-	fmt.Fprintf(out, "\nOpen http://%s/ in a browser to see it, or:\n\n  curl http://%s/state\n", admin, admin)
+	fmt.Fprintf(out, "\nThe state, and faults:\n\n  curl http://%s/state\n", admin)
 	fmt.Fprintf(out, "  curl --json '{\"kind\":\"cut\",\"from\":\"eu-west-1\",\"to\":\"*\"}' http://%s/fault\n", admin)
 	fmt.Fprintf(out, "  curl --json '{\"kind\":\"heal\"}' http://%s/fault\n", admin)
+	fmt.Fprintf(out, "\nOr see it, and break it, in a browser: http://%s/\n", admin)
 }
 
 // useColors reports whether to use colors: on a terminal that supports them, unless the user has disabled them

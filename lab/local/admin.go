@@ -43,9 +43,9 @@ func (d *Deployment) Endpoints() []Endpoint {
 
 // Fault is the body of POST /fault.
 type Fault struct {
-	// Kind is cut, congest, crash, restart, wipe, exclude, pause, resume or heal.
+	// Kind is cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal.
 	Kind string `json:"kind"`
-	// From and To are the data centers of a cut; each may be "*" for all others.
+	// From and To are the data centers of a cut, or of one that reconnect ends; each may be "*" for all others.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// OneWay cuts only what goes from From to To.
@@ -66,14 +66,14 @@ type Fault struct {
 func (d *Deployment) Inject(ctx context.Context, f Fault) error {
 	err := d.inject(ctx, f)
 	if err == nil {
-		d.markOnPage("fault", f.String())
+		d.markOnPage(f.markKind(), f.String(), 0)
 	}
 	return err
 }
 
 func (d *Deployment) inject(ctx context.Context, f Fault) error {
 	switch f.Kind {
-	case "cut", "congest":
+	case "cut", "reconnect", "congest":
 		return d.hurtNetwork(f)
 	case "crash":
 		return d.crash(f)
@@ -90,7 +90,7 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 	case "heal":
 		return d.heal(ctx)
 	}
-	return fmt.Errorf("unknown fault kind %q; use cut, congest, crash, restart, wipe, exclude, pause, resume or heal", f.Kind)
+	return fmt.Errorf("unknown fault kind %q; use cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal", f.Kind)
 }
 
 func (d *Deployment) hurtNetwork(f Fault) error {
@@ -111,6 +111,12 @@ func (d *Deployment) hurtNetwork(f Fault) error {
 	to, err := d.dcOrAll(f.To)
 	if err != nil {
 		return err
+	}
+	if f.Kind == "reconnect" {
+		if f.OneWay {
+			return errors.New("reconnect ends cuts in both directions: leave out oneWay")
+		}
+		return d.wan.Reconnect(from, to)
 	}
 	if f.OneWay {
 		return d.wan.Cut(from, to)

@@ -97,9 +97,10 @@ type Deployment struct {
 	parts  map[topology.Node]*part
 	fronts []*front
 
-	probes    probes
-	recording sync.Mutex // guards recorder
-	recorder  *console.Recorder
+	probes      probes
+	pageClients pageClients
+	recording   sync.Mutex // guards recorder
+	recorder    *console.Recorder
 }
 
 // part is a member of a coordinator or of a shard, or a cache; its running half is nil after a crash.

@@ -22,6 +22,7 @@ func (d *Deployment) page() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", console.NewServer(d.layout(), d.record()))
 	mux.HandleFunc("GET /console/key", d.serveKey)
+	mux.HandleFunc("POST /console/read", d.serveRead)
 	mux.HandleFunc("POST /console/trace", d.startTrace)
 	mux.HandleFunc("GET /console/trace", d.serveTrace)
 	return mux
@@ -38,12 +39,12 @@ func (d *Deployment) record() *console.Recorder {
 }
 
 // markOnPage notes an event on the time line of the page, if there is one.
-func (d *Deployment) markOnPage(kind, text string) {
+func (d *Deployment) markOnPage(kind, text string, trace uint64) {
 	d.recording.Lock()
 	r := d.recorder
 	d.recording.Unlock()
 	if r != nil {
-		r.Mark(kind, text)
+		r.Mark(console.Mark{Kind: kind, Text: text, Trace: trace})
 	}
 }
 
@@ -59,6 +60,30 @@ func (d *Deployment) serveKey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, v)
+}
+
+// readRequest is the body of POST /console/read.
+type readRequest struct {
+	DataCenter string `json:"dataCenter"`
+	Key        string `json:"key"`
+}
+
+// serveRead reads a key as a client of a data center does.
+func (d *Deployment) serveRead(w http.ResponseWriter, r *http.Request) {
+	var body readRequest
+	if !decode(w, r, &body) {
+		return
+	}
+	dc, ok := d.topo.ByName(body.DataCenter)
+	if !ok {
+		http.Error(w, fmt.Sprintf("unknown data center %q", body.DataCenter), http.StatusBadRequest)
+		return
+	}
+	if len(body.Key) == 0 || len(body.Key) > maxPageKey {
+		http.Error(w, fmt.Sprintf("give a key of 1 to %d bytes", maxPageKey), http.StatusBadRequest)
+		return
+	}
+	reply(w, d.readAsClient(r.Context(), dc, body.Key))
 }
 
 func reply(w http.ResponseWriter, v any) {
@@ -93,7 +118,7 @@ func (d *Deployment) startTrace(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	d.markOnPage("write", fmt.Sprintf("write of %s in %s", body.Key, body.DataCenter))
+	d.markOnPage(console.MarkWrite, fmt.Sprintf("write of %s in %s", body.Key, body.DataCenter), id)
 	t, _ := d.observer.tracer.get(id)
 	reply(w, t)
 }
@@ -128,6 +153,15 @@ func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
+// markKind is the kind of the mark of a fault: one that ends another one is no fault.
+func (f Fault) markKind() string {
+	switch {
+	case f.Kind == "heal", f.Kind == "reconnect", f.Kind == "restart", f.Kind == "resume", f.Kind == "congest" && f.AddMs == 0:
+		return console.MarkHeal
+	}
+	return console.MarkFault
+}
+
 // String says what a fault does, for people.
 func (f Fault) String() string {
 	all := func(name string) string {
@@ -148,8 +182,12 @@ func (f Fault) String() string {
 		return fmt.Sprintf("cut from %s to %s", all(f.From), all(f.To))
 	case f.Kind == "cut":
 		return fmt.Sprintf("cut between %s and %s", all(f.From), all(f.To))
+	case f.Kind == "reconnect":
+		return fmt.Sprintf("reconnect %s and %s", all(f.From), all(f.To))
+	case f.Kind == "congest" && f.AddMs == 0:
+		return "end the delay of the links of " + f.DC
 	case f.Kind == "congest":
-		return fmt.Sprintf("congest %s by %d ms", f.DC, f.AddMs)
+		return fmt.Sprintf("delay the links of %s by %d ms each way", f.DC, f.AddMs)
 	case f.Kind == "exclude":
 		return "exclude " + f.DC
 	case f.Kind == "heal":

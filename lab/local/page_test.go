@@ -138,6 +138,9 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 	if reader.Stable || slices.Contains(reader.Rings, "south-america") {
 		t.Errorf("reader: %+v; want it bound to the other rings", reader)
 	}
+	if len(p.bound("us-west-1")) != 0 {
+		t.Error("a watched key binds sessions of clients")
+	}
 	if tr = p.trace(tr.ID); tr.CompleteMs != nil {
 		t.Errorf("the write is complete, though a ring is cut off: %+v", tr)
 	}
@@ -149,8 +152,83 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 	var marks []string
 	for _, m := range h.Marks {
 		marks = append(marks, m.Kind+": "+m.Text)
+		if m.Kind == console.MarkWrite && m.Trace != tr.ID {
+			t.Errorf("the mark of the write names trace %d; want %d", m.Trace, tr.ID)
+		}
 	}
-	for _, want := range []string{"fault: cut between sa-east-1 and all others", "write: write of post:2 in us-east-1", "fault: heal everything"} {
+	for _, want := range []string{"fault: cut between sa-east-1 and all others", "write: write of post:2 in us-east-1", "heal: heal everything"} {
+		if !slices.Contains(marks, want) {
+			t.Errorf("no mark %q in %v", want, marks)
+		}
+	}
+}
+
+func (p pageClient) readAsClient(dc, key string) (r console.KeyReading) {
+	p.do(http.MethodPost, "/console/read", map[string]string{"dataCenter": dc, "key": key}, &r)
+	return r
+}
+
+// bound returns the sessions of a data center that the page lists.
+func (p pageClient) bound(name string) []console.Session {
+	for _, dc := range p.snapshot().DataCenters {
+		if dc.Name == name {
+			return dc.Listed
+		}
+	}
+	return nil
+}
+
+func TestAReadAsAClientBindsAListedSession(t *testing.T) {
+	for _, scope := range []node.Scope{node.ScopePod, node.ScopeConnection} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			d := start(t, local.Options{Scope: scope, Cache: true, WAN: true})
+			p := pageClient{t, d.Admin()}
+			p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
+			p.write("us-east-1", "post:4", "x")
+			var r console.KeyReading
+			await(t, "a client next door reads it", func() bool { r = p.readAsClient("us-west-1", "post:4"); return r.Value == "x" })
+			if len(r.Rings) == 0 || slices.Contains(r.Rings, "south-america") {
+				t.Errorf("read: %+v; want it to bind the session to other rings than south-america", r)
+			}
+			await(t, "the session is listed", func() bool {
+				s := p.bound("us-west-1")
+				return len(s) == 1 && slices.Equal(s[0].WaitsFor, []string{"south-america"})
+			})
+			p.do(http.MethodPost, "/fault", local.Fault{Kind: "reconnect", From: "sa-east-1", To: "*"}, nil)
+			await(t, "the session is released", func() bool { return len(p.bound("us-west-1")) == 0 })
+		})
+	}
+}
+
+func TestTheEndOfAFaultIsNoFault(t *testing.T) {
+	_, p := newPageClient(t)
+	delay := func(ms int) {
+		p.do(http.MethodPost, "/fault", local.Fault{Kind: "congest", DC: "eu-west-1", AddMs: ms}, nil)
+	}
+	added := func() (ms int64) {
+		for _, dc := range p.snapshot().DataCenters {
+			ms += dc.AddedDelayMs
+		}
+		return ms
+	}
+	delay(600)
+	await(t, "the delay is shown", func() bool { return added() == 600 })
+	delay(0)
+	await(t, "the end of the delay is shown", func() bool { return added() == 0 })
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "eu-west-1", To: "us-east-1"}, nil)
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "reconnect", From: "us-east-1", To: "eu-west-1"}, nil)
+	await(t, "no link is cut", func() bool {
+		return !slices.ContainsFunc(p.snapshot().Links, func(l console.Link) bool { return l.CutAB || l.CutBA })
+	})
+	var h console.History
+	p.do(http.MethodGet, "/console/history", nil, &h)
+	var marks []string
+	for _, m := range h.Marks {
+		marks = append(marks, m.Kind+": "+m.Text)
+	}
+	for _, want := range []string{"fault: delay the links of eu-west-1 by 600 ms each way", "heal: end the delay of the links of eu-west-1",
+		"fault: cut between eu-west-1 and us-east-1", "heal: reconnect us-east-1 and eu-west-1"} {
 		if !slices.Contains(marks, want) {
 			t.Errorf("no mark %q in %v", want, marks)
 		}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,64 @@ type probes struct {
 	mu       sync.Mutex
 	sidecars []*node.Sidecar // by data center
 	busy     []bool          // by data center: a read that has not returned yet
+}
+
+// pageClients are sessions of the page in the sidecars that clients use, one in each data center, from the first use until the end: what such a
+// session has read binds it as it binds a client, and it is listed.
+type pageClients struct {
+	mu       sync.Mutex // of sessions and busy
+	sessions map[topology.DC]resp.Session
+	busy     map[topology.DC]bool // a read that has not returned yet
+}
+
+// readAsClient reads a key as a client of a data center does, in a session that stays.
+func (d *Deployment) readAsClient(ctx context.Context, dc topology.DC, key string) console.KeyReading {
+	unknown := func(why string) console.KeyReading {
+		return console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}, Unknown: why}
+	}
+	is, err := d.takePageClient(dc)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	done := make(chan console.KeyReading, 1)
+	go func() {
+		r := d.readIn(context.WithoutCancel(ctx), is, dc, key) // has a timeout of its own
+		d.releasePageClient(dc)
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r
+	case <-time.After(readWithin):
+		return unknown(fmt.Sprintf("no answer within %.1f s", readWithin.Seconds()))
+	}
+}
+
+func (d *Deployment) takePageClient(dc topology.DC) (resp.Session, error) {
+	c := &d.pageClients
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[dc] {
+		return nil, errors.New("an earlier read has not been answered yet")
+	}
+	if c.sessions[dc] == nil {
+		is, err := d.fronts[dc].sidecar.NewSession(nil)
+		if err != nil {
+			return nil, err
+		}
+		if c.sessions == nil {
+			c.sessions, c.busy = map[topology.DC]resp.Session{}, map[topology.DC]bool{}
+		}
+		c.sessions[dc] = is
+	}
+	c.busy[dc] = true
+	return c.sessions[dc], nil
+}
+
+func (d *Deployment) releasePageClient(dc topology.DC) {
+	d.pageClients.mu.Lock()
+	defer d.pageClients.mu.Unlock()
+	d.pageClients.busy[dc] = false
 }
 
 // sidecar returns the probe of a data center.
@@ -192,6 +251,12 @@ func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) conso
 		return r
 	}
 	defer is.Close()
+	return d.readIn(ctx, is, dc, key)
+}
+
+// readIn reads a key in a session.
+func (d *Deployment) readIn(ctx context.Context, is resp.Session, dc topology.DC, key string) console.KeyReading {
+	r := console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}}
 	began := time.Now()
 	value, err := is.Get(ctx, key)
 	r.TookMs = float64(time.Since(began).Microseconds()) / 1e3
@@ -278,12 +343,15 @@ func preview(v causal.Value) (text string, deleted bool) {
 	if v.Tombstone {
 		return "", true
 	}
-	b := v.Data
+	b, more := v.Data, ""
 	if len(b) > maxPreview {
-		b = b[:maxPreview]
+		b, more = b[:maxPreview], "…"
+		for n := 0; n < utf8.UTFMax-1 && !utf8.Valid(b); n++ { // perhaps within a letter
+			b = b[:len(b)-1]
+		}
 	}
 	if !utf8.Valid(b) {
-		return strconv.QuoteToASCII(string(b)), false
+		return strconv.QuoteToASCII(string(v.Data[:min(len(v.Data), maxPreview)])) + more, false
 	}
-	return string(b), false
+	return string(b) + more, false
 }

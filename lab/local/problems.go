@@ -9,7 +9,8 @@ import (
 
 // problems returns what is wrong in a snapshot, the worst first: each with what it means and the section of the runbooks to read.
 func (d *Deployment) problems(s *console.Snapshot) (found []console.Problem) {
-	found = append(found, d.networkProblems(s.Links)...)
+	found = append(found, cutProblems(s)...)
+	found = append(found, slowProblems(s)...)
 	for i := range s.DataCenters {
 		dc := &s.DataCenters[i]
 		found = append(found, console.PartProblems(dc)...)
@@ -19,35 +20,79 @@ func (d *Deployment) problems(s *console.Snapshot) (found []console.Problem) {
 	return found
 }
 
-func (d *Deployment) networkProblems(links []console.Link) (found []console.Problem) {
+// cutProblems returns the cuts: one problem for a data center without any link, else one for each link.
+func cutProblems(s *console.Snapshot) (found []console.Problem) {
 	cut := map[string][]string{}
-	for _, l := range links {
+	for _, l := range s.Links {
 		if l.CutAB || l.CutBA {
 			cut[l.A] = append(cut[l.A], l.B)
 			cut[l.B] = append(cut[l.B], l.A)
-		} else if l.RoundTripMs != nil && *l.RoundTripMs > 2*l.DeclaredMs+100 {
-			found = append(found, console.Problem{Severity: console.Warning, DataCenter: l.A, Runbook: "CausalStoreRingBehind",
-				Text: fmt.Sprintf("The round trip between %s and %s is %.0f ms, declared are %.0f ms.", l.A, l.B, *l.RoundTripMs, l.DeclaredMs)})
 		}
 	}
-	for _, dc := range d.topo.DCs {
-		switch others := cut[dc.Name]; {
-		case len(others) == len(d.topo.DCs)-1 && len(others) > 1:
-			found = append(found, console.Problem{Severity: console.Critical, DataCenter: dc.Name, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("%s is cut off from all others. Writes wait until it is back; reads of its keys go to other rings.", dc.Name)})
-			delete(cut, dc.Name)
-			for _, o := range others {
-				cut[o] = slices.DeleteFunc(cut[o], func(name string) bool { return name == dc.Name })
-			}
+	alone := map[string]bool{}
+	for i := range s.DataCenters {
+		if name := s.DataCenters[i].Name; len(cut[name]) == len(s.DataCenters)-1 && len(cut[name]) > 1 {
+			alone[name] = true
+			found = append(found, console.Problem{Severity: console.Critical, DataCenter: name, Runbook: "CausalStorePeersDisconnected",
+				Text: fmt.Sprintf("%s is cut off from all others. Writes wait until it is back; reads of its keys go to other rings.", name)})
 		}
 	}
-	for _, dc := range d.topo.DCs {
-		for _, o := range cut[dc.Name] {
-			if dc.Name < o {
-				found = append(found, console.Problem{Severity: console.Critical, DataCenter: dc.Name, Runbook: "CausalStorePeersDisconnected",
-					Text: fmt.Sprintf("The link between %s and %s is cut. Writes from one to the other wait.", dc.Name, o)})
-			}
+	for _, l := range s.Links {
+		if (l.CutAB || l.CutBA) && !alone[l.A] && !alone[l.B] {
+			found = append(found, console.Problem{Severity: console.Critical, DataCenter: l.A, Other: l.B, Runbook: "CausalStorePeersDisconnected",
+				Text: fmt.Sprintf("The link between %s and %s is cut. Writes from one to the other wait.", l.A, l.B)})
 		}
 	}
 	return found
+}
+
+// slowProblems returns the slow links: one problem for a data center whose links are all slow, else one for each link. Leaders measure round
+// trips with requests to the parts of the other data center, so those of a data center with a part that does not serve say nothing of the network.
+func slowProblems(s *console.Snapshot) (found []console.Problem) {
+	impaired := map[string]bool{}
+	for i := range s.DataCenters {
+		dc := &s.DataCenters[i]
+		impaired[dc.Name] = slices.ContainsFunc(dc.Parts, func(p console.Part) bool { return p.State != console.PartServing && p.State != console.PartFollowing })
+	}
+	measured, slow := map[string]int{}, map[string][]console.Link{}
+	for _, l := range s.Links {
+		if l.CutAB || l.CutBA || l.RoundTripMs == nil || impaired[l.A] || impaired[l.B] {
+			continue
+		}
+		measured[l.A]++
+		measured[l.B]++
+		if *l.RoundTripMs > 2*l.DeclaredMs+100 {
+			slow[l.A] = append(slow[l.A], l)
+			slow[l.B] = append(slow[l.B], l)
+		}
+	}
+	whole := map[string]bool{} // all links are slow
+	for i := range s.DataCenters {
+		name := s.DataCenters[i].Name
+		if links := slow[name]; len(links) > 2 && len(links) == measured[name] {
+			whole[name] = true
+			now, declared := rangeOf(links, func(l console.Link) float64 { return *l.RoundTripMs }), rangeOf(links, func(l console.Link) float64 { return l.DeclaredMs })
+			found = append(found, console.Problem{Severity: console.Warning, DataCenter: name, Runbook: "CausalStoreRingBehind",
+				Text: fmt.Sprintf("All links of %s are slow: round trips of %s ms, declared: %s ms. Writes take longer to reach it, and from there the other rings.", name, now, declared)})
+		}
+	}
+	for _, l := range s.Links {
+		if slices.Contains(slow[l.A], l) && !whole[l.A] && !whole[l.B] {
+			found = append(found, console.Problem{Severity: console.Warning, DataCenter: l.A, Other: l.B, Runbook: "CausalStoreRingBehind",
+				Text: fmt.Sprintf("The link between %s and %s is slow: a round trip of %.0f ms, declared: %.0f ms.", l.A, l.B, *l.RoundTripMs, l.DeclaredMs)})
+		}
+	}
+	return found
+}
+
+// rangeOf returns the least and the greatest figure of some links, as text.
+func rangeOf(links []console.Link, figure func(console.Link) float64) string {
+	least, most := figure(links[0]), figure(links[0])
+	for _, l := range links {
+		least, most = min(least, figure(l)), max(most, figure(l))
+	}
+	if fmt.Sprintf("%.0f", least) == fmt.Sprintf("%.0f", most) {
+		return fmt.Sprintf("%.0f", least)
+	}
+	return fmt.Sprintf("%.0f to %.0f", least, most)
 }

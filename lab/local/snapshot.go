@@ -12,13 +12,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/metrics"
+	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // layout returns what the page shows of the deployment that does not change.
 func (d *Deployment) layout() console.Layout {
 	version, _ := metrics.Version()
-	l := console.Layout{Title: "a deployment on this machine", Version: version, Faults: true, RunbookBase: console.Runbooks}
+	l := console.Layout{Title: "a deployment on this machine", Version: version, Faults: true, PodSessions: d.o.Scope == node.ScopePod, RunbookBase: console.Runbooks}
 	for _, r := range d.topo.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}
@@ -47,6 +48,9 @@ func (d *Deployment) snapshot() console.Snapshot {
 		d.snapshotSidecar(f, now, &dc)
 		d.snapshotCaches(f.dc, &dc)
 		dc.Parts = d.snapshotParts(f.dc)
+		if d.wan != nil {
+			dc.AddedDelayMs = d.wan.Congestion(f.dc).Milliseconds()
+		}
 		s.DataCenters = append(s.DataCenters, dc)
 	}
 	d.measureLinks(s.Links)

@@ -6,12 +6,14 @@ export const unknown = "unknown";
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return unknown;
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const s = Math.round(ms / 1000);
+  return `${Math.floor(s / 60)} min ${s % 60} s`;
 }
 
 export function millis(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "not yet";
+  if (ms >= 10_000) return duration(ms);
   return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
@@ -33,6 +35,11 @@ export function bytes(n: number | null | undefined): string {
 
 export function percent(part: number, whole: number): string {
   return whole > 0 ? `${Math.round((100 * part) / whole)} %` : "no reads";
+}
+
+// list joins names: "a", "a and b", "a, b and c".
+export function list(names: string[]): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
 export function clock(ms: number): string {

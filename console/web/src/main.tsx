@@ -1,14 +1,17 @@
 // The page: what is shown, live or of an earlier moment.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { boundIn, faultsIn, rolesIn, traceAt } from "./facts";
 import { clock, duration, readsOf } from "./format";
+import { Guide } from "./guide";
 import { MapView } from "./map";
 import type { Fault, HistoryFrame, Layout, Mark, Snapshot, WriteTrace } from "./model";
 import { DataCenterPanel, Overview, Problems, Sessions } from "./panels";
-import { follow, getHistory, getLayout, getSnapshot, inject } from "./server";
+import { follow, getHistory, getLayout, getSnapshot, getTrace, inject } from "./server";
 import "./style.css";
 import { Timeline } from "./timeline";
-import { KeyPanel, TracePanel, useTrace } from "./write";
+import { Words } from "./words";
+import { KeyPanel, TracePanel, useKey, useTrace, type Entries } from "./write";
 
 const retentionMs = 10 * 60_000;
 
@@ -57,28 +60,57 @@ function pointOf(d: Snapshot["dataCenters"][number]): HistoryFrame["points"][num
   return { reads: r && readsOf(r), writes: r && r.writes, bound: d.bound, inFlight: d.inFlight, cutAgeMs: d.cutAgeMs };
 }
 
-// Age shows how old what is shown is.
-function Age({ connected, receivedAt, playing, factsAgeMs }: { connected: boolean; receivedAt: number; playing: Snapshot | null; factsAgeMs: number }) {
+// useNow returns the present time, which advances every half second.
+function useNow(): number {
   const [now, setNow] = useState(performance.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(performance.now()), 500);
     return () => clearInterval(timer);
   }, []);
-  if (playing) return <span class="age playing">Shown: {clock(playing.atMs)}, {duration(Date.now() - playing.atMs)} ago</span>;
-  const age = Math.max(now - receivedAt, 0);
-  const stale = !connected || age > 3000 + 2 * factsAgeMs;
-  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? `No connection: all facts are ${duration(age)} old` : `Live, facts are at most ${Math.ceil((Math.max(age - 500, 0) + factsAgeMs) / 1000)} s old`}</span>;
+  return now;
 }
+
+// useStale reports whether the server no longer sends facts.
+function useStale(connected: boolean, receivedAt: number, factsAgeMs: number): boolean {
+  const [stale, setStale] = useState(false);
+  useEffect(() => {
+    const check = () => setStale(!connected || performance.now() - receivedAt > 3000 + 2 * factsAgeMs);
+    check();
+    const timer = setInterval(check, 500);
+    return () => clearInterval(timer);
+  }, [connected, receivedAt, factsAgeMs]);
+  return stale;
+}
+
+// Ago is the time since a moment.
+function Ago({ at }: { at: number }) {
+  return <>{duration(Math.max(useNow() - at, 0))}</>;
+}
+
+// Age shows how old what is shown is.
+function Age({ stale, receivedAt, playing, factsAgeMs }: { stale: boolean; receivedAt: number; playing: Snapshot | null; factsAgeMs: number }) {
+  const age = Math.max(useNow() - receivedAt, 0);
+  if (playing) return <span class="age playing">Shown: {clock(playing.atMs)}, {duration(Date.now() - playing.atMs)} ago</span>;
+  return <span class={`age ${stale ? "stale" : ""}`}>{stale ? <>No connection: all facts are {duration(age)} old</> : `Live, facts are at most ${Math.ceil((Math.max(age - 500, 0) + factsAgeMs) / 1000)} s old`}</span>;
+}
+
+// isNarrow reports whether the details are below the map.
+const isNarrow = () => matchMedia("(max-width: 1000px)").matches;
 
 function App() {
   const { layout, live, frames, marks, connected, receivedAt, error } = useFeed();
+  const stale = useStale(connected, receivedAt, layout?.factsAgeMs ?? 0);
   const [selected, setSelected] = useState("");
   const [tab, setTab] = useState<Tab>("dc");
   const [trace, setTrace] = useState<WriteTrace | null>(null);
+  const [entries, setEntries] = useState<Entries>({ key: "post:1", value: "hello" });
   const [watched, setWatched] = useState("");
   const [playAt, setPlayAt] = useState<number | null>(null);
   const [played, setPlayed] = useState<Snapshot | null>(null);
-  const [message, setMessage] = useState("");
+  const [message, setMessage] = useState({ text: "", stays: false });
+  const [guided, setGuided] = useState(true);
+  const panel = useRef<HTMLDivElement>(null);
+  const watching = useKey(watched, tab === "key" && playAt === null && !stale);
   useTrace(trace, setTrace);
   useEffect(() => {
     if (playAt === null) {
@@ -86,9 +118,14 @@ function App() {
       return;
     }
     let ended = false;
-    getSnapshot(playAt).then((s) => !ended && setPlayed(s), (e: Error) => !ended && setMessage(e.message));
+    getSnapshot(playAt).then((s) => !ended && setPlayed(s), (e: Error) => !ended && setMessage({ text: e.message, stays: true }));
     return () => { ended = true; };
   }, [playAt]);
+  useEffect(() => {
+    if (message.text === "" || message.stays) return;
+    const timer = setTimeout(() => setMessage({ text: "", stays: false }), 5000);
+    return () => clearTimeout(timer);
+  }, [message]);
 
   if (!layout || !live) {
     return <p class="loading" role="status">{error ? `The server has no page yet: ${error}. This page tries again every 2 seconds.` : "Loading the state of the deployment."}</p>;
@@ -98,32 +135,64 @@ function App() {
   // A snapshot may be of a layout that has changed since.
   const snapshot = { ...taken, dataCenters: taken.dataCenters.filter((d) => known.has(d.name)), links: taken.links.filter((l) => known.has(l.a) && known.has(l.b)) };
   const name = known.has(selected) ? selected : layout.dataCenters[0]!.name;
-  const select = (n: string) => {
+  const show = (t: Tab, n = name) => {
     setSelected(n);
-    setTab("dc");
+    setTab(t);
+  };
+  // reveal shows the details where they are not beside the map, and moves the focus there for people without a mouse.
+  const reveal = (keyboard: boolean) => {
+    if (isNarrow()) document.querySelector("aside")!.scrollIntoView();
+    if (keyboard) panel.current!.focus({ preventScroll: true });
+  };
+  const select = (n: string, keyboard = false) => {
+    show("dc", n);
+    reveal(keyboard);
+  };
+  const showSessions = () => {
+    show("sessions");
+    reveal(false);
   };
   const hurt = async (f: Fault) => {
     try {
       await inject(f);
-      setMessage(f.kind === "heal" ? "Healed." : "The fault is in effect. Heal everything to end it.");
+      setMessage({ text: f.kind === "heal" ? "Healed." : "", stays: false });
+      return true;
     } catch (e) {
-      setMessage((e as Error).message);
+      setMessage({ text: (e as Error).message, stays: true });
+      return false;
     }
   };
-  const canHurt = layout.faults && playAt === null;
+  const play = (atMs: number | null, write?: number) => {
+    setPlayAt(atMs);
+    if (write === undefined) return;
+    setTab("trace");
+    getTrace(write).then(setTrace, () => {
+      setTrace(null);
+      setMessage({ text: "The way of this write is no longer known: the server keeps the last ones only.", stays: false });
+    });
+  };
+  const off = playAt !== null ? "Go back to live to write and read." : stale ? "The server does not answer." : "";
+  const canHurt = layout.faults && off === "";
+  const faults = layout.faults && off === "" ? faultsIn(snapshot) : "";
+  const shownTrace = trace && playAt !== null ? traceAt(trace, snapshot.atMs) : trace;
+  const roles = guided && layout.faults && !layout.noClient ? rolesIn(layout) : null;
   return (
     <>
       <header>
         <h1>CausalStore <small>{layout.title}</small></h1>
-        <Age connected={connected} receivedAt={receivedAt} playing={played} factsAgeMs={layout.factsAgeMs} />
-        {layout.faults && <button disabled={!canHurt} onClick={() => hurt({ kind: "heal" })}>Heal everything</button>}
-        <span class="message" role="status">{message}</span>
+        <Age stale={stale} receivedAt={receivedAt} playing={played} factsAgeMs={layout.factsAgeMs} />
+        {layout.faults && <button class={faults ? "primary" : ""} disabled={!canHurt} onClick={() => void hurt({ kind: "heal" })}>Heal everything</button>}
+        <span class="message" role="status">{off === "" || message.stays ? message.text || (faults && `In effect: ${faults}.`) : ""}</span>
       </header>
       <main>
         <div class="left">
-          <Problems problems={snapshot.problems} runbookBase={layout.runbookBase} select={select} />
-          <MapView layout={layout} snapshot={snapshot} selected={name} select={select} trace={tab === "trace" || tab === "key" ? trace : null} />
-          <Timeline layout={layout} frames={frames} marks={marks} playAt={playAt} play={setPlayAt} />
+          <div class={roles ? "top guided" : "top"}>
+            <Problems problems={snapshot.problems} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} faults={layout.faults} select={select} showSessions={showSessions}
+              when={played ? <>At {clock(played.atMs)}: </> : stale ? <>Unknown, as the server does not answer. <Ago at={receivedAt} /> ago: </> : null} />
+            {roles && <Guide layout={layout} snapshot={snapshot} roles={roles} disabled={!canHurt} trace={trace} setTrace={setTrace} watch={setWatched} hurt={hurt} show={show} close={() => setGuided(false)} />}
+          </div>
+          <MapView layout={layout} snapshot={snapshot} selected={name} select={select} trace={tab === "trace" || tab === "key" ? shownTrace : null} stale={stale && playAt === null} />
+          <Timeline layout={layout} frames={frames} marks={marks} playAt={playAt} play={play} />
           <Overview layout={layout} snapshot={snapshot} selected={name} select={select} />
         </div>
         <aside aria-label="Details">
@@ -139,13 +208,14 @@ function App() {
                 }}>{label}</button>
             ))}
           </div>
-          <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
+          <div ref={panel} role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
             {tab === "dc" && <DataCenterPanel layout={layout} snapshot={snapshot} name={name} hurt={canHurt ? hurt : null} />}
             {(tab === "trace" || tab === "key") && layout.noClient && <NotHere what={tab === "trace" ? "Writing a key" : "Watching a key"} why={layout.noClient} />}
-            {tab === "trace" && !layout.noClient && <TracePanel layout={layout} from={name} trace={trace} setTrace={setTrace} watch={setWatched} live={playAt === null} />}
-            {tab === "key" && !layout.noClient && <KeyPanel layout={layout} watched={watched} watch={setWatched} live={playAt === null} />}
+            {tab === "trace" && !layout.noClient && <TracePanel layout={layout} selected={name} entries={entries} setEntries={setEntries} trace={shownTrace} setTrace={setTrace} watch={setWatched} off={off} showSessions={showSessions} />}
+            {tab === "key" && !layout.noClient && <KeyPanel layout={layout} selected={name} watched={watched} watch={setWatched} watching={watching} off={off} showSessions={showSessions} />}
             {tab === "sessions" && <Sessions layout={layout} snapshot={snapshot} />}
           </div>
+          <Words />
         </aside>
       </main>
       <footer>Topology epoch {snapshot.epoch}, version {layout.version}. One snapshot each {duration(layout.intervalMs)}.</footer>

@@ -1,33 +1,29 @@
 // The map: data centers, the network between them, and the way of a write that is traced.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { duration, millis, rate, readsOf } from "./format";
+import { boundIn, healthOf, operations } from "./facts";
+import { millis, rate } from "./format";
 import type { DataCenter, Layout, Link, Snapshot, WriteTrace } from "./model";
-import { arc, draw, placeLabels, type Drawing } from "./place";
+import { arc, draw, placeLabels, type Drawing, type Others } from "./place";
 import { Glyph, RingName, ringStyle } from "./rings";
 
-export function healthOf(s: Snapshot, name: string): "" | "warning" | "critical" {
-  const of = s.problems.filter((p) => p.dataCenter === name);
-  if (of.some((p) => p.severity === "critical")) return "critical";
-  return of.length > 0 ? "warning" : "";
-}
-
-export function operations(d: DataCenter): number | null {
-  return d.rates && readsOf(d.rates) + d.rates.writes;
-}
-
 function summary(d: DataCenter): string {
-  return d.elsewhere ? "not known here" : `${rate(operations(d))} op/s, cut age ${duration(d.cutAgeMs)}`;
+  if (d.elsewhere) return "not known here";
+  const more = d.bound ? `, ${d.bound} bound` : d.inFlight ? `, ${d.inFlight} in flight` : "";
+  return `${rate(operations(d))} op/s${more}`;
 }
 
 interface Props {
   layout: Layout;
   snapshot: Snapshot;
   selected: string;
-  select(name: string): void;
+  select(name: string, keyboard?: boolean): void;
   trace: WriteTrace | null;
+  stale: boolean; // the server does not answer
 }
 
-export function MapView({ layout, snapshot, selected, select, trace }: Props) {
+const touchRadius = 24;
+
+export function MapView({ layout, snapshot, selected, select, trace, stale }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -37,16 +33,24 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
   }, []);
   const drawing = useMemo(() => (width > 0 ? draw(layout, width) : null), [layout, width]);
   const names = layout.dataCenters.map((d) => d.name);
-  const dense = width < 600;
-  const labels = useMemo(
-    () => drawing && placeLabels(drawing, names, new Map(names.map((n) => [n, dense ? n.length * 6.4 : Math.max(n.length * 7.4, 152)])), 14, dense ? 1 : 2),
-    [drawing],
-  );
+  const dense = width < 640;
+  const widths = new Map(names.map((n) => [n, dense ? n.length * 6.8 : Math.max(n.length * 7.4, 112)]));
+  const labels = useMemo(() => drawing && placeLabels(drawing, names, widths, 14, dense ? 1 : 2), [drawing]);
+  // Data centers may be closer to each other than a finger is wide: a touch means the nearest one.
+  const choose = (e: MouseEvent) => {
+    const box = (e.currentTarget as Element).getBoundingClientRect();
+    let [nearest, least] = ["", touchRadius];
+    for (const [n, p] of drawing!.at) {
+      const far = Math.hypot(p.x - (e.clientX - box.left), p.y - (e.clientY - box.top));
+      if (far < least) [nearest, least] = [n, far];
+    }
+    if (nearest) select(nearest);
+  };
   return (
-    <figure class="map" aria-label="Map of the data centers">
+    <figure class={stale ? "map stale" : "map"} aria-label="Map of the data centers">
       <div ref={box} class="mapbox">
         {drawing && labels && (
-          <svg width={drawing.width} height={drawing.height} viewBox={`0 0 ${drawing.width} ${drawing.height}`} role="group" aria-label="Data centers">
+          <svg width={drawing.width} height={drawing.height} viewBox={`0 0 ${drawing.width} ${drawing.height}`} role="group" aria-label="Data centers" onClick={choose}>
             {drawing.outline && <path class="land" d={drawing.outline} />}
             {snapshot.links.map((l) => <LinkLine key={l.a + " " + l.b} link={l} drawing={drawing} active={l.a === selected || l.b === selected} />)}
             {trace && <TraceArcs trace={trace} drawing={drawing} />}
@@ -64,18 +68,18 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
                   tabindex={0}
                   aria-pressed={d.name === selected}
                   aria-label={`${d.name}, ring ${site.ring}, ${health || (d.elsewhere ? "unknown" : "no problem")}, ${summary(d)}`}
-                  onClick={() => select(d.name)}
                   onKeyDown={(e) => {
                     if (e.key === "Enter" || e.key === " ") {
                       e.preventDefault();
-                      select(d.name);
+                      select(d.name, true);
                     }
                   }}
                 >
                   <g transform={`translate(${p.x},${p.y})`}>
                     <circle class="halo" r={13} />
+                    {!!d.bound && <circle class="bound" r={16.5} data-bound={d.name} />}
                     <Glyph style={ringStyle(layout.rings, site.ring)} r={8} />
-                    {health && <text class="flag" x={7} y={-6} aria-hidden="true">!</text>}
+                    {health && <text class="flag" y={5} text-anchor="middle" aria-hidden="true">!</text>}
                   </g>
                 </g>
               );
@@ -84,19 +88,21 @@ export function MapView({ layout, snapshot, selected, select, trace }: Props) {
               {snapshot.dataCenters.map((d) => {
                 const label = labels.get(d.name);
                 return label && (
-                  <text key={d.name} class="label" x={label.x} y={label.y + 11} text-anchor={label.anchor} onClick={() => select(d.name)}>
+                  <text key={d.name} class="label" x={label.x} y={label.y + 11} text-anchor={label.anchor} onClick={(e) => { e.stopPropagation(); select(d.name); }}>
                     {d.name}
                     {!dense && <tspan class="facts" x={label.x} dy={14}>{summary(d)}</tspan>}
                   </text>
                 );
               })}
             </g>
+            {trace && <TraceTimes trace={trace} drawing={drawing} others={{ labels, widths, height: dense ? 14 : 28 }} />}
           </svg>
         )}
       </div>
       <figcaption>
         {layout.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}
-        <span class="hint">Each ring holds one copy of all data. The cut age is the age of the newest moment whose writes are all known to be in every ring.</span>
+        {boundIn(snapshot) > 0 && <span class="ringname"><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><circle class="boundmark" r={6} /></svg>has bound sessions</span>}
+        <span class="note">Each ring holds one copy of all data. Lines are the network; a number is the round trip in ms.{trace ? " A traced write: dotted, on its way; orange, visible to readers; green, acknowledged." : ""}</span>
       </figcaption>
     </figure>
   );
@@ -128,9 +134,22 @@ function TraceArcs({ trace, drawing }: { trace: WriteTrace; drawing: Drawing }) 
           <g key={r.ring} class={state}>
             {r.dataCenter !== trace.dataCenter && <path d={path} />}
             <circle cx={to.x} cy={to.y} r={17} />
-            {r.visibleMs !== null && <text x={to.x} y={to.y + 31} text-anchor="middle">visible {millis(r.visibleMs)}</text>}
           </g>
         );
+      })}
+    </g>
+  );
+}
+
+// TraceTimes says when a write was visible in each ring. It is drawn above all else.
+function TraceTimes({ trace, drawing, others }: { trace: WriteTrace; drawing: Drawing; others: Others }) {
+  const seen = trace.rings.filter((r) => r.visibleMs !== null && drawing.at.has(r.dataCenter));
+  const places = placeLabels(drawing, seen.map((r) => r.dataCenter), new Map(seen.map((r) => [r.dataCenter, 92])), 14, 1, others);
+  return (
+    <g class="trace" aria-hidden="true">
+      {seen.map((r) => {
+        const at = places.get(r.dataCenter);
+        return at && <text key={r.ring} x={at.x} y={at.y + 11} text-anchor={at.anchor}>visible {millis(r.visibleMs)}</text>;
       })}
     </g>
   );

@@ -6,6 +6,7 @@ export interface Layout {
   rings: string[];
   dataCenters: Site[];
   faults: boolean;
+  podSessions?: boolean; // all connections to a data center are one session
   noClient?: string; // why keys can neither be written nor read here
   runbookBase: string;
   intervalMs: number;
@@ -46,6 +47,7 @@ export interface DataCenter {
   ringLagMs: Record<string, number | null>;
   cacheEntries: number | null;
   cacheBytes: number | null;
+  addedDelayMs?: number; // by a fault, to each message from and to here
   parts: Part[];
 }
 
@@ -92,14 +94,16 @@ export interface Link {
 export interface Problem {
   severity: "warning" | "critical";
   dataCenter?: string;
+  other?: string; // the other end of a link
   text: string;
   runbook: string;
 }
 
 export interface Mark {
   atMs: number;
-  kind: "fault" | "change" | "write";
+  kind: "fault" | "heal" | "change" | "write";
   text: string;
+  trace?: number; // of a write
 }
 
 export interface Point {

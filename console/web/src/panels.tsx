@@ -1,24 +1,46 @@
 // The panel of one data center, and the lists of problems and sessions.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { isCutOff } from "./facts";
 import { bytes, count, duration, millis, percent, rate, readsOf, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
+import { Runbook } from "./runbook";
 
-export function Problems({ problems, runbookBase, select }: { problems: Problem[]; runbookBase: string; select(name: string): void }) {
+interface ProblemsProps {
+  problems: Problem[];
+  bound: number; // sessions
+  runbookBase: string;
+  faults: boolean; // the page may have injected what is wrong
+  when: ComponentChildren; // what comes before the number of problems if they are not those of now
+  select(name: string): void;
+  showSessions(): void;
+}
+
+export function Problems({ problems, bound, runbookBase, faults, when, select, showSessions }: ProblemsProps) {
+  const [runbook, setRunbook] = useState("");
+  const number = problems.length === 0 ? "no problem" : problems.length === 1 ? "1 problem" : `${problems.length} problems`;
   return (
-    <section class="problems" aria-label="Problems">
-      <h2>{problems.length === 0 ? "No problem" : problems.length === 1 ? "1 problem" : `${problems.length} problems`}</h2>
-      {problems.length > 0 && (
-        <ul>
-          {problems.map((p) => (
-            <li key={p.text} class={p.severity}>
-              <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
-              {p.dataCenter && <button class="plain" onClick={() => select(p.dataCenter!)}>Show {p.dataCenter}</button>}{" "}
-              <a href={runbookBase + p.runbook.toLowerCase()} target="_blank" rel="noreferrer">Runbook</a>
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
+    <>
+      <section class="problems" aria-label="Problems">
+        <div class="head">
+          <h2>{when}{when ? number : number.replace("no", "No")}</h2>
+          {bound > 0 && <button class="plain" onClick={showSessions}>{bound === 1 ? "1 session is bound" : `${bound} sessions are bound`}</button>}
+        </div>
+        {problems.length > 0 && (
+          <ul>
+            {problems.map((p) => (
+              <li key={p.text} class={p.severity}>
+                <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
+                {[p.dataCenter, p.other].map((name) => name && <><button class="plain" onClick={() => select(name)}>Show {name}</button>{" "}</>)}
+                <button class="plain" onClick={() => setRunbook(p.runbook)}>What to do</button>
+              </li>
+            ))}
+          </ul>
+        )}
+      </section>
+      {runbook && <Runbook name={runbook} base={runbookBase} faults={faults} close={() => setRunbook("")} />}
+    </>
   );
 }
 
@@ -29,6 +51,10 @@ function Fact({ name, value, note }: { name: string; value: string; note?: strin
       <dd class={value === unknown ? "unknown" : ""}>{value}</dd>
     </div>
   );
+}
+
+function lagOf(d: DataCenter): string {
+  return duration(d.svLagMs) + (d.svLagMs !== null && d.inFlight === 0 ? " (nothing is waiting)" : "");
 }
 
 function Sources({ d }: { d: DataCenter }) {
@@ -56,7 +82,7 @@ interface Props {
   layout: Layout;
   snapshot: Snapshot;
   name: string;
-  hurt: ((f: Fault) => void) | null; // null: no faults can be injected
+  hurt: ((f: Fault) => Promise<boolean>) | null; // null: no faults can be injected
 }
 
 export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
@@ -88,15 +114,15 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
         <Fact name="Sessions" value={d.sessions === null ? unknown : `${count(d.sessions)}, ${count(d.bound)} bound`} note="A bound session has read a value that is not in every ring yet" />
         <Fact name="Writes in flight" value={count(d.inFlight)} note="Accepted here, and not in every ring yet" />
         <Fact name="Write buffer" value={buffer} note="When it is full, writes are refused" />
-        <Fact name="Stability lag" value={duration(d.svLagMs)} note="Age of the newest moment up to which all writes accepted here are in every ring" />
-        <Fact name="Cut age" value={duration(d.cutAgeMs)} note="The same for the writes of all data centers, as the sidecar here knows" />
-        <Fact name="Skew" value={duration(d.skewMs)} note="How far the newest of the origins is ahead of the oldest one, as the sidecar here knows" />
+        <Fact name="Stability lag" value={lagOf(d)} note="Age of the newest moment up to which all writes accepted here are in every ring" />
+        <Fact name="Stable state" value={d.cutAgeMs === null ? unknown : `${duration(d.cutAgeMs)} old`} note="Age of the newest moment up to which the writes of all data centers are in every ring, as the sidecar here knows" />
+        <Fact name="Skew" value={duration(d.skewMs)} note="Writes of some data centers are known to be in every ring up to a newer moment than those of others: the difference, as the sidecar here knows" />
         <Fact name="Cached" value={d.cacheEntries === null ? unknown : `${count(d.cacheEntries)} keys, ${bytes(d.cacheBytes)}`} />
         <Fact name="Connections" value={count(d.connections)} />
       </dl>
       <h3>Where reads are answered</h3>
       <Sources d={d} />
-      {hurt && <Faults d={d} hurt={hurt} />}
+      {hurt && <Faults d={d} isCutOff={isCutOff(snapshot, name)} hurt={hurt} />}
       <h3>Parts</h3>
       <table>
         <thead><tr><th scope="col">Part</th><th scope="col">State</th><th scope="col">For</th>{hurt && <th scope="col">Fault</th>}</tr></thead>
@@ -109,7 +135,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
               {hurt && (
                 <td>
                   <button aria-label={`${p.state === "down" ? "Restart" : "Crash"} ${p.name} of ${d.name}`}
-                    onClick={() => hurt({ kind: p.state === "down" ? "restart" : "crash", dc: d.name, part: p.kind, index: p.index, ...(p.member ? { member: p.member } : {}) })}>
+                    onClick={() => void hurt({ kind: p.state === "down" ? "restart" : "crash", dc: d.name, part: p.kind, index: p.index, ...(p.member ? { member: p.member } : {}) })}>
                     {p.state === "down" ? "Restart" : "Crash"}
                   </button>
                 </td>
@@ -118,7 +144,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
           ))}
         </tbody>
       </table>
-      <p class="note">Version: {[...new Set(d.parts.map((p) => p.version ?? unknown))].join(", ")}</p>
+      <p class="note">Version: {[...new Set(d.parts.map((p) => p.version ?? ""))].filter((v) => v).join(", ") || unknown}</p>
       <h3>Age of what each ring has of the writes from here</h3>
       <table>
         <tbody>
@@ -132,16 +158,22 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
   );
 }
 
-function Faults({ d, hurt }: { d: DataCenter; hurt(f: Fault): void }) {
+const delayMs = 600;
+
+function Faults({ d, isCutOff, hurt }: { d: DataCenter; isCutOff: boolean; hurt(f: Fault): Promise<boolean> }) {
   return (
     <div class="faults" role="group" aria-label={`Faults of ${d.name}`}>
-      <button class="danger" onClick={() => hurt({ kind: "cut", from: d.name, to: "*" })}>Cut {d.name} off</button>
-      <button onClick={() => hurt({ kind: "congest", dc: d.name, addMs: 600 })}>Delay all by 600 ms</button>
+      {isCutOff
+        ? <button class="primary" onClick={() => void hurt({ kind: "reconnect", from: d.name, to: "*" })}>Reconnect {d.name}</button>
+        : <button class="danger" onClick={() => void hurt({ kind: "cut", from: d.name, to: "*" })}>Cut {d.name} off</button>}
+      {d.addedDelayMs
+        ? <button class="primary" onClick={() => void hurt({ kind: "congest", dc: d.name, addMs: 0 })}>End the delay of its links</button>
+        : <button onClick={() => void hurt({ kind: "congest", dc: d.name, addMs: delayMs })}>Delay its links by {delayMs} ms each way</button>}
     </div>
   );
 }
 
-function Links({ layout, snapshot, name, hurt }: { layout: Layout; snapshot: Snapshot; name: string; hurt: ((f: Fault) => void) | null }) {
+function Links({ layout, snapshot, name, hurt }: { layout: Layout; snapshot: Snapshot; name: string; hurt: Props["hurt"] }) {
   const links = snapshot.links.filter((l) => l.a === name || l.b === name);
   return (
     <>
@@ -157,7 +189,13 @@ function Links({ layout, snapshot, name, hurt }: { layout: Layout; snapshot: Sna
                 <th scope="row">{other}</th>
                 <td class={cut ? "state down" : ""}>{cut ? (layout.faults ? "cut" : "no answer") : l.roundTripMs === null ? unknown : millis(l.roundTripMs)}</td>
                 <td>{l.bytesPerSecond === null ? unknown : `${bytes(l.bytesPerSecond)}/s`}</td>
-                {hurt && <td><button disabled={cut} aria-label={`Cut ${name} from ${other}`} onClick={() => hurt({ kind: "cut", from: name, to: other })}>Cut</button></td>}
+                {hurt && (
+                  <td>
+                    <button aria-label={cut ? `Reconnect ${name} and ${other}` : `Cut ${name} from ${other}`} onClick={() => void hurt({ kind: cut ? "reconnect" : "cut", from: name, to: other })}>
+                      {cut ? "Reconnect" : "Cut"}
+                    </button>
+                  </td>
+                )}
               </tr>
             );
           })}
@@ -178,6 +216,12 @@ export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snaps
         A session that has read a value which is not in every ring yet may read only from the rings that have it: elsewhere it could see an
         older state. It is released when the last ring has the value.
       </p>
+      <p class="note">
+        {layout.podSessions
+          ? "All connections to one sidecar are one session: here there is one sidecar, and so one session, in each data center. Whoever connects continues it."
+          : layout.faults ? "Each connection is a session of its own here." : "All connections to one sidecar are one session, unless an app has chosen one for each connection."}
+        {!layout.noClient && " The readers of Watch a key have sessions of their own, which end at once and are not listed. Read as a client there to see a session bound."}
+      </p>
       {counted.length > 0 && (
         <>
           <table>
@@ -188,13 +232,12 @@ export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snaps
         </>
       )}
       {rows.length === 0 ? (counted.length === 0 && <p>{bound === 0 ? "No session is bound." : ""}</p>) : (
-        <table>
-          <thead><tr><th scope="col">Data center</th><th scope="col">Session</th><th scope="col">Reads from</th><th scope="col">Waits for</th><th scope="col">Since</th></tr></thead>
+        <table class="sessions">
+          <thead><tr><th scope="col">Session</th><th scope="col">Reads from</th><th scope="col">Waits for</th><th scope="col">Since</th></tr></thead>
           <tbody>
             {rows.map(({ d, s }) => (
               <tr key={`${d.name} ${s.id}`}>
-                <th scope="row">{d.name}</th>
-                <td>{s.id}, by {s.reads} {s.reads === 1 ? "value" : "values"}</td>
+                <th scope="row">{d.name}<small>{layout.podSessions ? "" : `#${s.id}, `}read {s.reads} unfinished {s.reads === 1 ? "value" : "values"}</small></th>
                 <td>{s.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
                 <td>{s.waitsFor.length === 0 ? "confirmation" : s.waitsFor.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
                 <td>{s.sinceMs === 0 ? "less than 1 s" : duration(s.sinceMs)}</td>
@@ -215,7 +258,7 @@ export function Overview({ layout, snapshot, selected, select }: { layout: Layou
         <thead>
           <tr>
             <th scope="col">Data center</th><th scope="col">Ring</th><th scope="col">Reads/s</th><th scope="col">Writes/s</th><th scope="col">Read here</th>
-            <th scope="col">Bound</th><th scope="col">In flight</th><th scope="col">Stability lag</th><th scope="col">Cut age</th><th scope="col">Parts</th>
+            <th scope="col">Bound</th><th scope="col">In flight</th><th scope="col">Stability lag</th><th scope="col">Stable state</th><th scope="col">Parts</th>
           </tr>
         </thead>
         <tbody>

@@ -54,24 +54,40 @@ interface Box {
   bottom: number;
 }
 
-// placeLabels finds places for labels of some lines where they cover neither each other nor a data center. A label without a place is left out.
-export function placeLabels(d: Drawing, names: string[], widths: Map<string, number>, lineHeight: number, lines: number): Map<string, Label> {
-  const taken: Box[] = names.map((n) => {
-    const p = d.at.get(n)!;
-    return { left: p.x - 8, right: p.x + 8, top: p.y - 8, bottom: p.y + 8 };
-  });
+// Others are labels that are there already.
+export interface Others {
+  labels: Map<string, Label>;
+  widths: Map<string, number>;
+  height: number;
+}
+
+// placeLabels finds places for labels of some lines where they cover neither each other, nor other labels, nor a data center. A label without a
+// place is left out.
+export function placeLabels(d: Drawing, names: string[], widths: Map<string, number>, lineHeight: number, lines: number, others?: Others): Map<string, Label> {
+  const taken: Box[] = [...d.at.values()].map((p) => ({ left: p.x - 8, right: p.x + 8, top: p.y - 8, bottom: p.y + 8 }));
+  for (const [name, l] of others?.labels ?? []) {
+    const width = others!.widths.get(name)!;
+    const left = l.x - { start: 0, middle: 0.5, end: 1 }[l.anchor] * width;
+    taken.push({ left, right: left + width, top: l.y, bottom: l.y + others!.height });
+  }
   const labels = new Map<string, Label>();
   const h = lines * lineHeight;
   for (const name of names) {
     const p = d.at.get(name)!;
     const w = widths.get(name)!;
     const places: [Label, number][] = [
-      [{ x: p.x + 13, y: p.y - h / 2, anchor: "start" }, p.x + 13],
-      [{ x: p.x - 13, y: p.y - h / 2, anchor: "end" }, p.x - 13 - w],
-      [{ x: p.x, y: p.y + 11, anchor: "middle" }, p.x - w / 2],
-      [{ x: p.x, y: p.y - 11 - h, anchor: "middle" }, p.x - w / 2],
+      [{ x: p.x + 20, y: p.y - h / 2, anchor: "start" }, p.x + 20],
+      [{ x: p.x - 20, y: p.y - h / 2, anchor: "end" }, p.x - 20 - w],
+      [{ x: p.x, y: p.y + 17, anchor: "middle" }, p.x - w / 2],
+      [{ x: p.x, y: p.y - 17 - h, anchor: "middle" }, p.x - w / 2],
       [{ x: p.x - 11, y: p.y + 4, anchor: "end" }, p.x - 11 - w],
       [{ x: p.x - 11, y: p.y - h - 4, anchor: "end" }, p.x - 11 - w],
+      [{ x: p.x + 11, y: p.y + 4, anchor: "start" }, p.x + 11],
+      [{ x: p.x + 11, y: p.y - h - 4, anchor: "start" }, p.x + 11],
+      [{ x: p.x + 20, y: p.y + 20, anchor: "end" }, p.x + 20 - w],
+      [{ x: p.x + 20, y: p.y - 20 - h, anchor: "end" }, p.x + 20 - w],
+      [{ x: p.x, y: p.y + 30, anchor: "middle" }, p.x - w / 2],
+      [{ x: p.x, y: p.y - 30 - h, anchor: "middle" }, p.x - w / 2],
     ];
     for (const [label, left] of places) {
       const box = { left, right: left + w, top: label.y, bottom: label.y + h };

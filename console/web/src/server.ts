@@ -1,5 +1,5 @@
 // The connection to the server: the stream of snapshots, and requests.
-import type { Fault, HistoryFrame, KeyView, Layout, Mark, Snapshot, WriteTrace } from "./model";
+import type { Fault, HistoryFrame, KeyReading, KeyView, Layout, Mark, Snapshot, WriteTrace } from "./model";
 
 async function request<T>(path: string, body?: unknown): Promise<T> {
   const response = await fetch(path, body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
@@ -14,6 +14,8 @@ export const getSnapshot = (atMs: number) => request<Snapshot>(`console/snapshot
 export const getKey = (key: string) => request<KeyView>(`console/key?key=${encodeURIComponent(key)}`);
 export const getTrace = (id: number) => request<WriteTrace>(`console/trace?id=${id}`);
 export const startTrace = (dataCenter: string, key: string, value: string) => request<WriteTrace>("console/trace", { dataCenter, key, value });
+export const getRunbook = (name: string) => request<{ text: string }>(`console/runbook?name=${encodeURIComponent(name)}`);
+export const readAsClient = (dataCenter: string, key: string) => request<KeyReading>("console/read", { dataCenter, key });
 export const inject = (fault: Fault) => request<void>("fault", fault);
 
 // follow calls the functions with all that the server streams, until the stream breaks: what it was begun with may no longer hold then.

@@ -7,12 +7,16 @@ import type { HistoryFrame, Layout, Mark, Point } from "./model";
 import { ringStyle } from "./rings";
 
 const figures: Record<string, [string, (p: Point) => number | null]> = {
-  cut: ["Cut age, ms", (p) => p.cutAgeMs],
+  stable: ["Age of the stable state, s", (p) => p.cutAgeMs === null ? null : p.cutAgeMs / 1000],
   reads: ["Reads per second", (p) => p.reads],
   writes: ["Writes per second", (p) => p.writes],
   inFlight: ["Writes in flight", (p) => p.inFlight],
   bound: ["Bound sessions", (p) => p.bound],
 };
+
+// Figures that are counted have no ticks between whole numbers.
+const counted = new Set(["inFlight", "bound"]);
+const wholeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
 
 const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
@@ -21,15 +25,15 @@ interface Props {
   frames: HistoryFrame[];
   marks: Mark[];
   playAt: number | null; // null: live
-  play(atMs: number | null): void;
+  play(atMs: number | null, write?: number): void; // write: the number of the write to show
 }
 
 export function Timeline({ layout, frames, marks, playAt, play }: Props) {
-  const [figure, setFigure] = useState("cut");
+  const [figure, setFigure] = useState("stable");
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const shown = useRef({ marks, playAt });
-  shown.current = { marks, playAt };
+  const shown = useRef({ marks, playAt, play, last: 0 });
+  shown.current = { marks, playAt, play, last: frames.at(-1)?.atMs ?? 0 };
   const value = figures[figure]![1];
   const data = useMemo<uPlot.AlignedData>(
     () => [frames.map((f) => f.atMs / 1000), ...layout.dataCenters.map((_, i) => frames.map((f) => (f.points[i] ? value(f.points[i]!) : null)))],
@@ -45,11 +49,13 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
         height: 120,
         legend: { show: false },
         cursor: { show: false },
+        padding: [8, 12, 0, 0],
         scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, 1)] } },
         axes: [
-          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 24,
+          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 24, space: 84,
             values: (_u, ticks) => ticks.map((t) => clock(t * 1000)) },
-          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 48 },
+          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 56,
+            ...(counted.has(figure) ? { incrs: wholeSteps } : {}) },
         ],
         series: [
           {},
@@ -65,6 +71,10 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
       box.current!,
     );
     plot.current = u;
+    u.over.addEventListener("click", (e) => {
+      const at = u.posToVal(e.offsetX, "x") * 1000;
+      shown.current.play(at >= shown.current.last - 1000 ? null : at);
+    });
     const observer = new ResizeObserver(() => u.setSize({ width: box.current!.clientWidth, height: 120 }));
     observer.observe(box.current!);
     return () => {
@@ -76,11 +86,14 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
 
   const [first, last] = [frames[0]?.atMs ?? 0, frames.at(-1)?.atMs ?? 0];
   const near = marks.slice(-12).reverse();
+  const [focused, setFocused] = useState(0);
+  const current = Math.min(focused, near.length - 1);
   return (
     <section class="timeline" aria-label="Last ten minutes">
       <div class="controls">
         <label>Plot <select value={figure} onChange={(e) => setFigure(e.currentTarget.value)}>{Object.entries(figures).map(([id, [name]]) => <option key={id} value={id}>{name}</option>)}</select></label>
-        <span class="hint">One line for each data center, in the color of its ring. Vertical lines are faults, changes and traced writes.</span>
+        <button class={playAt === null ? "" : "primary"} aria-pressed={playAt === null} onClick={() => play(null)}>Live</button>
+        <span class="hint">One line for each data center, in the color of its ring. Vertical lines are events. Click to see an earlier moment.</span>
       </div>
       <div ref={box} class="plot" role="img" aria-label={`${figures[figure]![0]} of each data center over the last ten minutes`} />
       <div class="slider">
@@ -89,13 +102,20 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
             const at = Number(e.currentTarget.value);
             play(at >= last - 1000 ? null : at);
           }} />
-        <button class={playAt === null ? "" : "primary"} aria-pressed={playAt === null} onClick={() => play(null)}>Live</button>
       </div>
       {near.length > 0 && (
-        <ol class="marks" aria-label="Events, the newest first" tabIndex={0}>
-          {near.map((m) => (
+        <ol class="marks" aria-label="Events, the newest first">
+          {near.map((m, i) => (
             <li key={`${m.atMs} ${m.text}`} class={m.kind}>
-              <button class="plain" title="Show the state just after this" onClick={() => play(Math.min(m.atMs + 1100, last))}>
+              <button class="plain" title="Show the state just after this" tabIndex={i === current ? 0 : -1} onFocus={() => setFocused(i)}
+                onClick={() => play(Math.min(m.atMs + 1100, last), m.trace)}
+                onKeyDown={(e) => {
+                  const step = e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : 0;
+                  const next = e.currentTarget.closest("ol")!.querySelectorAll("button")[i + step];
+                  if (step === 0 || !next) return;
+                  e.preventDefault();
+                  next.focus();
+                }}>
                 <time>{clock(m.atMs)}</time> {m.text}
               </button>
             </li>

@@ -1,23 +1,32 @@
 // Write a key and follow the write; watch where a key is and what readers get.
 import { useEffect, useState } from "preact/hooks";
-import { duration, millis } from "./format";
-import type { KeyView, Layout, WriteTrace } from "./model";
+import { clock, duration, list, millis } from "./format";
+import type { KeyReading, KeyView, Layout, WriteTrace } from "./model";
 import { RingName } from "./rings";
-import { getKey, getTrace, startTrace } from "./server";
+import { getKey, getTrace, readAsClient, startTrace } from "./server";
+
+// Entries are what the user has entered; without dataCenter it is the one that is selected on the map.
+export interface Entries {
+  dataCenter?: string;
+  key: string;
+  value: string;
+}
 
 interface Props {
   layout: Layout;
-  from: string;
+  selected: string;
+  entries: Entries;
+  setEntries(e: Entries): void;
   trace: WriteTrace | null;
   setTrace(t: WriteTrace | null): void;
   watch(key: string): void;
-  live: boolean;
+  off: string; // why nothing can be written and read; empty if it can
+  showSessions(): void;
 }
 
-export function TracePanel({ layout, from, trace, setTrace, watch, live }: Props) {
-  const [dataCenter, setDataCenter] = useState(from);
-  const [key, setKey] = useState("post:1");
-  const [value, setValue] = useState("hello");
+export function TracePanel({ layout, selected, entries, setEntries, trace, setTrace, watch, off, showSessions }: Props) {
+  const { key, value } = entries;
+  const dataCenter = layout.dataCenters.some((d) => d.name === entries.dataCenter) ? entries.dataCenter! : selected;
   const [error, setError] = useState("");
   const write = async (e: Event) => {
     e.preventDefault();
@@ -33,22 +42,65 @@ export function TracePanel({ layout, from, trace, setTrace, watch, live }: Props
     <div>
       <h2>Write a key and follow it</h2>
       <form onSubmit={write}>
-        <label>Data center <select value={dataCenter} onChange={(e) => setDataCenter(e.currentTarget.value)}>{layout.dataCenters.map((d) => <option key={d.name}>{d.name}</option>)}</select></label>
-        <label>Key <input value={key} required maxLength={200} onInput={(e) => setKey(e.currentTarget.value)} /></label>
-        <label>Value <input value={value} maxLength={200} onInput={(e) => setValue(e.currentTarget.value)} /></label>
-        <button type="submit" class="primary" disabled={!live}>Write</button>
+        <DataCenterSelect layout={layout} value={dataCenter} choose={(n) => setEntries({ ...entries, dataCenter: n })} />
+        <label>Key <input value={key} required maxLength={200} onInput={(e) => setEntries({ ...entries, key: e.currentTarget.value })} /></label>
+        <label>Value <input value={value} maxLength={200} onInput={(e) => setEntries({ ...entries, value: e.currentTarget.value })} /></label>
+        <button type="submit" class="primary" disabled={off !== ""}>Write</button>
       </form>
-      {!live && <p class="note">Go back to live to write.</p>}
+      {off && <p class="note">{off}</p>}
       {error && <p class="error" role="alert">{error}</p>}
       {trace ? <TraceView layout={layout} trace={trace} /> : (
         <p class="note">The write is answered as soon as it is on disk in its data center, and then travels to every ring on its own. Here you see it arrive.</p>
       )}
+      {trace && <ReadAsClient layout={layout} keyName={trace.key} selected={selected} off={off} showSessions={showSessions} />}
     </div>
   );
 }
 
+function DataCenterSelect({ layout, value, choose }: { layout: Layout; value: string; choose(name: string): void }) {
+  return <label>Data center <select value={value} onChange={(e) => choose(e.currentTarget.value)}>{layout.dataCenters.map((d) => <option key={d.name}>{d.name}</option>)}</select></label>;
+}
+
+// ReadAsClient reads a key in the session of the clients of a data center, which may be bound by that.
+function ReadAsClient({ layout, keyName, selected, off, showSessions }: { layout: Layout; keyName: string; selected: string; off: string; showSessions(): void }) {
+  const [chosen, setChosen] = useState("");
+  const [read, setRead] = useState<{ key: string; reading: KeyReading } | null>(null);
+  const [error, setError] = useState("");
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    setError("");
+    try {
+      setRead({ key: keyName, reading: await readAsClient(chosen || selected, keyName) });
+    } catch (e) {
+      setError((e as Error).message);
+    }
+  };
+  const r = read?.key === keyName ? read.reading : null;
+  const bound = r && !r.unknown && r.rings.length < layout.rings.length;
+  return (
+    <>
+      <h3>Read {keyName} as a client</h3>
+      <form onSubmit={submit}>
+        <DataCenterSelect layout={layout} value={chosen || selected} choose={setChosen} />
+        <button type="submit" disabled={off !== ""}>Read as a client</button>
+      </form>
+      {error && <p class="error" role="alert">{error}</p>}
+      <p role="status" data-read={r ? (bound ? "bound" : "free") : undefined}>
+        {r && (r.unknown ? <span class="unknown">Nothing was read in {r.dataCenter}: {r.unknown}</span> : (
+          <>
+            {r.dataCenter} read {show(r)} from {sourceOf(r)} in {millis(r.tookMs)}.{" "}
+            {bound
+              ? <>Its session was then <b>bound</b> to {list(r.rings)}. <button class="plain" onClick={showSessions}>Show bound sessions</button></>
+              : "Its session may read from every ring."}
+          </>
+        ))}
+      </p>
+    </>
+  );
+}
+
 // useTrace follows a trace until it is complete.
-export function useTrace(trace: WriteTrace | null, setTrace: (t: WriteTrace) => void): void {
+export function useTrace(trace: WriteTrace | null, update: (change: (old: WriteTrace | null) => WriteTrace | null) => void): void {
   const open = trace !== null && trace.completeMs === null && !trace.error;
   useEffect(() => {
     if (!open) return;
@@ -56,7 +108,7 @@ export function useTrace(trace: WriteTrace | null, setTrace: (t: WriteTrace) => 
     const poll = async () => {
       try {
         const next = await getTrace(trace!.id);
-        if (!ended) setTrace(next);
+        if (!ended) update((old) => (old?.id === next.id ? next : old)); // another one may have been chosen meanwhile
       } catch {
         // the next one may succeed
       }
@@ -71,9 +123,9 @@ export function useTrace(trace: WriteTrace | null, setTrace: (t: WriteTrace) => 
 }
 
 const steps = [
-  ["receivedMs", "received", "The owner of the key in this ring has got it"],
-  ["visibleMs", "visible", "Readers of this ring can see it, as a value that is not in every ring yet"],
-  ["acknowledgedMs", "acknowledged", "The ring has it with all it depends on, its caches hold no older value, and the writer's data center knows"],
+  ["receivedMs", "received", "the owner of the key in the ring has got it"],
+  ["visibleMs", "visible", "readers of the ring can see it"],
+  ["acknowledgedMs", "acknowledged", "the ring has it with all that it depends on, its caches hold no older value, and the data center of the writer knows"],
 ] as const;
 
 function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
@@ -88,6 +140,7 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
         {trace.completeMs !== null && <> after {millis(trace.completeMs)}: every session may now read it from anywhere.</>}
       </p>
       {trace.error && <p class="error">{trace.error}</p>}
+      <p class="legend note">{steps.map(([, name, note]) => <span key={name}><i class={name} /><b>{name}</b>: {note}. </span>)}</p>
       <table>
         <thead><tr><th scope="col">Ring and owner</th>{steps.map(([, name, note]) => <th key={name} scope="col" title={note}>{name}</th>)}</tr></thead>
         <tbody>
@@ -114,19 +167,26 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
         </tbody>
       </table>
       <p class="note">
-        {trace.caches.length === 0 ? "No cache had to drop an older value." : `Caches told to drop older values: ${trace.caches.map((c) => `${c.dataCenter} after ${millis(c.ms)}`).join(", ")}.`}
+        {trace.caches.length === 0
+          ? "No cache was told to drop an older value: none had one that it could still serve. The lease of a cache on a shard ends when it has read nothing from there for half a minute; its values from there are void then."
+          : `Caches told to drop older values: ${trace.caches.map((c) => `${c.dataCenter} after ${millis(c.ms)}`).join(", ")}.`}
       </p>
     </div>
   );
 }
 
-export function KeyPanel({ layout, watched, watch, live }: { layout: Layout; watched: string; watch(key: string): void; live: boolean }) {
-  const [key, setKey] = useState(watched || "post:1");
+// Watching is what is known of a key that is watched.
+interface Watching {
+  view: KeyView | null;
+  error: string;
+}
+
+// useKey reads a key once a second while it is active. It keeps what it has read last.
+export function useKey(watched: string, active: boolean): Watching {
   const [view, setView] = useState<KeyView | null>(null);
   const [error, setError] = useState("");
-  useEffect(() => setKey(watched || "post:1"), [watched]);
   useEffect(() => {
-    if (!watched || !live) return;
+    if (!watched || !active) return;
     let ended = false;
     let timer = 0;
     const poll = async () => {
@@ -148,19 +208,40 @@ export function KeyPanel({ layout, watched, watch, live }: { layout: Layout; wat
       ended = true;
       clearTimeout(timer);
     };
-  }, [watched, live]);
+  }, [watched, active]);
+  return { view: view?.key === watched ? view : null, error: active ? error : "" };
+}
+
+interface KeyProps {
+  layout: Layout;
+  selected: string;
+  watched: string;
+  watch(key: string): void;
+  watching: Watching;
+  off: string; // why nothing can be read; empty if it can
+  showSessions(): void;
+}
+
+export function KeyPanel({ layout, selected, watched, watch, watching: { view, error }, off, showSessions }: KeyProps) {
+  const [key, setKey] = useState(watched || "post:1");
+  useEffect(() => setKey(watched || "post:1"), [watched]);
   return (
     <div>
       <h2>Watch a key</h2>
-      <form onSubmit={(e) => { e.preventDefault(); setView(null); watch(key); }}>
+      <form onSubmit={(e) => { e.preventDefault(); watch(key); }}>
         <label>Key <input value={key} required maxLength={200} onInput={(e) => setKey(e.currentTarget.value)} /></label>
-        <button type="submit" class="primary" disabled={!live}>Watch</button>
+        <button type="submit" class="primary" disabled={off !== ""}>Watch</button>
       </form>
-      {!live && <p class="note">A key is watched live only. What is below is the last that was seen.</p>}
+      {off && <p class="note">A key is watched live only. {off}{view && ` What is below was seen at ${clock(view.atMs)}.`}</p>}
       {error && <p class="error" role="alert">{error}</p>}
-      {view && view.key === watched && <KeyTables layout={layout} view={view} />}
+      {view && <KeyTables layout={layout} view={view} />}
+      {view && <ReadAsClient layout={layout} keyName={view.key} selected={selected} off={off} showSessions={showSessions} />}
     </div>
   );
+}
+
+function sourceOf(r: KeyReading): string {
+  return r.source === "remote" ? "another data center" : r.source === "local" ? "local shard" : r.source;
 }
 
 function show(v: { version: string; value: string; deleted?: boolean | undefined }) {
@@ -169,6 +250,7 @@ function show(v: { version: string; value: string; deleted?: boolean | undefined
 }
 
 function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
+  const missing = layout.rings.filter((n) => view.readers.some((r) => !r.unknown && r.version && !r.rings.includes(n)));
   return (
     <div class="key">
       <p><b>{view.key}</b> belongs to slot {view.slot}. In each ring, one shard owns it:</p>
@@ -185,6 +267,11 @@ function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
         </tbody>
       </table>
       <h3>What a new reader gets now</h3>
+      {missing.length > 0 && (
+        <p class="nothere">
+          <b>Bound</b>: {list(missing)} {missing.length === 1 ? "has" : "have"} not confirmed this value yet, and a reader of it could see an older state there. So it reads from the other rings until then.
+        </p>
+      )}
       <table>
         <thead><tr><th scope="col">Data center</th><th scope="col">Value</th><th scope="col">From</th><th scope="col">May then read from</th></tr></thead>
         <tbody>
@@ -194,15 +281,15 @@ function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
               {r.unknown ? <td colSpan={3} class="unknown">unknown: {r.unknown}</td> : (
                 <>
                   <td title={r.version && `version ${r.version}`}>{show(r)}</td>
-                  <td>{r.source === "remote" ? "another data center" : r.source === "local" ? "local shard" : r.source}, {millis(r.tookMs)}</td>
-                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound: {layout.rings.filter((n) => !r.rings.includes(n)).join(", ")} has not confirmed this value yet, and elsewhere the reader could see an older state</small></>}</td>
+                  <td>{sourceOf(r)}, {millis(r.tookMs)}</td>
+                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound</small></>}</td>
                 </>
               )}
             </tr>
           ))}
         </tbody>
       </table>
-      <p class="note">These are real reads, each of a session of its own, once a second. Values that are in every ring go into the caches of the readers' data centers.</p>
+      <p class="note">These are real reads, each of a session of its own, once a second: it ends at once, and is not listed among the sessions. Values that are in every ring go into the caches of the readers' data centers.</p>
     </div>
   );
 }

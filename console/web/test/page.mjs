@@ -45,10 +45,28 @@ const checks = [
     await page.locator('[data-site="sa-east-1"]').wait();
     await page.evaluate(() => document.querySelector('[data-site="sa-east-1"]').focus());
     await page.keyboard.press("Enter");
-    await until(() => document.querySelector("#panel h2").textContent === "sa-east-1");
+    await until(() => document.querySelector("#panel h2").textContent === "sa-east-1" && document.activeElement.id === "panel");
     await page.focus("#tab-dc");
     await page.keyboard.press("ArrowRight");
     await until(() => document.activeElement.id === "tab-trace" && document.activeElement.getAttribute("aria-selected") === "true");
+  }],
+  ["leads through the first steps", async () => {
+    const says = (what) => until((what) => document.querySelector(".guide p").textContent.includes(what), what);
+    await click("Cut off sa-east-1");
+    await cuts(7);
+    await until(() => document.querySelector(".message").textContent === "In effect: 7 links cut.");
+    await click("Write in us-east-1");
+    await until(() => document.querySelectorAll(".trace .visible, .trace .acknowledged").length === 2);
+    await click("Read in us-west-1");
+    await says("its session is bound");
+    await until(() => document.querySelector('[data-bound="us-west-1"]') && /^us-west-1read 1 unfinished value/.test(document.querySelector(".sessions tbody tr")?.textContent ?? ""));
+    await shoot("console-guide");
+    await accessible();
+    await click("Heal the network");
+    await says("released");
+    await until(() => !document.querySelector("[data-bound]") && document.querySelector(".message").textContent === "");
+    await click("Hide");
+    await until(() => !document.querySelector(".guide"));
   }],
   ["traces a write until it is complete", async () => {
     await tab("Trace a write");
@@ -69,12 +87,24 @@ const checks = [
     const began = Date.now();
     await click("Cut sa-east-1 off");
     await cuts(7);
+    await until(() => [...document.querySelectorAll(".faults button")].some((b) => b.textContent === "Reconnect sa-east-1"));
     await until(() => document.querySelector('[data-site="sa-east-1"]').dataset.health === "critical");
     console.log(`note the cut was shown after ${Date.now() - began} ms`);
-    await until(() => document.querySelector(".problems a")?.href.endsWith("#causalstorepeersdisconnected"));
+    await click("What to do");
+    await until(() => document.querySelector("dialog[open] .text")?.textContent.includes("What to do.") && document.querySelector("dialog .actions a").href.endsWith("#causalstorepeersdisconnected"));
+    await accessible("dialog");
+    await page.keyboard.press("Escape");
+    await until(() => !document.querySelector("dialog"));
     await page.evaluate(() => scrollTo(0, 0));
     await shoot("console-cut");
     await accessible(".left");
+  }],
+  ["keeps what was entered", async () => {
+    await tab("Trace a write");
+    await page.select("form select", "us-east-1");
+    await page.locator('[data-site="eu-west-1"]').click();
+    await tab("Trace a write");
+    if ((await page.$eval("form select", (s) => s.value)) !== "us-east-1") throw new Error("the data center is that of the map again");
   }],
   ["shows who is bound, and why", async () => {
     await tab("Trace a write");
@@ -83,8 +113,13 @@ const checks = [
     await click("Write");
     await until(() => document.querySelector(".traceview b")?.textContent === "note:1" && document.querySelectorAll(".trace .visible, .trace .acknowledged").length === 2);
     await tab("Watch a key");
-    await until(() => document.querySelector(".key")?.textContent.includes("bound: south-america has not confirmed this value yet"));
+    await until(() => document.querySelector(".key")?.textContent.includes("Bound: south-america has not confirmed this value yet"));
     await shoot("console-bound");
+    await page.select("#panel form:nth-of-type(2) select", "us-west-2");
+    await click("Read as a client");
+    await until(() => document.querySelector('[data-read="bound"]'));
+    await click("Show bound sessions");
+    await until(() => [...document.querySelectorAll(".sessions tbody th")].some((th) => th.textContent.startsWith("us-west-2")));
   }],
   ["plays back", async () => {
     const slider = 'input[type="range"]';
@@ -93,12 +128,23 @@ const checks = [
     await until(() => document.querySelector(".age").textContent.startsWith("Shown:"));
     await cuts(0);
     await until(() => [...document.querySelectorAll("header button")].some((b) => b.textContent === "Heal everything" && b.disabled));
-    await page.locator(".slider button").click();
+    await page.locator(".controls button").click();
     await cuts(7);
     await page.locator(".marks .fault button").click(); // just after the cut
     await until(() => document.querySelector(".age").textContent.startsWith("Shown:"));
     await cuts(7);
-    await page.locator(".slider button").click();
+  }],
+  ["shows the write of an event as it was then", async () => {
+    const written = (key) => page.evaluate((key) => [...document.querySelectorAll(".marks .write button")].find((b) => b.textContent.includes(`write of ${key} `)).click(), key);
+    await written("post:1");
+    await until(() => document.querySelector(".traceview b")?.textContent === "post:1" && document.querySelectorAll(".trace circle").length === 3);
+    await page.focus('input[type="range"]');
+    await page.keyboard.press("Home"); // before the write
+    await until(() => !document.querySelector(".traceview") && document.querySelectorAll(".trace circle").length === 0);
+    await written("note:1"); // in the cut
+    await until(() => document.querySelector(".traceview b")?.textContent === "note:1" && document.querySelector(".traceview").dataset.trace === "open");
+    await cuts(7);
+    await page.locator(".controls button").click();
   }],
   ["heals", async () => {
     await click("Heal everything");
@@ -120,14 +166,19 @@ const checks = [
   ["fits a phone", async () => {
     await page.setViewport({ width: 390, height: 844, isMobile: true, hasTouch: true });
     await until(() => document.querySelectorAll("[data-site]").length === 8 && document.documentElement.scrollWidth <= 390);
+    await page.evaluate(() => scrollTo(0, 0));
     await shoot("console-phone");
     await accessible();
+    await page.evaluate(() => document.querySelector(".map").scrollIntoView());
+    const at = await page.$eval('[data-site="us-west-1"] g', (g) => { const b = g.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; });
+    await page.touchscreen.tap(...at);
+    await until(() => document.querySelector("#panel h2").textContent === "us-west-1" && document.querySelector("#panel h2").getBoundingClientRect().top < innerHeight);
   }],
   ["shows what an operator shows, read-only", async () => {
     await page.setViewport({ width: 1440, height: 900, isMobile: false, hasTouch: false });
     await page.goto(operator);
     await until(() => document.querySelectorAll("[data-site]").length === 3 && document.querySelector('[data-site="paris"]').dataset.health === "critical");
-    if (await page.evaluate(() => [...document.querySelectorAll("button")].some((b) => /^(Cut|Crash|Heal|Delay)/.test(b.textContent)))) throw new Error("there are buttons for faults");
+    if (await page.evaluate(() => [...document.querySelectorAll("button")].some((b) => /^(Cut|Reconnect|Crash|Heal|Delay|Read as)/.test(b.textContent)))) throw new Error("there are buttons for faults");
     await tab("Trace a write");
     await until(() => document.querySelector(".nothere")?.textContent === "The operator is no client of the store.");
     await tab("Sessions");
@@ -142,6 +193,11 @@ const checks = [
   }],
   ["has written nothing to the browser's console", async () => {
     if (complaints.length > 0) throw new Error(complaints.slice(0, 5).join(" | "));
+  }],
+  ["says that the server is gone", async () => {
+    await fetch(`${operator}/go-away`).catch(() => {}); // the server closes all connections
+    await until(() => document.querySelector(".map.stale") && /^Unknown, as the server does not answer. .* ago: 2 problems$/.test(document.querySelector(".problems h2").textContent));
+    await until(() => document.querySelector(".age").textContent.startsWith("No connection"));
   }],
 ];
 

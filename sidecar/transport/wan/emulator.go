@@ -117,6 +117,14 @@ func (e *Emulator) CutBoth(a, b topology.DC) error {
 	return e.Cut(b, a)
 }
 
+// Reconnect ends the cuts of both paths between two data centers.
+func (e *Emulator) Reconnect(a, b topology.DC) error {
+	if err := e.setCut(a, b, false); err != nil {
+		return err
+	}
+	return e.setCut(b, a, false)
+}
+
 // HealAll ends all cuts and congestion.
 func (e *Emulator) HealAll() {
 	_ = e.setCut(AllDCs, AllDCs, false) // fails only for an unknown data center
@@ -139,6 +147,13 @@ func (e *Emulator) Congest(dc topology.DC, delay time.Duration) error {
 	e.congestion[dc] = delay
 	e.updateDelays()
 	return nil
+}
+
+// Congestion returns the delay that Congest has added to each path of a data center.
+func (e *Emulator) Congestion(dc topology.DC) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.congestion[dc]
 }
 
 func (e *Emulator) checkDC(dc topology.DC) error {

@@ -466,3 +466,38 @@ func BenchmarkLine(b *testing.B) {
 		}
 	}
 }
+
+func TestReconnectEndsTheCutsOfTheNamedDataCentersOnly(t *testing.T) {
+	e := three(t, Options{})
+	open := func() (n int) {
+		for _, p := range e.Stats() {
+			if p.Open {
+				n++
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		do   func() error
+		open int
+	}{
+		{func() error { return e.CutBoth(AllDCs, AllDCs) }, 0},
+		{func() error { return e.Reconnect(0, 1) }, 2},
+		{func() error { return e.Reconnect(2, AllDCs) }, 6},
+		{func() error { return e.Cut(0, 2) }, 5},
+		{func() error { return e.Reconnect(2, 0) }, 6},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if n := open(); n != step.open {
+			t.Errorf("%d paths are open; want %d", n, step.open)
+		}
+	}
+	if err := e.Reconnect(0, 9); err == nil {
+		t.Error("a data center that does not exist was reconnected")
+	}
+	if err := e.Congest(1, time.Second); err != nil || e.Congestion(1) != time.Second || e.Congestion(0) != 0 {
+		t.Errorf("congestion of 1 and 0: %v and %v, error %v", e.Congestion(1), e.Congestion(0), err)
+	}
+}
