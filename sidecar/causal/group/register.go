@@ -196,3 +196,8 @@ func (g *Group) newNonce() Nonce {
 	g.proposed++
 	return Nonce{g.self.Volume, g.state.Life, g.proposed}
 }
+
+// IsUncreated reports whether the register, as it was read since the start of this member, has no configuration of the group.
+func (g *Group) IsUncreated() bool {
+	return g.opts.Register && g.register.fresh && g.register.epoch == 0
+}

@@ -112,7 +112,7 @@ func (s *Storage) startGivingUp() {
 // prepareCreation marks the storage of the member that may create the group, before it does. Else: it creates the group, stops, and finds a log with records
 // beside a storage without a marker, as if that had lost something.
 func (s *Storage) prepareCreation() {
-	if s.marker != (Applied{}) || s.group.Last() > 0 || s.group.Group() != 0 || s.group.IsDamaged() {
+	if s.marker != (Applied{}) && !s.isOfNoGroup() || s.group.Last() > 0 || s.group.Group() != 0 || s.group.IsDamaged() {
 		return
 	}
 	if d := s.desired(); len(d.Names) == 0 || d.Names[0] != nameOf(s.self) {
@@ -123,6 +123,14 @@ func (s *Storage) prepareCreation() {
 		s.applied, s.marker = marker, marker
 		s.group.SetFoundation(now, marker.Group)
 	}})
+}
+
+// isOfNoGroup reports whether the storage was marked for a group that was never created: the log, and with it the volume, was lost before. Else: nobody
+// ever creates the group, since the storage seems to belong to another one. The storage is empty, and the register, which was read since the
+// start, has no group; without one, the marker is all that tells of a lost log.
+func (s *Storage) isOfNoGroup() bool {
+	v := s.marker.Volume
+	return s.cfg.Empty && v != s.cfg.Volume && s.marker == Applied{Group: v, Volume: v} && s.group.IsUncreated()
 }
 
 // startApply applies the next committed changes. It returns false if there are none.

@@ -284,3 +284,43 @@ func TestACreatorMayStopAtAnyTime(t *testing.T) {
 		}
 	}
 }
+
+// The creator of a group loses its log when it has marked its storage, and has not created the group. A marker that is not of such a creation, a
+// storage that holds something, or a group in the register is another matter: something may be lost.
+func TestACreatorThatLosesItsLogBeforeThereIsAGroupCreatesOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*shardRig, *shardMember)
+		want  bool
+	}{
+		"it was marked only": {func(*shardRig, *shardMember) {}, true},
+		"the storage holds something": {func(_ *shardRig, p *shardMember) {
+			p.store.set("old", causal.Record{Version: causal.Version{HLC: 1}}, false)
+		}, false},
+		"the storage is of a group":    {func(_ *shardRig, p *shardMember) { p.store.marker.Group++ }, false},
+		"the storage is at a position": {func(_ *shardRig, p *shardMember) { p.store.marker.Position = 7 }, false},
+		"the register has its group": {func(r *shardRig, p *shardMember) {
+			id := group.ID{Name: "1", Volume: p.store.marker.Volume}
+			r.register = group.Config{Group: id.Volume, Epoch: 1, Members: []group.ID{id}, Primary: id, Nonce: group.Nonce{Volume: id.Volume, Number: 1}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newShardRig(t, 2)
+			p := r.members[0]
+			p.store.marker = Applied{Group: p.volume, Volume: p.volume}
+			c.spoil(r, p)
+			r.wipe(p)
+			for _, m := range r.members {
+				r.start(m)
+			}
+			r.pass(5 * time.Second)
+			if serves := r.primary() != nil; serves != c.want {
+				t.Fatalf("a member serves: %v, want %v", serves, c.want)
+			}
+			if c.want {
+				r.awaitAll()
+				r.mustWrite("a")
+				r.checkEnd()
+			}
+		})
+	}
+}
