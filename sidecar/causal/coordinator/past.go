@@ -124,6 +124,9 @@ func (c *Coordinator) finishInquiry(now causal.Now) {
 		c.clock.Raise(p.above)
 	}
 	c.log.pending.Term = p.leaderTerm
+	if hasLeft { // an earlier log was perhaps given up before it left: shards refuse puts of lower generations
+		c.log.pending.Generation = uint64(now.WallMs)
+	}
 	if c.leader != nil {
 		c.log.pending.Term = 1 // a leader is always in use
 	}

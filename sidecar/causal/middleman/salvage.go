@@ -63,6 +63,9 @@ func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
 	return true
 }
 
+// GaveUpLogOf reports whether a log of an origin was given up here.
+func (m *Middleman) GaveUpLogOf(o topology.Origin) bool { return m.salvages.fences[o] > 0 }
+
 // salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to take a greater one.
 func (m *Middleman) salvage(from topology.Node, s causal.Salvage) {
 	o := m.cfg.Topology.OriginOf(from)

@@ -46,10 +46,7 @@ type cutSteps struct {
 // next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand still, since a clock
 // was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do not wait until all clocks have come there.
 func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causal.HLC, bool) {
-	cut, width := h, causal.HLCAt(step.Milliseconds())
-	if width > 0 {
-		cut -= cut % width
-	}
+	cut := stepOf(h, step)
 	if cut <= c.newest && now.Mono-c.at >= 2*int64(step) {
 		cut = h
 	}
@@ -60,12 +57,23 @@ func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causa
 	return cut, true
 }
 
-// nextAt returns when next has a cut for timestamps that stand still at h.
+// nextAt returns when next has a cut for timestamps that stand still at h: in the past, if there is one already since a data center is late.
 func (c *cutSteps) nextAt(h causal.HLC, step time.Duration) int64 {
-	if h <= c.newest {
+	switch {
+	case h <= c.newest:
 		return causal.Never
+	case stepOf(h, step) > c.newest:
+		return c.at
 	}
 	return c.at + 2*int64(step)
+}
+
+// stepOf returns the greatest multiple of a step that is not above h.
+func stepOf(h causal.HLC, step time.Duration) causal.HLC {
+	if width := causal.HLCAt(step.Milliseconds()); width > 0 {
+		return h - h%width
+	}
+	return h
 }
 
 // switchDue makes the newest cut that is due the current one.

@@ -151,14 +151,16 @@ func (s *Shard) noteLoss(now causal.Now) {
 const incarnationRandomBits = 10
 
 // handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to exclude a data center
-// whether all data are here. A leader publishes SV from its first start on; for another coordinator the leader may have published it.
+// whether all data are here. A leader publishes SV from its first start on; for another coordinator the leader may have published it. An origin of
+// which a log was given up has a past even if nothing was written, and all who knew its SV have lost their logs, too: what a log that begins anew
+// without knowing writes would be refused for good.
 func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 	o := s.topo.OriginOf(from)
 	r := causal.PastReply{HadData: s.past.HasWritesOf(o)}
 	if s.serving != nil {
 		known := s.serving.Known()
 		r.Above = max(known.MaxSV(), s.serving.Horizon())
-		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || from.Index == 0 && known.SV(o) > 0
+		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || s.serving.GaveUpLogOf(o) || from.Index == 0 && known.SV(o) > 0
 		r.HasAll, r.Map = !s.isLost() && !s.excluded, s.view.Map(s.topo.RingOf(s.self.DC))
 	}
 	return r

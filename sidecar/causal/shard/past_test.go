@@ -140,6 +140,25 @@ func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T)
 			t.Errorf("stored %v: %v", stored, sent)
 		}
 	}
+	for _, gaveUp := range []bool{false, true} { // a log of which nothing was written
+		var fences causal.Fences
+		if gaveUp {
+			fences = fences.With(topo.OriginOf(leaderA), 5)
+		}
+		s := New(topo, self, nil, Past{Starts: 1, HasWritesOf: func(topology.Origin) bool { return false }})
+		plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1, Fences: fences})
+		if !ok {
+			t.Fatal("it does not start")
+		}
+		s.Start(middleman.New(plan.Config, causal.Now{Mono: 1}), plan)
+		s.Take(nil)
+		m := causal.PastQuery{ID: 9}.Message(leaderA, self)
+		s.Step(causal.Now{Mono: 1}, &m)
+		sent := s.Take(nil)
+		if len(sent) != 1 || sent[0].Kind != causal.KindPastReply || sent[0].PastReply().HadData != gaveUp {
+			t.Errorf("a log was given up %v: %v", gaveUp, sent)
+		}
+	}
 	s := New(topo, self, nil, Past{Starts: 1})
 	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 9}, {Part: topology.Coordinator, Index: 99}, {Part: topology.Cache}} {
 		m := causal.PastQuery{ID: 9}.Message(from, self)
