@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -162,13 +160,7 @@ func (r *overheadRun) profile(ctx context.Context, c *Case) error {
 	if err = errors.Join(err, <-failed); err != nil {
 		return err
 	}
-	if r.o.Profiles != "" {
-		name := filepath.Join(r.o.Profiles, fmt.Sprintf("%s-%d.pprof", c.Command, c.Pipeline))
-		if err := os.WriteFile(name, raw, 0o644); err != nil {
-			return fmt.Errorf("write the profile: %w", err)
-		}
-	}
-	stacks, err := parseProfile(raw)
+	stacks, err := keepProfile(raw, r.o.Profiles, fmt.Sprintf("%s-%d", c.Command, c.Pipeline))
 	if err != nil {
 		return err
 	}

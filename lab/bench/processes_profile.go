@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -32,13 +29,7 @@ func (c *ProcessCase) profile(ctx context.Context, t *processTarget, w *Way, len
 		if raw == nil { // it is not a program in Go
 			continue
 		}
-		if dir != "" {
-			name := filepath.Join(dir, fmt.Sprintf("%s-%d-%s.pprof", c.Command, c.Pipeline, p.Process))
-			if err := os.WriteFile(name, raw, 0o644); err != nil {
-				return fmt.Errorf("write the profile: %w", err)
-			}
-		}
-		stacks, err := parseProfile(raw)
+		stacks, err := keepProfile(raw, dir, fmt.Sprintf("%s-%d-%s", c.Command, c.Pipeline, p.Process))
 		if err != nil {
 			return err
 		}
@@ -57,7 +48,7 @@ func (p *processes) profiles(ctx context.Context, length time.Duration) (map[str
 	var mu sync.Mutex
 	var errs []error
 	profiles := map[string][]byte{}
-	for kind, m := range maps.All(first) {
+	for kind, m := range first {
 		all.Go(func() {
 			raw, err := fetch(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.http, max(1, int(length.Seconds()))))
 			mu.Lock()

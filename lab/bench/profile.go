@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,6 +41,16 @@ func parseProfile(b []byte) ([]stack, error) {
 		stacks = append(stacks, s)
 	}
 	return stacks, nil
+}
+
+// keepProfile reads a CPU profile, and writes it to a directory as <name>.pprof, if one is given.
+func keepProfile(raw []byte, dir, name string) ([]stack, error) {
+	if dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".pprof"), raw, 0o644); err != nil {
+			return nil, fmt.Errorf("write the profile: %w", err)
+		}
+	}
+	return parseProfile(raw)
 }
 
 // share is the part of the CPU time that went to one layer or function.

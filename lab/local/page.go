@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/causalstore/causalstore/console"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // Limits of what the page writes and watches, in bytes.
@@ -62,6 +63,15 @@ func (d *Deployment) serveKey(w http.ResponseWriter, r *http.Request) {
 	reply(w, v)
 }
 
+// dataCenterNamed returns a data center that a request names; false: it has been answered that there is none.
+func (d *Deployment) dataCenterNamed(w http.ResponseWriter, name string) (topology.DC, bool) {
+	dc, ok := d.topo.ByName(name)
+	if !ok {
+		http.Error(w, fmt.Sprintf("unknown data center %q", name), http.StatusBadRequest)
+	}
+	return dc, ok
+}
+
 // readRequest is the body of POST /console/read.
 type readRequest struct {
 	DataCenter string `json:"dataCenter"`
@@ -74,9 +84,8 @@ func (d *Deployment) serveRead(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &body) {
 		return
 	}
-	dc, ok := d.topo.ByName(body.DataCenter)
+	dc, ok := d.dataCenterNamed(w, body.DataCenter)
 	if !ok {
-		http.Error(w, fmt.Sprintf("unknown data center %q", body.DataCenter), http.StatusBadRequest)
 		return
 	}
 	if len(body.Key) == 0 || len(body.Key) > maxPageKey {
@@ -104,9 +113,8 @@ func (d *Deployment) startTrace(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &body) {
 		return
 	}
-	dc, ok := d.topo.ByName(body.DataCenter)
+	dc, ok := d.dataCenterNamed(w, body.DataCenter)
 	if !ok {
-		http.Error(w, fmt.Sprintf("unknown data center %q", body.DataCenter), http.StatusBadRequest)
 		return
 	}
 	if len(body.Key) == 0 || len(body.Key) > maxPageKey || len(body.Value) > maxPageValue {

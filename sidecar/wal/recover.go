@@ -61,11 +61,11 @@ func (l *Log) recoverSegments() error {
 			return l.recoverLast(first, data, salt, end, next, bad)
 		}
 		// What is behind the last record of a segment is what its file held before.
-		if next != firsts[i+1] && (bad == nil || next > firsts[i+1]) {
-			bad = &damage{offset: end, problem: fmt.Sprintf("it ends before record %d, and the next segment begins with record %d",
-				next, firsts[i+1])}
-		}
 		if next != firsts[i+1] {
+			if bad == nil || next > firsts[i+1] {
+				bad = &damage{offset: end, problem: fmt.Sprintf("it ends before record %d, and the next segment begins with record %d",
+					next, firsts[i+1])}
+			}
 			return &CorruptError{File: path, Offset: bad.offset, Problem: bad.problem}
 		}
 		l.segments = append(l.segments, segment{first: first, size: end})

@@ -308,6 +308,7 @@ func TestACreatorThatLosesItsLogBeforeThereIsAGroupCreatesOne(t *testing.T) {
 			p := r.members[0]
 			p.store.marker = Applied{Group: p.volume, Volume: p.volume}
 			c.spoil(r, p)
+			marker := p.store.marker
 			r.wipe(p)
 			for _, m := range r.members {
 				r.start(m)
@@ -315,6 +316,9 @@ func TestACreatorThatLosesItsLogBeforeThereIsAGroupCreatesOne(t *testing.T) {
 			r.pass(5 * time.Second)
 			if serves := r.primary() != nil; serves != c.want {
 				t.Fatalf("a member serves: %v, want %v", serves, c.want)
+			}
+			if marked := p.store.marker != marker; marked != c.want {
+				t.Errorf("its storage is marked anew: %v, want %v", marked, c.want)
 			}
 			if c.want {
 				r.awaitAll()
