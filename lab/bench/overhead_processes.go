@@ -162,11 +162,7 @@ func startTargets(ctx context.Context, o OverheadOptions, dir string) (targets [
 		targets = append(targets, &processTarget{name: w.name, plane: p})
 	}
 	for _, t := range targets {
-		addr := redis.addr
-		if t.plane != nil {
-			addr = t.plane.sidecar("here")
-		}
-		if t.driver, err = dialDriver([]string{addr}, o.Connections, 1); err != nil {
+		if t.driver, err = dialDriver([]string{t.addr()}, o.Connections, 1); err != nil {
 			return targets, err
 		}
 		preload := workload{records: prefixed("get:", o.Keys, o.ValueBytes), pipeline: 16}
@@ -188,6 +184,14 @@ func (t *processTarget) stop() error {
 		return t.plane.stop()
 	}
 	return t.redis.kill()
+}
+
+// addr is where clients connect to.
+func (t *processTarget) addr() string {
+	if t.plane != nil {
+		return t.plane.sidecar("here")
+	}
+	return t.redis.addr
 }
 
 func (t *processTarget) drain(ctx context.Context) error {
@@ -287,15 +291,6 @@ func (c *ProcessCase) measure(ctx context.Context, w *Way, t *processTarget) err
 	return nil
 }
 
-// over returns the throughput of each round divided by that of another way in the same round.
-func (w *Way) over(other *Way) spread {
-	var ratios []float64
-	for i, theirs := range other.rounds {
-		ratios = append(ratios, w.rounds[i]/theirs)
-	}
-	return spreadOf(ratios)
-}
-
 // conclude computes the figures from the rounds.
 func (c *ProcessCase) conclude() {
 	direct := c.Ways[0]
@@ -303,7 +298,7 @@ func (c *ProcessCase) conclude() {
 		w.conclude()
 	}
 	for _, w := range c.Ways {
-		w.Ratio, w.OfFirst, w.P50Ratio = w.over(direct), w.over(c.Ways[1]), w.P50Us/direct.P50Us
+		w.Ratio, w.OfFirst, w.P50Ratio = w.over(&direct.Side), w.over(&c.Ways[1].Side), w.P50Us/direct.P50Us
 		w.GeneratorMs = perOp(float64(w.generator.Microseconds()), w.ops)
 		for _, kind := range append([]string{kindStorage}, partNames...) {
 			cpu, ran := w.cpu[kind]

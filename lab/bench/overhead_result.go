@@ -87,17 +87,22 @@ func (s *Side) conclude() {
 	s.CPUUs = perOp(float64(s.cpu.Microseconds()), s.ops)
 }
 
+// over returns the throughput of each round divided by that of another side in the same round.
+func (s *Side) over(other *Side) spread {
+	var ratios []float64
+	for i, theirs := range other.rounds {
+		ratios = append(ratios, s.rounds[i]/theirs)
+	}
+	return spreadOf(ratios)
+}
+
 func perOp(v float64, ops int64) float64 { return v / float64(max(ops, 1)) }
 
 // conclude computes the figures from the rounds.
 func (c *Case) conclude() {
 	c.Direct.conclude()
 	c.Through.conclude()
-	var ratios []float64
-	for i, d := range c.Direct.rounds {
-		ratios = append(ratios, c.Through.rounds[i]/d)
-	}
-	c.Ratio, c.P50Ratio = spreadOf(ratios), c.Through.P50Us/c.Direct.P50Us
+	c.Ratio, c.P50Ratio = c.Through.over(&c.Direct), c.Through.P50Us/c.Direct.P50Us
 	ops := c.Through.ops
 	c.StorageCPUUs, c.GeneratorUs = perOp(float64(c.storage.Microseconds()), ops), perOp(float64(c.generator.Microseconds()), ops)
 	c.Allocations, c.AllocatedBytes = perOp(float64(c.allocated.Objects), ops), perOp(float64(c.allocated.Bytes), ops)

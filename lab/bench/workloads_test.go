@@ -1,0 +1,39 @@
+package bench_test
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/lab/bench"
+)
+
+func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
+	binary := program(t)
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server")
+	}
+	if _, err := bench.MeasureWorkloads(t.Context(), bench.WorkloadsOptions{Binary: binary, Workloads: []string{"ycsb-z"}}); err == nil {
+		t.Error("an unknown workload is accepted")
+	}
+	res, err := bench.MeasureWorkloads(t.Context(), bench.WorkloadsOptions{Binary: binary, Dir: t.TempDir(), Workloads: []string{"testdata/few-keys.yaml"}, Rounds: 2,
+		Length: 100 * time.Millisecond, Connections: 4, Pipeline: 2, NearBytes: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Cases) != 1 || res.Cases[0].Keys != 100 {
+		t.Fatalf("%+v", res.Cases)
+	}
+	for _, c := range res.Cases {
+		if len(c.Ways) != 3 {
+			t.Fatalf("%s has %d ways", c.Workload, len(c.Ways))
+		}
+		for _, w := range c.Ways {
+			if w.Throughput.Min <= 0 || w.Ratio.Min <= 0 || w.P50Us <= 0 || w.P99Us < w.P50Us || w.CPUUs <= 0 || w.GeneratorUs <= 0 || w.Wrong != 0 || w.Found != 1 {
+				t.Errorf("%s, %s: %+v", c.Workload, w.Name, w)
+			}
+		}
+	}
+	says(t, res.Text, "few-keys", "mutual TLS", "near copies", "FOUND")
+	carries(t, res)
+}
