@@ -17,7 +17,7 @@ func SortProblems(all []Problem) {
 
 // consequences says what the loss of a part means while it lasts, by its kind.
 var consequences = map[string]string{
-	"coordinator": "New writes here go to another coordinator, or to another data center. Those in flight that it had accepted are not complete until it is back.",
+	"coordinator": "Writes here go to another coordinator, or to another data center; one that was sent to it may end with UNKNOWN. Those in flight that it had accepted are not complete until it is back.",
 	"middleman":   "Its keys are read from other rings. A write of them gets OK at once, and is not complete until it is back.",
 	"cache":       "Reads here go to shards.",
 }

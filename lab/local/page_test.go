@@ -243,7 +243,7 @@ func TestAReadAsAClientBindsAListedSession(t *testing.T) {
 			})
 			p.do(http.MethodPost, "/fault", local.Fault{Kind: "reconnect", From: "sa-east-1", To: "*"}, nil)
 			await(t, "the session is released", func() bool { return len(p.bound("us-west-1")) == 0 })
-			for _, want := range []string{"read: read of post:4 as a client of us-west-1: its session is bound to ", "session: a session of us-west-1 is bound: it waits for south-america",
+			for _, want := range []string{"read: read of post:4 as a client of us-west-1: its session is bound to ", "session: a session of us-west-1 is bound: it waits for ",
 				"session: a session of us-west-1 is released"} {
 				if marks := p.marks(); !slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, want) }) {
 					t.Errorf("no event %q in %q", want, marks)

@@ -27,16 +27,20 @@ export function isCutBetween(s: Snapshot, a: string, b: string): boolean {
   return s.links.some((l) => (l.cutAB || l.cutBA) && ((l.a === a && l.b === b) || (l.a === b && l.b === a)));
 }
 
-// reachOf says which of some rings a data center reaches now; it is empty if it reaches all of them.
+// reachOf says which of some rings a data center reaches now, or which it does not; it is empty if it reaches all of them.
 export function reachOf(layout: Layout, s: Snapshot, name: string, rings: string[]): string {
-  let whole = true;
-  const reached = rings.flatMap((ring) => {
+  const reached: string[] = [];
+  const away: string[] = [];
+  for (const ring of rings) {
     const sites = layout.dataCenters.filter((d) => d.ring === ring);
     const n = sites.filter((d) => d.name === name || !isCutBetween(s, name, d.name)).length;
-    whole &&= n === sites.length;
-    return n === 0 ? [] : n < sites.length ? [`part of ${ring}`] : [ring];
-  });
-  return whole ? "" : reached.length === 0 ? "none of them" : list(reached);
+    const part = n < sites.length ? `part of ${ring}` : ring;
+    if (n > 0) reached.push(part);
+    if (n < sites.length) away.push(n > 0 ? part : ring);
+  }
+  if (away.length === 0) return "";
+  if (reached.length === 0) return "reaches none of them now";
+  return reached.length < away.length ? `reaches only ${list(reached)} now` : `cut off from ${list(away)} now`;
 }
 
 // lagOf is the stability lag of a data center. Where no write is in flight it follows the clock, also while nobody can hear of it.

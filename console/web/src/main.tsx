@@ -1,6 +1,6 @@
 // The page: what is shown, live or of an earlier moment.
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { boundIn, faultsIn, rolesIn, traceAt, writeAt } from "./facts";
 import { clock, duration, readsOf } from "./format";
 import { Guide } from "./guide";
@@ -112,6 +112,14 @@ function App() {
   const [message, setMessage] = useState({ text: "", stays: false });
   const [guided, setGuided] = useState(true);
   const panel = useRef<HTMLDivElement>(null);
+  const top = useRef<HTMLDivElement>(null);
+  const keptHeight = useRef(0);
+  // While the slider is moved, fewer problems must not move it.
+  useLayoutEffect(() => {
+    if (!top.current) return;
+    keptHeight.current = playAt === null ? 0 : Math.max(keptHeight.current, top.current.offsetHeight);
+    top.current.style.minHeight = keptHeight.current > 0 ? `${keptHeight.current}px` : "";
+  }, [playAt, played]);
   const watching = useKey(watched, tab === "key" && playAt === null && !stale);
   useTrace(trace, setTrace);
   useTrace(past, setPast);
@@ -195,7 +203,7 @@ function App() {
       </header>
       <main>
         <div class="left">
-          <div class={roles ? "top guided" : "top"}>
+          <div ref={top} class={roles ? "top guided" : "top"}>
             <Problems snapshot={snapshot} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} faults={layout.faults} hurt={canHurt ? hurt : null} select={select} showSessions={showSessions}
               when={played ? <>At {clock(played.atMs)}: </> : stale ? <>Unknown, as the server does not answer. <Ago at={receivedAt} /> ago: </> : null} />
             {roles && <Guide snapshot={knownOf(live)} past={playAt !== null} roles={roles} disabled={!canHurt} trace={trace} setTrace={setTrace} watch={setWatched} hurt={hurt} show={show} close={() => setGuided(false)} />}

@@ -123,17 +123,15 @@ function LinkLine({ link, drawing, active }: { link: Link; drawing: Drawing; act
 
 function TraceArcs({ trace, drawing }: { trace: WriteTrace; drawing: Drawing }) {
   const origin = trace.acceptedIn ?? "";
-  const from = drawing.at.get(origin);
-  if (!from) return null; // no log has it yet
+  const from = drawing.at.get(origin); // unknown until a log has it
   return (
     <g class="trace" data-origin={origin}>
       {trace.rings.map((r) => {
         const to = drawing.at.get(r.dataCenter)!;
-        const { path } = arc(from, to);
         const state = r.acknowledgedMs !== null ? "acknowledged" : r.visibleMs !== null ? "visible" : r.receivedMs !== null ? "received" : "sent";
         return (
           <g key={r.ring} class={state}>
-            {r.dataCenter !== origin && <path d={path} />}
+            {from && r.dataCenter !== origin && <path d={arc(from, to).path} />}
             <circle cx={to.x} cy={to.y} r={17} />
           </g>
         );

@@ -104,7 +104,7 @@ function ReadAsClient({ layout, snapshot, keyName, selected, off, showSessions }
 // reaching says which of the rings that a reader may read from it reaches, if not all of them.
 function reaching(layout: Layout, snapshot: Snapshot, r: KeyReading): string {
   const reach = reachOf(layout, snapshot, r.dataCenter, r.rings);
-  return reach && ` Cut off, it now reaches ${reach}.`;
+  return reach && ` Now ${r.dataCenter}: ${reach.replace(/ now$/, "")}.`;
 }
 
 // useTrace follows a trace until it is complete.
@@ -141,7 +141,7 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
   const end = Math.max(20, ...times.map((t) => t ?? 0)) * 1.05;
   const x = (ms: number) => (100 * ms) / end;
   const elsewhere = trace.acceptedIn && trace.acceptedIn !== trace.dataCenter ? trace.acceptedIn : "";
-  const outcome = trace.error ? "failed" : trace.completeMs !== null ? "complete" : trace.acceptedMs === null ? "on its way to the log" : "accepted, not in every ring yet";
+  const outcome = trace.error ? (trace.error.startsWith("UNKNOWN") ? "not known to be accepted" : "failed") : trace.completeMs !== null ? "complete" : trace.acceptedMs === null ? "on its way to the log" : "accepted, not in every ring yet";
   return (
     <div class="traceview" data-trace={trace.completeMs !== null ? "complete" : "open"}>
       <p role="status">
@@ -289,7 +289,7 @@ function KeyTables({ layout, snapshot, view }: { layout: Layout; snapshot: Snaps
                 <>
                   <td title={r.version && `version ${r.version}`}>{show(r)}</td>
                   <td>{sourceOf(r)}, {millis(r.tookMs)}</td>
-                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound</small></>}{reach.get(r.dataCenter) && <small>reaches now: {reach.get(r.dataCenter)}</small>}</td>
+                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound</small></>}{reach.get(r.dataCenter) && <small>{reach.get(r.dataCenter)}</small>}</td>
                 </>
               )}
             </tr>

@@ -44,10 +44,13 @@ const checks = [
   }],
   ["a reader that is cut off reaches some rings only", () => {
     assert.equal(facts.reachOf(layout, snapshot(), "c", layout.rings), "");
-    assert.equal(facts.reachOf(layout, away, "c", layout.rings), "south");
-    assert.equal(facts.reachOf(layout, away, "a", layout.rings), "north");
-    assert.equal(facts.reachOf(layout, snapshot("ac"), "c", layout.rings), "part of north and south");
-    assert.equal(facts.reachOf(layout, away, "c", ["north"]), "none of them");
+    assert.equal(facts.reachOf(layout, away, "c", layout.rings), "cut off from north now");
+    assert.equal(facts.reachOf(layout, away, "a", layout.rings), "cut off from south now");
+    assert.equal(facts.reachOf(layout, snapshot("ac"), "c", layout.rings), "cut off from part of north now");
+    assert.equal(facts.reachOf(layout, away, "c", ["north"]), "reaches none of them now");
+    const three = { rings: [...layout.rings, "east"], dataCenters: [...layout.dataCenters, { name: "d", ring: "east" }] };
+    const alone = { ...away, links: [...away.links, { a: "c", b: "d", cutAB: true, cutBA: true }] };
+    assert.equal(facts.reachOf(three, alone, "c", three.rings), "reaches only south now");
   }],
   ["nobody is said to wait for nothing where that is not known", () => {
     assert.equal(facts.lagOf(snapshot(), snapshot().dataCenters[2]), "90 ms (no own write in flight)");
