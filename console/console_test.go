@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,7 @@ func (s *source) take() Snapshot {
 // still returns a recorder that records only when it is told to.
 func still(s *source) *Recorder {
 	return &Recorder{take: s.take, now: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
-		parts: map[string]partSince{}, bound: map[sessionID]time.Time{}}
+		parts: map[string]partSince{}, bound: map[sessionID]boundSince{}}
 }
 
 func TestTheRecorderMakesRatesAndDurations(t *testing.T) {
@@ -60,8 +61,51 @@ func TestTheRecorderMakesRatesAndDurations(t *testing.T) {
 	if p := r.last.DataCenters[0].Parts[0]; p.SinceMs == nil || *p.SinceMs != 1000 {
 		t.Errorf("down since %v; want 1000 ms", p.SinceMs)
 	}
-	if len(r.marks) != 1 || r.marks[0].Text != "cache 0 of a: down, was serving" {
-		t.Errorf("marks: %+v", r.marks)
+	if got := marksOf(r, MarkChange); !slices.Equal(got, []string{"cache 0 of a: down, was serving"}) {
+		t.Errorf("marks: %q", got)
+	}
+}
+
+// marksOf returns the texts of the marks of a kind.
+func marksOf(r *Recorder, kind string) (texts []string) {
+	for _, m := range r.marks {
+		if m.Kind == kind {
+			texts = append(texts, m.Text)
+		}
+	}
+	return texts
+}
+
+func TestTheBeginAndTheEndOfABoundSessionAreMarked(t *testing.T) {
+	bound, listed := 0, []Session{}
+	at := int64(0)
+	take := func() Snapshot {
+		at += 1000
+		return Snapshot{AtMs: at, DataCenters: []DataCenter{{Name: "a", Bound: &bound, Listed: listed}}}
+	}
+	r := &Recorder{take: take, changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]boundSince{}}
+	set := func(n int, is ...Session) {
+		bound, listed = n, append([]Session{}, is...)
+		r.record()
+	}
+	set(1, Session{ID: 7, WaitsFor: []string{"south"}})
+	set(30, Session{ID: 8}) // it may be one of those that are not listed
+	set(1, Session{ID: 7, WaitsFor: []string{"south"}})
+	want := []string{"a session of a is bound: it waits for south", "a session of a is bound", "a session of a is released"}
+	if got := marksOf(r, MarkSession); !slices.Equal(got, want) {
+		t.Errorf("marks: %q; want %q", got, want)
+	}
+	set(0)
+	want = append(want, "a session of a is released")
+	if got := marksOf(r, MarkSession); !slices.Equal(got, want) {
+		t.Errorf("marks: %q; want %q", got, want)
+	}
+	for id := range uint64(50) { // a load: each snapshot has another bound session
+		set(1, Session{ID: 100 + id})
+	}
+	set(0)
+	if n := len(marksOf(r, MarkSession)); n != 2*maxBinds {
+		t.Errorf("%d marks of sessions in less than a minute; want %d", n, 2*maxBinds)
 	}
 }
 

@@ -17,8 +17,8 @@ func SortProblems(all []Problem) {
 
 // consequences says what the loss of a part means while it lasts, by its kind.
 var consequences = map[string]string{
-	"coordinator": "Writes here go to another coordinator, or to another data center; those that it had accepted wait.",
-	"middleman":   "Its keys are read from other rings; writes of them wait.",
+	"coordinator": "Writes here go to another coordinator, or to another data center; one that was sent to it may end with UNKNOWN. Those in flight that it had accepted are not complete until it is back.",
+	"middleman":   "Its keys are read from other rings. A write of them gets OK at once, and is not complete until it is back.",
 	"cache":       "Reads here go to shards.",
 }
 
@@ -38,10 +38,10 @@ func PartProblems(dc *DataCenter) (found []Problem) {
 			if p.State == PartHung {
 				is = "hangs"
 			}
-			found = append(found, Problem{Severity: severity, DataCenter: dc.Name, Runbook: "CausalStorePartDown",
+			found = append(found, Problem{Severity: severity, DataCenter: dc.Name, Part: p.Name, Runbook: "CausalStorePartDown",
 				Text: fmt.Sprintf("%s of %s %s. %s", capitalize(p.Name), dc.Name, is, means)})
 		case PartIdle:
-			found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Runbook: "CausalStorePartNotReady",
+			found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Part: p.Name, Runbook: "CausalStorePartNotReady",
 				Text: fmt.Sprintf("%s of %s does not serve yet.", capitalize(p.Name), dc.Name)})
 		}
 	}

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -14,6 +15,10 @@ const (
 	Retention = 10 * time.Minute
 	// maxMarks bounds the marks that are kept.
 	maxMarks = 300
+	// Sessions are marked when they are bound and released, of those that are bound in bindWindow at most maxBinds: a load that binds many must
+	// neither hide faults nor make what is streamed long.
+	maxBinds   = 8
+	bindWindow = time.Minute
 )
 
 // Recorder takes snapshots and keeps those of the last ten minutes.
@@ -30,14 +35,20 @@ type Recorder struct {
 	marked  uint64  // counts changes of marks
 	changed chan struct{}
 	last    *Snapshot
-	parts   map[string]partSince    // by data center and part
-	bound   map[sessionID]time.Time // since when
+	parts   map[string]partSince // by data center and part
+	bound   map[sessionID]boundSince
+	binds   []int64 // when sessions were marked as bound, at most maxBinds of them, the oldest first
 	closed  bool
 }
 
 type partSince struct {
 	state PartState
 	at    int64 // 0: since before the recording began
+}
+
+type boundSince struct {
+	at     time.Time
+	marked bool // so its release is to be marked too
 }
 
 type sessionID struct {
@@ -48,7 +59,7 @@ type sessionID struct {
 // NewRecorder starts a recorder. take returns the present state; it is called by one goroutine at a time, first by this one.
 func NewRecorder(interval time.Duration, take func() Snapshot) *Recorder {
 	r := &Recorder{take: take, interval: interval, now: make(chan struct{}, 1), done: make(chan struct{}), ends: make(chan struct{}),
-		changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]time.Time{}}
+		changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]boundSince{}}
 	r.record()
 	go r.run()
 	return r
@@ -136,7 +147,7 @@ func (r *Recorder) complete(s *Snapshot) {
 			links[[2]string{l.A, l.B}] = l.Bytes
 		}
 	}
-	bound := map[sessionID]time.Time{}
+	bound := map[sessionID]boundSince{}
 	for i := range s.DataCenters {
 		dc := &s.DataCenters[i]
 		if b := before[dc.Name]; b != nil && b.Counters != nil && dc.Counters != nil && seconds > 0 {
@@ -148,11 +159,12 @@ func (r *Recorder) complete(s *Snapshot) {
 			id := sessionID{dc.Name, is.ID}
 			since, ok := r.bound[id]
 			if !ok {
-				since = time.UnixMilli(s.AtMs)
+				since = boundSince{time.UnixMilli(s.AtMs), r.markBound(s.AtMs, dc.Name, is)}
 			}
 			bound[id] = since
-			is.SinceMs = s.AtMs - since.UnixMilli()
+			is.SinceMs = s.AtMs - since.at.UnixMilli()
 		}
+		r.markReleased(s.AtMs, dc, bound)
 	}
 	r.bound = bound
 	for i := range s.Links {
@@ -161,6 +173,39 @@ func (r *Recorder) complete(s *Snapshot) {
 			perSecond := float64(*l.Bytes-*b) / seconds
 			l.BytesPerSecond = &perSecond
 		}
+	}
+}
+
+// markBound marks that a session is bound, unless many others were lately. It reports whether it did.
+func (r *Recorder) markBound(at int64, dc string, is *Session) bool {
+	if len(r.binds) == maxBinds {
+		if at-r.binds[0] < bindWindow.Milliseconds() {
+			return false
+		}
+		r.binds = slices.Delete(r.binds, 0, 1)
+	}
+	r.binds = append(r.binds, at)
+	text := fmt.Sprintf("a session of %s is bound", dc)
+	if len(is.WaitsFor) > 0 {
+		text += ": it waits for " + strings.Join(is.WaitsFor, ", ")
+	}
+	r.mark(Mark{AtMs: at, Kind: MarkSession, Text: text})
+	return true
+}
+
+// markReleased marks the release of those sessions of a data center of which the begin was marked. Those that are bound and not listed, as too
+// many are, cannot be told from those that are released: then all that were marked are kept in bound.
+func (r *Recorder) markReleased(at int64, dc *DataCenter, bound map[sessionID]boundSince) {
+	unlisted := dc.Listed == nil || dc.Bound != nil && *dc.Bound > len(dc.Listed)
+	for id, was := range r.bound {
+		if _, still := bound[id]; id.dc != dc.Name || still || !was.marked {
+			continue
+		}
+		if unlisted {
+			bound[id] = was
+			continue
+		}
+		r.mark(Mark{AtMs: at, Kind: MarkSession, Text: fmt.Sprintf("a session of %s is released", dc.Name)})
 	}
 }
 

@@ -109,9 +109,13 @@ const MaxSessions = 20
 // Session is a session that may not read from every ring.
 type Session struct {
 	ID uint64 `json:"id"`
-	// Reads is how many values it has read that are not in every ring yet; OldestMs is the age of the oldest.
-	Reads    int   `json:"reads"`
-	OldestMs int64 `json:"oldestMs"`
+	// Reads is how many values in flight bind it; OldestMs is the age of the oldest, and OldestFrom the data center that has accepted it. A
+	// session keeps the slot of what it has read, not the key: OldestKey is empty unless the key is known otherwise.
+	Reads      int    `json:"reads"`
+	OldestMs   int64  `json:"oldestMs"`
+	OldestFrom string `json:"oldestFrom"`
+	OldestSlot uint16 `json:"oldestSlot"`
+	OldestKey  string `json:"oldestKey,omitempty"`
 	// Rings may be read from; WaitsFor are the others.
 	Rings    []string `json:"rings"`
 	WaitsFor []string `json:"waitsFor"`
@@ -174,6 +178,8 @@ type Problem struct {
 	DataCenter string   `json:"dataCenter,omitempty"`
 	// Other is the other end of a link.
 	Other string `json:"other,omitempty"`
+	// Part is the name of a part of the data center.
+	Part string `json:"part,omitempty"`
 	// Text says what is wrong, and what it means.
 	Text string `json:"text"`
 	// Runbook is the section of the runbooks to read, the name of an alert.
@@ -192,8 +198,10 @@ type Mark struct {
 
 // Kinds of marks.
 const (
-	MarkFault  = "fault"  // what was injected
-	MarkHeal   = "heal"   // the end of what was injected
-	MarkChange = "change" // what was seen
-	MarkWrite  = "write"  // a write that was traced
+	MarkFault   = "fault"   // what was injected
+	MarkHeal    = "heal"    // the end of what was injected
+	MarkChange  = "change"  // what was seen
+	MarkWrite   = "write"   // a write that was traced
+	MarkRead    = "read"    // a read as a client
+	MarkSession = "session" // a session that is bound, or released
 )

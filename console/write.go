@@ -46,8 +46,10 @@ type WriteTrace struct {
 	Slot       uint16 `json:"slot"`
 	DataCenter string `json:"dataCenter"`
 	StartedMs  int64  `json:"startedMs"`
-	// AcceptedMs is when the client had its OK: the write is in a log on disk.
+	// AcceptedMs is when the client had its OK: the write is in a log on disk. AcceptedIn is the data center of that log, the origin of the
+	// version: not DataCenter if no coordinator there could take the write. It is empty until then.
 	AcceptedMs *float64    `json:"acceptedMs"`
+	AcceptedIn string      `json:"acceptedIn,omitempty"`
 	Version    string      `json:"version"`
 	Rings      []TraceRing `json:"rings"`
 	// Caches are those that were told to drop older values.

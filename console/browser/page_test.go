@@ -34,12 +34,8 @@ func program(t *testing.T, name, debian string) string {
 }
 
 func TestThePageInABrowser(t *testing.T) {
-	program(t, "npm", "npm")
-	runtime, chromium := program(t, "node", "nodejs"), program(t, "chromium", "chromium")
-	modules, err := npm.Install("../web")
-	if err != nil {
-		t.Skipf("the packages of the test cannot be installed: %v", err)
-	}
+	chromium := program(t, "chromium", "chromium")
+	runtime, script := install(t, "page.mjs")
 	d, err := local.Start(t.Context(), local.Options{Topology: topology.Default(), Engine: "embedded", Scope: node.ScopePod, Cache: true, WAN: true,
 		Host: "127.0.0.1", DataDir: t.TempDir()})
 	if err != nil {
@@ -73,24 +69,50 @@ func TestThePageInABrowser(t *testing.T) {
 		operator.Close()
 	}()
 
-	// Node finds packages beside the script.
-	folder := t.TempDir()
-	script := filepath.Join(folder, "page.mjs")
-	if err := npm.CopyFile(script, "../web/test/page.mjs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
 	shots := t.TempDir()
 	if *rewrite {
 		if shots, err = filepath.Abs("../../docs/images"); err != nil {
 			t.Fatal(err)
 		}
 	}
+	run(t, runtime, script, server.URL, chromium, shots, operator.URL)
+}
+
+func TestWhatThePageConcludes(t *testing.T) {
+	source, err := filepath.Abs("../web/src/facts.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, script := install(t, "facts.mjs")
+	run(t, runtime, script, source)
+}
+
+// install returns the path of node, and that of a script beside the packages that it uses, or skips the test.
+func install(t *testing.T, name string) (runtime, script string) {
+	t.Helper()
+	program(t, "npm", "npm")
+	runtime = program(t, "node", "nodejs")
+	modules, err := npm.Install("../web")
+	if err != nil {
+		t.Skipf("the packages of the test cannot be installed: %v", err)
+	}
+	folder := t.TempDir()
+	script = filepath.Join(folder, name)
+	if err := npm.CopyFile(script, filepath.Join("../web/test", name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return runtime, script
+}
+
+// run runs a script and makes a test of each of its checks.
+func run(t *testing.T, runtime string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, runtime, script, server.URL, chromium, shots, operator.URL)
+	c := exec.CommandContext(ctx, runtime, args...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {

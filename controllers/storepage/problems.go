@@ -126,7 +126,7 @@ func (o *observed) linkProblems(links []console.Link) (found []console.Problem) 
 	for _, dc := range o.store.Spec.DataCenters {
 		if askers := from[dc.Name]; len(askers) > 0 {
 			found = append(found, console.Problem{Severity: console.Critical, DataCenter: dc.Name, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("%s gives no answer to %s. Writes for it wait until it does; reads of its keys go to other rings.", dc.Name, strings.Join(askers, ", "))})
+				Text: fmt.Sprintf("%s gives no answer to %s, where reads of its keys go to other rings. A write of one of them gets OK at once, and is not complete until it does.", dc.Name, strings.Join(askers, ", "))})
 		}
 	}
 	return found

@@ -345,7 +345,7 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 			if status.Restrictions == 0 && status.IncompleteWrites == 0 {
 				return
 			}
-			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction, Incomplete: status.IncompleteWrites, Rings: []string{}}
+			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction.HLC, Incomplete: status.IncompleteWrites, Rings: []string{}}
 			for r, ring := range d.topo.Rings {
 				if status.Rings.Has(topology.RingID(r)) {
 					ss.Rings = append(ss.Rings, ring.Name)

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -92,7 +93,20 @@ func (d *Deployment) serveRead(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("give a key of 1 to %d bytes", maxPageKey), http.StatusBadRequest)
 		return
 	}
-	reply(w, d.readAsClient(r.Context(), dc, body.Key))
+	reading := d.readAsClient(r.Context(), dc, body.Key)
+	d.markOnPage(console.MarkRead, fmt.Sprintf("read of %s as a client of %s%s", body.Key, body.DataCenter, d.outcomeOf(&reading)), 0)
+	reply(w, reading)
+}
+
+// outcomeOf says what a read as a client has led to, for the event of it.
+func (d *Deployment) outcomeOf(r *console.KeyReading) string {
+	switch {
+	case r.Unknown != "":
+		return ": nothing was read"
+	case len(r.Rings) < len(d.topo.Rings):
+		return ": its session is bound to " + strings.Join(r.Rings, ", ")
+	}
+	return ""
 }
 
 func reply(w http.ResponseWriter, v any) {

@@ -13,7 +13,9 @@ import (
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
 // pageClient makes requests as the page does.
@@ -111,6 +113,34 @@ func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
 	}
 }
 
+func TestATracedWriteNamesTheDataCenterThatAcceptedIt(t *testing.T) {
+	_, p := newPageClient(t)
+	accepted := func(key string) (tr console.WriteTrace) {
+		tr = p.write("us-east-1", key, "x")
+		await(t, "the write is accepted", func() bool {
+			if tr = p.trace(tr.ID); tr.Error != "" {
+				t.Fatal(tr.Error)
+			}
+			return tr.AcceptedMs != nil
+		})
+		return tr
+	}
+	if tr := accepted("post:5"); tr.AcceptedIn != "us-east-1" {
+		t.Errorf("accepted in %q; want us-east-1", tr.AcceptedIn)
+	}
+	index := uint64(0)
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: "us-east-1", Part: "coordinator", Index: &index}, nil)
+	tr := accepted("post:6")
+	var v causal.Version
+	if _, err := fmt.Sscanf(tr.Version, "%d@%d", &v.HLC, &v.Origin); err != nil {
+		t.Fatal(err)
+	}
+	topo := topology.Default()
+	if want := topo.DCs[topo.CoordinatorOf(v.Origin).DC].Name; tr.AcceptedIn != want || want == "us-east-1" || tr.DataCenter != "us-east-1" {
+		t.Errorf("written in %s, accepted in %s; want us-east-1 and the origin of version %s, %s", tr.DataCenter, tr.AcceptedIn, tr.Version, want)
+	}
+}
+
 func TestThePageSaysWhatACutDoes(t *testing.T) {
 	_, p := newPageClient(t)
 	if s := p.snapshot(); len(s.DataCenters) != 8 || len(s.Links) != 28 {
@@ -128,6 +158,11 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 		}
 		return cut == 7 && len(s.Problems) > 0 && s.Problems[0].Runbook == "CausalStorePeersDisconnected" && s.Problems[0].DataCenter == "sa-east-1"
 	})
+	for _, problem := range p.snapshot().Problems {
+		if strings.Contains(problem.Text, "cut off") && !strings.Contains(problem.Text, "gets OK at once, and is not complete until") {
+			t.Errorf("the problem says %q; want what a writer gets", problem.Text)
+		}
+	}
 	tr := p.write("us-east-1", "post:2", "x")
 	var reader console.KeyReading
 	await(t, "a reader next door has the value, bound", func() bool {
@@ -163,6 +198,16 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 	}
 }
 
+// marks returns the events as "kind: text".
+func (p pageClient) marks() (all []string) {
+	var h console.History
+	p.do(http.MethodGet, "/console/history", nil, &h)
+	for _, m := range h.Marks {
+		all = append(all, m.Kind+": "+m.Text)
+	}
+	return all
+}
+
 func (p pageClient) readAsClient(dc, key string) (r console.KeyReading) {
 	p.do(http.MethodPost, "/console/read", map[string]string{"dataCenter": dc, "key": key}, &r)
 	return r
@@ -191,12 +236,19 @@ func TestAReadAsAClientBindsAListedSession(t *testing.T) {
 			if len(r.Rings) == 0 || slices.Contains(r.Rings, "south-america") {
 				t.Errorf("read: %+v; want it to bind the session to other rings than south-america", r)
 			}
-			await(t, "the session is listed", func() bool {
+			await(t, "the session is listed, with what has bound it", func() bool {
 				s := p.bound("us-west-1")
-				return len(s) == 1 && slices.Equal(s[0].WaitsFor, []string{"south-america"})
+				return len(s) == 1 && slices.Equal(s[0].WaitsFor, []string{"south-america"}) && s[0].OldestKey == "post:4" && s[0].OldestFrom == "us-east-1" &&
+					s[0].OldestSlot == uint16(topology.SlotOf("post:4"))
 			})
 			p.do(http.MethodPost, "/fault", local.Fault{Kind: "reconnect", From: "sa-east-1", To: "*"}, nil)
 			await(t, "the session is released", func() bool { return len(p.bound("us-west-1")) == 0 })
+			for _, want := range []string{"read: read of post:4 as a client of us-west-1: its session is bound to ", "session: a session of us-west-1 is bound: it waits for ",
+				"session: a session of us-west-1 is released"} {
+				if marks := p.marks(); !slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, want) }) {
+					t.Errorf("no event %q in %q", want, marks)
+				}
+			}
 		})
 	}
 }
@@ -221,12 +273,7 @@ func TestTheEndOfAFaultIsNoFault(t *testing.T) {
 	await(t, "no link is cut", func() bool {
 		return !slices.ContainsFunc(p.snapshot().Links, func(l console.Link) bool { return l.CutAB || l.CutBA })
 	})
-	var h console.History
-	p.do(http.MethodGet, "/console/history", nil, &h)
-	var marks []string
-	for _, m := range h.Marks {
-		marks = append(marks, m.Kind+": "+m.Text)
-	}
+	marks := p.marks()
 	for _, want := range []string{"fault: delay the links of eu-west-1 by 600 ms each way", "heal: end the delay of the links of eu-west-1",
 		"fault: cut between eu-west-1 and us-east-1", "heal: reconnect us-east-1 and eu-west-1"} {
 		if !slices.Contains(marks, want) {

@@ -34,13 +34,13 @@ func cutProblems(s *console.Snapshot) (found []console.Problem) {
 		if name := s.DataCenters[i].Name; len(cut[name]) == len(s.DataCenters)-1 && len(cut[name]) > 1 {
 			alone[name] = true
 			found = append(found, console.Problem{Severity: console.Critical, DataCenter: name, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("%s is cut off from all others. Writes wait until it is back; reads of its keys go to other rings.", name)})
+				Text: fmt.Sprintf("%s is cut off from all others, which read its keys from other rings. A write of one of its keys, or from there, gets OK at once, and is not complete until it is back.", name)})
 		}
 	}
 	for _, l := range s.Links {
 		if (l.CutAB || l.CutBA) && !alone[l.A] && !alone[l.B] {
 			found = append(found, console.Problem{Severity: console.Critical, DataCenter: l.A, Other: l.B, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("The link between %s and %s is cut. Writes from one to the other wait.", l.A, l.B)})
+				Text: fmt.Sprintf("The link between %s and %s is cut. A write in one of them of a key that the other one owns gets OK at once, and is not complete until the link is back.", l.A, l.B)})
 		}
 	}
 	return found

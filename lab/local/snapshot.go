@@ -133,7 +133,9 @@ func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter)
 			if bound++; bound > console.MaxSessions {
 				return
 			}
-			listed := console.Session{ID: id, Reads: is.Restrictions, OldestMs: max(now-is.OldestRestriction.WallMs(), 0), Writes: is.IncompleteWrites,
+			oldest := is.OldestRestriction
+			listed := console.Session{ID: id, Reads: is.Restrictions, OldestMs: max(now-oldest.HLC.WallMs(), 0), Writes: is.IncompleteWrites,
+				OldestFrom: d.topo.DCs[d.topo.CoordinatorOf(oldest.Origin).DC].Name, OldestSlot: uint16(is.OldestSlot), OldestKey: d.observer.tracer.keyOf(oldest),
 				Rings: []string{}, WaitsFor: []string{}}
 			for r, ring := range d.topo.Rings {
 				if is.Rings.Has(topology.RingID(r)) {

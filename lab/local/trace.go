@@ -90,6 +90,7 @@ func (t *tracer) accepted(id uint64, v causal.Version) {
 	defer t.mu.Unlock()
 	if tr := t.find(id); tr != nil {
 		tr.AcceptedMs, tr.version, tr.Version = tr.sinceStart(), v, versionText(v)
+		tr.AcceptedIn = t.topo.DCs[t.topo.CoordinatorOf(v.Origin).DC].Name
 		tr.progress(t.topo, v) // so that acknowledgements are kept
 		t.endIfComplete(tr)
 	}
@@ -122,6 +123,18 @@ func (t *tracer) get(id uint64) (w console.WriteTrace, ok bool) {
 		w.Caches, w.CompleteMs = append([]console.TraceCache{}, p.caches...), p.complete
 	}
 	return w, true
+}
+
+// keyOf returns the key of a version that was traced; empty if it was not, or is forgotten.
+func (t *tracer) keyOf(v causal.Version) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tr := range t.traces {
+		if tr.version == v {
+			return tr.Key
+		}
+	}
+	return ""
 }
 
 func (t *tracer) endIfComplete(tr *trace) {

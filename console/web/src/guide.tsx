@@ -1,17 +1,17 @@
 // The first steps: what to do to see a session bound and released.
 import { useEffect, useState } from "preact/hooks";
-import type { Roles } from "./facts";
+import { boundIn, stepOf, type Roles, type Step } from "./facts";
 import { list } from "./format";
-import type { Fault, KeyReading, Layout, Snapshot, WriteTrace } from "./model";
-import { boundIn, isCutOff } from "./facts";
+import type { Fault, KeyReading, Snapshot, WriteTrace } from "./model";
 import { readAsClient, startTrace } from "./server";
+import { useTrace } from "./write";
 
 const key = "guide:1";
 
 interface Props {
-  layout: Layout;
-  snapshot: Snapshot;
+  snapshot: Snapshot; // of now
   roles: Roles;
+  past: boolean; // the rest of the page shows an earlier moment
   disabled: boolean;
   trace: WriteTrace | null;
   setTrace(t: WriteTrace): void;
@@ -21,71 +21,96 @@ interface Props {
   close(): void;
 }
 
-export function Guide({ layout, snapshot, roles, disabled, trace, setTrace, watch, hurt, show, close }: Props) {
+const numbered: Step[] = ["cut", "write", "read", "heal"];
+
+export function Guide({ snapshot, roles, past, disabled, trace, setTrace, watch, hurt, show, close }: Props) {
   const { victim, ring, writer, reader } = roles;
-  const [step, setStep] = useState(0);
+  const [written, setWritten] = useState<WriteTrace | null>(null);
+  const [rounds, setRounds] = useState(1);
   const [reading, setReading] = useState<KeyReading | null>(null);
+  const [healed, setHealed] = useState(false);
+  const [seenBound, setSeenBound] = useState(false);
+  const [released, setReleased] = useState(false);
   const [error, setError] = useState("");
-  const run = (act: () => Promise<boolean>) => async () => {
+  const followed = trace?.id === written?.id; // by the page
+  useTrace(followed ? null : written, setWritten);
+  const write = followed ? trace : written;
+  const step = stepOf(snapshot, roles, write, reading, healed);
+  const bound = boundIn({ ...snapshot, dataCenters: snapshot.dataCenters.filter((d) => d.name === reader) }) > 0;
+  useEffect(() => {
+    if (step === "end") setHealed(true);
+    if (reading && bound) setSeenBound(true);
+    if (step === "end" && !bound && (seenBound || write?.completeMs != null)) setReleased(true);
+  }, [step, reading, bound, seenBound, write?.completeMs]);
+  const again = () => {
+    setWritten(null);
+    setReading(null);
+    setHealed(false);
+    setSeenBound(false);
+    setReleased(false);
+    setError("");
+  };
+  const run = (act: () => Promise<unknown>) => async () => {
     setError("");
     try {
-      if (await act()) setStep((n) => n + 1);
+      await act();
     } catch (e) {
       setError((e as Error).message);
     }
   };
-  const steps = [
-    {
+  const origin = write?.acceptedIn && write.acceptedIn !== writer ? ` ${write.acceptedIn} has accepted it, as no coordinator of ${writer} did.` : "";
+  const steps = {
+    cut: {
       text: <>Cut off {victim}, the only data center of ring {ring}. Nothing gets in or out.</>,
       label: `Cut off ${victim}`,
       act: async () => {
         show("dc", victim);
-        return hurt({ kind: "cut", from: victim, to: "*" });
+        await hurt({ kind: "cut", from: victim, to: "*" });
       },
     },
-    {
+    write: {
       text: <>{victim} is cut off: see the map. Now write a key in {writer}. Its client gets OK at once, and the write goes to every ring it can reach.</>,
       label: `Write in ${writer}`,
       act: async () => {
         show("trace", writer);
-        setTrace(await startTrace(writer, key, new Date().toLocaleTimeString("en-GB")));
+        const t = await startTrace(writer, key, `hello ${rounds}`);
+        setRounds(rounds + 1);
+        setTrace(t);
+        setWritten(t);
         watch(key);
-        return true;
       },
     },
-    {
-      text: <>The write waits for {ring}: see <i>Trace a write</i>. Now read it as a client of {reader}.</>,
+    read: {
+      text: <>The client has its OK. The write is not complete until {ring} has it: see <i>Trace a write</i>.{origin} Now read it as a client of {reader}.</>,
       label: `Read in ${reader}`,
       act: async () => {
         const r = await readAsClient(reader, key);
         if (r.unknown) throw new Error(`The read failed: ${r.unknown}. Try again.`);
-        if (!r.version || (trace?.version && r.version !== trace.version)) throw new Error(`The write has not reached ${reader} yet. Try again.`);
+        if (!r.version || (write?.version && r.version !== write.version)) throw new Error(`The write has not reached ${reader} yet. Try again.`);
         setReading(r);
         show("sessions", reader);
-        return true;
       },
     },
-    {
-      text: reading && reading.rings.length < layout.rings.length
-        ? <>The client has read a value that {ring} does not have yet. So its session is <b>bound</b>: it reads from {list(reading.rings)} only, as elsewhere it could see an older state. Now heal the network.</>
-        : <>The client has read a value that every ring has, so its session is not bound: the network was healed before. Heal what is left, and start again.</>,
+    heal: {
+      text: <>The client has read a value that {ring} does not have yet. So its session is <b>bound</b>: it reads from {list(reading?.rings ?? [])} only, as elsewhere it could see an older state. Now heal the network.</>,
       label: "Heal the network",
       act: async () => hurt({ kind: "heal" }),
     },
-  ];
-  const now = steps[step];
-  const isReleased = !isCutOff(snapshot, victim) && boundIn(snapshot) === 0;
-  const [released, setReleased] = useState(false);
-  useEffect(() => {
-    if (!now && isReleased) setReleased(true);
-  }, [!now, isReleased]);
+    late: {
+      text: <>The network was healed before the key was read, so {ring} gets the write, and a reader is not bound for long. Start again, and read while {victim} is cut off.</>,
+      label: "Start again",
+      act: async () => again(),
+    },
+  };
+  const now = step === "end" ? null : steps[step];
+  const title = step === "end" ? "That is all" : step === "late" ? "The network was healed too early" : `Try it: step ${numbered.indexOf(step) + 1} of ${numbered.length}`;
   return (
-    <section class="guide" aria-label="First steps">
-      <h2>{now ? `Try it: step ${step + 1} of ${steps.length}` : "That is all"}</h2>
+    <section class="guide" aria-label="First steps" data-step={step}>
+      <h2>{title}{past && <small> (now, not at the time shown)</small>}</h2>
       <p role="status">{now ? now.text : released ? <>{ring} has caught up: the write is in every ring, and the session is <b>released</b>. It reads from everywhere again.</> : <>The network is healed. The session is released when {ring} has the write.</>}</p>
-      {error && <p class="error" role="alert">{error}</p>}
+      {(error || write?.error) && <p class="error" role="alert">{error || write?.error}</p>}
       <p class="actions">
-        {now ? <button class="primary" disabled={disabled} onClick={run(now.act)}>{now.label}</button> : <button onClick={() => { setStep(0); setReading(null); setReleased(false); }}>Start again</button>}
+        {now ? <button class="primary" disabled={disabled} onClick={run(now.act)}>{now.label}</button> : <button onClick={again}>Start again</button>}
         <button onClick={close}>Hide</button>
       </p>
     </section>

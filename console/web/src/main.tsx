@@ -1,7 +1,7 @@
 // The page: what is shown, live or of an earlier moment.
 import { render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { boundIn, faultsIn, rolesIn, traceAt } from "./facts";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { boundIn, faultsIn, rolesIn, traceAt, writeAt } from "./facts";
 import { clock, duration, readsOf } from "./format";
 import { Guide } from "./guide";
 import { MapView } from "./map";
@@ -107,11 +107,30 @@ function App() {
   const [watched, setWatched] = useState("");
   const [playAt, setPlayAt] = useState<number | null>(null);
   const [played, setPlayed] = useState<Snapshot | null>(null);
+  const [chosen, setChosen] = useState(0); // the write of the event that was chosen
+  const [past, setPast] = useState<WriteTrace | null>(null); // the write that is shown of an earlier moment
   const [message, setMessage] = useState({ text: "", stays: false });
   const [guided, setGuided] = useState(true);
   const panel = useRef<HTMLDivElement>(null);
+  const top = useRef<HTMLDivElement>(null);
+  const keptHeight = useRef(0);
+  // While the slider is moved, fewer problems must not move it.
+  useLayoutEffect(() => {
+    if (!top.current) return;
+    keptHeight.current = playAt === null ? 0 : Math.max(keptHeight.current, top.current.offsetHeight);
+    top.current.style.minHeight = keptHeight.current > 0 ? `${keptHeight.current}px` : "";
+  }, [playAt, played]);
   const watching = useKey(watched, tab === "key" && playAt === null && !stale);
   useTrace(trace, setTrace);
+  useTrace(past, setPast);
+  const write = playAt === null || !played ? 0 : chosen || writeAt(marks, played.atMs);
+  useEffect(() => {
+    setPast(null);
+    if (write === 0) return;
+    let ended = false;
+    getTrace(write).then((t) => !ended && setPast(t), () => !ended && chosen === write && setMessage({ text: "The way of this write is no longer known: the server keeps the last ones only.", stays: true }));
+    return () => { ended = true; };
+  }, [write]);
   useEffect(() => {
     if (playAt === null) {
       setPlayed(null);
@@ -133,7 +152,8 @@ function App() {
   const known = new Set(layout.dataCenters.map((d) => d.name));
   const taken = played ?? live;
   // A snapshot may be of a layout that has changed since.
-  const snapshot = { ...taken, dataCenters: taken.dataCenters.filter((d) => known.has(d.name)), links: taken.links.filter((l) => known.has(l.a) && known.has(l.b)) };
+  const knownOf = (s: Snapshot) => ({ ...s, dataCenters: s.dataCenters.filter((d) => known.has(d.name)), links: s.links.filter((l) => known.has(l.a) && known.has(l.b)) });
+  const snapshot = knownOf(taken);
   const name = known.has(selected) ? selected : layout.dataCenters[0]!.name;
   const show = (t: Tab, n = name) => {
     setSelected(n);
@@ -164,17 +184,14 @@ function App() {
   };
   const play = (atMs: number | null, write?: number) => {
     setPlayAt(atMs);
-    if (write === undefined) return;
-    setTab("trace");
-    getTrace(write).then(setTrace, () => {
-      setTrace(null);
-      setMessage({ text: "The way of this write is no longer known: the server keeps the last ones only.", stays: false });
-    });
+    setChosen(write ?? 0);
+    setMessage({ text: "", stays: false });
+    if (write !== undefined) setTab("trace");
   };
   const off = playAt !== null ? "Go back to live to write and read." : stale ? "The server does not answer." : "";
   const canHurt = layout.faults && off === "";
   const faults = layout.faults && off === "" ? faultsIn(snapshot) : "";
-  const shownTrace = trace && playAt !== null ? traceAt(trace, snapshot.atMs) : trace;
+  const shownTrace = playAt === null ? trace : past && traceAt(past, snapshot.atMs);
   const roles = guided && layout.faults && !layout.noClient ? rolesIn(layout) : null;
   return (
     <>
@@ -186,10 +203,10 @@ function App() {
       </header>
       <main>
         <div class="left">
-          <div class={roles ? "top guided" : "top"}>
-            <Problems problems={snapshot.problems} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} faults={layout.faults} select={select} showSessions={showSessions}
+          <div ref={top} class={roles ? "top guided" : "top"}>
+            <Problems snapshot={snapshot} bound={boundIn(snapshot)} runbookBase={layout.runbookBase} faults={layout.faults} hurt={canHurt ? hurt : null} select={select} showSessions={showSessions}
               when={played ? <>At {clock(played.atMs)}: </> : stale ? <>Unknown, as the server does not answer. <Ago at={receivedAt} /> ago: </> : null} />
-            {roles && <Guide layout={layout} snapshot={snapshot} roles={roles} disabled={!canHurt} trace={trace} setTrace={setTrace} watch={setWatched} hurt={hurt} show={show} close={() => setGuided(false)} />}
+            {roles && <Guide snapshot={knownOf(live)} past={playAt !== null} roles={roles} disabled={!canHurt} trace={trace} setTrace={setTrace} watch={setWatched} hurt={hurt} show={show} close={() => setGuided(false)} />}
           </div>
           <MapView layout={layout} snapshot={snapshot} selected={name} select={select} trace={tab === "trace" || tab === "key" ? shownTrace : null} stale={stale && playAt === null} />
           <Timeline layout={layout} frames={frames} marks={marks} playAt={playAt} play={play} />
@@ -211,8 +228,8 @@ function App() {
           <div ref={panel} role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
             {tab === "dc" && <DataCenterPanel layout={layout} snapshot={snapshot} name={name} hurt={canHurt ? hurt : null} />}
             {(tab === "trace" || tab === "key") && layout.noClient && <NotHere what={tab === "trace" ? "Writing a key" : "Watching a key"} why={layout.noClient} />}
-            {tab === "trace" && !layout.noClient && <TracePanel layout={layout} selected={name} entries={entries} setEntries={setEntries} trace={shownTrace} setTrace={setTrace} watch={setWatched} off={off} showSessions={showSessions} />}
-            {tab === "key" && !layout.noClient && <KeyPanel layout={layout} selected={name} watched={watched} watch={setWatched} watching={watching} off={off} showSessions={showSessions} />}
+            {tab === "trace" && !layout.noClient && <TracePanel layout={layout} snapshot={snapshot} selected={name} entries={entries} setEntries={setEntries} trace={shownTrace} setTrace={setTrace} watch={setWatched} off={off} showSessions={showSessions} />}
+            {tab === "key" && !layout.noClient && <KeyPanel layout={layout} snapshot={knownOf(live)} selected={name} watched={watched} watch={setWatched} watching={watching} off={off} showSessions={showSessions} />}
             {tab === "sessions" && <Sessions layout={layout} snapshot={snapshot} />}
           </div>
           <Words />

@@ -1,6 +1,6 @@
 // The map: data centers, the network between them, and the way of a write that is traced.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { boundIn, healthOf, operations } from "./facts";
+import { healthOf, operations } from "./facts";
 import { millis, rate } from "./format";
 import type { DataCenter, Layout, Link, Snapshot, WriteTrace } from "./model";
 import { arc, draw, placeLabels, type Drawing, type Others } from "./place";
@@ -101,8 +101,8 @@ export function MapView({ layout, snapshot, selected, select, trace, stale }: Pr
       </div>
       <figcaption>
         {layout.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}
-        {boundIn(snapshot) > 0 && <span class="ringname"><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><circle class="boundmark" r={6} /></svg>has bound sessions</span>}
-        <span class="note">Each ring holds one copy of all data. Lines are the network; a number is the round trip in ms.{trace ? " A traced write: dotted, on its way; orange, visible to readers; green, acknowledged." : ""}</span>
+        <span class="ringname"><svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true"><circle class="boundmark" r={6} /></svg>has bound sessions</span>
+        <span class="note">Each ring holds one copy of all data. Lines are the network; a number is the round trip in ms. A traced write: dotted, on its way; orange, visible to readers; green, acknowledged.</span>
       </figcaption>
     </figure>
   );
@@ -122,17 +122,16 @@ function LinkLine({ link, drawing, active }: { link: Link; drawing: Drawing; act
 }
 
 function TraceArcs({ trace, drawing }: { trace: WriteTrace; drawing: Drawing }) {
-  const from = drawing.at.get(trace.dataCenter);
-  if (!from) return null;
+  const origin = trace.acceptedIn ?? "";
+  const from = drawing.at.get(origin); // unknown until a log has it
   return (
-    <g class="trace">
+    <g class="trace" data-origin={origin}>
       {trace.rings.map((r) => {
         const to = drawing.at.get(r.dataCenter)!;
-        const { path } = arc(from, to);
         const state = r.acknowledgedMs !== null ? "acknowledged" : r.visibleMs !== null ? "visible" : r.receivedMs !== null ? "received" : "sent";
         return (
           <g key={r.ring} class={state}>
-            {r.dataCenter !== trace.dataCenter && <path d={path} />}
+            {from && r.dataCenter !== origin && <path d={arc(from, to).path} />}
             <circle cx={to.x} cy={to.y} r={17} />
           </g>
         );

@@ -65,6 +65,9 @@ export interface Session {
   id: number;
   reads: number;
   oldestMs: number;
+  oldestFrom: string; // the data center that has accepted it
+  oldestSlot: number;
+  oldestKey?: string; // if it is known
   rings: string[];
   waitsFor: string[];
   incompleteWrites: number;
@@ -95,13 +98,14 @@ export interface Problem {
   severity: "warning" | "critical";
   dataCenter?: string;
   other?: string; // the other end of a link
+  part?: string;
   text: string;
   runbook: string;
 }
 
 export interface Mark {
   atMs: number;
-  kind: "fault" | "heal" | "change" | "write";
+  kind: "fault" | "heal" | "change" | "write" | "read" | "session";
   text: string;
   trace?: number; // of a write
 }
@@ -157,6 +161,7 @@ export interface WriteTrace {
   dataCenter: string;
   startedMs: number;
   acceptedMs: number | null;
+  acceptedIn?: string; // the data center whose log has it: the origin
   version: string;
   rings: TraceRing[];
   caches: { dataCenter: string; index: number; ms: number }[];

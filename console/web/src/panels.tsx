@@ -1,24 +1,31 @@
 // The panel of one data center, and the lists of problems and sessions.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { isCutOff } from "./facts";
+import { boundBy, isCutOff, lagOf, ringLagOf, sessionsOf } from "./facts";
 import { bytes, count, duration, millis, percent, rate, readsOf, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
 import { Runbook } from "./runbook";
 
+// At first so many problems are shown: what is below them should not move far.
+const shownProblems = 3;
+
 interface ProblemsProps {
-  problems: Problem[];
+  snapshot: Snapshot;
   bound: number; // sessions
   runbookBase: string;
   faults: boolean; // the page may have injected what is wrong
+  hurt: ((f: Fault) => Promise<boolean>) | null; // null: no faults can be injected or ended now
   when: ComponentChildren; // what comes before the number of problems if they are not those of now
   select(name: string): void;
   showSessions(): void;
 }
 
-export function Problems({ problems, bound, runbookBase, faults, when, select, showSessions }: ProblemsProps) {
-  const [runbook, setRunbook] = useState("");
+export function Problems({ snapshot, bound, runbookBase, faults, hurt, when, select, showSessions }: ProblemsProps) {
+  const { problems } = snapshot;
+  const [runbook, setRunbook] = useState<Problem | null>(null);
+  const [all, setAll] = useState(false);
+  const more = problems.length - shownProblems;
   const number = problems.length === 0 ? "no problem" : problems.length === 1 ? "1 problem" : `${problems.length} problems`;
   return (
     <>
@@ -29,17 +36,18 @@ export function Problems({ problems, bound, runbookBase, faults, when, select, s
         </div>
         {problems.length > 0 && (
           <ul>
-            {problems.map((p) => (
+            {problems.slice(0, all ? undefined : shownProblems).map((p) => (
               <li key={p.text} class={p.severity}>
                 <b>{p.severity === "critical" ? "Critical" : "Warning"}</b> {p.text}{" "}
                 {[p.dataCenter, p.other].map((name) => name && <><button class="plain" onClick={() => select(name)}>Show {name}</button>{" "}</>)}
-                <button class="plain" onClick={() => setRunbook(p.runbook)}>What to do</button>
+                <button class="plain" onClick={() => setRunbook(p)}>What to do</button>
               </li>
             ))}
           </ul>
         )}
+        {more > 0 && <button class="plain" aria-expanded={all} onClick={() => setAll(!all)}>{all ? "Show fewer" : `Show ${more} more`}</button>}
       </section>
-      {runbook && <Runbook name={runbook} base={runbookBase} faults={faults} close={() => setRunbook("")} />}
+      {runbook && <Runbook problem={runbook} snapshot={snapshot} base={runbookBase} faults={faults} hurt={hurt} close={() => setRunbook(null)} />}
     </>
   );
 }
@@ -51,10 +59,6 @@ function Fact({ name, value, note }: { name: string; value: string; note?: strin
       <dd class={value === unknown ? "unknown" : ""}>{value}</dd>
     </div>
   );
-}
-
-function lagOf(d: DataCenter): string {
-  return duration(d.svLagMs) + (d.svLagMs !== null && d.inFlight === 0 ? " (nothing is waiting)" : "");
 }
 
 function Sources({ d }: { d: DataCenter }) {
@@ -111,14 +115,14 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
         <Fact name="Writes" value={r ? `${rate(r.writes)}/s` : unknown} />
         <Fact name="Failed" value={r ? `${rate(r.failed)}/s` : unknown} note="Operations without an answer, or with an unknown outcome" />
         <Fact name="Read in this DC" value={r ? percent(reads! - r.remote, reads!) : unknown} note="Share of reads answered in this data center" />
-        <Fact name="Sessions" value={d.sessions === null ? unknown : `${count(d.sessions)}, ${count(d.bound)} bound`} note="A bound session has read a value that is not in every ring yet" />
+        <Fact name="Sessions" value={sessionsOf(layout, d)} note={layout.podSessions ? "All connections to the sidecar here are one session, which stays when no client is connected. A bound session has read a value in flight" : "A bound session has read a value in flight. One of them is the page's own, once it has read as a client here"} />
         <Fact name="Writes in flight" value={count(d.inFlight)} note="Accepted here, and not in every ring yet" />
         <Fact name="Write buffer" value={buffer} note="When it is full, writes are refused" />
-        <Fact name="Stability lag" value={lagOf(d)} note="Age of the newest moment up to which all writes accepted here are in every ring" />
+        <Fact name="Stability lag" value={lagOf(snapshot, d)} note="Age of the newest moment up to which all writes accepted here are in every ring, as the coordinators here know" />
         <Fact name="Stable state" value={d.cutAgeMs === null ? unknown : `${duration(d.cutAgeMs)} old`} note="Age of the newest moment up to which the writes of all data centers are in every ring, as the sidecar here knows" />
         <Fact name="Skew" value={duration(d.skewMs)} note="Writes of some data centers are known to be in every ring up to a newer moment than those of others: the difference, as the sidecar here knows" />
         <Fact name="Cached" value={d.cacheEntries === null ? unknown : `${count(d.cacheEntries)} keys, ${bytes(d.cacheBytes)}`} />
-        <Fact name="Connections" value={count(d.connections)} />
+        <Fact name="Connections" value={count(d.connections)} note="Redis clients that are connected now. The page is none of them" />
       </dl>
       <h3>Where reads are answered</h3>
       <Sources d={d} />
@@ -149,7 +153,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
       <table>
         <tbody>
           {layout.rings.map((ring) => (
-            <tr key={ring}><th scope="row"><RingName rings={layout.rings} ring={ring} /></th><td>{duration(d.ringLagMs[ring])}</td></tr>
+            <tr key={ring}><th scope="row"><RingName rings={layout.rings} ring={ring} /></th><td>{ringLagOf(layout, snapshot, d, ring)}</td></tr>
           ))}
         </tbody>
       </table>
@@ -237,7 +241,7 @@ export function Sessions({ layout, snapshot }: { layout: Layout; snapshot: Snaps
           <tbody>
             {rows.map(({ d, s }) => (
               <tr key={`${d.name} ${s.id}`}>
-                <th scope="row">{d.name}<small>{layout.podSessions ? "" : `#${s.id}, `}read {s.reads} unfinished {s.reads === 1 ? "value" : "values"}</small></th>
+                <th scope="row">{d.name}<small>{layout.podSessions ? "" : `#${s.id}, `}{boundBy(s)}</small></th>
                 <td>{s.rings.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
                 <td>{s.waitsFor.length === 0 ? "confirmation" : s.waitsFor.map((r) => <RingName key={r} rings={layout.rings} ring={r} />)}</td>
                 <td>{s.sinceMs === 0 ? "less than 1 s" : duration(s.sinceMs)}</td>
@@ -275,7 +279,7 @@ export function Overview({ layout, snapshot, selected, select }: { layout: Layou
                 <td>{r ? percent(reads! - r.remote, reads!) : unknown}</td>
                 <td>{count(d.bound)}</td>
                 <td>{count(d.inFlight)}</td>
-                <td>{duration(d.svLagMs)}</td>
+                <td>{d.inFlight === 0 && isCutOff(snapshot, d.name) ? "cut off" : duration(d.svLagMs)}</td>
                 <td>{duration(d.cutAgeMs)}</td>
                 <td class={up < d.parts.length ? "state down" : ""}>{d.elsewhere ? unknown : `${up} of ${d.parts.length} up`}</td>
               </tr>

@@ -1,7 +1,8 @@
 // Write a key and follow the write; watch where a key is and what readers get.
 import { useEffect, useState } from "preact/hooks";
+import { cachesOf, reachOf } from "./facts";
 import { clock, duration, list, millis } from "./format";
-import type { KeyReading, KeyView, Layout, WriteTrace } from "./model";
+import type { KeyReading, KeyView, Layout, Snapshot, WriteTrace } from "./model";
 import { RingName } from "./rings";
 import { getKey, getTrace, readAsClient, startTrace } from "./server";
 
@@ -14,6 +15,7 @@ export interface Entries {
 
 interface Props {
   layout: Layout;
+  snapshot: Snapshot;
   selected: string;
   entries: Entries;
   setEntries(e: Entries): void;
@@ -24,7 +26,7 @@ interface Props {
   showSessions(): void;
 }
 
-export function TracePanel({ layout, selected, entries, setEntries, trace, setTrace, watch, off, showSessions }: Props) {
+export function TracePanel({ layout, snapshot, selected, entries, setEntries, trace, setTrace, watch, off, showSessions }: Props) {
   const { key, value } = entries;
   const dataCenter = layout.dataCenters.some((d) => d.name === entries.dataCenter) ? entries.dataCenter! : selected;
   const [error, setError] = useState("");
@@ -52,7 +54,7 @@ export function TracePanel({ layout, selected, entries, setEntries, trace, setTr
       {trace ? <TraceView layout={layout} trace={trace} /> : (
         <p class="note">The write is answered as soon as it is on disk in its data center, and then travels to every ring on its own. Here you see it arrive.</p>
       )}
-      {trace && <ReadAsClient layout={layout} keyName={trace.key} selected={selected} off={off} showSessions={showSessions} />}
+      {trace && <ReadAsClient layout={layout} snapshot={snapshot} keyName={trace.key} selected={selected} off={off} showSessions={showSessions} />}
     </div>
   );
 }
@@ -62,7 +64,7 @@ function DataCenterSelect({ layout, value, choose }: { layout: Layout; value: st
 }
 
 // ReadAsClient reads a key in the session of the clients of a data center, which may be bound by that.
-function ReadAsClient({ layout, keyName, selected, off, showSessions }: { layout: Layout; keyName: string; selected: string; off: string; showSessions(): void }) {
+function ReadAsClient({ layout, snapshot, keyName, selected, off, showSessions }: { layout: Layout; snapshot: Snapshot; keyName: string; selected: string; off: string; showSessions(): void }) {
   const [chosen, setChosen] = useState("");
   const [read, setRead] = useState<{ key: string; reading: KeyReading } | null>(null);
   const [error, setError] = useState("");
@@ -90,13 +92,19 @@ function ReadAsClient({ layout, keyName, selected, off, showSessions }: { layout
           <>
             {r.dataCenter} read {show(r)} from {sourceOf(r)} in {millis(r.tookMs)}.{" "}
             {bound
-              ? <>Its session was then <b>bound</b> to {list(r.rings)}. <button class="plain" onClick={showSessions}>Show bound sessions</button></>
-              : "Its session may read from every ring."}
+              ? <>Its session was then <b>bound</b> to {list(r.rings)}.{reaching(layout, snapshot, r)} <button class="plain" onClick={showSessions}>Show bound sessions</button></>
+              : <>Its session may read from every ring.{reaching(layout, snapshot, r)}</>}
           </>
         ))}
       </p>
     </>
   );
+}
+
+// reaching says which of the rings that a reader may read from it reaches, if not all of them.
+function reaching(layout: Layout, snapshot: Snapshot, r: KeyReading): string {
+  const reach = reachOf(layout, snapshot, r.dataCenter, r.rings);
+  return reach && ` Now ${r.dataCenter}: ${reach.replace(/ now$/, "")}.`;
 }
 
 // useTrace follows a trace until it is complete.
@@ -132,11 +140,12 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
   const times = trace.rings.flatMap((r) => [r.receivedMs, r.visibleMs, r.acknowledgedMs]).concat(trace.completeMs, trace.acceptedMs);
   const end = Math.max(20, ...times.map((t) => t ?? 0)) * 1.05;
   const x = (ms: number) => (100 * ms) / end;
-  const outcome = trace.error ? "failed" : trace.completeMs !== null ? "complete" : trace.acceptedMs === null ? "on its way to the log" : "accepted, not in every ring yet";
+  const elsewhere = trace.acceptedIn && trace.acceptedIn !== trace.dataCenter ? trace.acceptedIn : "";
+  const outcome = trace.error ? (trace.error.startsWith("UNKNOWN") ? "not known to be accepted" : "failed") : trace.completeMs !== null ? "complete" : trace.acceptedMs === null ? "on its way to the log" : "accepted, not in every ring yet";
   return (
     <div class="traceview" data-trace={trace.completeMs !== null ? "complete" : "open"}>
       <p role="status">
-        <b>{trace.key}</b>, slot {trace.slot}, written in {trace.dataCenter}: <b>{outcome}</b>
+        <b>{trace.key}</b>, slot {trace.slot}, written in {trace.dataCenter}{elsewhere && `, accepted in ${elsewhere}`}: <b>{outcome}</b>
         {trace.completeMs !== null && <> after {millis(trace.completeMs)}: every session may now read it from anywhere.</>}
       </p>
       {trace.error && <p class="error">{trace.error}</p>}
@@ -144,7 +153,7 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
       <table>
         <thead><tr><th scope="col">Ring and owner</th>{steps.map(([, name, note]) => <th key={name} scope="col" title={note}>{name}</th>)}</tr></thead>
         <tbody>
-          <tr><th scope="row">log in {trace.dataCenter}</th><td colSpan={3}>OK to the client after {millis(trace.acceptedMs)}</td></tr>
+          <tr><th scope="row">log{trace.acceptedIn && ` in ${trace.acceptedIn}`}</th><td colSpan={3} class={trace.acceptedMs === null ? "unknown" : ""}>{trace.acceptedMs === null ? "not yet" : `OK to the client after ${millis(trace.acceptedMs)}`}{elsewhere && `; no coordinator of ${trace.dataCenter} took it`}</td></tr>
           {trace.rings.map((r) => (
             <>
               <tr key={r.ring}>
@@ -166,11 +175,7 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
           <tr><th scope="row">complete</th><td colSpan={3} class={trace.completeMs === null ? "unknown" : ""}>{millis(trace.completeMs)}</td></tr>
         </tbody>
       </table>
-      <p class="note">
-        {trace.caches.length === 0
-          ? "No cache was told to drop an older value: none had one that it could still serve. The lease of a cache on a shard ends when it has read nothing from there for half a minute; its values from there are void then."
-          : `Caches told to drop older values: ${trace.caches.map((c) => `${c.dataCenter} after ${millis(c.ms)}`).join(", ")}.`}
-      </p>
+      <p class="note" data-caches>{cachesOf(trace)}</p>
     </div>
   );
 }
@@ -214,6 +219,7 @@ export function useKey(watched: string, active: boolean): Watching {
 
 interface KeyProps {
   layout: Layout;
+  snapshot: Snapshot;
   selected: string;
   watched: string;
   watch(key: string): void;
@@ -222,7 +228,7 @@ interface KeyProps {
   showSessions(): void;
 }
 
-export function KeyPanel({ layout, selected, watched, watch, watching: { view, error }, off, showSessions }: KeyProps) {
+export function KeyPanel({ layout, snapshot, selected, watched, watch, watching: { view, error }, off, showSessions }: KeyProps) {
   const [key, setKey] = useState(watched || "post:1");
   useEffect(() => setKey(watched || "post:1"), [watched]);
   return (
@@ -234,8 +240,8 @@ export function KeyPanel({ layout, selected, watched, watch, watching: { view, e
       </form>
       {off && <p class="note">A key is watched live only. {off}{view && ` What is below was seen at ${clock(view.atMs)}.`}</p>}
       {error && <p class="error" role="alert">{error}</p>}
-      {view && <KeyTables layout={layout} view={view} />}
-      {view && <ReadAsClient layout={layout} keyName={view.key} selected={selected} off={off} showSessions={showSessions} />}
+      {view && <KeyTables layout={layout} snapshot={snapshot} view={view} />}
+      {view && <ReadAsClient layout={layout} snapshot={snapshot} keyName={view.key} selected={selected} off={off} showSessions={showSessions} />}
     </div>
   );
 }
@@ -249,7 +255,8 @@ function show(v: { version: string; value: string; deleted?: boolean | undefined
   return v.deleted ? <i>deleted</i> : <code>{v.value === "" ? '""' : v.value}</code>;
 }
 
-function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
+function KeyTables({ layout, snapshot, view }: { layout: Layout; snapshot: Snapshot; view: KeyView }) {
+  const reach = new Map(view.readers.map((r) => [r.dataCenter, reachOf(layout, snapshot, r.dataCenter, r.rings)]));
   const missing = layout.rings.filter((n) => view.readers.some((r) => !r.unknown && r.version && !r.rings.includes(n)));
   return (
     <div class="key">
@@ -282,7 +289,7 @@ function KeyTables({ layout, view }: { layout: Layout; view: KeyView }) {
                 <>
                   <td title={r.version && `version ${r.version}`}>{show(r)}</td>
                   <td>{sourceOf(r)}, {millis(r.tookMs)}</td>
-                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound</small></>}</td>
+                  <td>{r.rings.length === layout.rings.length ? "every ring" : <>{r.rings.map((n) => <RingName key={n} rings={layout.rings} ring={n} />)}<small>bound</small></>}{reach.get(r.dataCenter) && <small>{reach.get(r.dataCenter)}</small>}</td>
                 </>
               )}
             </tr>

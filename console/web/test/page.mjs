@@ -50,6 +50,24 @@ const checks = [
     await page.keyboard.press("ArrowRight");
     await until(() => document.activeElement.id === "tab-trace" && document.activeElement.getAttribute("aria-selected") === "true");
   }],
+  ["follows a heal by another button in the first steps", async () => {
+    const at = (step) => until((step) => document.querySelector(".guide").dataset.step === step, step);
+    const slider = () => page.$eval(".slider input", (s) => s.getBoundingClientRect().top - document.querySelector(".map").getBoundingClientRect().top);
+    const before = await slider();
+    await click("Cut off sa-east-1");
+    await at("write");
+    await click("Reconnect sa-east-1");
+    await at("cut");
+    await click("Cut off sa-east-1");
+    await click("Write in us-east-1");
+    await at("read");
+    await until(() => document.querySelector("[data-caches]").textContent.startsWith("Which caches") || document.querySelector("[data-caches]").textContent.endsWith("there may be more."));
+    if ((await slider()) !== before) throw new Error("the caption of the map has moved the slider");
+    await click("Heal everything");
+    await at("late");
+    await click("Start again");
+    await at("cut");
+  }],
   ["leads through the first steps", async () => {
     const says = (what) => until((what) => document.querySelector(".guide p").textContent.includes(what), what);
     await click("Cut off sa-east-1");
@@ -59,7 +77,7 @@ const checks = [
     await until(() => document.querySelectorAll(".trace .visible, .trace .acknowledged").length === 2);
     await click("Read in us-west-1");
     await says("its session is bound");
-    await until(() => document.querySelector('[data-bound="us-west-1"]') && /^us-west-1read 1 unfinished value/.test(document.querySelector(".sessions tbody tr")?.textContent ?? ""));
+    await until(() => document.querySelector('[data-bound="us-west-1"]') && /^us-west-1by guide:1, in flight from us-east-1/.test(document.querySelector(".sessions tbody tr")?.textContent ?? ""));
     await shoot("console-guide");
     await accessible();
     await click("Heal the network");
@@ -91,8 +109,11 @@ const checks = [
     await until(() => document.querySelector('[data-site="sa-east-1"]').dataset.health === "critical");
     console.log(`note the cut was shown after ${Date.now() - began} ms`);
     await click("What to do");
+    await until(() => [...document.querySelectorAll("dialog[open] .here button")].some((b) => b.textContent === "Reconnect sa-east-1"));
     await until(() => document.querySelector("dialog[open] .text")?.textContent.includes("What to do.") && document.querySelector("dialog .actions a").href.endsWith("#causalstorepeersdisconnected"));
     await accessible("dialog");
+    await click("CausalStoreRingBehind"); // a name in the text leads to its section
+    await until(() => document.querySelector("#runbook-name").textContent === "CausalStoreRingBehind" && document.querySelector("dialog .text").textContent.includes("older than 60 seconds"));
     await page.keyboard.press("Escape");
     await until(() => !document.querySelector("dialog"));
     await page.evaluate(() => scrollTo(0, 0));
@@ -151,6 +172,22 @@ const checks = [
     await cuts(0);
     await tab("Trace a write");
     await until(() => document.querySelector('[data-trace="complete"]'));
+    await until(() => document.querySelector(".problems h2").textContent === "No problem");
+  }],
+  ["names the data center that has accepted a write", async () => {
+    await page.locator('[data-site="us-east-1"]').click();
+    await click("Crash coordinator 0 of us-east-1");
+    await until(() => document.querySelector('[data-site="us-east-1"]').dataset.health === "critical");
+    await tab("Trace a write");
+    await fill("post:3");
+    await click("Write");
+    await until(() => document.querySelector(".traceview b")?.textContent === "post:3" && document.querySelector('[data-trace="complete"]'));
+    const [says, log, origin] = await page.evaluate(() => [document.querySelector(".traceview p").textContent, document.querySelector(".traceview tbody th").textContent, document.querySelector("g.trace[data-origin]").dataset.origin]);
+    if (origin === "us-east-1" || log !== `log in ${origin}` || !says.includes(`written in us-east-1, accepted in ${origin}`)) throw new Error(`${says} / ${log} / ${origin}`);
+    if (process.env.SHOTS) await shoot("accepted-elsewhere");
+    await page.evaluate(() => scrollTo(0, 0));
+    await click("What to do");
+    await click("Restart coordinator 0 of us-east-1");
     await until(() => document.querySelector(".problems h2").textContent === "No problem");
   }],
   ["is dark where that is wanted", async () => {

@@ -201,12 +201,16 @@ func (l *leader) probeAll(now causal.Now) {
 	l.sendLatencies(now)
 }
 
-// forEachRoundTrip calls f for each data center that was probed, with milliseconds, or a negative number if it does not
-// answer. A data center of which only the declared latency is known is left out.
+// forEachRoundTrip calls f for each data center that was probed, with the milliseconds that answered probes took, or a negative number if it
+// does not answer. A data center of which only the declared latency is known is left out. The age of a late probe, which counts for routes, is no
+// round trip: the probe may have been lost in an outage that is over.
 func (l *leader) forEachRoundTrip(f func(dc topology.DC, ms float64)) {
 	for dc, ms := range l.latencies {
-		if ms < 0 || l.probe.answered[dc] {
+		switch {
+		case ms < 0:
 			f(topology.DC(dc), ms)
+		case l.probe.answered[dc]:
+			f(topology.DC(dc), l.probe.ms[dc])
 		}
 	}
 }

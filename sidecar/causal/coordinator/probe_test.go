@@ -49,6 +49,35 @@ func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 	}
 }
 
+func TestTheAgeOfAProbeThatWasLostIsNoRoundTrip(t *testing.T) {
+	const near = topology.DC(1)
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()), causal.Now{})
+	shown := func() (found float64) {
+		l.forEachRoundTrip(func(dc topology.DC, ms float64) {
+			if dc == near {
+				found = ms
+			}
+		})
+		return found
+	}
+	l.probe.ms[near] = 60
+	l.probeAll(at(0))
+	l.probe.finish(at(60*time.Millisecond), near, l.probe.nextID-uint64(len(l.topo.DCs))+uint64(near)+1)
+	for after := probeInterval; after < unreachableAfter; after += probeInterval { // an outage begins and ends
+		l.probeAll(at(after))
+		if got := shown(); got != 60 {
+			t.Fatalf("after %s without an answer: %v ms; want what answers took, 60", after, got)
+		}
+	}
+	if l.latencies[near] < 2000 {
+		t.Errorf("routes are chosen as if it took %v ms; want the age of the lost probe", l.latencies[near])
+	}
+	l.probeAll(at(unreachableAfter + probeInterval))
+	if got := shown(); got >= 0 {
+		t.Errorf("%v ms; want unreachable", got)
+	}
+}
+
 // Who waits for a data center should not wait the longer the longer it has been silent.
 func TestNodesAreToldInWhatTimeToExpectAnAnswerBesideTheAgeOfALateProbe(t *testing.T) {
 	const far = topology.DC(3)

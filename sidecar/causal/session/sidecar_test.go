@@ -204,7 +204,7 @@ func TestEachSessionShowsItsState(t *testing.T) {
 	got := map[uint64]Status{}
 	r.s.EachSession(func(id uint64, st Status) { got[id] = st })
 	want := map[uint64]Status{
-		1: {Restrictions: 1, OldestRestriction: version(10).HLC, Rings: topology.RingsOf(near), IncompleteWrites: 1},
+		1: {Restrictions: 1, OldestRestriction: version(10), OldestSlot: topology.SlotOf("x"), Rings: topology.RingsOf(near), IncompleteWrites: 1},
 		2: {Rings: topology.RingsOf(near, middle, far)},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -48,8 +48,9 @@ func (s *Sidecar) Stability() *causal.Stability { return s.stability }
 type Status struct {
 	// Restrictions is the number of in-flight versions that bind the session; 0: it is unbound.
 	Restrictions int
-	// OldestRestriction is the HLC of the oldest of these versions; 0 if there are none.
-	OldestRestriction causal.HLC
+	// OldestRestriction is the oldest of these versions, and OldestSlot the slot of its key; 0 if there are none.
+	OldestRestriction causal.Version
+	OldestSlot        topology.Slot
 	// Rings are the rings that the session may read from.
 	Rings topology.RingSet
 	// IncompleteWrites is the number of own writes that are not known to be complete.
@@ -64,8 +65,8 @@ func (s *Sidecar) Status(id uint64) Status {
 	}
 	st := Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss), IncompleteWrites: len(ss.own.incomplete)}
 	for i, r := range ss.restrictions.list {
-		if i == 0 || r.version.HLC < st.OldestRestriction {
-			st.OldestRestriction = r.version.HLC
+		if i == 0 || r.version.HLC < st.OldestRestriction.HLC {
+			st.OldestRestriction, st.OldestSlot = r.version, r.slot
 		}
 	}
 	return st
