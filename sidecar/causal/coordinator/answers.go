@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// A session sends a put again when its coordinator was away before it answered. So the coordinator knows, across restarts, which
+// A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator knows, across restarts, which
 // puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent again). While the log holds a write, it
 // says so; later the checkpoints do, for a while. What they leave out is below Forgotten.
 
@@ -102,7 +102,7 @@ func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.
 		return
 	}
 	v := causal.Version{HLC: hlc, Origin: c.origin}
-	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v}.Message(c.cfg.Self, from))
+	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that was
