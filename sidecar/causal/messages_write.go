@@ -12,8 +12,8 @@ type Put struct {
 	Seq uint64
 	// Unanswered is the lowest number of a put of the session that may be sent again; those below have their answer.
 	Unanswered uint64
-	// Resent says that the put was sent to this coordinator before. Since is the SV of the coordinator that was known when it was
-	// first sent: if it was accepted, its version is greater.
+	// Resent says that the put was sent to this coordinator before, perhaps to another leadership. Since is the SV of the coordinator that
+	// was known when it was first sent: if it was accepted, its version is greater. The first copy does not say it.
 	Resent bool
 	Since  HLC
 	Key    string

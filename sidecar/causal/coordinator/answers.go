@@ -106,9 +106,13 @@ func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that was
-// forgotten is older.
+// forgotten is older. A put that was sent to this leadership only was not accepted by an earlier one.
 func (c *Coordinator) isDecidable(p *causal.Put) bool {
-	return c.isEstablished() && c.log.pending.Forgotten <= p.Since
+	forgotten := c.forgotten
+	if p.Resent {
+		forgotten = c.log.pending.Forgotten
+	}
+	return c.isEstablished() && forgotten <= p.Since
 }
 
 // forgetAll makes puts undecidable that an earlier log of this origin may have held.
@@ -140,7 +144,7 @@ func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 	}
 	if n > 0 {
 		last := answers[n-1].HLC
-		c.log.pending.Forgotten = max(c.log.pending.Forgotten, last)
+		c.log.pending.Forgotten, c.forgotten = max(c.log.pending.Forgotten, last), max(c.forgotten, last)
 		c.forgetAnswers(min(last, incompleteFrom-1)) // the log holds the others: they are still found
 	}
 	return answers[n:]

@@ -146,7 +146,7 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	for _, c := range s.calls {
-		if !c.finished && c.target == node && c.op.Kind == OpPut && !c.put.resent {
+		if !c.finished && c.target == node && c.op.Kind == OpPut && !c.put.resent && c.put.copies == 0 {
 			s.requests.drop(c.requestID)
 			s.deferPut(now, c)
 		}

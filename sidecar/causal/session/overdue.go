@@ -19,6 +19,8 @@ const (
 	maxCopies = 1 << 20
 	// copyOverhead is what a copy counts for beside its key and its value, in bytes.
 	copyOverhead = 512
+	// maxPutCopies bounds how often a put is sent again over a link: so none is on its way when its coordinator forgets an idle session.
+	maxPutCopies = 3
 	// copyRate is how fast, in bytes per second, a link may take a put: a larger put is overdue later.
 	copyRate = 1 << 20
 )
@@ -65,7 +67,8 @@ func (a *copyAllowance) grow(n int) { a.bytes = min(a.bytes+n, maxCopies) }
 // spend allows nothing for a while.
 func (a *copyAllowance) spend(now causal.Now, wait int64) { a.bytes, a.renewAt = 0, now.Mono+wait }
 
-// tickInFlight sends a put in flight again if its coordinator owes the answer. No put of a session is sent again before one that was
+// tickInFlight sends a put in flight again if its coordinator owes the answer. To the coordinator that is a message that has arrived
+// twice: the leadership is the same, since a put is sent anew when that changes. No put of a session is sent again before one that was
 // sent before it: if neither has arrived, the coordinator would refuse the earlier one.
 func (s *Sidecar) tickInFlight(now causal.Now, c *call) {
 	if now.Mono >= c.retryAt {
@@ -74,7 +77,7 @@ func (s *Sidecar) tickInFlight(now causal.Now, c *call) {
 	p := &c.session.pipeline
 	switch {
 	case p.heldBackAt != now.Mono && s.maySendCopy(now, c):
-		c.put.resent, c.put.copies = true, c.put.copies+1
+		c.put.copies++
 		c.retryAt = now.Mono + s.answerWait(c.target)<<c.put.copies
 		s.sendCopy(c)
 	case c.put.copies == 0:
@@ -86,6 +89,6 @@ func (s *Sidecar) tickInFlight(now causal.Now, c *call) {
 // accepted.
 func (s *Sidecar) maySendCopy(now causal.Now, c *call) bool {
 	transfer := int64(copyBytes(c)) * int64(time.Second) / copyRate
-	return now.Mono >= c.retryAt+transfer && !s.coordinators.serving[c.target].IsZero() && !s.coordinators.down[c.target] &&
+	return now.Mono >= c.retryAt+transfer && c.put.copies < maxPutCopies && !s.coordinators.serving[c.target].IsZero() && !s.coordinators.down[c.target] &&
 		s.coordinators.allowance(c.target).take(now, s.answerWait(c.target), copyBytes(c))
 }

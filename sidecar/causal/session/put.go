@@ -23,8 +23,8 @@ type putPipeline struct {
 type putState struct {
 	seq      uint64
 	since    causal.HLC // SV of the coordinator when the put was first sent to it
-	resent   bool       // it was sent to this coordinator more than once
-	copies   int        // how many of these were sent because the coordinator owed the answer, over this link
+	resent   bool       // it was sent to this coordinator over an earlier link, or could not be, and perhaps to another leadership
+	copies   int        // how many more were sent over this link, to the same leadership, because the coordinator owed the answer
 	waiting  bool       // its coordinator is away; it is sent again when that serves
 	giveUpAt int64      // monotonic: until when it waits
 	refused  bool       // a coordinator refused it, and it was not sent to another yet
@@ -129,7 +129,7 @@ func (s *Sidecar) sendCopy(c *call) {
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
 		Key: c.op.Key, Value: c.op.Value, Floor: ss.floor, Deps: ss.dependencies()}
-	if c.put.resent {
+	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}
 	s.Send(put.Message(s.cfg.Self, c.target))
