@@ -42,7 +42,7 @@ type buffer struct {
 	newest     causal.HLC // of all accepted writes
 	sessions   map[sessionKey]*sessionTail
 	forgotten  causal.HLC // the greatest timestamp of an accepted put that this leadership has forgotten
-	expireAt   int64 // when idle sessions were last looked for, plus the interval
+	expireAt   int64      // when idle sessions were last looked for, plus the interval
 }
 
 func newBuffer(rings int) buffer {
