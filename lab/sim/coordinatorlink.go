@@ -17,6 +17,14 @@ type coordinatorLinks struct {
 	w     *World
 	rng   *rand.Rand // of its own, so that the other schedules of a seed do not depend on it
 	links map[pair]*coordinatorLink
+	// lost are the requests of which a put or an answer was lost though the link has stayed up.
+	lost map[lostRequest]bool
+}
+
+// lostRequest names a put as its sidecar does.
+type lostRequest struct {
+	sidecar topology.Node
+	id      uint64
 }
 
 // coordinatorLink is the link from a sidecar to whoever serves a coordinator, as the sidecar knows it.
@@ -28,7 +36,8 @@ type coordinatorLink struct {
 }
 
 func (ls *coordinatorLinks) init(w *World) {
-	*ls = coordinatorLinks{w: w, rng: rand.New(rand.NewPCG(w.settings.Seed, 0x6c62272e07bb0142)), links: map[pair]*coordinatorLink{}}
+	*ls = coordinatorLinks{w: w, rng: rand.New(rand.NewPCG(w.settings.Seed, 0x6c62272e07bb0142)), links: map[pair]*coordinatorLink{},
+		lost: map[lostRequest]bool{}}
 }
 
 // delay draws how late a sidecar learns of something.
@@ -87,6 +96,24 @@ func (ls *coordinatorLinks) met(m *causal.Message) {
 	}
 	l := ls.link(ls.w.nodes[sidecar], coordinator)
 	ls.w.schedule(ls.delay(100*time.Millisecond), func() { ls.breakLink(l) })
+}
+
+// losesPut draws whether a message is lost and its link stays up: a put, or an answer to one. The next copy of it arrives, and is answered.
+func (ls *coordinatorLinks) losesPut(m *causal.Message) bool {
+	var r lostRequest
+	switch m.Kind {
+	case causal.KindPut:
+		r = lostRequest{m.From, m.Put().ID}
+	case causal.KindPutReply:
+		r = lostRequest{m.To, m.PutReply().ID}
+	default:
+		return false
+	}
+	if ls.lost[r] || ls.rng.IntN(100) >= ls.w.settings.PutLossPercent {
+		return false
+	}
+	ls.lost[r] = true
+	return true
 }
 
 // delayCopy delivers another copy of a put to whoever serves the coordinator then, some times.

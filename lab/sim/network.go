@@ -87,6 +87,11 @@ func (n *network) transmit(from *node, m *causal.Message) {
 		n.lost++
 		return
 	}
+	if w.settings.PutLossPercent > 0 && w.links.losesPut(m) {
+		n.lost++
+		w.countFault(PutLoss)
+		return
+	}
 	l, at := from.linkTo(to), w.now+n.delay(direction, to)
 	if w.settings.FaultsPerMillion > 0 && !n.injectLinkFault(l, m, to, at) {
 		return

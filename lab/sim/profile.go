@@ -71,6 +71,7 @@ var profiles = []Profile{
 	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
 	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
 	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},
+	{"lost-answers", "puts, and answers to them, are lost on links that stay up; coordinators have slow disks, crash and restart", lostAnswers, nil},
 	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
 	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
 	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
@@ -447,6 +448,15 @@ func failovers(p *runPlan, rng *rand.Rand) {
 	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
 	p.faultEvery = ms(200, 1000, rng)
 	p.faults = faultWeights{CrashUnanswered: 5, CrashDirty: 3, CrashLate: 2, Crash: 1, SlowDisk: 1}
+}
+
+func lostAnswers(p *runPlan, rng *rand.Rand) {
+	failovers(p, rng)
+	p.set.PutLossPercent = 1 + rng.IntN(30)
+	p.sessions, p.processes = intRange{1, 3}, intRange{1, 5}
+	p.length = ms(5000, 9000, rng)
+	p.faultEvery = ms(300, 3000, rng)
+	p.faults = faultWeights{SlowDisk: 6, CrashDirty: 2, CrashLate: 1, Crash: 1, ClockJump: 1}
 }
 
 func contention(p *runPlan, rng *rand.Rand) {

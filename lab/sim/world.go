@@ -89,6 +89,8 @@ type Settings struct {
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a million
 	// storage requests fail.
 	FaultsPerMillion int
+	// PutLossPercent is how many of a hundred puts, and of their answers, are lost on links that stay up: each once.
+	PutLossPercent int
 	// ExclusionDelay is that of coordinators.
 	ExclusionDelay time.Duration
 	// NoRandomness makes delays fixed, clocks right and crashes predictable. Scenarios use it.

@@ -12,8 +12,8 @@ type Put struct {
 	Seq uint64
 	// Unanswered is the lowest number of a put of the session that may be sent again; those below have their answer.
 	Unanswered uint64
-	// Resent says that the put was sent to this coordinator before. Since is the SV of the coordinator that was known when it was
-	// first sent: if it was accepted, its version is greater.
+	// Resent says that the put was sent to this coordinator before, perhaps to another leadership. Since is the SV of the coordinator that
+	// was known when it was first sent: if it was accepted, its version is greater. The first copy does not say it.
 	Resent bool
 	Since  HLC
 	Key    string
@@ -42,16 +42,18 @@ type PutReply struct {
 	Session uint64
 	Version Version
 	Err     ErrCode
+	// Repeated says that the put was accepted before this copy of it came, and that this was answered.
+	Repeated bool
 }
 
 // Message returns r as a message.
 func (r PutReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutReply, From: from, To: to, fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err}}
+	return Message{Kind: KindPutReply, From: from, To: to, fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err, Clean: r.Repeated}}
 }
 
 // PutReply returns the content of a message of KindPutReply.
 func (m *Message) PutReply() PutReply {
-	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err}
+	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err, Repeated: m.fields.Clean}
 }
 
 // Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.

@@ -148,6 +148,9 @@ func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 			if isClosed(a.g.closing) && !a.g.answered.Load() {
 				return status.Error(codes.Unavailable, "this process is shutting down")
 			}
+			if a.out.hasDroppedAnswers() {
+				return status.Error(codes.DataLoss, "this process has dropped answers to puts, because the queue of the link was full")
+			}
 			return nil
 		}
 		select { // the dialer may still be sending on this stream
@@ -212,6 +215,7 @@ func (g *GRPC) register(a *acceptor) error {
 			a.before = old
 			old.renewed.Store(true)
 			old.out.close()
+			a.out.renew(old.out)
 		} else {
 			for ; old != nil; old = old.before {
 				old.terminate()

@@ -101,3 +101,29 @@ func TestAPeerThatHasAnsweredEverythingEndsItsLinks(t *testing.T) {
 		}
 	}
 }
+
+// The put of which an answer was dropped may be in a log: it must not go elsewhere.
+func TestAPeerThatHasDroppedAnAnswerDoesNotEndItsLinkInOrder(t *testing.T) {
+	d := newDirectory()
+	reports := make(chan bool, 10)
+	a := start(t, d, []topology.Node{sidecarA}, func(c *Config, _ *timings) {
+		c.Down = func(topology.Node) { reports <- false }
+		c.Ended = func(topology.Node) { reports <- true }
+	})
+	b := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) { c.QueueBytes = 1 })
+	a.Send(put(sidecarA, coordinatorA, 1))
+	b.wait(t, 1)
+	waitFor(t, "an answer to be dropped", func() bool {
+		var answers []causal.Message
+		for i := range uint64(100) {
+			answers = append(answers, causal.PutReply{ID: i}.Message(coordinatorA, sidecarA))
+		}
+		b.SendAll(answers)
+		return dropped(b.Stats(), DropOverflow) > 0
+	})
+	b.Answered()
+	b.Close()
+	if <-reports {
+		t.Error("the link is reported as ended in order")
+	}
+}

@@ -344,7 +344,7 @@ func (g *GRPC) hello(link uint64, to *peerIdentity) *wire.Hello {
 }
 
 // Answered makes Close tell the peers that the replies to all requests that had an effect have been passed to Send, and that no
-// later request has one. Without it, peers must assume that requests without a reply had an effect.
+// later request has one. A peer to which a reply to a put was dropped is not told. Without it, peers must assume that requests without a reply had an effect.
 func (g *GRPC) Answered() { g.answered.Store(true) }
 
 // Close implements Network. It waits up to timings.flush for queued messages to be sent.

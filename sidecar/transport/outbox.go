@@ -46,7 +46,9 @@ type outbox struct {
 	bytes   int      // of frames
 	sending int      // bytes that were taken in this period and are not written to the connection yet
 	period  uint64   // changes when what was taken does not count any more, because its stream has ended
-	account *account // pays for what is queued and being sent; nil if nobody does
+	// lacksAnswers says that an answer to a put was dropped because the queue was full, on this stream or one that it renews.
+	lacksAnswers bool
+	account      *account // pays for what is queued and being sent; nil if nobody does
 }
 
 type outboxState uint8
@@ -109,6 +111,7 @@ func (o *outbox) add(m *causal.Message) DropReason {
 	case o.state == outboxClosed:
 		return DropClosed
 	case o.bytes > 0 && o.bytes+size > o.limit, !o.settle(size):
+		o.lacksAnswers = o.lacksAnswers || m.Kind == causal.KindPutReply
 		return DropOverflow
 	}
 	if len(o.frames) == 0 || o.frames[len(o.frames)-1].isFull() {
@@ -274,6 +277,20 @@ func (o *outbox) close() {
 	defer o.mu.Unlock()
 	o.state = outboxClosed
 	o.signal()
+}
+
+// renew takes over from the outbox of the stream that this one's stream renews, which is closed.
+func (o *outbox) renew(old *outbox) {
+	lacks := old.hasDroppedAnswers()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lacksAnswers = lacks
+}
+
+func (o *outbox) hasDroppedAnswers() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lacksAnswers
 }
 
 func (o *outbox) queuedBytes() int {

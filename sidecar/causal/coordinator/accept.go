@@ -41,7 +41,8 @@ type buffer struct {
 	cursor     []int      // by ring: writes[:cursor] are acknowledged by it
 	newest     causal.HLC // of all accepted writes
 	sessions   map[sessionKey]*sessionTail
-	expireAt   int64 // when idle sessions were last looked for, plus the interval
+	forgotten  causal.HLC // the greatest timestamp of an accepted put that this leadership has forgotten
+	expireAt   int64      // when idle sessions were last looked for, plus the interval
 }
 
 func newBuffer(rings int) buffer {
@@ -121,7 +122,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	tail := c.session(now, sessionKey{from, p.Session})
 	tail.confirm(min(p.Unanswered, p.Seq))
-	asNew := p.Resent && c.cfg.Broken.Has(causal.ResendAsNew)
+	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
 	if hlc, found := tail.find(p.Seq); found && !asNew {
 		c.answerAgain(from, &p, hlc)
 		return

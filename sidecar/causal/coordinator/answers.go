@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// A session sends a put again when its coordinator was away before it answered. So the coordinator knows, across restarts, which
+// A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator knows, across restarts, which
 // puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent again). While the log holds a write, it
 // says so; later the checkpoints do, for a while. What they leave out is below Forgotten.
 
@@ -102,13 +102,17 @@ func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.
 		return
 	}
 	v := causal.Version{HLC: hlc, Origin: c.origin}
-	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v}.Message(c.cfg.Self, from))
+	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that was
-// forgotten is older.
+// forgotten is older. A put that was sent to this leadership only was not accepted by an earlier one.
 func (c *Coordinator) isDecidable(p *causal.Put) bool {
-	return c.isEstablished() && c.log.pending.Forgotten <= p.Since
+	forgotten := c.forgotten
+	if p.Resent {
+		forgotten = c.log.pending.Forgotten
+	}
+	return c.isEstablished() && forgotten <= p.Since
 }
 
 // forgetAll makes puts undecidable that an earlier log of this origin may have held.
@@ -140,7 +144,7 @@ func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 	}
 	if n > 0 {
 		last := answers[n-1].HLC
-		c.log.pending.Forgotten = max(c.log.pending.Forgotten, last)
+		c.log.pending.Forgotten, c.forgotten = max(c.log.pending.Forgotten, last), max(c.forgotten, last)
 		c.forgetAnswers(min(last, incompleteFrom-1)) // the log holds the others: they are still found
 	}
 	return answers[n:]

@@ -216,3 +216,29 @@ func TestALogThatBeginsAnewDecidesAboutNoPutOfBefore(t *testing.T) {
 	}
 	h.accepted(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"})
 }
+
+// It was not accepted by an earlier leadership, since it was sent to this one only.
+func TestACopyOfAPutIsDecidedByWhatThisLeadershipHasForgotten(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	h.c.forgetAll(h.now)
+	answer := func(p causal.Put) causal.PutReply {
+		t.Helper()
+		before, after := h.put(p)
+		return reply(t, append(before, after...))
+	}
+	first := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}
+	v := h.accepted(first)
+	if r := answer(first); !r.Repeated || r.Version != v {
+		t.Errorf("a copy is answered %+v, and was accepted as %s", r, v)
+	}
+	h.accepted(causal.Put{ID: 3, Session: 1, Seq: 3, Key: "k"})
+	second := causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"}
+	if r := answer(second); r.Err != causal.ErrStale {
+		t.Errorf("a put that a later one has overtaken is answered %+v", r)
+	}
+	h.c.forgotten = v.HLC
+	if r := answer(second); r.Err != causal.ErrUnknown {
+		t.Errorf("one that may have been forgotten is answered %+v", r)
+	}
+}

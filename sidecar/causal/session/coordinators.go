@@ -26,12 +26,14 @@ type coordinatorStates struct {
 	owingUntil   map[topology.Node]int64 // monotonic: when the put is given up whose answer is overdue
 	serving      map[topology.Node]causal.Leadership
 	down         map[topology.Node]bool // its link is down
-	inUse        uint64                 // a bit for each coordinator of the own data center that is in use; 0: not known yet
+	allowances   map[topology.Node]*copyAllowance
+	inUse        uint64 // a bit for each coordinator of the own data center that is in use; 0: not known yet
 }
 
 func newCoordinatorStates() coordinatorStates {
 	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
-		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{}}
+		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
+		allowances: map[topology.Node]*copyAllowance{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same name, that
@@ -40,6 +42,7 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
+	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
 // overdue makes puts prefer others to a coordinator, until it answers one or the put that it has not answered is given up. It may hang,
@@ -143,7 +146,7 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	for _, c := range s.calls {
-		if !c.finished && c.target == node && c.op.Kind == OpPut && !c.put.resent {
+		if !c.finished && c.target == node && c.op.Kind == OpPut && !c.put.resent && c.put.copies == 0 {
 			s.requests.drop(c.requestID)
 			s.deferPut(now, c)
 		}
@@ -154,10 +157,15 @@ func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 // Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's queue is
 // full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
 func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
-	r, ok := s.requests.take(put.Put().ID)
-	if !ok || r.call.finished {
+	r, ok := s.requests.byID[put.Put().ID]
+	switch {
+	case !ok || r.call.finished:
+		return
+	case r.call.put.copies > 0: // an earlier copy is on its way, or its answer
+		s.coordinators.allowance(put.To).spend(now, s.answerWait(put.To))
 		return
 	}
+	s.requests.drop(put.Put().ID)
 	if r.call.put.resent {
 		s.awaitCoordinator(now, r.call)
 		return

@@ -16,13 +16,15 @@ type putPipeline struct {
 	unanswered  int
 	inFlight    inFlightPuts
 	refused     []*call // those of the unanswered that a coordinator refused, or that were not sent: they go to another one
+	heldBackAt  int64   // monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 }
 
 // putState is what a call holds that is a put.
 type putState struct {
 	seq      uint64
 	since    causal.HLC // SV of the coordinator when the put was first sent to it
-	resent   bool       // it was sent to this coordinator more than once
+	resent   bool       // it was sent to this coordinator over an earlier link, or could not be, and perhaps to another leadership
+	copies   int        // how many more were sent over this link, to the same leadership, because the coordinator owed the answer
 	waiting  bool       // its coordinator is away; it is sent again when that serves
 	giveUpAt int64      // monotonic: until when it waits
 	refused  bool       // a coordinator refused it, and it was not sent to another yet
@@ -111,13 +113,23 @@ func (s *Sidecar) sendPut(now causal.Now, c *call) {
 }
 
 func (s *Sidecar) transmitPut(now causal.Now, c *call) {
-	ss := c.session
-	c.retryAt = now.Mono + int64(coordinatorMargin+s.routes.Timeout(c.target.DC))
+	c.retryAt = now.Mono + s.answerWait(c.target)
 	c.requestID = s.requests.add(c, 0)
+	s.sendCopy(c)
+}
+
+// answerWait is how long a coordinator may take to answer a put, in nanoseconds.
+func (s *Sidecar) answerWait(coordinator topology.Node) int64 {
+	return int64(coordinatorMargin + s.routes.Timeout(coordinator.DC))
+}
+
+// sendCopy sends a put, with the request that waits for its answer.
+func (s *Sidecar) sendCopy(c *call) {
+	ss := c.session
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
 		Key: c.op.Key, Value: c.op.Value, Floor: ss.floor, Deps: ss.dependencies()}
-	if c.put.resent {
+	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}
 	s.Send(put.Message(s.cfg.Self, c.target))
@@ -147,6 +159,9 @@ func (ss *session) dependencies() []causal.Dep {
 // handlePutReply takes the coordinator's answer.
 func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	s.coordinators.answered(c.target)
+	if r.Repeated && c.put.copies > 0 {
+		s.coordinators.allowance(c.target).grow(2 * copyBytes(c))
+	}
 	switch r.Err {
 	case causal.OK:
 		if r.Version.HLC > s.timeLimit(now) {

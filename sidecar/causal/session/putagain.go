@@ -39,7 +39,7 @@ func (s *Sidecar) resendPuts(now causal.Now, node topology.Node) {
 
 func (s *Sidecar) resendPut(now causal.Now, c *call) {
 	s.requests.drop(c.requestID) // what an earlier leadership has answered no longer counts
-	c.put.resent, c.put.waiting = true, false
+	c.put.resent, c.put.waiting, c.put.copies = true, false, 0
 	s.transmitPut(now, c)
 }
 
@@ -50,9 +50,9 @@ func (s *Sidecar) tickPut(now causal.Now, c *call) {
 		s.avoid(now, c.target)
 		s.fail(c, causal.ErrUnknown)
 		s.concludePut(now, c)
-	case now.Mono < c.retryAt:
 	case !c.put.waiting:
-		s.coordinators.overdue(c.target, c.deadline)
+		s.tickInFlight(now, c)
+	case now.Mono < c.retryAt:
 	case !s.coordinators.down[c.target]:
 		s.resendPut(now, c)
 	}
