@@ -312,7 +312,7 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}
-	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown})
+	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown, Node: f.sidecar.ID(), Unsent: f.sidecar.Unsent})
 	d.ticker.Add(f.sidecar)
 	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands, Limits: limits})
 	if err != nil {

@@ -115,8 +115,9 @@ func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
 
 func TestATracedWriteNamesTheDataCenterThatAcceptedIt(t *testing.T) {
 	_, p := newPageClient(t)
-	accepted := func(key string) (tr console.WriteTrace) {
-		tr = p.write("us-east-1", key, "x")
+	accepted := func(dc, key string) (tr console.WriteTrace) {
+		t.Helper()
+		tr = p.write(dc, key, "x")
 		await(t, "the write is accepted", func() bool {
 			if tr = p.trace(tr.ID); tr.Error != "" {
 				t.Fatal(tr.Error)
@@ -125,20 +126,29 @@ func TestATracedWriteNamesTheDataCenterThatAcceptedIt(t *testing.T) {
 		})
 		return tr
 	}
-	if tr := accepted("post:5"); tr.AcceptedIn != "us-east-1" {
+	crash := func(dc string) {
+		t.Helper()
+		index := uint64(0)
+		p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: dc, Part: "coordinator", Index: &index}, nil)
+	}
+	isElsewhere := func(dc string, tr console.WriteTrace) {
+		t.Helper()
+		var v causal.Version
+		if _, err := fmt.Sscanf(tr.Version, "%d@%d", &v.HLC, &v.Origin); err != nil {
+			t.Fatal(err)
+		}
+		topo := topology.Default()
+		if want := topo.DCs[topo.CoordinatorOf(v.Origin).DC].Name; tr.AcceptedIn != want || want == dc || tr.DataCenter != dc {
+			t.Errorf("written in %s, accepted in %s; want %s and the origin of version %s, %s", tr.DataCenter, tr.AcceptedIn, dc, tr.Version, want)
+		}
+	}
+	crash("us-west-1") // before the sidecars of the page start, which they do with their first use
+	if tr := accepted("us-east-1", "post:5"); tr.AcceptedIn != "us-east-1" {
 		t.Errorf("accepted in %q; want us-east-1", tr.AcceptedIn)
 	}
-	index := uint64(0)
-	p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: "us-east-1", Part: "coordinator", Index: &index}, nil)
-	tr := accepted("post:6")
-	var v causal.Version
-	if _, err := fmt.Sscanf(tr.Version, "%d@%d", &v.HLC, &v.Origin); err != nil {
-		t.Fatal(err)
-	}
-	topo := topology.Default()
-	if want := topo.DCs[topo.CoordinatorOf(v.Origin).DC].Name; tr.AcceptedIn != want || want == "us-east-1" || tr.DataCenter != "us-east-1" {
-		t.Errorf("written in %s, accepted in %s; want us-east-1 and the origin of version %s, %s", tr.DataCenter, tr.AcceptedIn, tr.Version, want)
-	}
+	isElsewhere("us-west-1", accepted("us-west-1", "post:6"))
+	crash("us-east-1")
+	isElsewhere("us-east-1", accepted("us-east-1", "post:7"))
 }
 
 func TestThePageSaysWhatACutDoes(t *testing.T) {

@@ -108,7 +108,7 @@ func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
 	if err := d.net.Register(s.ID(), d.observer.sidecar(s.Handle)); err != nil {
 		return nil, fmt.Errorf("start the sidecar of the page in %s: %w", d.topo.DCs[dc].Name, err)
 	}
-	d.net.Watch(transport.Watcher{Up: s.LinkUp, Down: s.LinkDown})
+	d.net.Watch(transport.Watcher{Up: s.LinkUp, Down: s.LinkDown, Node: s.ID(), Unsent: s.Unsent})
 	d.ticker.Add(s)
 	return s, nil
 }

@@ -150,8 +150,10 @@ func (l *Local) Send(m causal.Message) {
 	switch {
 	case ep == nil && m.To.HasGroup() && m.To.Member == 0:
 		l.countDropped(m.Kind, DropNotServing)
+		l.reportUnsent(&m)
 	case ep == nil:
 		l.countDropped(m.Kind, DropNoRoute)
+		l.reportUnsent(&m)
 	case l.line != nil && m.From.DC != m.To.DC:
 		size := wire.EstimateSize(&m)
 		result := l.line.Send(m.From.DC, m.To.DC, size, wanItem{m, ep})

@@ -295,6 +295,9 @@ func TestLocalMessagesFollowTheMemberThatServes(t *testing.T) {
 			Up:   func(n topology.Node, l causal.Leadership) { told = append(told, fmt.Sprintf("up %v %d", n, l.Epoch)) },
 			Down: func(n topology.Node) { told = append(told, fmt.Sprintf("down %v", n)) },
 		})
+		var unsent []uint64
+		l.Watch(Watcher{Node: sidecarA, Unsent: func(p causal.Message) { unsent = append(unsent, p.Put().Seq) }})
+		l.Watch(Watcher{Node: middlemanA, Unsent: func(causal.Message) { t.Error("another node hears of the puts of the sidecar") }})
 		register(t, l, memberOne, one.handle)
 		register(t, l, memberTwo, two.handle)
 		register(t, l, middlemanA, newRecorder().handle)
@@ -311,6 +314,7 @@ func TestLocalMessagesFollowTheMemberThatServes(t *testing.T) {
 		l.Deregister(memberOne)
 		same(t, "to one", len(one.all()), 2)
 		same(t, "to two", two.seqs(), []uint64{3})
+		same(t, "unsent", unsent, []uint64{1, 4})
 		same(t, "told", told, []string{"up middleman-0@dc0 0", "up coordinator-0@dc0 5", "up coordinator-0@dc0 6", "down coordinator-0@dc0",
 			"up coordinator-0@dc0 7", "down coordinator-0@dc0"})
 		if n := dropped(l.Stats(), DropNotServing); n != 2 {

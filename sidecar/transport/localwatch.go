@@ -8,10 +8,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Watcher is told which nodes can be reached, as Config.Up and Config.Down are. Its fields may be nil.
+// Watcher is told which nodes can be reached, as Config.Up and Config.Down are, and which puts of Node were not sent, as Config.Unsent is. Its
+// fields may be zero.
 type Watcher struct {
 	Up   func(topology.Node, causal.Leadership)
 	Down func(topology.Node)
+
+	Node   topology.Node
+	Unsent func(put causal.Message)
 }
 
 // watchers are told of changes one after the other, in the order in which they happen. Local.mu guards the fields.
@@ -45,6 +49,23 @@ func (l *Local) Watch(w Watcher) (unwatch func()) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.all = slices.DeleteFunc(slices.Clone(l.all), func(o *Watcher) bool { return o == &w })
+	}
+}
+
+// reportUnsent tells the sender of a put that it was not sent.
+func (l *Local) reportUnsent(m *causal.Message) {
+	if m.Kind != causal.KindPut {
+		return
+	}
+	l.mu.Lock()
+	i := slices.IndexFunc(l.all, func(w *Watcher) bool { return w.Unsent != nil && w.Node == m.From })
+	var w *Watcher
+	if i >= 0 {
+		w = l.all[i]
+	}
+	l.mu.Unlock()
+	if w != nil {
+		w.Unsent(*m)
 	}
 }
 
