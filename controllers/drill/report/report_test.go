@@ -28,8 +28,9 @@ func aRun() *record.Run {
 		Promises: []record.Promise{{Text: "Clients see causal consistency", Expected: "no violation", Observed: "0 violations in 900 operations of 9 sessions", Result: record.Held},
 			{Text: "Clients there", Expected: "at most 5% of their operations fail", Observed: "30 of 300 failed (10.0%)", Result: record.Broken},
 			{Text: "No acknowledged write is lost", Expected: "all data centers agree", Observed: "no final reads", Result: record.NotMeasured}},
-		Measures: []record.Measure{{Phase: record.Injection, DataCenter: "virginia", Through: record.Sidecar, Hit: true, Stopped: true, Operations: 9, Failed: 9}, {Phase: record.Injection, DataCenter: "virginia", Hit: true, Operations: 300, Failed: 30, Unknown: 2, P50: 4.2, P99: 1999.5, LongestGap: 2100, Complete: 3, Completions: 20, LongestIncomplete: 15000, LongestBound: 12000},
-			{Phase: record.Baseline, DataCenter: "paris", Operations: 150, P50: 1.1, P99: 9, LongestGap: 400, Complete: 10, Completions: 10, LongestIncomplete: 1100}},
+		Measures: []record.Measure{{Phase: record.Injection, DataCenter: "virginia", Hit: true, Operations: 300, Failed: 30, Unknown: 2, P50: 4.2, P99: 1999.5, LongestGap: 2100, Complete: 3, Completions: 20, LongestIncomplete: 15000, LongestBound: 12000},
+			{Phase: record.Baseline, DataCenter: "paris", Operations: 150, P50: 1.1, P99: 9, LongestGap: 400, Complete: 10, Completions: 10, LongestIncomplete: 1100},
+			{Phase: record.Injection, DataCenter: "virginia", Through: record.Sidecar, Hit: true, Stopped: true, Operations: 9, Failed: 9}},
 		Checked: "900 operations: causal+", Violations: []string{"stale-read: a | b <c>"}, Notes: []string{"errors in virginia: timeout 30"},
 		Leftovers: []record.Leftover{{Object: "Pod/orders-virginia-shard-0-0", What: "restarted", Remedy: "kubectl delete pod"}, {Object: "NetworkChaos/x", What: "not gone", Removed: true}},
 		Events:    []record.Event{{At: second(10), Text: "injection"}}}
