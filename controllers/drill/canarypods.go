@@ -198,7 +198,7 @@ func (c *Pods) request(ctx context.Context, r *rest.Request, id CanaryID, path s
 	b, err := r.DoRaw(ctx)
 	if err != nil {
 		// The path has the token, which is nobody's business.
-		return nil, errors.New(strings.ReplaceAll(fmt.Sprintf("ask the canary of %s to %s: %v: %.200s", id, path, err, b), c.token, "TOKEN"))
+		return nil, errors.New(strings.ReplaceAll(fmt.Sprintf("ask the canary of %s to %s: %v: %.200s", id, path, err, strings.TrimSpace(string(b))), c.token, "TOKEN"))
 	}
 	return b, nil
 }

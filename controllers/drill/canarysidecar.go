@@ -81,7 +81,7 @@ func (c *Pods) PlanSidecars(ctx context.Context, l *Landscape, mode SidecarMode)
 		l.Canaries = append(l.Canaries, pod)
 	}
 	if l.NoSidecars = strings.Join(why, "; "); len(why) > 0 && mode == SidecarsRequired {
-		return fmt.Errorf("canaries with a sidecar are required, and there can be none in some data center: %s", l.NoSidecars)
+		return fmt.Errorf("the drill does not run: canaries with a sidecar are required (--sidecar-canaries), and there can be none in some data center: %s", l.NoSidecars)
 	}
 	return nil
 }

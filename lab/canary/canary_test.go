@@ -2,6 +2,7 @@ package canary_test
 
 import (
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -206,5 +207,33 @@ func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
 	}
 	if _, ok := canary.WriterOf("hello"); ok {
 		t.Error("a foreign value has a writer")
+	}
+}
+
+// TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail: its sidecar starts more slowly than itself.
+func TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c, err := canary.Start(t.Context(), canary.Config{DataCenter: "a", Addr: l.Addr().String(), OneSession: true, Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 1, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	puts := func() int { return strings.Count(c.Report(canary.Position{}).History, `"op":"put"`) }
+	for deadline := time.Now().Add(30 * time.Second); puts() < 5; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d writes after 30 s", puts())
+		}
+	}
+	c.Stop()
+	r := c.Report(canary.Position{})
+	h, err := history.ReadAll(strings.NewReader(r.History))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if check := history.Check(h, history.Options{}); !check.OK() || check.Stats.Failed != len(h) || r.Errors["connect"] != len(h) {
+		t.Errorf("%s; %+v, errors %v", check, check.Stats, r.Errors)
 	}
 }

@@ -133,6 +133,10 @@ func (s *session) execute(op *history.Op) (good bool) {
 	err := s.connect(ctx)
 	op.Session, op.Process = s.names()
 	op.DC = s.canary.config.DataCenter
+	if op.Kind == history.Put {
+		s.writes++
+		op.Value = s.canary.signer.value(op.Key, op.Process, s.writes)
+	}
 	if err != nil {
 		op.End = time.Now().UnixNano()
 		s.canary.record(op, err)
@@ -142,8 +146,6 @@ func (s *session) execute(op *history.Op) (good bool) {
 	var reply redis.Cmder
 	switch op.Kind {
 	case history.Put:
-		s.writes++
-		op.Value = s.canary.signer.value(op.Key, op.Process, s.writes)
 		reply = pipe.Set(ctx, op.Key, op.Value, s.canary.config.TTL)
 	case history.Get:
 		reply = pipe.Get(ctx, op.Key)
