@@ -167,7 +167,7 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	create(CanaryPod(s, &record.Run{ID: "run-prob", Drill: drillProbe, Store: s.Name}, "causalstore:v1", CanaryID{"paris", record.Front}, "secretsecret", "token", time.Minute))
 	found := func() string {
 		t.Helper()
-		all, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
+		all, _, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,6 +181,9 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	if got := found(); got != want {
 		t.Errorf("found\n%s\nwant\n%s", got, want)
 	}
+	if _, held, err := FindRemainders(t.Context(), c, s.Namespace, s.Name); err != nil || held == nil || held.Labels[record.LabelRun] != "run-new1" {
+		t.Errorf("the run that is under way: %v (%v)", held, err)
+	}
 	x := &Runner{Client: c, Out: io.Discard, run: &record.Run{Namespace: s.Namespace, Store: s.Name}}
 	x.removeEarlierCanaries(t.Context())
 	if got := found(); strings.Contains(got, "Pod remainders") || !strings.Contains(got, "PodChaos") {
@@ -190,9 +193,9 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	if err := c.Update(t.Context(), lock); err != nil {
 		t.Fatal(err)
 	}
-	all, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
-	if err != nil || len(all) != 4 {
-		t.Fatalf("after the lock has expired: %v (%v)", all, err)
+	all, held, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
+	if err != nil || len(all) != 4 || held != nil {
+		t.Fatalf("after the lock has expired: %v, lock %v (%v)", all, held, err)
 	}
 	if err := RemoveRemainders(t.Context(), c, all); err != nil {
 		t.Fatal(err)

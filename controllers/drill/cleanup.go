@@ -25,16 +25,17 @@ func (r Remainder) String() string {
 	return fmt.Sprintf("%s %s/%s of run %s", r.Kind, r.Object.GetNamespace(), r.Object.GetName(), r.Run)
 }
 
-// FindRemainders finds canaries and experiments of runs of a store that are not under way, and their lock.
-func FindRemainders(ctx context.Context, c client.Reader, namespace, store string) (all []Remainder, err error) {
+// FindRemainders finds canaries and experiments of runs of a store that are not under way, and their lock. It returns the lock of the run that is under way, if
+// there is one: whether its command still runs is not known before the lock expires.
+func FindRemainders(ctx context.Context, c client.Reader, namespace, store string) (all []Remainder, held *corev1.ConfigMap, err error) {
 	lock := &corev1.ConfigMap{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: record.LockName(store)}, lock)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read the lock of the store: %w", err)
+		return nil, nil, fmt.Errorf("read the lock of the store: %w", err)
 	}
 	underWay := ""
 	if err == nil && !record.Expired(lock, now()) {
-		underWay = lock.Labels[record.LabelRun]
+		held, underWay = lock, lock.Labels[record.LabelRun]
 	} else if err == nil {
 		all = append(all, Remainder{lock, "ConfigMap", lock.Labels[record.LabelRun]})
 	}
@@ -46,7 +47,7 @@ func FindRemainders(ctx context.Context, c client.Reader, namespace, store strin
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{record.LabelStore: store}, client.HasLabels{LabelCanary}); err != nil {
-		return nil, fmt.Errorf("list the canaries of %s: %w", store, err)
+		return nil, nil, fmt.Errorf("list the canaries of %s: %w", store, err)
 	}
 	for i := range pods.Items {
 		add("Pod", &pods.Items[i])
@@ -59,13 +60,13 @@ func FindRemainders(ctx context.Context, c client.Reader, namespace, store strin
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s of %s: %w", kind, store, err)
+			return nil, nil, fmt.Errorf("list %s of %s: %w", kind, store, err)
 		}
 		for i := range list.Items {
 			add(kind, &list.Items[i])
 		}
 	}
-	return all, nil
+	return all, held, nil
 }
 
 // RemoveRemainders deletes what was found.
@@ -84,7 +85,7 @@ func RemoveRemainders(ctx context.Context, c client.Client, all []Remainder) err
 
 // removeEarlierCanaries removes those of runs whose command died. The lock is ours, so no other run is under way.
 func (x *Runner) removeEarlierCanaries(ctx context.Context) {
-	all, err := FindRemainders(ctx, x.Client, x.run.Namespace, x.run.Store)
+	all, _, err := FindRemainders(ctx, x.Client, x.run.Namespace, x.run.Store)
 	if err != nil {
 		x.note("canaries of earlier runs cannot be looked for: %v", err)
 		return

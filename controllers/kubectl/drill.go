@@ -499,17 +499,21 @@ aborted. If its command is killed, experiments and canaries end by themselves af
 			if err != nil {
 				return err
 			}
-			all, err := drill.FindRemainders(cmd.Context(), k, s.Namespace, s.Name)
+			all, held, err := drill.FindRemainders(cmd.Context(), k, s.Namespace, s.Name)
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
+			if held != nil {
+				fmt.Fprintf(out, "run %s is under way, or its command was killed: drill abort ends its faults; what it leaves can be removed after %s\n", held.Labels[record.LabelRun],
+					held.Annotations[record.AnnotationExpires])
+			}
 			for _, r := range all {
 				fmt.Fprintln(out, r)
 			}
 			switch {
 			case len(all) == 0:
-				fmt.Fprintf(out, "runs of %s have left nothing behind\n", s.Name)
+				fmt.Fprintf(out, "runs of %s that have ended have left nothing behind\n", s.Name)
 			case !f.yes:
 				fmt.Fprintf(out, "%d objects; kubectl causal drill cleanup --store %s -n %s --yes removes them\n", len(all), s.Name, s.Namespace)
 			default:
