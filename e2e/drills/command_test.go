@@ -42,16 +42,19 @@ func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 		return ""
 	})
 	program := buildProgram(t)
-	for name, stops := range map[string]bool{"cache-server": false, "az-f": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, d := range []struct {
+		name  string
+		stops bool
+	}{{"cache-server", false}, {"az-f", true}} {
+		t.Run(d.name, func(t *testing.T) {
 			u := user{kube.User{T: t, Namespace: namespace}}
-			r := u.drill(program, name, "--data-center="+dc, "--sidecar-canaries=required")
+			r := u.drill(program, d.name, "--data-center="+dc, "--sidecar-canaries=required")
 			for _, of := range []string{"north", dc} {
 				m := r.Find(record.Baseline, of, record.Sidecar)
 				if m == nil || m.Operations == 0 || m.Operations == m.Failed || m.Complete == 0 {
 					t.Errorf("the canary of %s with a sidecar, before the faults: %+v", of, m)
 				}
-				if m := r.Find(record.Injection, of, record.Sidecar); m == nil || m.Stopped != (stops && of == dc) || !m.Stopped && m.Operations == m.Failed {
+				if m := r.Find(record.Injection, of, record.Sidecar); m == nil || m.Stopped != (d.stops && of == dc) || !m.Stopped && m.Operations == m.Failed {
 					t.Errorf("the canary of %s with a sidecar, during the faults: %+v", of, m)
 				}
 			}
