@@ -22,12 +22,16 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/lab/canary"
 	"github.com/causalstore/causalstore/lab/history"
 )
 
-// LabelCanary on the pod of a canary is its data center.
-const LabelCanary = "causalstore.io/drill-canary"
+// LabelCanary on the pod of a canary is its data center, LabelThrough how it connects.
+const (
+	LabelCanary  = "causalstore.io/drill-canary"
+	LabelThrough = "causalstore.io/drill-through"
+)
 
 const (
 	usersDir       = "/etc/causalstore/users"
@@ -37,8 +41,8 @@ const (
 	requestTimeout = 15 * time.Second
 )
 
-// Pods are canaries in pods, one for each data center, in the namespace of the store. They connect to the Service of their data
-// center, and are asked through the API server's proxy.
+// Pods are canaries in pods, in the namespace of the store. They connect to the Service of their data center, or to the sidecar that the webhook
+// injects, and are asked through the API server's proxy.
 type Pods struct {
 	Client client.Client
 	// REST sends requests to the core API.
@@ -49,36 +53,69 @@ type Pods struct {
 
 	run   *record.Run
 	token string
+	uids  map[string]string
 }
 
-func (c *Pods) podName(dc string) string {
-	return fmt.Sprintf("%s-drill-%s-%s", c.Store.Name, dc, strings.ToLower(c.run.ID[len(c.run.ID)-4:]))
+func (c *Pods) podName(id CanaryID) string { return podName(c.Store.Name, c.run.ID, id) }
+
+func podName(store, run string, id CanaryID) string {
+	name := id.DataCenter
+	if id.Through == record.Sidecar {
+		name += "-sidecar"
+	}
+	return fmt.Sprintf("%s-drill-%s-%s", store, name, strings.ToLower(run[len(run)-4:]))
 }
 
 // Start implements Canaries.
-func (c *Pods) Start(ctx context.Context, r *record.Run, s Settings, dataCenters []string) error {
-	c.run, c.token = r, rand.Text()
+func (c *Pods) Start(ctx context.Context, r *record.Run, s Settings, owner *metav1.OwnerReference, all []CanaryID) (failed map[CanaryID]error, err error) {
+	c.run, c.token, c.uids, failed = r, rand.Text(), map[string]string{}, map[CanaryID]error{}
 	secret := rand.Text()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for _, dc := range dataCenters {
-		p := CanaryPod(c.Store, r, c.Image, dc, c.podName(dc), secret, c.token, s.Longest())
-		if err := c.Client.Create(ctx, p); err != nil {
-			return fmt.Errorf("create the canary of %s: %w", dc, err)
+	for _, id := range all {
+		p := CanaryPod(c.Store, r, c.Image, id, secret, c.token, s.Longest())
+		if owner != nil {
+			p.OwnerReferences = append(p.OwnerReferences, *owner)
+		}
+		switch err := c.Client.Create(ctx, p); {
+		case err == nil && id.Through == record.Sidecar:
+			c.uids[p.Name] = string(p.UID)
+			failed[id] = sidecarProblem(c.Store, id.DataCenter, p)
+		case err != nil && id.Through == record.Sidecar:
+			failed[id] = err
+		case err != nil:
+			return nil, fmt.Errorf("create the canary of %s: %w", id, err)
 		}
 	}
-	for _, dc := range dataCenters {
-		if err := c.await(ctx, dc); err != nil {
-			return err
+	for _, id := range all {
+		if failed[id] != nil {
+			continue
+		}
+		err := c.await(ctx, id)
+		if err != nil && id.Through != record.Sidecar {
+			return nil, err
+		}
+		failed[id] = err
+	}
+	for id, err := range failed {
+		if err == nil {
+			continue
+		}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.Store.Namespace, Name: c.podName(id)}}
+		if err := c.Client.Delete(context.WithoutCancel(ctx), p); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("remove the canary of %s: %w", id, err)
 		}
 	}
-	return nil
+	return failed, nil
 }
 
+// UIDs implements Canaries.
+func (c *Pods) UIDs() map[string]string { return c.uids }
+
 // await waits until a canary writes.
-func (c *Pods) await(ctx context.Context, dc string) error {
+func (c *Pods) await(ctx context.Context, id CanaryID) error {
 	for {
-		r, err := c.Report(ctx, dc, canary.Position{})
+		r, err := c.Report(ctx, id, canary.Position{})
 		if err == nil && strings.Contains(r.History, `"ok":true`) {
 			return nil
 		}
@@ -86,26 +123,33 @@ func (c *Pods) await(ctx context.Context, dc string) error {
 			err = fmt.Errorf("no operation has succeeded: errors by kind %v", r.Errors)
 		}
 		if !sleep(ctx, time.Second) {
-			return fmt.Errorf("the canary of %s does not work after %s: %w; see kubectl -n %s describe pod %s, and its log", dc, startTimeout, err, c.Store.Namespace, c.podName(dc))
+			return fmt.Errorf("the canary of %s does not work after %s: %w%s; see kubectl -n %s describe pod %s, and its log", id, startTimeout, err, c.podProblem(ctx, id), c.Store.Namespace, c.podName(id))
 		}
 	}
 }
 
 // CanaryPod builds the pod of a canary. It ends by itself.
-func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image, dc, name, secret, token string, longest time.Duration) *corev1.Pod {
+func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image string, id CanaryID, secret, token string, longest time.Duration) *corev1.Pod {
+	dc := id.DataCenter
 	port := int32(plan.PortRedis)
-	if t := s.Spec.Clients.Front.TLS; t != nil && t.ClientCASecretName == "" {
+	if t := s.Spec.Clients.Front.TLS; t != nil && t.ClientCASecretName == "" && id.Through == record.Front {
 		port = plan.PortRedisTLS
 	}
 	address := net.JoinHostPort(plan.DataCenterName(s.Name, dc)+"."+s.Namespace+".svc", strconv.Itoa(int(port)))
+	if id.Through == record.Sidecar {
+		address = "$(" + inject.EnvAddress + ")" // the webhook sets it
+	}
+	listen := id.portHTTP()
 	args := []string{"canary", "--data-center=" + dc, "--address=" + address, "--prefix=causalstore:drill:" + r.ID + ":" + secret[:8], "--duration=" + longest.String(),
-		"--ttl=" + (2 * longest).String(), fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)}
+		"--ttl=" + (2 * longest).String(), fmt.Sprintf("--listen-http=:%d", listen)}
 	labels := record.Labels(s.Name, r.Drill, r.ID)
-	labels[LabelCanary] = dc
-	labels["causalstore.io/inject"] = "false" // it connects to the front
+	labels[LabelCanary], labels[LabelThrough] = dc, string(id.Through)
+	if id.Through == record.Front {
+		labels[inject.LabelInject] = "false"
+	}
 	seconds := int64(longest / time.Second)
 	no, yes, nobody := false, true, int64(65532)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: labels},
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName(s.Name, r.ID, id), Namespace: s.Namespace, Labels: labels},
 		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &nobody, RunAsGroup: &nobody, FSGroup: &nobody,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -118,9 +162,15 @@ func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image, dc, name, secret, 
 	}
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	mounts := []corev1.VolumeMount{{Name: "scratch", MountPath: canaryScratch}}
-	if users := s.Spec.Clients.UsersSecret; users != "" {
+	if users := s.Spec.Clients.UsersSecret; users != "" && (id.Through == record.Front || s.Spec.Clients.SidecarPasswords) {
 		mount("users", users, usersDir)
 		mounts, args = append(mounts, corev1.VolumeMount{Name: "users", MountPath: usersDir, ReadOnly: true}), append(args, "--users-dir="+usersDir)
+	}
+	if id.Through == record.Sidecar {
+		p.Annotations = map[string]string{inject.AnnotationDataCenter: dc, inject.AnnotationMode: string(v1alpha1.InjectExplicit)}
+		p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure // as an app's, it comes back after it was stopped
+		p.Spec.Affinity = inFrontZone(s, dc)
+		args = append(args, "--name="+dc+"/sidecar", fmt.Sprintf("--one-session=%t", s.Spec.Session.Scope != v1alpha1.ScopeConnection))
 	}
 	if port == plan.PortRedisTLS {
 		mount("front", s.Spec.Clients.Front.TLS.SecretName, certificateDir, corev1.KeyToPath{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey})
@@ -129,8 +179,8 @@ func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image, dc, name, secret, 
 	p.Spec.Containers = []corev1.Container{{
 		Name: "canary", Image: image, Args: args, VolumeMounts: mounts,
 		Env:            []corev1.EnvVar{{Name: "CAUSALSTORE_CANARY_SECRET", Value: secret}, {Name: "CAUSALSTORE_CANARY_TOKEN", Value: token}},
-		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: plan.PortHTTP}},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: canary.PathReady, Port: intstr.FromInt32(plan.PortHTTP)}}, PeriodSeconds: 2},
+		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: listen}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: canary.PathReady, Port: intstr.FromInt32(listen)}}, PeriodSeconds: 2},
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}},
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
@@ -138,24 +188,24 @@ func CanaryPod(s *v1alpha1.CausalStore, r *record.Run, image, dc, name, secret, 
 	return p
 }
 
-func (c *Pods) request(ctx context.Context, r *rest.Request, dc, path string, parameters map[string]int) ([]byte, error) {
+func (c *Pods) request(ctx context.Context, r *rest.Request, id CanaryID, path string, parameters map[string]string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r = r.Namespace(c.Store.Namespace).Resource("pods").Name(net.JoinHostPort(c.podName(dc), strconv.Itoa(plan.PortHTTP))).SubResource("proxy").Suffix(c.token, path)
+	r = r.Namespace(c.Store.Namespace).Resource("pods").Name(net.JoinHostPort(c.podName(id), strconv.Itoa(int(id.portHTTP())))).SubResource("proxy").Suffix(c.token, path)
 	for name, value := range parameters {
-		r = r.Param(name, strconv.Itoa(value))
+		r = r.Param(name, value)
 	}
 	b, err := r.DoRaw(ctx)
 	if err != nil {
 		// The path has the token, which is nobody's business.
-		return nil, errors.New(strings.ReplaceAll(fmt.Sprintf("ask the canary of %s to %s: %v: %.200s", dc, path, err, b), c.token, "TOKEN"))
+		return nil, errors.New(strings.ReplaceAll(fmt.Sprintf("ask the canary of %s to %s: %v: %.200s", id, path, err, strings.TrimSpace(string(b))), c.token, "TOKEN"))
 	}
 	return b, nil
 }
 
 // Report implements Canaries.
-func (c *Pods) Report(ctx context.Context, dc string, from canary.Position) (r canary.Report, err error) {
-	b, err := c.request(ctx, c.REST.Get(), dc, canary.PathReport, map[string]int{"bytes": from.Bytes, "samples": from.Samples})
+func (c *Pods) Report(ctx context.Context, id CanaryID, from canary.Position) (r canary.Report, err error) {
+	b, err := c.request(ctx, c.REST.Get(), id, canary.PathReport, map[string]string{"incarnation": from.Incarnation, "bytes": strconv.Itoa(from.Bytes), "samples": strconv.Itoa(from.Samples)})
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
@@ -163,14 +213,14 @@ func (c *Pods) Report(ctx context.Context, dc string, from canary.Position) (r c
 }
 
 // Stop implements Canaries.
-func (c *Pods) Stop(ctx context.Context, dc string) error {
-	_, err := c.request(ctx, c.REST.Post(), dc, canary.PathStop, nil)
+func (c *Pods) Stop(ctx context.Context, id CanaryID) error {
+	_, err := c.request(ctx, c.REST.Post(), id, canary.PathStop, nil)
 	return err
 }
 
 // ReadFinally implements Canaries.
-func (c *Pods) ReadFinally(ctx context.Context, dc string, round int) (history.History, error) {
-	b, err := c.request(ctx, c.REST.Post(), dc, canary.PathFinal, map[string]int{"round": round})
+func (c *Pods) ReadFinally(ctx context.Context, id CanaryID, round int) (history.History, error) {
+	b, err := c.request(ctx, c.REST.Post(), id, canary.PathFinal, map[string]string{"round": strconv.Itoa(round)})
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +228,8 @@ func (c *Pods) ReadFinally(ctx context.Context, dc string, round int) (history.H
 }
 
 // DeleteKeys implements Canaries.
-func (c *Pods) DeleteKeys(ctx context.Context, dc string) error {
-	_, err := c.request(ctx, c.REST.Post(), dc, canary.PathDelete, nil)
+func (c *Pods) DeleteKeys(ctx context.Context, id CanaryID) error {
+	_, err := c.request(ctx, c.REST.Post(), id, canary.PathDelete, nil)
 	return err
 }
 

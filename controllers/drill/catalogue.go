@@ -28,6 +28,13 @@ type Target struct {
 	Faults         []Fault
 }
 
+// stops reports whether faults stop a pod.
+func (t Target) stops(p Pod) bool {
+	return slices.ContainsFunc(t.Faults, func(f Fault) bool {
+		return f.Kind == KindPod && slices.ContainsFunc(f.Victims, func(v Pod) bool { return v.Namespace == p.Namespace && v.Name == p.Name })
+	})
+}
+
 // Drill is one rehearsal.
 type Drill struct {
 	Name, Title string

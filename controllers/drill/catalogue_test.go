@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
@@ -40,6 +41,45 @@ func TestEveryDrillHitsWhatItSays(t *testing.T) {
 	}
 	golden(t, "catalogue.yaml", b.String())
 }
+
+// TestFaultsOfZonesHitTheCanariesInThem: a canary with a sidecar is in AZ-F of its data center, as an app.
+func TestFaultsOfZonesHitTheCanariesInThem(t *testing.T) {
+	l := fixtureLandscape(t)
+	for _, dc := range l.here() {
+		l.Canaries = append(l.Canaries, Pod{Namespace: "shop", Name: "canary-" + dc, DataCenter: dc, Component: ComponentCanary, Side: Front, Ready: true})
+	}
+	names := func(pods []Pod) string {
+		var all []string
+		for _, p := range pods {
+			if p.Component == ComponentCanary {
+				all = append(all, p.DataCenter)
+			}
+		}
+		return strings.Join(sorted(all), " ")
+	}
+	for name, want := range map[string][2]string{ // the victims, and those that they are cut off from
+		"backend-server": {}, "cache-server": {}, "rack": {}, "coordinator": {}, "az-b": {}, "operator": {}, "edge": {}, "clock": {},
+		"az-f": {"virginia"}, "az-b-cut": {"", "oregon paris virginia"}, "az-f-cut": {"virginia", "oregon paris"},
+		"partition-ring": {"virginia", "oregon"}, "partition-pair": {"virginia", ""}, "ring-az-b": {}, "ring-az-f": {"oregon virginia"}, "data-center": {"virginia"},
+	} {
+		d, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := d.Choose(l, Choice{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]string{names(target.Faults[0].Victims), names(target.Faults[0].Targets)}; got != want {
+			t.Errorf("%s hits the canaries %q, want %q", name, got, want)
+		}
+		if stops := target.stops(l.Canaries[0]); stops != (target.Faults[0].Kind == KindPod && strings.Contains(want[0], "virginia")) {
+			t.Errorf("%s stops the canary of virginia: %t", name, stops)
+		}
+	}
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }
 
 func TestADrillIsRefusedIfItsPodsAreMissingOrNotReady(t *testing.T) {
 	l := fixtureLandscape(t)
@@ -82,9 +122,11 @@ func TestAZoneIsToldByTheNodeAndOtherwiseByWhatThePodRuns(t *testing.T) {
 func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 	fine := func() *evidence {
 		e := &evidence{run: &record.Run{}, expect: Expectation{Elsewhere: 0.01, There: 0.05, ThereGap: 5 * time.Second, WritesComplete: true, Bound: 5 * time.Second, Complete: 30 * time.Second},
-			final: true, healed: true, watched: []string{"a", "b"}, complete: map[string]time.Duration{"a": time.Second, "b": time.Second}}
+			final: true, healed: true, watched: []CanaryID{{"a", record.Front}, {"b", record.Front}}, complete: map[CanaryID]time.Duration{{"a", record.Front}: time.Second, {"b", record.Front}: time.Second}}
 		e.check.Stats.Ops = 100
-		e.run.Measures = []record.Measure{{Phase: record.Injection, DataCenter: "a", Hit: true, Operations: 100, LongestGap: 100}, {Phase: record.Injection, DataCenter: "b", Operations: 100}}
+		e.run.Measures = []record.Measure{{Phase: record.Injection, DataCenter: "a", Hit: true, Operations: 100, LongestGap: 100}, {Phase: record.Injection, DataCenter: "b", Operations: 100},
+			{Phase: record.Injection, DataCenter: "a", Through: record.Sidecar, Hit: true, Stopped: true, Operations: 50, Failed: 50, LongestGap: 60_000},
+			{Phase: record.Injection, DataCenter: "b", Through: record.Sidecar, Operations: 100}}
 		return e
 	}
 	for _, p := range fine().promises() {
@@ -94,13 +136,13 @@ func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 	}
 	for text, spoil := range map[string]func(*evidence){
 		"Clients see":              func(e *evidence) { e.forged = []string{"x"} },
-		"Clients in other":         func(e *evidence) { e.run.Measures[1].Failed = 2 },
+		"Clients in other":         func(e *evidence) { e.run.Measures[3].Failed = 3 },
 		"Clients there":            func(e *evidence) { e.run.Measures[0].LongestGap = 5001 },
 		"Writes of other":          func(e *evidence) { e.run.Measures[1].LongestIncomplete = 10_001 },
 		"Readers in other":         func(e *evidence) { e.run.Measures[1].LongestBound = 5001 },
-		"After the end of":         func(e *evidence) { delete(e.complete, "b") },
+		"After the end of":         func(e *evidence) { delete(e.complete, CanaryID{"b", record.Front}) },
 		"Everything heals":         func(e *evidence) { e.run.Leftovers = []record.Leftover{{Object: "x"}} },
-		"After the end of the fau": func(e *evidence) { e.complete["a"] = time.Minute },
+		"After the end of the fau": func(e *evidence) { e.complete[CanaryID{"a", record.Front}] = time.Minute },
 	} {
 		e := fine()
 		spoil(e)
@@ -155,6 +197,14 @@ func TestAScheduleIsACronJobWithRightsInOneNamespace(t *testing.T) {
 		fmt.Fprintf(&b, "---\n%s", manifest)
 	}
 	golden(t, "schedule.yaml", b.String())
+	s.Settings.Sidecars = SidecarsRequired
+	if objects, err = s.Objects(fixtureStore(t)); err != nil {
+		t.Fatal(err)
+	}
+	job := objects[len(objects)-1].(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	if !slices.Contains(job.Args, "--sidecar-canaries=required") {
+		t.Errorf("the job runs %q", job.Args)
+	}
 	s.Window = "always"
 	if _, err := s.Objects(fixtureStore(t)); err == nil {
 		t.Error("a bad window was accepted")

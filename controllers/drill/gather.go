@@ -51,6 +51,9 @@ func Look(ctx context.Context, c client.Reader, s *v1alpha1.CausalStore) (*Lands
 	}
 	for i := range apps.Items {
 		p := &apps.Items[i]
+		if p.Labels[LabelCanary] != "" {
+			continue // of a run that has ended, or of this one, which knows them
+		}
 		if of, ok := inject.SidecarOf(p); ok && of.Namespace == s.Namespace && p.Status.Phase == corev1.PodRunning {
 			app := NewPod(s, p, zones[p.Spec.NodeName])
 			app.DataCenter, app.Component = of.DataCenter, ComponentApp

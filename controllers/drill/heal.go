@@ -177,9 +177,9 @@ func (x *Runner) awaitHealthy(ctx context.Context) bool {
 
 // unhealthy returns what is not well, or "".
 func (x *Runner) unhealthy(ctx context.Context) string {
-	for _, dc := range x.pre.Watched {
-		if _, ok := x.judge.completeAfter(x.faultsEnded, dc); !ok {
-			return "no write of " + dc + " is in every ring since the faults ended"
+	for _, id := range x.watched {
+		if _, ok := x.judge.completeAfter(x.faultsEnded, id); !ok && !x.stopped(id) {
+			return "no write of " + id.String() + " is in every ring since the faults ended"
 		}
 	}
 	s := &v1alpha1.CausalStore{}

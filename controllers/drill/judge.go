@@ -3,6 +3,7 @@ package drill
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,31 +20,74 @@ import (
 // difference between a report's time and its arrival, so by at most one round trip too much.
 type judge struct {
 	history history.History
-	samples map[string][]canary.Sample // by data center, on the judge's clock
-	offsets map[string]int64
-	seen    map[string]canary.Report // the last report of each data center, without its history
-	checker history.Checker
+	by      []CanaryID                   // of each operation
+	samples map[CanaryID][]canary.Sample // on their own clocks
+	offsets map[CanaryID]int64
+	seen    map[CanaryID]canary.Report // the last report of each canary, without its history
+	// reported are the incarnations of canaries that have reported all that they did.
+	reported map[string]bool
+	checker  history.Checker
 }
 
 func newJudge() *judge {
-	return &judge{samples: map[string][]canary.Sample{}, offsets: map[string]int64{}, seen: map[string]canary.Report{}}
+	return &judge{samples: map[CanaryID][]canary.Sample{}, offsets: map[CanaryID]int64{}, seen: map[CanaryID]canary.Report{}, reported: map[string]bool{}}
 }
 
 // add takes a report that arrived at a time.
-func (j *judge) add(r canary.Report, arrived time.Time) error {
+func (j *judge) add(id CanaryID, r canary.Report, arrived time.Time) error {
 	ops, err := history.ReadAll(strings.NewReader(r.History))
 	if err != nil {
-		return fmt.Errorf("read the history of the canary of %s: %w", r.DataCenter, err)
+		return fmt.Errorf("read the history of the canary of %s: %w", id, err)
 	}
 	offset := arrived.UnixNano() - r.Now
-	if before, ok := j.offsets[r.DataCenter]; !ok || offset < before {
-		j.offsets[r.DataCenter] = offset
+	if before, ok := j.offsets[id]; !ok || offset < before {
+		j.offsets[id] = offset
 	}
-	j.history = append(j.history, ops...)
-	j.samples[r.DataCenter] = append(j.samples[r.DataCenter], r.Samples...)
+	j.history, j.by = append(j.history, ops...), append(j.by, slices.Repeat([]CanaryID{id}, len(ops))...)
+	j.samples[id] = append(j.samples[id], r.Samples...)
+	if r.Stopped {
+		j.reported[cmp.Or(r.Next.Incarnation, r.DataCenter)] = true
+	}
 	r.History, r.Samples = "", nil
-	j.seen[r.DataCenter] = r
+	j.seen[id] = r
 	return nil
+}
+
+// unreported returns the writes that only reads of others show: those of canaries that were stopped by the faults, or are gone, with what they had not
+// reported. Their codes prove that canaries of the run have made them. Nothing else is known of them: whether they were acknowledged, and what their
+// sessions had read just before. So each is a write of unknown outcome in a process of its own, after what its session is known to have done before.
+func (j *judge) unreported(h history.History) (writes history.History) {
+	type cell struct{ key, value string }
+	known, sessions, ends, latest := map[cell]bool{}, map[string]string{}, map[string]int64{}, int64(0)
+	for i := range h {
+		op := &h[i]
+		if op.Kind == history.Put {
+			known[cell{op.Key, op.Value}] = true
+		}
+		process := cmp.Or(op.Process, op.Session)
+		sessions[process], ends[process], latest = op.Session, op.End, max(latest, op.End)
+	}
+	add := func(key, value string, missing bool) {
+		w, ok := canary.WriterOf(value)
+		if missing || !ok || known[cell{key, value}] || j.reported[w.Incarnation] {
+			return
+		}
+		known[cell{key, value}] = true
+		writes = append(writes, history.Op{Kind: history.Put, Key: key, Value: value, Session: cmp.Or(sessions[w.Process], w.Process), Process: value, Unknown: true,
+			Start: ends[w.Process] + 1, End: latest + 1})
+	}
+	for i := range h {
+		switch op := &h[i]; {
+		case !op.OK:
+		case op.Kind == history.Get:
+			add(op.Key, op.Value, op.Missing)
+		default:
+			for _, r := range op.Reads {
+				add(r.Key, r.Value, r.Missing)
+			}
+		}
+	}
+	return writes
 }
 
 // check runs the causal checker on everything so far.
@@ -60,17 +104,18 @@ func (j *judge) brokenSoFar() (history.Violation, bool) {
 	return history.Violation{}, false
 }
 
-// checkFinally runs it with final reads.
+// checkFinally runs it with final reads, and with what only reads show.
 func (j *judge) checkFinally(final history.History) history.Report {
-	return j.checker.Check(slices.Concat(j.history, final), history.Options{})
+	h := slices.Concat(j.history, final)
+	return j.checker.Check(append(h, j.unreported(h)...), history.Options{})
 }
 
 // forged are values that no canary has written.
 func (j *judge) forged() (all []string) {
-	for dc, samples := range j.samples {
+	for id, samples := range j.samples {
 		for _, s := range samples {
 			if s.Kind == canary.Forged {
-				all = append(all, dc+": "+s.Text)
+				all = append(all, id.String()+": "+s.Text)
 			}
 		}
 	}
@@ -79,13 +124,13 @@ func (j *judge) forged() (all []string) {
 }
 
 // at is a time of a canary on the judge's clock.
-func (j *judge) at(dc string, ns int64) time.Time { return time.Unix(0, ns+j.offsets[dc]) }
+func (j *judge) at(id CanaryID, ns int64) time.Time { return time.Unix(0, ns+j.offsets[id]) }
 
 // outcomes counts the operations of data centers that are not hit which ended since a time, and those that failed.
 func (j *judge) outcomes(since time.Time, hit []string) (operations, failed int) {
 	for i := len(j.history) - 1; i >= 0; i-- {
 		op := &j.history[i]
-		if slices.Contains(hit, op.DC) || j.at(op.DC, op.End).Before(since) {
+		if slices.Contains(hit, op.DC) || j.at(j.by[i], op.End).Before(since) {
 			continue
 		}
 		if operations++; !op.OK {
@@ -104,34 +149,35 @@ func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d.Microseconds())) / perMillisecond
 }
 
-// measures are the figures of each data center in each phase. An operation belongs to the phase in which it began.
-func (j *judge) measures(phases []record.Phase, hit []string) (all []record.Measure) {
-	for _, dc := range j.dataCenters() {
+// measures are the figures of each canary in each phase. An operation belongs to the phase in which it began.
+func (j *judge) measures(phases []record.Phase, hit []string, stopped func(CanaryID) bool) (all []record.Measure) {
+	for _, id := range j.canaries() {
 		for _, p := range phases {
-			all = append(all, j.measure(p, dc, slices.Contains(hit, dc)))
+			m := j.measure(p, id)
+			m.Hit, m.Stopped = slices.Contains(hit, id.DataCenter), stopped(id)
+			all = append(all, m)
 		}
 	}
 	return all
 }
 
-func (j *judge) dataCenters() (names []string) {
-	for dc := range j.seen {
-		names = append(names, dc)
-	}
-	slices.Sort(names)
-	return names
+// canaries are those that have reported.
+func (j *judge) canaries() (all []CanaryID) {
+	return slices.SortedFunc(maps.Keys(j.seen), func(a, b CanaryID) int {
+		return cmp.Or(cmp.Compare(a.DataCenter, b.DataCenter), cmp.Compare(a.Through, b.Through))
+	})
 }
 
-func (j *judge) measure(p record.Phase, dc string, hit bool) record.Measure {
-	m := record.Measure{Phase: p.Name, DataCenter: dc, Hit: hit}
+func (j *judge) measure(p record.Phase, id CanaryID) record.Measure {
+	m := record.Measure{Phase: p.Name, DataCenter: id.DataCenter, Through: id.Through}
 	latencies := histogram()
 	var successes, complete []time.Time
 	for i := range j.history {
 		op := &j.history[i]
-		start, end := j.at(dc, op.Start), j.at(dc, op.End)
-		if op.DC != dc {
+		if j.by[i] != id {
 			continue
 		}
+		start, end := j.at(id, op.Start), j.at(id, op.End)
 		if op.OK && !end.Before(p.From) && end.Before(p.To) {
 			successes = append(successes, end)
 		}
@@ -149,8 +195,8 @@ func (j *judge) measure(p record.Phase, dc string, hit bool) record.Measure {
 			m.Failed++
 		}
 	}
-	for _, s := range j.samples[dc] {
-		start, end := j.at(dc, s.Start), j.at(dc, s.End)
+	for _, s := range j.samples[id] {
+		start, end := j.at(id, s.Start), j.at(id, s.End)
 		if s.Kind != canary.Complete {
 			continue
 		}
@@ -167,7 +213,7 @@ func (j *judge) measure(p record.Phase, dc string, hit bool) record.Measure {
 		m.P50, m.P99 = float64(latencies.ValueAtQuantile(50))/perMillisecond, float64(latencies.ValueAtQuantile(99))/perMillisecond
 	}
 	m.LongestGap, m.LongestIncomplete = longestGap(p, successes), longestGap(p, complete)
-	m.LongestBound = j.longestBound(p, dc)
+	m.LongestBound = j.longestBound(p, id)
 	return m
 }
 
@@ -182,7 +228,7 @@ func longestGap(p record.Phase, times []time.Time) float64 {
 }
 
 // longestBound is the longest stretch of a phase in which some session of a canary was bound.
-func (j *judge) longestBound(p record.Phase, dc string) float64 {
+func (j *judge) longestBound(p record.Phase, id CanaryID) float64 {
 	longest := time.Duration(0)
 	var since time.Time
 	count := func(until time.Time) {
@@ -195,13 +241,13 @@ func (j *judge) longestBound(p record.Phase, dc string) float64 {
 		}
 		longest = max(longest, to.Sub(from))
 	}
-	for _, s := range j.samples[dc] {
+	for _, s := range j.samples[id] {
 		switch {
 		case s.Kind != canary.Bound:
 		case !s.OK:
-			since = j.at(dc, s.Start)
+			since = j.at(id, s.Start)
 		case !since.IsZero():
-			count(j.at(dc, s.End))
+			count(j.at(id, s.End))
 			since = time.Time{}
 		}
 	}
@@ -212,10 +258,10 @@ func (j *judge) longestBound(p record.Phase, dc string) float64 {
 }
 
 // completeAfter returns how long after a time a write that began after it was in every ring, and false if none was.
-func (j *judge) completeAfter(since time.Time, dc string) (time.Duration, bool) {
-	for _, s := range j.samples[dc] {
-		if s.Kind == canary.Complete && s.OK && j.at(dc, s.Start).After(since) {
-			return j.at(dc, s.End).Sub(since), true
+func (j *judge) completeAfter(since time.Time, id CanaryID) (time.Duration, bool) {
+	for _, s := range j.samples[id] {
+		if s.Kind == canary.Complete && s.OK && j.at(id, s.Start).After(since) {
+			return j.at(id, s.End).Sub(since), true
 		}
 	}
 	return 0, false
@@ -224,17 +270,17 @@ func (j *judge) completeAfter(since time.Time, dc string) (time.Duration, bool) 
 // mostPoints bounds the points of a curve; longer runs get fewer points.
 const mostPoints = 1200
 
-// series are the curves of the data centers, a point for each second.
+// series are the curves of the canaries, a point for each second.
 func (j *judge) series(from, to time.Time, hit []string) (all []record.Series) {
 	seconds := min(int(to.Sub(from)/time.Second)+1, mostPoints)
-	for _, dc := range j.dataCenters() {
-		s := record.Series{DataCenter: dc, Hit: slices.Contains(hit, dc), OK: make([]int, seconds), Failed: make([]int, seconds), P99: make([]float64, seconds)}
+	for _, id := range j.canaries() {
+		s := record.Series{DataCenter: id.DataCenter, Through: id.Through, Hit: slices.Contains(hit, id.DataCenter), OK: make([]int, seconds), Failed: make([]int, seconds), P99: make([]float64, seconds)}
 		latencies := make([]*hdrhistogram.Histogram, seconds)
 		for i := range j.history {
 			op := &j.history[i]
-			at := j.at(dc, op.End).Sub(from)
+			at := j.at(id, op.End).Sub(from)
 			n := int(at / time.Second)
-			if op.DC != dc || at < 0 || n >= seconds {
+			if j.by[i] != id || at < 0 || n >= seconds {
 				continue
 			}
 			if !op.OK {
@@ -281,12 +327,12 @@ func lost(r history.Report) (lost, others int) {
 	return lost, others
 }
 
-// slowest returns the greatest value of measures that are chosen, with its data center.
+// slowest returns the greatest value of measures that are chosen, with whose it is. Canaries that were stopped themselves do not count.
 func slowest(measures []record.Measure, phase string, hit bool, value func(record.Measure) float64) (float64, string, bool) {
-	chosen := slices.DeleteFunc(slices.Clone(measures), func(m record.Measure) bool { return m.Phase != phase || m.Hit != hit })
+	chosen := slices.DeleteFunc(slices.Clone(measures), func(m record.Measure) bool { return m.Phase != phase || m.Hit != hit || m.Stopped })
 	if len(chosen) == 0 {
 		return 0, "", false
 	}
 	m := slices.MaxFunc(chosen, func(a, b record.Measure) int { return cmp.Compare(value(a), value(b)) })
-	return value(m), m.DataCenter, true
+	return value(m), CanaryID{m.DataCenter, m.Through}.String(), true
 }

@@ -26,3 +26,31 @@ func TestARunIsNotAbortedForAWriteThatIsYetToBeReported(t *testing.T) {
 		t.Error("a session that does not read its own write does not end the run")
 	}
 }
+
+// TestAWriteThatWasNotReportedIsKnownFromReads: its canary was killed. A value of a canary that has reported everything, which it did not write, is a violation.
+func TestAWriteThatWasNotReportedIsKnownFromReads(t *testing.T) {
+	const first, second = "north/sidecar/aaaa/s1#1-1.00", "north/sidecar/aaaa/s1#1-2.00"
+	op := func(kind history.OpKind, process, key, value string, start int64) history.Op {
+		return history.Op{Session: "of " + process, Process: process, Key: key, Value: value, Kind: kind, OK: true, Start: start, End: start + 5}
+	}
+	const writer = "north/sidecar/aaaa/s1#1"
+	reads := history.History{op(history.Get, "south/bbbb/s1#1", "y", second, 50), op(history.Get, "south/bbbb/s1#1", "x", first, 60)}
+	j := newJudge()
+	j.history = append(history.History{op(history.Put, writer, "x", first, 10)}, reads...)
+	if r := j.checkFinally(nil); !r.OK() {
+		t.Errorf("a write of a canary that was killed: %s", r)
+	}
+	lost := j.unreported(j.history)
+	if len(lost) != 1 || lost[0].Session != "of "+writer || lost[0].Start != 16 || !lost[0].Unknown {
+		t.Fatalf("writes that were not reported: %+v", lost)
+	}
+	j.history[2].Value, j.history[2].Missing = "", true
+	if r := j.checkFinally(nil); r.OK() {
+		t.Error("a reader of the later write, which its session made after the earlier one, may miss that")
+	}
+	j.history[2] = reads[1]
+	j.reported["north/sidecar/aaaa"] = true
+	if r := j.checkFinally(nil); r.OK() || r.Violations[0].Kind != history.ThinAir {
+		t.Errorf("a canary that has reported everything has not made the write: %s", r)
+	}
+}

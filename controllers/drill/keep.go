@@ -27,6 +27,7 @@ func (x *Runner) lock(ctx context.Context) error {
 		Annotations: map[string]string{record.AnnotationExpires: r.Started.Add(x.Settings.Longest()).UTC().Format(time.RFC3339)}}}
 	err := x.Client.Create(ctx, m)
 	if !apierrors.IsAlreadyExists(err) {
+		x.ownBy(m)
 		return wrap("create the lock of the store", err)
 	}
 	held := &corev1.ConfigMap{}
@@ -38,7 +39,14 @@ func (x *Runner) lock(ctx context.Context) error {
 	}
 	// Of two that find an expired lock, one gets it: the update names the version that was read.
 	m.ResourceVersion = held.ResourceVersion
-	return wrap("take over an expired lock", x.Client.Update(ctx, m))
+	err = x.Client.Update(ctx, m)
+	x.ownBy(m)
+	return wrap("take over an expired lock", err)
+}
+
+// ownBy makes a lock the owner of what the run creates besides experiments, so that it goes with the lock.
+func (x *Runner) ownBy(lock *corev1.ConfigMap) {
+	x.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: lock.Name, UID: lock.UID}
 }
 
 func (x *Runner) unlock(ctx context.Context) {

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +108,9 @@ type testBed struct {
 	client     client.Client
 	store      *v1alpha1.CausalStore
 	deployment *local.Deployment
+	canaries   localCanaries
+	// sidecars are the data centers in which a canary has a sidecar.
+	sidecars []string
 	// stuck keeps the finalizers of experiments until they are forced.
 	stuck bool
 	// slowToStop is how long pods go on after the experiment that stops them says that it is injected; for ever if it is negative.
@@ -233,6 +238,9 @@ func (b *testBed) setReady(ctx context.Context, o *unstructured.Unstructured, st
 	names, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
 	for _, name := range names {
 		p := &corev1.Pod{}
+		if strings.Contains(name, "-drill-") {
+			continue // a canary, which is in this process
+		}
 		if err := b.client.Get(ctx, client.ObjectKey{Namespace: b.store.Namespace, Name: name}, p); err != nil {
 			b.Errorf("pod %s: %v", name, err)
 			continue
@@ -246,52 +254,104 @@ func (b *testBed) setReady(ctx context.Context, o *unstructured.Unstructured, st
 
 // localCanaries are canaries in this process, reached over HTTP as those in pods are.
 type localCanaries struct {
+	*testing.T
 	deployment *local.Deployment
-	servers    map[string]*httptest.Server
-	canaries   map[string]*canary.Canary
+	// broken are canaries that do not start.
+	broken map[CanaryID]error
+
+	mu       sync.Mutex
+	run      *record.Run
+	owner    *metav1.OwnerReference
+	servers  map[CanaryID]*httptest.Server
+	canaries map[CanaryID]*canary.Canary
 }
 
-func (c *localCanaries) Start(_ context.Context, r *record.Run, _ Settings, dcs []string) error {
-	c.servers, c.canaries = map[string]*httptest.Server{}, map[string]*canary.Canary{}
-	for _, e := range c.deployment.Endpoints() {
-		if !slices.Contains(dcs, e.Name) {
-			continue
+func (c *localCanaries) Start(_ context.Context, r *record.Run, _ Settings, owner *metav1.OwnerReference, all []CanaryID) (map[CanaryID]error, error) {
+	c.run, c.owner, c.servers, c.canaries = r, owner, map[CanaryID]*httptest.Server{}, map[CanaryID]*canary.Canary{}
+	for _, id := range all {
+		if c.broken[id] == nil {
+			c.start(id)
 		}
-		k, err := canary.Start(context.Background(), canary.Config{DataCenter: e.Name, Addr: e.RESP, Prefix: "drill:" + r.ID, Secret: []byte("secret"), Sessions: 4, Keys: 8, Rate: 100,
-			Timeout: 2 * time.Second, TTL: time.Hour, Seed: 1})
-		if err != nil {
-			return err
-		}
-		c.canaries[e.Name], c.servers[e.Name] = k, httptest.NewServer(k.Handler("token"))
 	}
-	return nil
+	return c.broken, nil
 }
 
-func (c *localCanaries) Report(_ context.Context, dc string, from canary.Position) (canary.Report, error) {
-	return c.canaries[dc].Report(from), nil
+// start starts a canary, which may have been stopped before.
+func (c *localCanaries) start(id CanaryID) {
+	i := slices.IndexFunc(c.deployment.Endpoints(), func(e local.Endpoint) bool { return e.Name == id.DataCenter })
+	k, err := canary.Start(context.Background(), canary.Config{DataCenter: id.DataCenter, Name: id.DataCenter + "/" + string(id.Through), Addr: c.deployment.Endpoints()[i].RESP,
+		Prefix: "drill:" + c.run.ID, Secret: []byte("secret"), Sessions: 4, Keys: 8, Rate: 100, Timeout: 2 * time.Second, TTL: time.Hour, Seed: 1})
+	if err != nil {
+		c.Error(err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.canaries[id], c.servers[id] = k, httptest.NewServer(k.Handler("token"))
 }
 
-func (c *localCanaries) Stop(_ context.Context, dc string) error {
-	c.canaries[dc].Stop()
-	return nil
+// kill stops a canary, and forgets what it has not reported.
+func (c *localCanaries) kill(id CanaryID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers[id].Close()
+	c.canaries[id].Stop()
+	delete(c.canaries, id)
 }
 
-func (c *localCanaries) ReadFinally(_ context.Context, dc string, round int) (history.History, error) {
-	lines, err := c.canaries[dc].ReadFinally(round)
+func (c *localCanaries) find(id CanaryID) (*canary.Canary, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.canaries[id]; k != nil {
+		return k, nil
+	}
+	return nil, errors.New("no answer")
+}
+
+func (c *localCanaries) UIDs() map[string]string { return nil }
+
+func (c *localCanaries) Report(_ context.Context, id CanaryID, from canary.Position) (canary.Report, error) {
+	k, err := c.find(id)
+	if err != nil {
+		return canary.Report{}, err
+	}
+	return k.Report(from), nil
+}
+
+func (c *localCanaries) Stop(_ context.Context, id CanaryID) error {
+	k, err := c.find(id)
+	if err == nil {
+		k.Stop()
+	}
+	return err
+}
+
+func (c *localCanaries) ReadFinally(_ context.Context, id CanaryID, round int) (history.History, error) {
+	k, err := c.find(id)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := k.ReadFinally(round)
 	if err != nil {
 		return nil, err
 	}
 	return history.ReadAll(strings.NewReader(lines))
 }
 
-func (c *localCanaries) DeleteKeys(_ context.Context, dc string) error {
-	return c.canaries[dc].Delete()
+func (c *localCanaries) DeleteKeys(_ context.Context, id CanaryID) error {
+	k, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	return k.Delete()
 }
 
 func (c *localCanaries) Remove(context.Context) error {
-	for dc, s := range c.servers {
+	for id, s := range c.servers {
 		s.Close()
-		c.canaries[dc].Stop()
+		if k := c.canaries[id]; k != nil {
+			k.Stop()
+		}
 	}
 	return nil
 }
@@ -314,13 +374,18 @@ func (b *testBed) runDrill(name string, choice Choice, settings Settings) (*reco
 	if err != nil {
 		b.Fatal(err)
 	}
+	for _, dc := range b.sidecars {
+		id := CanaryID{dc, record.Sidecar}
+		l.Canaries = append(l.Canaries, Pod{Namespace: b.store.Namespace, Name: podName(b.store.Name, "abcd", id), DataCenter: dc, Component: ComponentCanary, Side: Front, Ready: true})
+	}
 	p, err := LookAhead(b.Context(), b.client, l, d, choice, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var out strings.Builder
 	p.Describe(&out, settings)
-	x := &Runner{Client: b.client, Canaries: &localCanaries{deployment: b.deployment}, Settings: settings, Out: &out, Version: "test"}
+	b.canaries.T, b.canaries.deployment = b.T, b.deployment
+	x := &Runner{Client: b.client, Canaries: &b.canaries, Settings: settings, Out: &out, Version: "test"}
 	r, err := x.Run(b.Context(), p)
 	b.Log(out.String())
 	return r, out.String(), err

@@ -22,9 +22,10 @@ const (
 	Neither Side = ""
 )
 
-// ComponentApp and ComponentOperator are the components of pods that are no parts of a store.
+// Components of pods that are no parts of a store.
 const (
 	ComponentApp      = "app"
+	ComponentCanary   = "canary"
 	ComponentOperator = "operator"
 )
 
@@ -48,6 +49,11 @@ type Landscape struct {
 	Parts []Pod
 	// Apps are the pods with a sidecar of the store that the user may list.
 	Apps []Pod
+	// Canaries are the pods with a sidecar that the drill will start: faults of a zone hit those in it, as they hit apps. RunID is the run that they will be of,
+	// NoSidecars why there are none.
+	Canaries   []Pod
+	RunID      string
+	NoSidecars string
 	// Operators are the pods of the operator.
 	Operators []Pod
 	// ZonesKnown says that the zones of nodes could be read. Otherwise sides follow from what the pods run.
@@ -124,9 +130,9 @@ func (l *Landscape) ring(name string) *v1alpha1.Ring {
 	return &l.Store.Spec.Rings[i]
 }
 
-// only are the parts for which keep returns true.
+// only are the parts and canaries for which keep returns true.
 func (l *Landscape) only(keep func(Pod) bool) (pods []Pod) {
-	for _, p := range l.Parts {
+	for _, p := range slices.Concat(l.Parts, l.Canaries) {
 		if keep(p) {
 			pods = append(pods, p)
 		}
@@ -134,14 +140,14 @@ func (l *Landscape) only(keep func(Pod) bool) (pods []Pod) {
 	return pods
 }
 
-// others are the parts, and the apps with a sidecar, that are not among the given pods. Apps in a zone that is hit are cut off with it, so they are
+// others are the parts, the canaries, and the apps with a sidecar, that are not among the given pods. Apps in a zone that is hit are cut off with it, so they are
 // left out.
 func (l *Landscape) others(victims []Pod) (pods []Pod) {
 	zones := map[string]bool{}
 	for _, v := range victims {
 		zones[v.Zone] = v.Zone != ""
 	}
-	for _, p := range l.Parts {
+	for _, p := range slices.Concat(l.Parts, l.Canaries) {
 		if !slices.ContainsFunc(victims, func(v Pod) bool { return v.Namespace == p.Namespace && v.Name == p.Name }) {
 			pods = append(pods, p)
 		}

@@ -115,6 +115,17 @@ func (p *Preflight) Describe(w io.Writer, s Settings) {
 		fmt.Fprintln(w, "  Note: the zones of nodes cannot be read, so that zones are told by what the pods run.")
 	}
 	fmt.Fprintf(w, "  Canaries: %s; keys with a random prefix, deleted at the end\n", orNone(p.Watched))
+	with := dataCentersOf(p.Landscape.Canaries)
+	fmt.Fprintf(w, "  Canaries with a sidecar: %s", orNone(with))
+	if p.Landscape.NoSidecars != "" {
+		fmt.Fprintf(w, " (%s)", p.Landscape.NoSidecars)
+	}
+	for _, c := range p.Landscape.Canaries {
+		if p.Target.stops(c) {
+			fmt.Fprintf(w, "; that of %s stops with its zone", c.DataCenter)
+		}
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "  Aborts if more than %.0f%% of the operations elsewhere fail, a causal rule is broken, or a group loses its last member.\n", 100*s.ErrorBudget)
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
+// drillProbe is the label of what a probe creates.
+const drillProbe = "probe"
+
 // probeDuration is how long the experiments of a probe last, probeTimeout how long they may take to be injected or to go.
 const (
 	probeDuration = 10 * time.Second
@@ -29,8 +32,9 @@ func Probe(ctx context.Context, c client.Client, canaries *Pods, s *v1alpha1.Cau
 		return nil, fmt.Errorf("store %s has no pods in this cluster", s.Name)
 	}
 	dc := l.here()[:1]
-	r := &record.Run{ID: NewID(now()), Drill: "probe", Store: s.Name, Namespace: s.Namespace, Started: now()}
-	if err := canaries.Start(ctx, r, DefaultSettings(), dc); err != nil {
+	r := &record.Run{ID: NewID(now()), Drill: drillProbe, Store: s.Name, Namespace: s.Namespace, Started: now()}
+	id := CanaryID{dc[0], record.Front}
+	if _, err := canaries.Start(ctx, r, DefaultSettings(), nil, []CanaryID{id}); err != nil {
 		return nil, err
 	}
 	defer func() { _ = canaries.Remove(context.WithoutCancel(ctx)) }() // it ends by itself
@@ -42,7 +46,7 @@ func Probe(ctx context.Context, c client.Client, canaries *Pods, s *v1alpha1.Cau
 	for kind, wrong := range known {
 		found[kind] = wrong
 	}
-	victim := []Pod{{Namespace: s.Namespace, Name: canaries.podName(dc[0])}}
+	victim := []Pod{{Namespace: s.Namespace, Name: canaries.podName(id)}}
 	for i, f := range []Fault{{Kind: KindTime, What: "clock", Victims: victim, Offset: clockOffset, Container: "canary"},
 		{Kind: KindIO, What: "disk", Victims: victim, Container: "canary", VolumePath: canaryScratch, Errno: errnoNoSpace}} {
 		wrong, err := probe(ctx, c, f, r, i)

@@ -18,10 +18,10 @@ type evidence struct {
 	finalWhy string
 	forged   []string
 	healed   bool
-	// complete is how long after the end of the faults a write was in every ring, by data center; those without one are missing.
-	complete map[string]time.Duration
-	// watched are the data centers with a canary.
-	watched []string
+	// complete is how long after the end of the faults a write was in every ring, by canary; those without one are missing.
+	complete map[CanaryID]time.Duration
+	// watched are the canaries that the faults did not stop themselves.
+	watched []CanaryID
 }
 
 // promises decides whether each promise held.
@@ -63,14 +63,23 @@ func (e *evidence) nothingLost() record.Promise {
 	return decide(text, expected, fmt.Sprintf("%d of %d final reads show a lost or different write; %d writes were acknowledged", n, e.check.Stats.FinalReads, e.check.Stats.Puts), n == 0)
 }
 
-// share sums the operations of an injection in data centers that are hit, or not.
-func (e *evidence) share(hit bool) (operations, failed int) {
+// share sums the operations of an injection in data centers that are hit, or not. Clients that were stopped themselves do not count. Of those with a sidecar,
+// it says what part they have.
+func (e *evidence) share(hit bool) (operations, failed int, sidecars string) {
+	with, failedWith := 0, 0
 	for _, m := range e.run.Measures {
-		if m.Phase == record.Injection && m.Hit == hit {
-			operations, failed = operations+m.Operations, failed+m.Failed
+		if m.Phase != record.Injection || m.Hit != hit || m.Stopped {
+			continue
+		}
+		operations, failed = operations+m.Operations, failed+m.Failed
+		if m.Through == record.Sidecar {
+			with, failedWith = with+m.Operations, failedWith+m.Failed
 		}
 	}
-	return operations, failed
+	if with > 0 {
+		sidecars = fmt.Sprintf(", through sidecars %d of %d", failedWith, with)
+	}
+	return operations, failed, sidecars
 }
 
 func percent(part, of int) float64 { return 100 * float64(part) / float64(max(of, 1)) }
@@ -87,11 +96,11 @@ func (e *evidence) latencies(hit bool) string {
 func (e *evidence) elsewhere() record.Promise {
 	const text = "Clients in other data centers do not notice"
 	expected := fmt.Sprintf("at most %g%% of their operations fail", 100*e.expect.Elsewhere)
-	operations, failed := e.share(false)
+	operations, failed, sidecars := e.share(false)
 	if operations == 0 {
 		return unmeasured(text, expected, "no data center of this cluster is outside of the blast radius")
 	}
-	return decide(text, expected, fmt.Sprintf("%d of %d failed (%.1f%%)%s", failed, operations, percent(failed, operations), e.latencies(false)),
+	return decide(text, expected, fmt.Sprintf("%d of %d failed (%.1f%%)%s%s", failed, operations, percent(failed, operations), sidecars, e.latencies(false)),
 		percent(failed, operations) <= 100*e.expect.Elsewhere)
 }
 
@@ -104,12 +113,12 @@ func (e *evidence) there() record.Promise {
 	if e.expect.ThereGap > 0 {
 		expected += fmt.Sprintf(", and they succeed again within %s", e.expect.ThereGap)
 	}
-	operations, failed := e.share(true)
+	operations, failed, sidecars := e.share(true)
 	if operations == 0 {
 		return unmeasured(text, expected, "no canary runs in a data center that is hit")
 	}
 	gap, _, _ := slowest(e.run.Measures, record.Injection, true, func(m record.Measure) float64 { return m.LongestGap })
-	observed := fmt.Sprintf("%d of %d failed (%.1f%%), longest time without a success %s ms%s", failed, operations, percent(failed, operations), number(gap), e.latencies(true))
+	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s, longest time without a success %s ms%s", failed, operations, percent(failed, operations), sidecars, number(gap), e.latencies(true))
 	held := percent(failed, operations) <= 100*e.expect.There && (e.expect.ThereGap == 0 || gap <= milliseconds(e.expect.ThereGap))
 	return decide(text, expected, observed, held)
 }
@@ -147,13 +156,13 @@ func (e *evidence) completeAgain() record.Promise {
 		return unmeasured(text, expected, "no canary has reported")
 	}
 	slowest, last := time.Duration(0), ""
-	for _, dc := range e.watched {
-		took, ok := e.complete[dc]
+	for _, id := range e.watched {
+		took, ok := e.complete[id]
 		if !ok {
-			return decide(text, expected, "no write of "+dc+" was complete until the run ended", false)
+			return decide(text, expected, "no write of "+id.String()+" was complete until the run ended", false)
 		}
 		if took >= slowest {
-			slowest, last = took, dc
+			slowest, last = took, id.String()
 		}
 	}
 	return decide(text, expected, fmt.Sprintf("%s ms (%s)", number(milliseconds(slowest)), last), slowest <= e.expect.Complete)

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -49,11 +50,11 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 		}
 	}
 	for _, dc := range []string{"virginia", "oregon", "paris"} {
-		if m := r.Find(record.Injection, dc); m == nil || m.Operations == 0 || m.Hit != (dc == "virginia") {
+		if m := r.Find(record.Injection, dc, record.Front); m == nil || m.Operations == 0 || m.Hit != (dc == "virginia") {
 			t.Errorf("%s during the injection: %+v", dc, m)
 		}
 	}
-	if m := r.Find(record.Injection, "paris"); m.LongestIncomplete < 1000 {
+	if m := r.Find(record.Injection, "paris", record.Front); m.LongestIncomplete < 1000 {
 		t.Errorf("writes were complete while a shard did not answer: longest time without %g ms; was the fault injected?", m.LongestIncomplete)
 	}
 	if !strings.Contains(out, "Hits: AZ-B of virginia (2 pods: 2 shard)") {
@@ -179,5 +180,75 @@ func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	}
 	if p := promise(r, "Clients see"); r.Outcome != record.Failed || p.Result != record.Broken || len(r.Violations) == 0 {
 		t.Errorf("dependencies, restrictions and invalidations were ignored, and the run has %s: %s", r.Outcome, p.Observed)
+	}
+}
+
+// TestACanaryWithASidecarStopsWithItsZone kills it, with what it has not reported, and starts it again.
+func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	b.sidecars = []string{"virginia", "oregon", "paris"}
+	b.canaries.broken = map[CanaryID]error{{"paris", record.Sidecar}: errors.New("the image cannot be pulled")}
+	virginia := CanaryID{"virginia", record.Sidecar}
+	b.inject = func(_ context.Context, o *unstructured.Unstructured) error {
+		named, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
+		if got := strings.Join(named, " "); !strings.Contains(got, "orders-drill-virginia-sidecar-abcd") || strings.Contains(got, "paris") || strings.Contains(got, "oregon") {
+			t.Errorf("the experiment hits %s", got)
+		}
+		b.canaries.kill(virginia)
+		return nil
+	}
+	b.recover = func(context.Context, *unstructured.Unstructured) error {
+		b.canaries.start(virginia)
+		return nil
+	}
+	b.playChaosMesh(KindPod)
+	settings := shortly()
+	settings.After = 3 * time.Second
+	settings.Poll = 400 * time.Millisecond // so that something is not reported
+	r, out, err := b.runDrill("az-f", Choice{DataCenter: "virginia"}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults", "Everything heals"} {
+		if p := promise(r, text); p.Result != record.Held {
+			t.Errorf("%s: %s: %s; violations %q", text, p.Result, p.Observed, r.Violations)
+		}
+	}
+	if m := r.Find(record.Injection, "virginia", record.Sidecar); m == nil || !m.Stopped || !m.Hit {
+		t.Errorf("the canary that was stopped: %+v", m)
+	}
+	if m := r.Find(record.Injection, "oregon", record.Sidecar); m == nil || m.Stopped || m.Hit || m.Operations == 0 || m.Through != record.Sidecar {
+		t.Errorf("another one: %+v", m)
+	}
+	if r.Find(record.Injection, "paris", record.Sidecar) != nil || r.NoSidecars != "paris (sidecar): the image cannot be pulled" {
+		t.Errorf("of the one that did not start: %q", r.NoSidecars)
+	}
+	notes := strings.Join(r.Notes, "; ")
+	if !strings.Contains(notes, "virginia (sidecar), which stopped with its zone, had ") {
+		t.Errorf("notes: %s", notes)
+	}
+	for _, want := range []string{"that of virginia stops with its zone", "does not answer: it stops with its zone", "the canary of virginia (sidecar) has started again", "1 canary"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the command does not say %q:\n%s", want, out)
+		}
+	}
+	if b.canaries.owner == nil || b.canaries.owner.Name != record.LockName("orders") || b.canaries.owner.UID == "" {
+		t.Errorf("canaries have the owner %+v", b.canaries.owner)
+	}
+}
+
+func TestADrillEndsIfSidecarsAreRequiredAndOneDoesNotStart(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	b.sidecars, b.canaries.broken = []string{"paris"}, map[CanaryID]error{{"paris", record.Sidecar}: errors.New("no room")}
+	settings := shortly()
+	settings.Sidecars = SidecarsRequired
+	r, _, err := b.runDrill("az-f", Choice{}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Outcome != record.Aborted || !strings.Contains(r.Reason, "paris (sidecar): no room") || len(r.Experiments) > 0 {
+		t.Errorf("%s: %s, with experiments %q", r.Outcome, r.Reason, r.Experiments)
 	}
 }

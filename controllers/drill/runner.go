@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,10 +9,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,17 +28,33 @@ import (
 // now is the clock of runs. It is that of the machine: the times of pods are compared with it.
 func now() time.Time { return time.Now() }
 
-// Canaries are the sessions that watch a run, one set in each data center.
+// CanaryID is a canary of a run: a few sessions in one data center, which connect in one way.
+type CanaryID struct {
+	DataCenter string
+	Through    record.Through
+}
+
+func (id CanaryID) String() string {
+	if id.Through == record.Sidecar {
+		return id.DataCenter + " (sidecar)"
+	}
+	return id.DataCenter
+}
+
+// Canaries are the sessions that watch a run.
 type Canaries interface {
-	// Start starts them, and returns when they write and read, or with an error for the data centers where they do not.
-	Start(ctx context.Context, r *record.Run, s Settings, dataCenters []string) error
-	// Report returns what the canary of a data center has seen since a position.
-	Report(ctx context.Context, dc string, from canary.Position) (canary.Report, error)
-	Stop(ctx context.Context, dc string) error
-	// ReadFinally reads every key in a data center, after all have stopped.
-	ReadFinally(ctx context.Context, dc string, round int) (history.History, error)
-	// DeleteKeys deletes the keys of the run through one data center.
-	DeleteKeys(ctx context.Context, dc string) error
+	// Start starts them, and returns when they write and read, or with an error if one that connects to a front does not. Of those with a sidecar that
+	// do not, it returns why, and removes them. The owner, if it is not nil, takes them with it when it is deleted.
+	Start(ctx context.Context, r *record.Run, s Settings, owner *metav1.OwnerReference, all []CanaryID) (failed map[CanaryID]error, err error)
+	// UIDs returns those of the pods with a sidecar, by name.
+	UIDs() map[string]string
+	// Report returns what a canary has seen since a position. Several may be asked at once.
+	Report(ctx context.Context, id CanaryID, from canary.Position) (canary.Report, error)
+	Stop(ctx context.Context, id CanaryID) error
+	// ReadFinally reads every key through a canary, after all have stopped.
+	ReadFinally(ctx context.Context, id CanaryID, round int) (history.History, error)
+	// DeleteKeys deletes the keys of the run through one canary.
+	DeleteKeys(ctx context.Context, id CanaryID) error
 	// Remove removes the canaries.
 	Remove(ctx context.Context) error
 }
@@ -53,8 +72,11 @@ type Runner struct {
 	pre         *Preflight
 	run         *record.Run
 	judge       *judge
-	positions   map[string]canary.Position
+	positions   map[CanaryID]canary.Position
 	experiments []*unstructured.Unstructured
+	// watched are the canaries that work, those of fronts first. owner is the lock, which takes them with it.
+	watched []CanaryID
+	owner   *metav1.OwnerReference
 	// saved says that the ConfigMap of the run exists; healed that everything has healed.
 	saved, healed bool
 	faultsEnded   time.Time
@@ -77,8 +99,8 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 		return nil, err
 	}
 	store := p.Landscape.Store
-	x.pre, x.judge, x.positions = p, newJudge(), map[string]canary.Position{}
-	x.run = &record.Run{Format: record.FormatVersion, ID: NewID(now()), Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper, Store: store.Name,
+	x.pre, x.judge, x.positions = p, newJudge(), map[CanaryID]canary.Position{}
+	x.run = &record.Run{Format: record.FormatVersion, ID: cmp.Or(p.Landscape.RunID, NewID(now())), NoSidecars: p.Landscape.NoSidecars, Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper, Store: store.Name,
 		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text, HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running,
 		Version: x.Version}
 	for _, pod := range p.Target.Pods {
@@ -93,6 +115,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if err := x.save(ctx); err != nil {
 		return nil, err
 	}
+	x.removeEarlierCanaries(ctx)
 	x.announce(ctx, corev1.EventTypeNormal, reasonDrillStarted, fmt.Sprintf("drill %s, run %s: it %s, for %s; hits %s", p.Drill.Name, x.run.ID, p.Drill.Does, x.Settings.Injection, p.Target.Text))
 	aborted := x.inject(ctx)
 	x.heal(whatever)
@@ -106,8 +129,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 
 // inject watches a baseline, creates the experiments, and watches them. It returns why the run ended early.
 func (x *Runner) inject(ctx context.Context) error {
-	x.note("starting canaries in %s", orNone(x.pre.Watched))
-	if err := x.Canaries.Start(ctx, x.run, x.Settings, x.pre.Watched); err != nil {
+	if err := x.startCanaries(ctx); err != nil {
 		return errAborted{"the canaries did not start: " + err.Error()}
 	}
 	if err := x.watchBaseline(ctx); err != nil {
@@ -115,7 +137,11 @@ func (x *Runner) inject(ctx context.Context) error {
 	}
 	x.begin(record.Injection)
 	defer func() { x.end(); x.faultsEnded = now() }()
+	x.freezeCanaries()
 	for i, f := range x.pre.Target.Faults {
+		if len(f.Victims) == 0 {
+			return errAborted{"nothing is left to hit: " + f.What}
+		}
 		o := f.Object(x.run, i, x.Settings.experimentDuration())
 		if err := x.Client.Create(ctx, o); err != nil {
 			return errAborted{fmt.Sprintf("create %s %s: %v", o.GetKind(), o.GetName(), err)}
@@ -137,6 +163,73 @@ func (x *Runner) inject(ctx context.Context) error {
 	}
 	x.note("everything is injected")
 	return x.watch(ctx, x.Settings.Injection, x.abortRules(), nil)
+}
+
+// startCanaries starts canaries at the fronts of all data centers, and with sidecars where there can be some.
+func (x *Runner) startCanaries(ctx context.Context) error {
+	x.note("starting canaries in %s; with a sidecar in %s", orNone(x.pre.Watched), orNone(dataCentersOf(x.pre.Landscape.Canaries)))
+	var all []CanaryID
+	for _, dc := range x.pre.Watched {
+		all = append(all, CanaryID{dc, record.Front})
+	}
+	for _, p := range x.pre.Landscape.Canaries {
+		all = append(all, CanaryID{p.DataCenter, record.Sidecar})
+	}
+	failed, err := x.Canaries.Start(ctx, x.run, x.Settings, x.owner, all)
+	if err != nil {
+		return err
+	}
+	var why []string
+	for _, id := range all {
+		if err := failed[id]; err != nil {
+			why = append(why, fmt.Sprintf("%s: %v", id, err))
+			continue
+		}
+		x.watched = append(x.watched, id)
+		x.run.Canaries = append(x.run.Canaries, id.String())
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	x.run.NoSidecars = strings.Join(append(why, x.run.NoSidecars), "; ")
+	x.run.NoSidecars = strings.TrimSuffix(x.run.NoSidecars, "; ")
+	x.note("canaries without a sidecar only: %s", x.run.NoSidecars)
+	if x.Settings.Sidecars == SidecarsRequired {
+		return errors.New(x.run.NoSidecars)
+	}
+	return nil
+}
+
+// freezeCanaries takes canaries that do not work out of the faults, and names the pods of the others.
+func (x *Runner) freezeCanaries() {
+	uids := x.Canaries.UIDs()
+	frozen := func(pods []Pod) (out []Pod) {
+		for _, p := range pods {
+			if p.Component == ComponentCanary && !slices.Contains(x.watched, CanaryID{p.DataCenter, record.Sidecar}) {
+				continue
+			}
+			if p.Component == ComponentCanary {
+				p.UID = uids[p.Name]
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	t := &x.pre.Target
+	t.Pods, t.Faults = frozen(t.Pods), slices.Clone(t.Faults)
+	for i := range t.Faults {
+		f := &t.Faults[i]
+		f.Victims, f.Targets = frozen(f.Victims), frozen(f.Targets)
+	}
+	x.run.Pods = nil
+	for _, pod := range t.Pods {
+		x.run.Pods = append(x.run.Pods, pod.String())
+	}
+}
+
+// stopped reports whether the faults stop a canary itself, with its zone. That is observed; it is no error of the store.
+func (x *Runner) stopped(id CanaryID) bool {
+	return id.Through == record.Sidecar && slices.ContainsFunc(x.pre.Landscape.Canaries, func(p Pod) bool { return p.DataCenter == id.DataCenter && x.pre.Target.stops(p) })
 }
 
 // watchBaseline watches the store before the faults: longer than the baseline if it cannot be judged by then.
@@ -162,9 +255,9 @@ func (x *Runner) unhealthyBaseline() string {
 	case percent(failed, operations) > 100*fewFail:
 		return fmt.Sprintf("%d of %d operations failed before the faults; --force runs the drill all the same", failed, operations)
 	}
-	for _, dc := range x.pre.Watched {
-		if _, ok := x.judge.completeAfter(x.run.Started, dc); !ok {
-			return fmt.Sprintf("no write of %s was in every ring before the faults; --force runs the drill all the same", dc)
+	for _, id := range x.watched {
+		if _, ok := x.judge.completeAfter(x.run.Started, id); !ok {
+			return fmt.Sprintf("no write of %s was in every ring before the faults; --force runs the drill all the same", id)
 		}
 	}
 	return ""
@@ -205,16 +298,37 @@ func (x *Runner) watch(ctx context.Context, length time.Duration, rules func(con
 
 // fetch reads what canaries saw. One that does not answer is asked again the next time.
 func (x *Runner) fetch(ctx context.Context) {
-	for _, dc := range x.pre.Watched {
-		r, err := x.Canaries.Report(ctx, dc, x.positions[dc])
-		if err == nil {
-			err = x.judge.add(r, now())
+	type answer struct {
+		report  canary.Report
+		arrived time.Time
+		err     error
+	}
+	answers := make([]answer, len(x.watched))
+	var asked sync.WaitGroup
+	for i, id := range x.watched { // at once: one that is stopped must not delay the others
+		from := x.positions[id]
+		asked.Go(func() {
+			r, err := x.Canaries.Report(ctx, id, from)
+			answers[i] = answer{r, now(), err}
+		})
+	}
+	asked.Wait()
+	for i, id := range x.watched {
+		a := &answers[i]
+		if a.err == nil {
+			a.err = x.judge.add(id, a.report, a.arrived)
 		}
-		if err != nil {
-			x.noteOnce("the canary of %s does not report: %v", dc, err)
-			continue
+		switch {
+		case a.err == nil:
+			if before := x.positions[id].Incarnation; before != "" && before != a.report.Next.Incarnation {
+				x.note("the canary of %s has started again", id)
+			}
+			x.positions[id] = a.report.Next
+		case x.stopped(id):
+			x.noteOnce("the canary of %s does not answer: it stops with its zone", id)
+		default:
+			x.noteOnce("the canary of %s does not report: %v", id, a.err)
 		}
-		x.positions[dc] = r.Next
 	}
 }
 
@@ -301,25 +415,37 @@ func lastMessage(o *unstructured.Unstructured) string {
 
 // conclude stops the canaries, reads finally, and decides the promises.
 func (x *Runner) conclude(ctx context.Context, aborted error) {
-	for _, dc := range x.pre.Watched {
-		if err := x.Canaries.Stop(ctx, dc); err != nil {
-			x.noteOnce("the canary of %s does not stop: %v", dc, err)
+	for _, id := range x.watched {
+		if err := x.Canaries.Stop(ctx, id); err != nil {
+			x.noteOnce("the canary of %s does not stop: %v", id, err)
 		}
 	}
 	x.fetch(ctx)
 	check, finalWhy := x.readFinally(ctx)
 	e := &evidence{run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, forged: x.judge.forged(), healed: x.healed,
-		complete: map[string]time.Duration{}, watched: x.judge.dataCenters()}
-	for _, dc := range e.watched {
-		if took, ok := x.judge.completeAfter(x.faultsEnded, dc); ok && !x.faultsEnded.IsZero() {
-			e.complete[dc] = took
+		complete: map[CanaryID]time.Duration{}}
+	for _, id := range x.judge.canaries() {
+		took, ok := x.judge.completeAfter(x.faultsEnded, id)
+		if ok = ok && !x.faultsEnded.IsZero(); ok {
+			e.complete[id] = took
 		}
-		if x.judge.seen[dc].Full {
-			x.run.Notes = append(x.run.Notes, "the canary of "+dc+" stopped early: it had seen more than it keeps")
+		switch {
+		case !x.stopped(id):
+			e.watched = append(e.watched, id)
+		case ok:
+			x.run.Notes = append(x.run.Notes, fmt.Sprintf("the canary of %s, which stopped with its zone, had a write in every ring %s after the end of the faults", id, took.Round(100*time.Millisecond)))
+		default:
+			x.run.Notes = append(x.run.Notes, fmt.Sprintf("the canary of %s, which stopped with its zone, had no write in every ring until the run ended", id))
+		}
+		if x.judge.seen[id].Full {
+			x.run.Notes = append(x.run.Notes, "the canary of "+id.String()+" stopped early: it had seen more than it keeps")
 		}
 	}
+	if n := len(x.judge.unreported(x.judge.history)); n > 0 {
+		x.run.Notes = append(x.run.Notes, fmt.Sprintf("%d writes are known from reads of others only: the canaries that made them were stopped before they reported them", n))
+	}
 	x.run.Ended = now()
-	x.run.Measures = x.judge.measures(x.run.Phases, x.run.HitDataCenters)
+	x.run.Measures = x.judge.measures(x.run.Phases, x.run.HitDataCenters, x.stopped)
 	x.run.Series = x.judge.series(x.run.Started, x.run.Ended, x.run.HitDataCenters)
 	x.run.Checked, _, _ = strings.Cut(check.String(), "\n")
 	x.run.Violations = append(describeViolations(check), x.judge.forged()...)
@@ -341,30 +467,39 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 
 // errorsOfCanaries are the kinds of errors that clients got.
 func (x *Runner) errorsOfCanaries() (notes []string) {
-	for _, dc := range x.judge.dataCenters() {
+	for _, id := range x.judge.canaries() {
 		var kinds []string
-		for kind, n := range x.judge.seen[dc].Errors {
+		for kind, n := range x.judge.seen[id].Errors {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, n))
 		}
 		if slices.Sort(kinds); len(kinds) > 0 {
-			notes = append(notes, fmt.Sprintf("errors in %s: %s", dc, strings.Join(kinds, ", ")))
+			notes = append(notes, fmt.Sprintf("errors in %s: %s", id, strings.Join(kinds, ", ")))
 		}
 	}
 	return notes
 }
 
 // readFinally reads every key in every data center until all agree and nothing is lost, or the time is up, and checks everything. It returns
-// why final reads were not made, or "".
+// why final reads were not made, or "". A canary with a sidecar that does not answer is left out: the front of its data center is read.
 func (x *Runner) readFinally(ctx context.Context) (check history.Report, why string) {
 	if len(x.judge.history) == 0 {
 		return x.judge.check(), "no canary has reported an operation"
 	}
 	deadline := now().Add(x.Settings.FinalTimeout)
+	silent := map[CanaryID]bool{}
 	for round := 1; ; round++ {
 		var final history.History
 		why = ""
-		for _, dc := range x.pre.Watched {
-			ops, err := x.Canaries.ReadFinally(ctx, dc, round)
+		for _, id := range x.watched {
+			if silent[id] {
+				continue
+			}
+			ops, err := x.Canaries.ReadFinally(ctx, id, round)
+			if err != nil && id.Through == record.Sidecar {
+				silent[id] = true
+				x.noteOnce("nothing was read at the end through the canary of %s: %v", id, err)
+				continue
+			}
 			if err != nil {
 				why = fmt.Sprintf("not every data center could be read at the end: %v", err)
 				break
@@ -381,7 +516,7 @@ func (x *Runner) readFinally(ctx context.Context) (check history.Report, why str
 		}
 	}
 	if why != "" {
-		check = x.judge.check()
+		check = x.judge.checkFinally(nil)
 	}
 	return check, why
 }
@@ -389,8 +524,8 @@ func (x *Runner) readFinally(ctx context.Context) (check history.Report, why str
 // deleteKeys deletes the keys of the run through the first data center that does it.
 func (x *Runner) deleteKeys(ctx context.Context) {
 	var errs []error
-	for _, dc := range x.pre.Watched {
-		err := x.Canaries.DeleteKeys(ctx, dc)
+	for _, id := range x.watched {
+		err := x.Canaries.DeleteKeys(ctx, id)
 		if err == nil {
 			return
 		}

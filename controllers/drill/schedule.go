@@ -51,7 +51,8 @@ func (s *Schedule) Objects(store *v1alpha1.CausalStore) ([]client.Object, error)
 	}
 	args := []string{"kubectl", "drill", "run", s.Drill.Name, "--store=" + store.Name, "--namespace=" + store.Namespace, "--yes", "--image=" + s.Image,
 		"--baseline=" + s.Settings.Baseline.String(), "--injection=" + s.Settings.Injection.String()}
-	for _, f := range [][2]string{{"--data-center", s.Choice.DataCenter}, {"--to", s.Choice.To}, {"--ring", s.Choice.Ring}, {"--window", s.Window}} {
+	for _, f := range [][2]string{{"--data-center", s.Choice.DataCenter}, {"--to", s.Choice.To}, {"--ring", s.Choice.Ring}, {"--window", s.Window},
+		{"--sidecar-canaries", unlessDefault(s.Settings.Sidecars)}} {
 		if f[1] != "" {
 			args = append(args, f[0]+"="+f[1])
 		}
@@ -87,4 +88,12 @@ func (s *Schedule) Objects(store *v1alpha1.CausalStore) ([]client.Object, error)
 	}
 	job.TypeMeta = metav1.TypeMeta{APIVersion: "batch/v1", Kind: "CronJob"}
 	return append(objects, job), nil
+}
+
+// unlessDefault is empty for the mode that the command has by itself.
+func unlessDefault(m SidecarMode) string {
+	if m == SidecarsIfPossible {
+		return ""
+	}
+	return string(m)
 }

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type Settings struct {
 	BudgetWindow time.Duration
 	// RemoveLeftovers removes what Chaos Mesh leaves behind.
 	RemoveLeftovers bool
+	// Sidecars says whether there are canaries with a sidecar.
+	Sidecars SidecarMode
 	// Force runs in spite of what preflight says, as far as that is safe to ignore.
 	Force bool
 }
@@ -26,8 +29,18 @@ type Settings struct {
 // DefaultSettings take less than four minutes.
 func DefaultSettings() Settings {
 	return Settings{Baseline: 15 * time.Second, Injection: time.Minute, After: 15 * time.Second, InjectTimeout: time.Minute, HealTimeout: time.Minute,
-		FinalTimeout: 30 * time.Second, Poll: time.Second, ErrorBudget: 0.25, BudgetWindow: 10 * time.Second}
+		FinalTimeout: 30 * time.Second, Sidecars: SidecarsIfPossible, Poll: time.Second, ErrorBudget: 0.25, BudgetWindow: 10 * time.Second}
 }
+
+// SidecarMode says whether there are canaries with a sidecar.
+type SidecarMode string
+
+// Modes: without sidecars if there can be none, not at all without, never with.
+const (
+	SidecarsIfPossible SidecarMode = "auto"
+	SidecarsRequired   SidecarMode = "required"
+	SidecarsOff        SidecarMode = "off"
+)
 
 // mostInjection bounds how long faults last: they end by themselves, and nobody may watch.
 const mostInjection = 30 * time.Minute
@@ -39,6 +52,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("baseline %s, injection %s, after %s: use times above 0", s.Baseline, s.Injection, s.After)
 	case s.Injection > mostInjection:
 		return fmt.Errorf("injection %s: at most %s", s.Injection, mostInjection)
+	case !slices.Contains([]SidecarMode{SidecarsIfPossible, SidecarsRequired, SidecarsOff}, s.Sidecars):
+		return fmt.Errorf("canaries with a sidecar: %q; use auto, required or off", s.Sidecars)
 	case s.ErrorBudget < 0 || s.ErrorBudget > 1:
 		return fmt.Errorf("error budget %g: give a share from 0 to 1", s.ErrorBudget)
 	}

@@ -41,7 +41,7 @@ held. docs/drills.md describes what happens, and what it takes to be safe.`,
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "store; can be omitted if the namespace has only one")
 	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f), c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
-		c.drillProbeCommand(&f))
+		c.drillProbeCommand(&f), c.drillCleanupCommand(&f))
 	return cmd
 }
 
@@ -58,6 +58,7 @@ func (f *drillFlags) registerRun(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.DurationVar(&f.settings.Baseline, "baseline", f.settings.Baseline, "how long to watch before the faults")
 	fs.StringVar(&f.image, "image", "", "image of CausalStore, for canaries; default: that of the store")
+	fs.StringVar((*string)(&f.settings.Sidecars), "sidecar-canaries", string(f.settings.Sidecars), "auto: pods with a sidecar watch as well, where there can be some; required: refuse without them; off: front canaries only")
 	fs.StringVar(&f.window, "window", "", "when it may run, in UTC, such as \"Mon-Fri 09:00-16:00\"; default: always")
 }
 
@@ -182,10 +183,21 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 	if err != nil {
 		return err
 	}
-	p.Describe(out, f.settings)
 	if err := errors.Join(p.OK(f.settings.Force), f.settings.Check()); err != nil {
+		p.Describe(out, f.settings)
 		return err
 	}
+	canaries, err := k.canaries(ctx, s, f.image)
+	if err != nil {
+		return err
+	}
+	if err := canaries.PlanSidecars(ctx, l, f.settings.Sidecars); err != nil {
+		return err
+	}
+	if p, err = drill.LookAhead(ctx, k, l, d, f.choice, known); err != nil { // the faults of a zone hit canaries in it
+		return err
+	}
+	p.Describe(out, f.settings)
 	for _, doubt := range p.Doubts {
 		fmt.Fprintf(out, "  Forced, although: %s\n", doubt)
 	}
@@ -193,10 +205,6 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 		if err := confirm(cmd.InOrStdin(), out, s.Name); err != nil {
 			return err
 		}
-	}
-	canaries, err := k.canaries(ctx, s, f.image)
-	if err != nil {
-		return err
 	}
 	f.settings.RemoveLeftovers = f.yes
 	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image}
@@ -478,6 +486,46 @@ shows it. The store is not hit.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.image, "image", "", "image of CausalStore, for the canary; default: that of the store")
+	return cmd
+}
+
+func (c *cluster) drillCleanupCommand(f *drillFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cleanup", Short: "List what runs whose command died have left behind: canaries, experiments, the lock; remove it with --yes", Args: cobra.NoArgs,
+		Long: `Lists canaries and experiments of runs that are not under way, and a lock that has expired, and removes them with --yes. A run removes what it creates, also if it is
+aborted. If its command is killed, experiments and canaries end by themselves after their time, and this removes their objects. Keys of canaries expire.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, s, err := c.drillStore(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			all, held, err := drill.FindRemainders(cmd.Context(), k, s.Namespace, s.Name)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if held != nil {
+				fmt.Fprintf(out, "run %s is under way, or its command was killed: drill abort ends its faults; what it leaves can be removed after %s\n", held.Labels[record.LabelRun],
+					held.Annotations[record.AnnotationExpires])
+			}
+			for _, r := range all {
+				fmt.Fprintln(out, r)
+			}
+			switch {
+			case len(all) == 0:
+				fmt.Fprintf(out, "runs of %s that have ended have left nothing behind\n", s.Name)
+			case !f.yes:
+				fmt.Fprintf(out, "%d objects; kubectl causal drill cleanup --store %s -n %s --yes removes them\n", len(all), s.Name, s.Namespace)
+			default:
+				if err := drill.RemoveRemainders(cmd.Context(), k, all); err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%d objects removed\n", len(all))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "remove what was found")
 	return cmd
 }
 

@@ -23,6 +23,8 @@ func (h *testCluster) testDrills(t *testing.T) {
 	h.expectError("--cron: give when to run it", "drill", "--store", "orders", "schedule", "az-b")
 	h.expectError("no drill of orders has run", "drill", "--store", "orders", "report")
 	h.expectError("no drill of orders is under way", "drill", "--store", "orders", "abort")
+	h.expectOutput("runs of orders that have ended have left nothing behind", "drill", "--store", "orders", "cleanup")
+	h.expectError("use auto, required or off", "drill", "--store", "orders", "run", "az-b-cut", "--sidecar-canaries=maybe")
 	h.expectOutput("az-b-cut", "__complete", "drill", "run", "")
 
 	for i, id := range []string{"20260101-000000-aaaa", "20260102-000000-bbbb", "20260103-000000-cccc"} {

@@ -26,6 +26,42 @@ func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
 	}
 }
 
+// TestDrillsWatchWithCanariesThatHaveASidecar: in a zone that is stopped, the canary in it stops as an app would, and comes back.
+func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
+	const dc = "south"
+	u := user{kube.User{T: t, Namespace: namespace}}
+	u.install()
+	u.Kubectl("label", "namespace", u.Namespace, "--overwrite", "causalstore.io/inject="+storeName)
+	u.Cleanup(func() { u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject-") }) // other tests have pods without
+	u.Await("new pods to get a sidecar", func() string {
+		const pod = "{apiVersion: v1, kind: Pod, metadata: {name: dry}, spec: {containers: [{name: main, image: none}]}}"
+		out, err := u.Try(pod, "create", "--dry-run=server", "-f", "-", "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`)
+		if err != nil || out != storeName+"/north" {
+			return out
+		}
+		return ""
+	})
+	program := buildProgram(t)
+	for _, d := range []struct {
+		name  string
+		stops bool
+	}{{"cache-server", false}, {"az-f", true}} {
+		t.Run(d.name, func(t *testing.T) {
+			u := user{kube.User{T: t, Namespace: namespace}}
+			r := u.drill(program, d.name, "--data-center="+dc, "--sidecar-canaries=required")
+			for _, of := range []string{"north", dc} {
+				m := r.Find(record.Baseline, of, record.Sidecar)
+				if m == nil || m.Operations == 0 || m.Operations == m.Failed || m.Complete == 0 {
+					t.Errorf("the canary of %s with a sidecar, before the faults: %+v", of, m)
+				}
+				if m := r.Find(record.Injection, of, record.Sidecar); m == nil || m.Stopped != (d.stops && of == dc) || !m.Stopped && m.Operations == m.Failed {
+					t.Errorf("the canary of %s with a sidecar, during the faults: %+v", of, m)
+				}
+			}
+		})
+	}
+}
+
 // buildProgram builds the program of this checkout.
 func buildProgram(t *testing.T) string {
 	t.Helper()
@@ -65,10 +101,10 @@ func resultsOf(r *record.Run) map[string]record.Result {
 }
 
 // drill runs a drill with the command, and judges the report that it keeps.
-func (u user) drill(program, name string) {
+func (u user) drill(program, name string, flags ...string) *record.Run {
 	u.Helper()
 	u.AwaitReady(storeName)
-	out, failed := u.drillCommand(program, storeName, "run", name, "--yes", "--injection=20s", "--heal-timeout=3m")
+	out, failed := u.drillCommand(program, storeName, append([]string{"run", name, "--yes", "--injection=20s", "--heal-timeout=3m"}, flags...)...)
 	u.Logf("$ kubectl causal drill run %s (%v)\n%s", name, failed, out)
 	r := u.lastRun(program, storeName)
 	if r.Drill != name || r.Outcome != record.Passed && r.Outcome != record.Failed || len(r.Experiments) == 0 {
@@ -82,4 +118,5 @@ func (u user) drill(program, name string) {
 	}
 	// Nothing is left behind; canaries may be ending.
 	u.AwaitOutput("", "get", "pods,networkchaos,podchaos", "-l", record.LabelRun+"="+r.ID, "-o", "name")
+	return r
 }

@@ -1,14 +1,18 @@
 package canary
 
 import (
+	"cmp"
 	"context"
+	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/causalstore/causalstore/lab/history"
@@ -23,14 +27,20 @@ const (
 	MostRate = 100.0
 	// mostHistory bounds the history that a canary keeps, in bytes: an hour at the default rate.
 	mostHistory = 32 << 20
+	// incarnationLength is in characters of 5 bits.
+	incarnationLength = 4
 )
 
 // Config describes a canary. All fields but those that say otherwise are required.
 type Config struct {
-	// DataCenter names the data center whose front is used; it is the first part of the names of its sessions.
+	// DataCenter names the data center that is used.
 	DataCenter string
-	// Addr is the host:port of the front.
+	// Name starts the names of the sessions, and tells the canaries of a run apart. Default: DataCenter.
+	Name string
+	// Addr is the host:port of a front, or of the sidecar in the canary's pod.
 	Addr string
+	// OneSession says that all connections to Addr are one session, as a sidecar's are if the scope of sessions is Pod.
+	OneSession bool
 	// User and Password are those of a client, TLS how to connect; all may be empty.
 	User, Password string
 	TLS            *tls.Config
@@ -69,17 +79,21 @@ func (c *Config) check() error {
 
 // Canary is a set of sessions. It is safe for concurrent use.
 type Canary struct {
-	config  Config
-	signer  signer
-	stop    context.CancelFunc
-	stopped chan struct{}
+	config Config
+	// incarnation is the name of this canary, and nobody else's: one that starts again, in the same pod, has another.
+	incarnation string
+	// generation is that of the session, if all connections are one.
+	generation atomic.Int64
+	signer     signer
+	stop       context.CancelFunc
+	stopped    chan struct{}
 
 	mu      sync.Mutex
 	history []byte
 	samples []Sample
 	errors  map[string]int
 	full    bool
-	bound   map[string]bool // by session
+	bound   map[string]bool // by the names of sessions
 }
 
 // Start starts a canary. It ends with ctx, or when Stop is called.
@@ -88,12 +102,14 @@ func Start(ctx context.Context, config Config) (*Canary, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	c := &Canary{config: config, signer: signer{config.Secret}, stop: stop, stopped: make(chan struct{}), errors: map[string]int{}, bound: map[string]bool{}}
+	c := &Canary{config: config, incarnation: cmp.Or(config.Name, config.DataCenter) + "/" + strings.ToLower(crand.Text()[:incarnationLength]), signer: signer{config.Secret}, stop: stop,
+		stopped: make(chan struct{}), errors: map[string]int{}, bound: map[string]bool{}}
+	c.generation.Store(1)
 	var running sync.WaitGroup
 	for i := range config.Sessions {
-		running.Go(func() { newSession(c, fmt.Sprintf("%s/s%d", config.DataCenter, i+1), uint64(i)).work(ctx) })
+		running.Go(func() { newSession(c, fmt.Sprintf("%s/s%d", c.incarnation, i+1), uint64(i)).work(ctx) })
 	}
-	running.Go(func() { newSession(c, config.DataCenter+"/probe", uint64(config.Sessions)).probe(ctx) })
+	running.Go(func() { newSession(c, c.incarnation+"/probe", uint64(config.Sessions)).probe(ctx) })
 	go func() {
 		running.Wait()
 		close(c.stopped)
@@ -107,7 +123,7 @@ func (c *Canary) Stop() {
 	<-c.stopped
 }
 
-// Report returns what the canary has seen since a position.
+// Report returns what the canary has seen since a position: everything, if the position is of an earlier incarnation.
 func (c *Canary) Report(from Position) Report {
 	stopped := false
 	select {
@@ -117,7 +133,10 @@ func (c *Canary) Report(from Position) Report {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := Report{DataCenter: c.config.DataCenter, Now: time.Now().UnixNano(), Next: Position{len(c.history), len(c.samples)}, Stopped: stopped, Full: c.full,
+	if from.Incarnation != "" && from.Incarnation != c.incarnation {
+		from = Position{}
+	}
+	r := Report{DataCenter: c.config.DataCenter, Now: time.Now().UnixNano(), Next: Position{c.incarnation, len(c.history), len(c.samples)}, Stopped: stopped, Full: c.full,
 		Errors: map[string]int{}}
 	r.History = string(c.history[min(max(from.Bytes, 0), len(c.history)):])
 	r.Samples = slices.Clone(c.samples[min(max(from.Samples, 0), len(c.samples)):])

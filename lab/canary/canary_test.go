@@ -1,8 +1,11 @@
 package canary_test
 
 import (
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +141,99 @@ func TestACanaryRefusesWhatItsBoundsForbidAndServesOnlyWhoKnowsTheToken(t *testi
 		if r.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)
 		}
+	}
+}
+
+func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
+	topo, err := topology.New(1, []topology.DataCenter{one("a")}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(), Host: "127.0.0.1", Cache: true, Scope: "pod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	config := canary.Config{DataCenter: "a", Name: "a/sidecar", Addr: d.Endpoints()[0].RESP, OneSession: true, Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 2, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour}
+	c, err := canary.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() history.History {
+		h, err := history.ReadAll(strings.NewReader(c.Report(canary.Position{}).History))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	processes := func(h history.History) map[string]map[string]bool {
+		by := map[string]map[string]bool{}
+		for _, op := range h {
+			if by[op.Session] == nil {
+				by[op.Session] = map[string]bool{}
+			}
+			by[op.Session][op.Process] = true
+		}
+		return by
+	}
+	shared := func() bool { // all five connections are in the last generation
+		return slices.ContainsFunc(slices.Collect(maps.Values(processes(read()))), func(p map[string]bool) bool { return len(p) == 5 })
+	}
+	for deadline := time.Now().Add(30 * time.Second); !shared(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no session has all connections after 30 s: %v", processes(read()))
+		}
+	}
+	c.Stop()
+	h := read()
+	if r := history.Check(h, history.Options{}); !r.OK() {
+		t.Errorf("%s", r)
+	}
+	r := c.Report(canary.Position{})
+	for _, op := range h {
+		if w, ok := canary.WriterOf(op.Value); op.Kind == history.Put && (!ok || w.Incarnation != r.Next.Incarnation || w.Process != op.Process) {
+			t.Fatalf("%q was written by %+v, of %s", op.Value, w, r.Next.Incarnation)
+		}
+	}
+	if again := c.Report(canary.Position{Incarnation: "a/sidecar/else", Bytes: r.Next.Bytes, Samples: r.Next.Samples}); again.History != r.History {
+		t.Error("a position of another canary was taken for one of this")
+	}
+	if again := c.Report(canary.Position{Bytes: r.Next.Bytes}); again.History != "" {
+		t.Error("a position of a program that knows no incarnations was ignored")
+	}
+	if _, ok := canary.WriterOf("hello"); ok {
+		t.Error("a foreign value has a writer")
+	}
+}
+
+// TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail: its sidecar starts more slowly than itself.
+func TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c, err := canary.Start(t.Context(), canary.Config{DataCenter: "a", Addr: l.Addr().String(), OneSession: true, Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 1, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	puts := func() int { return strings.Count(c.Report(canary.Position{}).History, `"op":"put"`) }
+	for deadline := time.Now().Add(30 * time.Second); puts() < 5; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d writes after 30 s", puts())
+		}
+	}
+	c.Stop()
+	r := c.Report(canary.Position{})
+	h, err := history.ReadAll(strings.NewReader(r.History))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if check := history.Check(h, history.Options{}); !check.OK() || check.Stats.Failed != len(h) || r.Errors["connect"] != len(h) {
+		t.Errorf("%s; %+v, errors %v", check, check.Stats, r.Errors)
 	}
 }

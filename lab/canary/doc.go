@@ -8,6 +8,7 @@
 // Values carry a code that only canaries of the same run can make. A value without a valid one was not written by a canary: it
 // is reported as forged, and is not part of the history.
 //
-// Failure model: a canary that is killed loses what was not fetched, and its keys expire. It fails no operation silently: every
+// Failure model: a canary that is killed loses what was not fetched, and its keys expire. If it starts again, it is another one, as the
+// incarnation in its reports says; WriterOf tells which one wrote a value that is read later. A canary fails no operation silently: every
 // operation is in the history, with unknown outcome if no reply came.
 package canary

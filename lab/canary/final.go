@@ -30,11 +30,11 @@ func (c *Canary) ReadFinally(round int) (string, error) {
 	if !c.isStopped() {
 		return "", errRunning
 	}
-	s := newSession(c, fmt.Sprintf("%s/final-%d", c.config.DataCenter, round), uint64(c.config.Sessions)+2)
+	s := newSession(c, fmt.Sprintf("%s/final-%d", c.incarnation, round), uint64(c.config.Sessions)+2)
 	defer s.close()
 	var lines []byte
 	for i := range c.config.Keys {
-		op := history.Op{Kind: history.Get, Key: c.key(i), Session: s.session(), Process: s.session(), DC: c.config.DataCenter, Final: true, Start: time.Now().UnixNano()}
+		op := history.Op{Kind: history.Get, Key: c.key(i), Session: s.name, Process: s.name, DC: c.config.DataCenter, Final: true, Start: time.Now().UnixNano()}
 		pipe := s.conn.Pipeline()
 		reply, last := pipe.Get(context.Background(), op.Key), pipe.Do(context.Background(), "CAUSAL", "LAST")
 		_, _ = pipe.Exec(context.Background()) // errors are in the commands
@@ -61,7 +61,7 @@ func (c *Canary) Delete() error {
 	if !c.isStopped() {
 		return errRunning
 	}
-	s := newSession(c, c.config.DataCenter+"/delete", uint64(c.config.Sessions)+3)
+	s := newSession(c, c.incarnation+"/delete", uint64(c.config.Sessions)+3)
 	defer s.close()
 	for i := range c.config.Keys {
 		if err := s.conn.Del(context.Background(), c.key(i)).Err(); err != nil {

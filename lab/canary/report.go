@@ -42,6 +42,10 @@ type Report struct {
 
 // Position is how much of a canary's report has been fetched.
 type Position struct {
+	// Incarnation names the canary that the others are of. One that was stopped, and runs again, has another name, and begins at 0.
+	// Earlier versions have none.
+	Incarnation string `json:"incarnation,omitempty"`
+
 	Bytes   int `json:"bytes"`
 	Samples int `json:"samples"`
 }

@@ -8,7 +8,7 @@ import (
 
 // Paths that a canary serves, after its token.
 const (
-	PathReport = "report" // GET ?bytes=N&samples=N: a Report
+	PathReport = "report" // GET ?incarnation=NAME&bytes=N&samples=N: a Report
 	PathStop   = "stop"   // POST: ends the sessions
 	PathFinal  = "final"  // POST ?round=N: reads every key; JSON lines
 	PathDelete = "delete" // POST: deletes the keys
@@ -20,7 +20,7 @@ func (c *Canary) Handler(token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathReady, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /"+token+"/"+PathReport, func(w http.ResponseWriter, r *http.Request) {
-		var from Position
+		from := Position{Incarnation: r.URL.Query().Get("incarnation")}
 		from.Bytes, _ = strconv.Atoi(r.URL.Query().Get("bytes")) // without a number, from the start
 		from.Samples, _ = strconv.Atoi(r.URL.Query().Get("samples"))
 		w.Header().Set("Content-Type", "application/json")

@@ -25,7 +25,9 @@ const (
 	probeInterval = time.Second
 )
 
-// session is one connection at a time. A front has a session for each connection, so after a lost one the name changes.
+// session is one connection at a time. A front has a session for each connection, so after a lost one the name changes. If all connections of a canary
+// are one session, that changes its name whenever one of them is made: the sidecar may have started again, with another session. The process of an operation is
+// its connection.
 type session struct {
 	canary     *Canary
 	name       string
@@ -56,7 +58,7 @@ func (s *session) close() {
 // renew replaces a connection that is lost, or whose next reply may belong to an earlier command.
 func (s *session) renew() {
 	s.close()
-	s.canary.noteBound(s.session(), false, time.Now().UnixNano(), time.Now().UnixNano()) // its session ends
+	s.canary.noteBound(s.name, false, time.Now().UnixNano(), time.Now().UnixNano()) // its session ends
 	if s.replied {
 		s.generation++
 		s.replied = false
@@ -64,7 +66,15 @@ func (s *session) renew() {
 	s.open()
 }
 
-func (s *session) session() string { return fmt.Sprintf("%s#%d", s.name, s.generation) }
+// names returns the names of the session and the process of an operation that begins now.
+func (s *session) names() (session, process string) {
+	if !s.canary.config.OneSession {
+		name := fmt.Sprintf("%s#%d", s.name, s.generation)
+		return name, name
+	}
+	generation := s.canary.generation.Load()
+	return fmt.Sprintf("%s#%d", s.canary.incarnation, generation), fmt.Sprintf("%s#%d", s.name, generation)
+}
 
 // work makes operations at the rate of the session until ctx ends.
 func (s *session) work(ctx context.Context) {
@@ -102,16 +112,40 @@ func (s *session) operate() bool {
 
 func (s *session) key() string { return s.canary.key(s.random.IntN(s.canary.config.Keys)) }
 
+// connect makes sure that there is a connection, if all connections are one session. It begins another generation of that session once there is a new
+// connection: what was named after the earlier one was sent before, so no generation has operations of two sidecars.
+func (s *session) connect(ctx context.Context) error {
+	if !s.canary.config.OneSession || s.replied {
+		return nil
+	}
+	if err := s.conn.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	s.replied = true
+	s.canary.generation.Add(1)
+	return nil
+}
+
 // execute sends one operation and CAUSAL LAST, which tells its version, in one pipeline.
 func (s *session) execute(op *history.Op) (good bool) {
 	ctx := context.Background()
-	op.Session, op.Process, op.DC = s.session(), s.session(), s.canary.config.DataCenter
+	op.Start = time.Now().UnixNano()
+	err := s.connect(ctx)
+	op.Session, op.Process = s.names()
+	op.DC = s.canary.config.DataCenter
+	if op.Kind == history.Put {
+		s.writes++
+		op.Value = s.canary.signer.value(op.Key, op.Process, s.writes)
+	}
+	if err != nil {
+		op.End = time.Now().UnixNano()
+		s.canary.record(op, err)
+		return false
+	}
 	pipe := s.conn.Pipeline()
 	var reply redis.Cmder
 	switch op.Kind {
 	case history.Put:
-		s.writes++
-		op.Value = s.canary.signer.value(op.Key, op.Session, s.writes)
 		reply = pipe.Set(ctx, op.Key, op.Value, s.canary.config.TTL)
 	case history.Get:
 		reply = pipe.Get(ctx, op.Key)
@@ -126,7 +160,7 @@ func (s *session) execute(op *history.Op) (good bool) {
 	op.Start = time.Now().UnixNano()
 	_, _ = pipe.Exec(ctx) // errors are in the commands
 	op.End = time.Now().UnixNano()
-	err := fill(op, reply)
+	err = fill(op, reply)
 	if err == nil && op.Kind != history.MGet { // an MGET has one version per key
 		op.Version, _ = versionOf(last) // without a version the checker concludes less, and nothing wrong
 	}
@@ -168,7 +202,7 @@ func (s *session) askStatus() bool {
 		return load.Answered(err)
 	}
 	fields, _ := reply.(map[any]any)
-	s.canary.noteBound(s.session(), fields["bound"] == "yes", start, time.Now().UnixNano())
+	s.canary.noteBound(s.name, fields["bound"] == "yes", start, time.Now().UnixNano())
 	return true
 }
 

@@ -37,8 +37,8 @@ func NewCanaryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "canary",
 		Short: "Write and read slowly through one data center, for a drill that watches",
-		Long: `Writes and reads a few keys through one data center, slowly, and serves what it saw over HTTP. kubectl causal drill starts one in each
-data center. The secret that authenticates its values is taken from CAUSALSTORE_CANARY_SECRET, and the token that paths begin with from
+		Long: `Writes and reads a few keys through one data center, slowly, and serves what it saw over HTTP. kubectl causal drill starts two in each
+data center: one connects to the front, the other one to the sidecar that is injected into its pod. The secret that authenticates its values is taken from CAUSALSTORE_CANARY_SECRET, and the token that paths begin with from
 CAUSALSTORE_CANARY_TOKEN: both are new for each drill.
 
 It ends after --duration, whether or not somebody has stopped it.`,
@@ -46,8 +46,10 @@ It ends after --duration, whether or not somebody has stopped it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.config.DataCenter, "data-center", "", "data center, for the names of sessions")
-	fs.StringVar(&f.config.Addr, "address", "", "host:port of its front")
+	fs.StringVar(&f.config.DataCenter, "data-center", "", "data center that is used")
+	fs.StringVar(&f.config.Name, "name", "", "what the names of sessions begin with; default: that of the data center")
+	fs.StringVar(&f.config.Addr, "address", "", "host:port of its front, or of the sidecar in its pod")
+	fs.BoolVar(&f.config.OneSession, "one-session", false, "all connections to the address are one session, as those to a sidecar are if spec.session.scope is Pod")
 	fs.StringVar(&f.config.Prefix, "prefix", "", "what all keys begin with; new for each drill")
 	fs.IntVar(&f.config.Keys, "keys", 32, "number of keys")
 	fs.IntVar(&f.config.Sessions, "sessions", 3, "number of sessions")

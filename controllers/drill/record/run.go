@@ -3,6 +3,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -28,6 +29,20 @@ const (
 	NotMeasured Result = "not measured"
 )
 
+// Through is how clients connect to the store.
+type Through string
+
+// The ways in which clients connect.
+const (
+	// Front is the Service of a data center, which leads to its fronts. Runs that earlier versions have kept name none: they are all of this kind.
+	Front Through = "front"
+	// Sidecar is the sidecar in the client's own pod.
+	Sidecar Through = "sidecar"
+)
+
+// OrFront is Front if nothing is said.
+func (t Through) OrFront() Through { return cmp.Or(t, Front) }
+
 // Run is one run of a drill.
 type Run struct {
 	// Format is FormatVersion of the program that wrote it.
@@ -46,7 +61,10 @@ type Run struct {
 	// Pods are those that experiments selected, Experiments their objects.
 	Pods        []string `json:"pods"`
 	Experiments []string `json:"experiments"`
-	Version     string   `json:"version"`
+	// Canaries are those that watched, such as "us-east-1 (sidecar)". NoSidecars is why there were none with a sidecar in some data center.
+	Canaries   []string `json:"canaries,omitempty"`
+	NoSidecars string   `json:"noSidecars,omitempty"`
+	Version    string   `json:"version"`
 
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -97,11 +115,14 @@ type Promise struct {
 	Result   Result `json:"result"`
 }
 
-// Measure has the figures of the clients of one data center in one phase. Times are in milliseconds.
+// Measure has the figures of the clients of one data center in one phase that connect in one way. Times are in milliseconds.
 type Measure struct {
 	Phase      string  `json:"phase"`
 	DataCenter string  `json:"dataCenter"`
+	Through    Through `json:"through,omitempty"`
 	Hit        bool    `json:"hit"`
+	// Stopped says that the faults stopped the clients themselves, with their zone. What they saw is no proof against the store.
+	Stopped    bool    `json:"stopped,omitempty"`
 	Operations int     `json:"operations"`
 	Failed     int     `json:"failed"`
 	Unknown    int     `json:"unknown"`
@@ -121,6 +142,7 @@ type Measure struct {
 // Series has a point for each second of the run. Seconds without an operation have no latency (0).
 type Series struct {
 	DataCenter string    `json:"dataCenter"`
+	Through    Through   `json:"through,omitempty"`
 	Hit        bool      `json:"hit"`
 	OK         []int     `json:"ok"`
 	Failed     []int     `json:"failed"`
@@ -136,8 +158,8 @@ type Leftover struct {
 }
 
 // Find returns a measure, or nil.
-func (r *Run) Find(phase, dc string) *Measure {
-	i := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Phase == phase && m.DataCenter == dc })
+func (r *Run) Find(phase, dc string, through Through) *Measure {
+	i := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Phase == phase && m.DataCenter == dc && m.Through.OrFront() == through })
 	if i < 0 {
 		return nil
 	}

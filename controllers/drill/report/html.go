@@ -63,6 +63,9 @@ func pictures(r *record.Run) []picture {
 		l := chart.Line{X: chart.Axis{Label: "seconds since the start"}, Y: chart.Axis{Label: unit}, NoMarkers: true, Bands: bands, Width: 900, Height: 300}
 		for _, s := range ordering(r.Series) {
 			name := s.DataCenter
+			if s.Through == record.Sidecar {
+				name += ", sidecar"
+			}
 			if s.Hit {
 				name += " (hit)"
 			}

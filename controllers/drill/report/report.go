@@ -24,6 +24,12 @@ func facts(r *record.Run) [][2]string {
 		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title}, {"hit", fmt.Sprintf("%s (%d pods)", r.Hit, len(r.Pods))},
 		{"store", fmt.Sprintf("%s/%s, generation %d", r.Namespace, r.Store, r.Generation)}, {"started", r.Started.UTC().Format(time.RFC3339)},
 	}
+	if len(r.Canaries) > 0 {
+		all = append(all, [2]string{"canaries", strings.Join(r.Canaries, ", ")})
+	}
+	if r.NoSidecars != "" {
+		all = append(all, [2]string{"no sidecars", r.NoSidecars})
+	}
 	if !r.Ended.IsZero() {
 		all = append(all, [2]string{"took", r.Ended.Sub(r.Started).Round(100 * time.Millisecond).String()})
 	}
@@ -47,14 +53,17 @@ func phases(r *record.Run) (names []string) {
 // cells are a row of the table of measures.
 func cells(m record.Measure) []string {
 	where := "elsewhere"
-	if m.Hit {
+	switch {
+	case m.Stopped:
+		where = "stopped"
+	case m.Hit:
 		where = "hit"
 	}
-	return []string{m.Phase, m.DataCenter, where, fmt.Sprint(m.Operations), fmt.Sprint(m.Failed), fmt.Sprintf("%.1f", m.P50), fmt.Sprintf("%.1f", m.P99), fmt.Sprintf("%.0f", m.LongestGap),
+	return []string{m.Phase, m.DataCenter, string(m.Through.OrFront()), where, fmt.Sprint(m.Operations), fmt.Sprint(m.Failed), fmt.Sprintf("%.1f", m.P50), fmt.Sprintf("%.1f", m.P99), fmt.Sprintf("%.0f", m.LongestGap),
 		fmt.Sprintf("%d of %d", m.Complete, m.Completions), fmt.Sprintf("%.0f", m.LongestIncomplete), fmt.Sprintf("%.0f", m.LongestBound)}
 }
 
-var columns = []string{"phase", "data center", "clients", "ops", "failed", "p50 ms", "p99 ms", "longest gap ms", "complete in time", "longest incomplete ms", "longest bound ms"}
+var columns = []string{"phase", "data center", "through", "clients", "ops", "failed", "p50 ms", "p99 ms", "longest gap ms", "complete in time", "longest incomplete ms", "longest bound ms"}
 
 // ordered are the measures by phase, then data center.
 func ordered(r *record.Run) []record.Measure {
@@ -170,8 +179,8 @@ func Compare(w io.Writer, a, b *record.Run) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Text, before, p.Result)
 	}
 	for _, m := range ordered(b) {
-		name := m.Phase + " " + m.DataCenter
-		old := a.Find(m.Phase, m.DataCenter)
+		name := fmt.Sprintf("%s %s (%s)", m.Phase, m.DataCenter, m.Through.OrFront())
+		old := a.Find(m.Phase, m.DataCenter, m.Through.OrFront())
 		row := func(what string, value func(*record.Measure) float64, digits int) {
 			before := "-"
 			if old != nil {
