@@ -80,6 +80,16 @@ var importRules = []importRule{
 			"drills watch a store with canaries, judge it with the checker, and draw what they saw; the operator imports controllers/drill/record only"}},
 		reason: "the operator is production code and uses no tools of tests",
 	},
+	{
+		folder: "controllers/trust/acceptance", onlyOurs: []string{"contract"}, onlyTheirs: []string{},
+		reason: "tests of processes use it, and each process is a copy of the test binary, which would start slower with Kubernetes in it",
+	},
+	{
+		folder:    "e2e/processes",
+		forbidden: []string{"api", "controllers"},
+		inTests:   map[string]string{"controllers/trust/acceptance": "the reports that real processes make are judged as the operator judges them"},
+		reason:    "each process is a copy of the test binary, which starts three times as slowly with Kubernetes in it",
+	},
 	{folder: "api", onlyOurs: []string{}, reason: "clients of the resource import the API and nothing else of this module"},
 	{
 		folder: "contract", onlyOurs: []string{"sidecar/topology"},
@@ -256,6 +266,9 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		{"lab/sim/world.go", module + "/controllers/causalstore/plan", false},
 		{"lab/sim/world_test.go", module + "/e2e/apiserver", false},
 		{"lab/sim/world.go", module + "/sidecar/causal/shard", true},
+		{"e2e/processes/certificates_test.go", module + "/controllers/trust", false},
+		{"e2e/processes/acceptance_test.go", module + "/controllers/trust/acceptance", true},
+		{"controllers/trust/acceptance/acceptance.go", "k8s.io/apimachinery/pkg/types", false},
 		{"e2e/cluster/cluster.go", module + "/controllers/command", true},
 	} {
 		if allowed := violation(path.Dir(c.file), c.imported, strings.HasSuffix(c.file, "_test.go")) == ""; allowed != c.allowed {

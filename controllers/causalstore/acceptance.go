@@ -11,6 +11,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 	"github.com/causalstore/causalstore/controllers/trust"
+	"github.com/causalstore/causalstore/controllers/trust/acceptance"
 )
 
 // checkAcceptance looks which data centers of other regions do not accept the authority that issues, and asks all parts which accept the
@@ -37,7 +38,7 @@ func (r *Reconciler) refusedBy(seen *status.Observed, issuing *trust.Root) []str
 			reports[pod] = report.Readiness
 		}
 	}
-	return trust.RefusedBy(issuing.Certificate(), r.Region, regionsOf(&seen.Store.Spec), reports)
+	return acceptance.RefusedBy(issuing.Certificate(), r.Region, regionsOf(&seen.Store.Spec), reports)
 }
 
 func regionsOf(spec *v1alpha1.CausalStoreSpec) map[string]string {
@@ -71,5 +72,5 @@ func (r *Reconciler) acceptanceWaits(ctx context.Context, seen *status.Observed,
 			unasked[p.Name] = "it does not answer"
 		}
 	}
-	return trust.Waits(next.Certificate(), regionsOf(spec), reports, unasked)
+	return acceptance.Waits(next.Certificate(), regionsOf(spec), reports, unasked)
 }

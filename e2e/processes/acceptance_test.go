@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/controllers/trust"
+	"github.com/causalstore/causalstore/controllers/trust/acceptance"
 )
 
 // dataCenterRegions are the regions of these tests.
@@ -41,7 +41,7 @@ func (d *deployment) waits(root *x509.Certificate) ([]string, error) {
 			reports[dc+"-"+part] = r
 		}
 	}
-	return trust.Waits(root, dataCenterRegions, reports, nil), nil
+	return acceptance.Waits(root, dataCenterRegions, reports, nil), nil
 }
 
 func (d *deployment) awaitWaits(root *x509.Certificate, want ...string) {
@@ -181,7 +181,7 @@ func (d *deployment) awaitRefusals(root *x509.Certificate, want ...string) {
 			}
 			reports[pod] = r
 		}
-		if is := trust.RefusedBy(root, "eu", dataCenterRegions, reports); !slices.Equal(is, want) {
+		if is := acceptance.RefusedBy(root, "eu", dataCenterRegions, reports); !slices.Equal(is, want) {
 			return fmt.Errorf("%q", is)
 		}
 		return nil

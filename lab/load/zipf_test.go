@@ -17,9 +17,9 @@ func zeta(n int, theta float64) float64 {
 }
 
 func zipfProbabilities(n int, theta float64) []float64 {
-	out := make([]float64, n)
+	out, sum := make([]float64, n), zeta(n, theta)
 	for i := range out {
-		out[i] = math.Pow(float64(i+1), -theta) / zeta(n, theta)
+		out[i] = math.Pow(float64(i+1), -theta) / sum
 	}
 	return out
 }

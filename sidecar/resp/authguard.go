@@ -18,8 +18,9 @@ const (
 	firstAuthDelay   = 100 * time.Millisecond // doubles with each failure of the connection
 	authBurst        = 20
 	authPerSecond    = 10
-	maxAuthWait      = 5 * time.Second // an attempt that would wait longer for its turn is refused
-	maxAuthAddresses = 4096            // that are remembered
+	authSweep        = time.Second / authPerSecond // between two looks at all addresses: what one wrong password takes to be forgotten
+	maxAuthWait      = 5 * time.Second             // an attempt that would wait longer for its turn is refused
+	maxAuthAddresses = 4096                        // that are remembered
 )
 
 var errAuthBusy = Errorf("ERR", "too many wrong passwords from this address; wait %s and try again", maxAuthWait)
@@ -28,6 +29,7 @@ var errAuthBusy = Errorf("ERR", "too many wrong passwords from this address; wai
 type authGuard struct {
 	mu        sync.Mutex
 	addresses map[netip.Prefix]*authBudget
+	swept     time.Time // when all addresses were looked at
 }
 
 // authBudget is the number of wrong passwords that an address may send now. It is below 0 while attempts wait for their turn.
@@ -68,12 +70,16 @@ func (g *authGuard) attempt(address netip.Prefix, now time.Time, check func() bo
 	return false, wait, true
 }
 
-// remember keeps the budget of an address. Over the bound it forgets those that have their whole budget again, or any one.
+// remember keeps the budget of an address. Over the bound it forgets those that have their whole budget again, once per
+// authSweep, or any one.
 func (g *authGuard) remember(address netip.Prefix, b *authBudget, now time.Time) {
 	if g.addresses[address] == nil && len(g.addresses) >= maxAuthAddresses {
-		for other, o := range g.addresses {
-			if o.refill(now); o.left >= authBurst {
-				delete(g.addresses, other)
+		if now.Sub(g.swept) >= authSweep {
+			g.swept = now
+			for other, o := range g.addresses {
+				if o.refill(now); o.left >= authBurst {
+					delete(g.addresses, other)
+				}
 			}
 		}
 		for other := range g.addresses {

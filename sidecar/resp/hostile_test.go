@@ -111,3 +111,21 @@ func TestTheGuardRemembersABoundedNumberOfAddresses(t *testing.T) {
 		}
 	}
 }
+
+func TestTheGuardForgetsFirstWhoHasTheWholeBudgetAgain(t *testing.T) {
+	g := authGuard{addresses: map[netip.Prefix]*authBudget{}}
+	now, wrong := time.Now(), func() bool { return false }
+	address := func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
+	}
+	for range authBurst {
+		g.attempt(address(0), now, wrong)
+	}
+	for i := 1; i < maxAuthAddresses; i++ {
+		g.attempt(address(i), now, wrong)
+	}
+	g.attempt(address(maxAuthAddresses), now.Add(authSweep), wrong)
+	if len(g.addresses) != 2 || g.addresses[address(0)] == nil || g.addresses[address(maxAuthAddresses)] == nil {
+		t.Errorf("%d addresses are remembered; want the one that guessed %d times and the new one", len(g.addresses), authBurst)
+	}
+}

@@ -167,8 +167,17 @@ func truncateSome(t testing.TB, l *Log, g *ledger, r *rand.Rand) {
 	}
 }
 
+// seeds returns how many of n seeds a test plays. With the race detector a seed takes seven times as long, and what it may find is in
+// each of them; make test plays all without it as well (BOTH in the Makefile).
+func seeds(n uint64) uint64 {
+	if raceDetector {
+		return (n + 11) / 12
+	}
+	return n
+}
+
 func TestCrashAtAnyStepLosesNoAcknowledgedRecord(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range seeds(12) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 2))
@@ -203,7 +212,7 @@ func TestCrashAtAnyStepLosesNoAcknowledgedRecord(t *testing.T) {
 }
 
 func TestRepeatedCrashesNeverReassignAnIndex(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range seeds(150) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		disk := vfs.NewCrashableMem()
 		g := newLedger()
@@ -238,7 +247,7 @@ func TestRepeatedCrashesNeverReassignAnIndex(t *testing.T) {
 }
 
 func TestCrashDuringConcurrentAppendsLosesNoAcknowledgedRecord(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range seeds(25) {
 		disk := vfs.NewCrashableMem()
 		g := newLedger()
 		var mu sync.Mutex // guards the copying of the disk, and r

@@ -336,7 +336,7 @@ func TestOpenIgnoresACopyOfALogInsideATornPayload(t *testing.T) {
 func TestRandomDamageIsDetectedOrLeavesWhatWasAcknowledged(t *testing.T) {
 	const last = 40
 	refused, cut := 0, 0
-	for seed := range uint64(3000) {
+	for seed := range seeds(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		fs := newDisk(t, last, r.IntN(120))
 		acknowledged := uint64(last)

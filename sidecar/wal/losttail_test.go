@@ -213,7 +213,7 @@ func (e *life) checkDamaged(t *testing.T, disk *vfs.MemFS, beyond, acceptLostTai
 func TestAcknowledgedRecordsAreRecoveredOrTheOpenFails(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		opened, refused, violations := 0, 0, 0
-		for seed := range uint64(60) {
+		for seed := range seeds(60) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			disk, g, next := vfs.NewCrashableMem(), newLedger(), uint64(1)
 			l, err := openOn(disk)
