@@ -18,8 +18,8 @@ type Get struct {
 	// At, with Snapshot, is the cut that the session reads at if that is above Seen and leaves out data centers whose writes are not known
 	// to be complete up to there; else 0.
 	At HLC
-	// Floor, with Snapshot: an older version may be returned in place of one above Floor that is in-flight, if it is complete and not older
-	// than the newest at or below Floor. 0: none may.
+	// Floor, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned, or the newest at or
+	// below Floor whether or not that is complete. 0: none is passed over.
 	Floor HLC
 	// VersionOnly asks for the version alone if it is still Known.
 	VersionOnly bool

@@ -121,8 +121,8 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 }
 
 // newestAtSnapshot returns the newest version at or below the cut and what the reader has seen, and the HLC of the version after it. In place
-// of in-flight versions above the floor of the read, it returns the newest complete one below them. If what it is to return is not kept any
-// more, it returns the version in storage.
+// of in-flight versions above the floor of the read, it returns the newest complete one below them, or the newest at or below the floor. If what
+// it is to return is not kept any more, it returns a newer one.
 //
 // The reader misses nothing: every write in its past is complete, therefore processed here, or was waited for (deferRead), and is not above
 // the floor.
