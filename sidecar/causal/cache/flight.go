@@ -89,7 +89,7 @@ func (c *Cache) sendFill(f *flight) {
 		m.Seen, m.Ahead = f.ahead, true
 	case f.snapshot:
 		for _, w := range f.waiters[:f.early] {
-			m.Cut, m.Floor, m.Seen = max(m.Cut, w.cut), max(m.Floor, w.from), max(m.Seen, w.upTo)
+			m.Cut, m.Base, m.Seen = max(m.Cut, w.cut), max(m.Base, w.from), max(m.Seen, w.upTo)
 		}
 		m.Ahead = m.Seen > m.Cut // what is above the cut may be complete, though the middleman does not know it
 	}

@@ -173,7 +173,7 @@ func TestSnapshotReadReturnsTheNewestVersionAtOrBelowWhatTheReaderHasSeen(t *tes
 	})
 }
 
-func TestASnapshotReadPassesOverWhatIsInFlightAboveItsFloor(t *testing.T) {
+func TestASnapshotReadPassesOverWhatIsInFlightAboveItsBase(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 0)
 	for _, hlc := range []causal.HLC{10, 20, 30, 40} {
@@ -186,10 +186,10 @@ func TestASnapshotReadPassesOverWhatIsInFlightAboveItsFloor(t *testing.T) {
 		want, next causal.HLC
 		status     causal.Status
 	}{
-		{"what is complete by SV", causal.Get{Cut: 5, At: 45, Floor: 15}, 20, 30, causal.Stable},
-		{"the floor", causal.Get{Cut: 5, At: 45, Floor: 35}, 30, 40, causal.InFlight},
-		{"what was seen", causal.Get{Cut: 5, At: 45, Floor: 25, Seen: 35}, 30, 40, causal.InFlight},
-		{"no floor", causal.Get{Cut: 5, At: 35}, 30, 40, causal.InFlight},
+		{"what is complete by SV", causal.Get{Cut: 5, At: 45, Base: 15}, 20, 30, causal.Stable},
+		{"the base", causal.Get{Cut: 5, At: 45, Base: 35}, 30, 40, causal.InFlight},
+		{"what was seen", causal.Get{Cut: 5, At: 45, Base: 25, Seen: 35}, 30, 40, causal.InFlight},
+		{"no base", causal.Get{Cut: 5, At: 35}, 30, 40, causal.InFlight},
 	} {
 		tt.g.Key, tt.g.Snapshot = key, true
 		got := r.mustGet(tt.g)

@@ -107,9 +107,9 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 		if s.cfg.Broken.Has(causal.LateAsComplete) {
 			g.Cut = g.At
 		}
-		floor := s.readFloor(c.session)
-		if c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveFloor) {
-			g.At = min(g.At, floor) // what it finds is covered by those behind it
+		base := s.readBase(c.session)
+		if c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase) {
+			g.At = min(g.At, base) // what it finds is covered by those behind it
 		}
 		if g.At <= g.Cut || g.At <= g.Seen {
 			g.At = 0
@@ -117,8 +117,8 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 		if c.own != nil {
 			g.Seen = max(g.Seen, c.own.version.HLC)
 		}
-		if floor < g.UpTo() {
-			g.Floor = floor
+		if base < g.UpTo() {
+			g.Base = base
 		}
 	}
 	if c.pipeline != nil {

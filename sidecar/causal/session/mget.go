@@ -156,7 +156,7 @@ func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	if cut.At == 0 {
 		return false
 	}
-	c.mget.cut, c.mget.covers, c.mget.least = cut.At, cut, min(max(seen, s.cutFloor()), cut.At)
+	c.mget.cut, c.mget.covers, c.mget.least = cut.At, cut, min(max(seen, s.cutBase()), cut.At)
 	return true
 }
 

@@ -104,18 +104,18 @@ func (s *Sidecar) leftOut(now causal.Now) int {
 	return s.cfg.LeftOut
 }
 
-// cutFloor returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they return complete ones.
-func (s *Sidecar) cutFloor() causal.HLC {
+// cutBase returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they return complete ones.
+func (s *Sidecar) cutBase() causal.HLC {
 	c := &s.cuts.current
 	return max(c.Complete, c.At-min(c.At, causal.HLCAt(s.cfg.LateAfter.Milliseconds())))
 }
 
-// readFloor is cutFloor of a session: it has seen nothing above that.
-func (s *Sidecar) readFloor(ss *session) causal.HLC {
-	if s.cfg.Broken.Has(causal.FloorBelowSeen) {
-		return s.cutFloor()
+// readBase is cutBase of a session: it has seen nothing above that.
+func (s *Sidecar) readBase(ss *session) causal.HLC {
+	if s.cfg.Broken.Has(causal.BaseBelowSeen) {
+		return s.cutBase()
 	}
-	return max(s.cutFloor(), ss.seen)
+	return max(s.cutBase(), ss.seen)
 }
 
 // overlaidFrom returns the HLC above which own complete writes overlay what is read at the cut.
@@ -123,7 +123,7 @@ func (s *Sidecar) overlaidFrom() causal.HLC {
 	if s.cfg.Broken.Has(causal.OverlayAtCut) {
 		return s.cuts.current.At
 	}
-	return s.cutFloor()
+	return s.cutBase()
 }
 
 // newestCut returns a cut up to which some ring has everything: it will soon be complete.

@@ -167,8 +167,8 @@ func (r *rig) leaveOut() {
 	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(2200)}, causal.VectorEntry{Origin: 33, Last: 48, SV: at(2100)})
 }
 
-func TestReadsAtTheCutHaveAFloor(t *testing.T) {
-	showsFault(t, causal.FloorBelowSeen, func(r *rig) string {
+func TestReadsAtTheCutHaveABase(t *testing.T) {
+	showsFault(t, causal.BaseBelowSeen, func(r *rig) string {
 		r.leaveOut()
 		asked := func() string {
 			g := r.request(causal.KindGet).Get()
@@ -190,7 +190,7 @@ func TestReadsAtTheCutHaveAFloor(t *testing.T) {
 	}, snapshotReads, leftOutOne)
 }
 
-func TestAnOwnWriteIsOverlaidUntilTheFloorHasPassedIt(t *testing.T) {
+func TestAnOwnWriteIsOverlaidUntilTheBaseHasPassedIt(t *testing.T) {
 	showsFault(t, causal.OverlayAtCut, func(r *rig) string {
 		r.write("x", "mine", ownVersion(at(1800)))
 		r.leaveOut()
@@ -206,8 +206,8 @@ func TestAnOwnWriteIsOverlaidUntilTheFloorHasPassedIt(t *testing.T) {
 	}, snapshotReads, leftOutOne)
 }
 
-func TestPipelinedGetsFindNothingAboveTheFloor(t *testing.T) {
-	showsFault(t, causal.PipelineAboveFloor, func(r *rig) string {
+func TestPipelinedGetsFindNothingAboveTheBase(t *testing.T) {
+	showsFault(t, causal.PipelineAboveBase, func(r *rig) string {
 		r.leaveOut()
 		r.startGets("x", "y")
 		for _, m := range r.sent(causal.KindGet) {
