@@ -23,7 +23,8 @@ type Config struct {
 	SnapshotLead time.Duration
 	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
 	MaxSnapshotLag time.Duration
-	// LeftOut is how many data centers the cut leaves out: those whose writes become complete last.
+	// LeftOut is how many data centers the cut leaves out: those whose writes become complete last. 0: causal.LeftOut of
+	// all.
 	LeftOut int
 	// LateAfter is how long the least SV must have stood still before the cut moves on without the data center that it is of; it should be
 	// well below MaxSnapshotLag. What is older than that at the cut is read even if it is not complete.
@@ -74,7 +75,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
-		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second, LateAfter: time.Second, LeftOut: causal.LeftOut(len(t.DCs)),
+		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }
