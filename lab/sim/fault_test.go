@@ -32,6 +32,7 @@ var scripted = map[causal.Fault]string{
 	causal.ExcludeUnasked:     "exclusions.txt",
 	causal.LateUnchecked:      "late_cuts.txt",
 	causal.LateMGetOnce:       "late_cuts.txt",
+	causal.PipelineAboveBase:  "left_out.txt",
 	causal.NearInFlight:       "late_cuts.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",

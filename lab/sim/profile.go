@@ -114,6 +114,7 @@ func (p Profile) draw(rng *rand.Rand) runPlan {
 		p.adjust(&pl, rng)
 	}
 	pl.set.SnapshotEvery = time.Duration(rng.IntN(4)) * 30 * time.Millisecond
+	pl.set.LeftOut = int(pl.set.KeepMs / 3 % 3) // it draws nothing, as lateAfter
 	if pl.set.QuietAfter == 0 && rng.IntN(3) == 0 {
 		pl.set.QuietAfter = ms(10, 500, rng)
 	}

@@ -66,6 +66,8 @@ type Settings struct {
 	SnapshotEvery time.Duration
 	// LateAfter is how long the least SV must stand still before cuts move on without a data center; 0: the default.
 	LateAfter time.Duration
+	// LeftOut is how many data centers cuts leave out; 0: the default.
+	LeftOut int
 	// WithoutRingSets, AskEach and DepsByID disable improvements on Karma, for comparison.
 	WithoutRingSets, WithoutSVLifting, DepsByID bool
 	Lease                                       time.Duration
@@ -229,6 +231,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	}
 	if w.settings.LateAfter > 0 {
 		cfg.LateAfter = w.settings.LateAfter
+	}
+	if w.settings.LeftOut > 0 {
+		cfg.LeftOut = w.settings.LeftOut
 	}
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond

@@ -58,6 +58,9 @@ const (
 	CutWithoutOwn                          // session: a complete own write does not overlay reads at a cut below it
 	LateAsComplete                         // session: at a cut without a late data center, what that has written counts as complete
 	LateUnchecked                          // session: answers of a late data center at a cut count as complete when the read began
+	BaseBelowSeen                          // session: at a cut, an older complete version is returned though the session has seen what follows a newer one
+	OverlayAtCut                           // session: a complete own write overlays reads at a cut until the cut, and not their base, has passed it
+	PipelineAboveBase                      // session: pipelined gets return complete versions above the base, as if those behind them covered these
 	LateMGetOnce                           // session: an MGET at a cut returns what a late data center has written and was complete when it was found
 	SnapshotBound                          // session: a bound session uses a snapshot cut
 	MGetOneRound                           // session: MGET returns what its first round finds
@@ -222,6 +225,9 @@ var faultNames = [faultEnd]string{
 	CutWithoutOwn:             "cut-without-own",
 	LateAsComplete:            "late-as-complete",
 	LateUnchecked:             "late-unchecked",
+	BaseBelowSeen:             "base-below-seen",
+	OverlayAtCut:              "overlay-at-cut",
+	PipelineAboveBase:         "pipeline-above-base",
 	LateMGetOnce:              "late-mget-once",
 	SnapshotBound:             "snapshot-bound",
 	MGetOneRound:              "mget-one-round",

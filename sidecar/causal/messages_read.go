@@ -15,9 +15,12 @@ type Get struct {
 	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
 	// waited for.
 	Seen HLC
-	// At, with Snapshot, is the cut that the session reads at if that is above Seen and what a late data center has written is not known
+	// At, with Snapshot, is the cut that the session reads at if that is above Seen and leaves out data centers whose writes are not known
 	// to be complete up to there; else 0.
 	At HLC
+	// Base, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned, or the newest at or
+	// below Base whether or not that is complete. 0: none is passed over.
+	Base HLC
 	// VersionOnly asks for the version alone if it is still Known.
 	VersionOnly bool
 	Known       Version
@@ -27,7 +30,7 @@ type Get struct {
 
 // Message returns g as a message.
 func (g Get) Message(from, to topology.Node) Message {
-	f := Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax}
+	f := Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax, Seq: uint64(g.Base)}
 	if g.At > g.Seen { // who does not know At takes it for Seen: it reads up to there, and waits for more than it must
 		f.HLC, f.Hash = g.At, 1+uint64(g.Seen)
 	}
@@ -37,9 +40,17 @@ func (g Get) Message(from, to topology.Node) Message {
 // UpTo returns the HLC up to which a snapshot read is to see everything.
 func (g *Get) UpTo() HLC { return max(g.Cut, g.At, g.Seen) }
 
+// From returns the HLC that a version must be the newest at or below, or be newer, to answer a snapshot read.
+func (g *Get) From() HLC {
+	if g.Base == 0 {
+		return g.UpTo()
+	}
+	return min(max(g.Cut, g.Seen, g.Base), g.UpTo())
+}
+
 // Get returns the content of a message of KindGet.
 func (m *Message) Get() Get {
-	g := Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session}
+	g := Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session, Base: HLC(m.fields.Seq)}
 	if m.fields.Hash != 0 {
 		g.At, g.Seen = g.Seen, HLC(m.fields.Hash-1)
 	}
@@ -80,13 +91,14 @@ func (m *Message) GetReply() GetReply {
 		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition()}
 }
 
-// Fill asks a middleman for a value that a cache may keep. Cut, Snapshot and Seen mean what they mean in Get.
+// Fill asks a middleman for a value that a cache may keep. Cut and Snapshot mean what they mean in Get.
 type Fill struct {
 	ID       uint64
 	Key      string
 	Cut      HLC
 	Snapshot bool
-	Seen     HLC
+	// Seen, with Snapshot, is the HLC up to which the newest version is wanted. Base is that of Get.
+	Seen, Base HLC
 	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache keeps it, and serves it from memory when it
 	// is complete.
 	Ahead bool
@@ -96,12 +108,12 @@ type Fill struct {
 
 // Message returns f as a message.
 func (f Fill) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Clean: f.Ahead, Epoch: f.Epoch}}
+	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Clean: f.Ahead, Epoch: f.Epoch, Seq: uint64(f.Base)}}
 }
 
 // Fill returns the content of a message of KindFill.
 func (m *Message) Fill() Fill {
-	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Ahead: m.fields.Clean, Epoch: m.fields.Epoch}
+	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Ahead: m.fields.Clean, Epoch: m.fields.Epoch, Base: HLC(m.fields.Seq)}
 }
 
 // FillReply answers a Fill, on the stream.

@@ -144,59 +144,51 @@ func (s *Stability) MinSV() HLC { return least(s.sv[1:]) }
 
 // Cut is an HLC to read at.
 //
-// Invariant: every write at or below Complete is complete, and so is every write at or below At of an origin that is not of the data
-// center Late.
+// Invariant: every write at or below Complete is complete, and so is every write at or below At of an origin that is not of a data center in
+// LeftOut.
 type Cut struct {
 	At, Complete HLC
-	Late         topology.DC // of no meaning if At is Complete
+	LeftOut      uint64 // a bit for each data center
 }
 
 // Covers reports whether a version is complete because of the cut.
 func (c *Cut) Covers(v Version) bool {
-	return v.HLC <= c.Complete || v.HLC <= c.At && v.Origin != 0 && topology.DC((v.Origin-1)/topology.MaxCoordinators) != c.Late
+	return v.HLC <= c.Complete || v.HLC <= c.At && v.Origin != 0 && c.LeftOut>>((v.Origin-1)/topology.MaxCoordinators)&1 == 0
 }
 
-// CompleteCut returns the cut at or below which every write is complete.
-func (s *Stability) CompleteCut() Cut {
-	sv := s.MinSV()
-	return Cut{At: sv, Complete: sv}
-}
+// LeftOut returns how many data centers cuts leave out, of n: a quarter. Those are the furthest behind.
+func LeftOut(n int) int { return n / 4 }
 
-// CutWithoutLast returns the cut at or below which every write is complete, but for the data center whose origins are the furthest behind.
-func (s *Stability) CutWithoutLast() Cut { return cutWithoutLast(s.sv[1:]) }
+// LeftOutAtMost is LeftOut, if one of the data centers may be late.
+func LeftOutAtMost(n int) int { return max(LeftOut(n), 1) }
 
-func cutWithoutLast(hs []HLC) Cut {
-	first, second := ^HLC(0), ^HLC(0)
-	c := Cut{}
-	for dc := 0; dc*topology.MaxCoordinators < len(hs); dc++ {
-		switch h := least(hs[dc*topology.MaxCoordinators : min((dc+1)*topology.MaxCoordinators, len(hs))]); {
-		case h < first:
-			first, second, c.Late = h, first, topology.DC(dc)
-		case h < second:
-			second = h
+// CutWithout returns the cut at or below which every write is complete, but for those of the n data centers whose origins are the furthest
+// behind. It never leaves out all.
+func (s *Stability) CutWithout(n int) Cut { return cutWithout(s.sv[1:], n) }
+
+func cutWithout(hs []HLC, n int) (c Cut) {
+	var byDC, sorted [topology.MaxDCs]HLC
+	dcs := 0
+	for ; dcs*topology.MaxCoordinators < len(hs); dcs++ {
+		byDC[dcs] = least(hs[dcs*topology.MaxCoordinators : min((dcs+1)*topology.MaxCoordinators, len(hs))])
+	}
+	copy(sorted[:], byDC[:dcs])
+	slices.Sort(sorted[:dcs])
+	c.At, c.Complete = sorted[min(n, dcs-1)], sorted[0]
+	for dc, h := range byDC[:dcs] {
+		if h < c.At {
+			c.LeftOut |= 1 << dc
 		}
 	}
-	if second == ^HLC(0) { // there is no other data center
-		second = first
-	}
-	c.At, c.Complete = second, first
 	return c
 }
 
-// NewestCutWithoutLast is NewestCut, but for the data center whose origins are the furthest behind in the ring.
-func (s *Stability) NewestCutWithoutLast() HLC {
+// NewestCutWithout returns a cut at or below which some ring has every write, but for those of the n data centers whose origins are the
+// furthest behind there: soon CutWithout will get there.
+func (s *Stability) NewestCutWithout(n int) HLC {
 	var m HLC
 	for r := range s.rv {
-		m = max(m, cutWithoutLast(s.rv[r][1:]).At)
-	}
-	return m
-}
-
-// NewestCut returns a cut at or below which some ring has every write: soon it will be complete.
-func (s *Stability) NewestCut() HLC {
-	var m HLC
-	for r := range s.rv {
-		m = max(m, s.MinRV(topology.RingID(r)))
+		m = max(m, cutWithout(s.rv[r][1:], n).At)
 	}
 	return m
 }

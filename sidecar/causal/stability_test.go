@@ -19,8 +19,8 @@ func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
 	s := NewStability(topo)
 	s.Merge([]VectorEntry{{Origin: 1, Last: 16, SV: 30}, {Origin: 17, Last: 32, SV: 25}, {Origin: 33, Last: 48, SV: 20}, {Origin: 18, SV: 40}}, NoLimit)
 	s.Merge([]VectorEntry{{Origin: 34, SV: 50}}, NoLimit)
-	c := s.CutWithoutLast()
-	if c != (Cut{At: 25, Complete: 20, Late: 2}) {
+	c := s.CutWithout(1)
+	if c != (Cut{At: 25, Complete: 20, LeftOut: 1 << 2}) {
 		t.Errorf("the cut is %+v", c)
 	}
 	for _, tt := range []struct {
@@ -35,8 +35,14 @@ func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
 			t.Errorf("it covers %s: %v", tt.v, got)
 		}
 	}
-	if c := s.CompleteCut(); c != (Cut{At: 20, Complete: 20}) {
+	if c := s.CutWithout(0); c != (Cut{At: 20, Complete: 20}) {
 		t.Errorf("the complete cut is %+v", c)
+	}
+	if c := s.CutWithout(2); c != (Cut{At: 30, Complete: 20, LeftOut: 1<<1 | 1<<2}) {
+		t.Errorf("the cut without two is %+v", c)
+	}
+	if c := s.CutWithout(3); c.At != 30 {
+		t.Errorf("the cut without all is %+v", c)
 	}
 }
 
@@ -47,7 +53,7 @@ func TestWithOneDataCenterNoneIsLeftOut(t *testing.T) {
 	}
 	s := NewStability(topo)
 	s.Merge([]VectorEntry{{Origin: 1, Last: 16, SV: 30}}, NoLimit)
-	if c := s.CutWithoutLast(); c.At != 30 || c.Complete != 30 {
+	if c := s.CutWithout(1); c.At != 30 || c.Complete != 30 {
 		t.Errorf("the cut is %+v", c)
 	}
 }

@@ -140,7 +140,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.KindVectors:
 		c.known.Merge(m.Vectors().Entries, c.timeLimit(now))
 	case causal.KindCut:
-		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCutWithoutLast()))
+		c.prepareCut(now, min(m.CutNotice().Cut, c.known.NewestCutWithout(c.leftOut())))
 	case causal.KindPing:
 		c.Send(causal.Pong{ID: m.Ping().ID}.Message(c.cfg.Self, m.From))
 	case causal.KindPong:
@@ -163,6 +163,9 @@ func (c *Cache) handleNear(now causal.Now, m *causal.Message) bool {
 	return true
 }
 
+// leftOut returns how many data centers the cuts of sessions leave out.
+func (c *Cache) leftOut() int { return causal.LeftOutAtMost(len(c.cfg.Topology.DCs)) }
+
 // timeLimit returns the greatest timestamp of another part to believe.
 func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 	if c.cfg.Broken.Has(causal.AnyClock) {
@@ -173,14 +176,14 @@ func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 
 // handleGet answers from memory, or reads through.
 func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
-	if g.Cut > c.known.MinSV() && (g.Snapshot || g.Cut > c.known.CutWithoutLast().At) {
+	if g.Cut > c.known.MinSV() && (g.Snapshot || g.Cut > c.known.CutWithout(c.leftOut()).At) {
 		// What a fill for a snapshot read brings counts as stable up to the cut, and is kept for everybody. So a sidecar must not say what is
 		// complete. It asks a middleman, if it is only ahead of this cache.
 		c.stats.CutsRefused++
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
 		return
 	}
-	w := waiter{from, g.ID, g.Cut, g.UpTo(), g.NearMax}
+	w := waiter{from, g.ID, g.Cut, g.From(), g.UpTo(), g.NearMax}
 	if c.isStarting(now) {
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
 		return
@@ -189,7 +192,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if g.Snapshot {
 		cut := g.Cut
 		if g.At != 0 {
-			cut = max(cut, min(g.At, c.known.CutWithoutLast().At))
+			cut = max(cut, min(g.At, c.known.CutWithout(c.leftOut()).At))
 		}
 		c.snapshot.noteReader(now, cut)
 	}

@@ -262,6 +262,28 @@ func TestASnapshotReadGetsTheVersionOfItsCut(t *testing.T) {
 	}
 }
 
+func TestACopyThatIsOlderThanTheCutIsServedAboveTheBase(t *testing.T) {
+	h := newHarness(t)
+	read := func(base causal.HLC) []causal.Message {
+		h.send(causal.Get{ID: 1, Key: "x", Snapshot: true, At: 30, Base: base}.Message(sidecarNode, cacheNode))
+		return h.take()
+	}
+	f := only(t, read(15), causal.KindFill).Fill()
+	if f.Base != 15 || f.Seen != 30 || !f.Ahead {
+		t.Errorf("asks for %+v, want a version from 15 to 30", f)
+	}
+	h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable, Next: 20}.Message(middlemanNode, cacheNode))
+	if r := only(t, h.take(), causal.KindGetReply).GetReply(); r.Record.Version.HLC != 10 || r.Status != causal.Stable {
+		t.Errorf("from 15 to 30: %+v", r)
+	}
+	if r := only(t, read(19), causal.KindGetReply).GetReply(); !r.Hit || r.Record.Version.HLC != 10 {
+		t.Errorf("from 19 to 30: %+v", r)
+	}
+	if f := only(t, read(20), causal.KindFill).Fill(); f.Base != 20 {
+		t.Errorf("asks for %+v, want a version from 20 to 30", f)
+	}
+}
+
 func TestWhatIsFetchedAheadIsServedWhenItIsComplete(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newHarness(t, faultIf(broken, causal.ServeAhead)...)

@@ -69,7 +69,7 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 	case g.Snapshot && c.cfg.Broken.Has(causal.OlderUnchecked):
 		return true
 	case g.Snapshot:
-		return e.isNewestUpTo(g.UpTo())
+		return e.rec.Version.HLC <= g.UpTo() && (e.next == 0 || g.From() < e.next)
 	case g.Cut != 0:
 		return e.isNewestUpTo(g.Cut)
 	}

@@ -30,10 +30,10 @@ type flightKey struct {
 
 // waiter is a sidecar that waits for a flight.
 type waiter struct {
-	to        topology.Node
-	id        uint64
-	cut, upTo causal.HLC // of a snapshot read
-	nearMax   uint64     // of the values of which it wants near copies, the largest
+	to              topology.Node
+	id              uint64
+	cut, from, upTo causal.HLC // of a snapshot read
+	nearMax         uint64     // of the values of which it wants near copies, the largest
 }
 
 // flights are those in progress.
@@ -89,7 +89,7 @@ func (c *Cache) sendFill(f *flight) {
 		m.Seen, m.Ahead = f.ahead, true
 	case f.snapshot:
 		for _, w := range f.waiters[:f.early] {
-			m.Cut, m.Seen = max(m.Cut, w.cut), max(m.Seen, w.upTo)
+			m.Cut, m.Base, m.Seen = max(m.Cut, w.cut), max(m.Base, w.from), max(m.Seen, w.upTo)
 		}
 		m.Ahead = m.Seen > m.Cut // what is above the cut may be complete, though the middleman does not know it
 	}
@@ -161,7 +161,7 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		}
 		n := len(f.waiters)
 		if r.Next != 0 && !c.cfg.Broken.Has(causal.OlderUnchecked) {
-			n = f.partition(func(w waiter) bool { return w.upTo < r.Next })
+			n = f.partition(func(w waiter) bool { return w.from < r.Next })
 		}
 		c.landSome(now, f, answer, n, e)
 		return

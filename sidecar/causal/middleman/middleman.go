@@ -169,7 +169,7 @@ func (m *Middleman) Tick(now causal.Now) {
 
 // lateKeepFrom returns the HLC below which no versions are kept for cuts, even if a data center is late: the cuts go on without it.
 func (m *Middleman) lateKeepFrom() causal.HLC {
-	at := m.known.CutWithoutLast().At
+	at := m.known.CutWithout(causal.LeftOutAtMost(len(m.cfg.Topology.DCs))).At
 	return at - min(at, causal.HLCAt(m.cfg.KeepMs+lateKeepMs))
 }
 

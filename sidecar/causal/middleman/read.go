@@ -14,7 +14,7 @@ type readRequest struct {
 	key       string
 	cut, seen causal.HLC
 	snapshot  bool
-	at        causal.HLC // with snapshot
+	at, base  causal.HLC // with snapshot
 	fill      bool
 	ahead     bool   // with fill: it may be kept though it is in-flight
 	epoch     uint64 // with fill: of the stream
@@ -25,11 +25,15 @@ type readRequest struct {
 }
 
 func readOfGet(from topology.Node, g causal.Get) readRequest {
-	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, at: g.At, versionOnly: g.VersionOnly, known: g.Known}
+	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, at: g.At, base: g.Base, versionOnly: g.VersionOnly, known: g.Known}
 }
 
 func readOfFill(from topology.Node, f causal.Fill) readRequest {
-	return readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, ahead: f.Ahead, epoch: f.Epoch}
+	r := readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, ahead: f.Ahead, epoch: f.Epoch}
+	if f.Base != 0 { // those who wait have seen nothing above it
+		r.seen, r.at, r.base = f.Base, f.Seen, f.Base
+	}
+	return r
 }
 
 // read serves a Get or a Fill.
@@ -116,23 +120,47 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 	}
 }
 
-// newestAtSnapshot returns the newest version at or below what the reader has seen and knows to be complete, and the HLC of
-// the version after it. If that version is not kept any more, it returns the one in storage.
+// newestAtSnapshot returns the newest version at or below the cut and what the reader has seen, and the HLC of the version after it. In place
+// of in-flight versions above the base of the read, it returns the newest complete one below them, or the newest at or below the base. If what
+// it is to return is not kept any more, it returns a newer one.
 //
 // The reader misses nothing: every write in its past is complete, therefore processed here, or was waited for (deferRead), and is not above
-// that.
+// the base.
 func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec causal.Record, next causal.HLC) {
 	upTo := max(r.cut, r.at, r.seen)
 	if m.cfg.Broken.Has(causal.OlderThanSeen) {
 		upTo = max(r.cut, r.at)
 	}
-	if current.Version.HLC > upTo {
-		if rec, next, ok := m.oldVersions.at(r.key, upTo); ok {
-			m.stats.OlderReads++
-			return rec, next
+	rec, next, ok := m.versionAt(r.key, current, upTo)
+	if !ok {
+		return current, 0
+	}
+	from := max(r.cut, r.base, r.seen)
+	if m.cfg.Broken.Has(causal.OlderThanSeen) {
+		from = max(r.cut, r.base)
+	}
+	for v := rec.Version; r.base != 0 && v.HLC > from && m.status(r.key, v) == causal.InFlight; {
+		older, after, ok := m.versionAt(r.key, current, v.HLC-1)
+		if !ok {
+			break // older ones are not kept: the reader gets the in-flight version
+		}
+		if v = older.Version; v.HLC <= from || m.status(r.key, v) == causal.Stable {
+			rec, next = older, after
 		}
 	}
-	return current, 0
+	if rec.Version != current.Version {
+		m.stats.OlderReads++
+	}
+	return rec, next
+}
+
+// versionAt returns the newest version of a key at or below an HLC, and the HLC of the version after it. It returns false if that is not kept
+// any more.
+func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC) (rec causal.Record, next causal.HLC, ok bool) {
+	if current.Version.HLC <= upTo {
+		return current, 0, true
+	}
+	return m.oldVersions.at(key, upTo)
 }
 
 // reply sends the reply to a Get, or to a Fill on the stream.

@@ -173,6 +173,32 @@ func TestSnapshotReadReturnsTheNewestVersionAtOrBelowWhatTheReaderHasSeen(t *tes
 	})
 }
 
+func TestASnapshotReadPassesOverWhatIsInFlightAboveItsBase(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 0)
+	for _, hlc := range []causal.HLC{10, 20, 30, 40} {
+		r.put(key, record(version(hlc)))
+	}
+	r.raiseSV(20)
+	for _, tt := range []struct {
+		name       string
+		g          causal.Get
+		want, next causal.HLC
+		status     causal.Status
+	}{
+		{"what is complete by SV", causal.Get{Cut: 5, At: 45, Base: 15}, 20, 30, causal.Stable},
+		{"the base", causal.Get{Cut: 5, At: 45, Base: 35}, 30, 40, causal.InFlight},
+		{"what was seen", causal.Get{Cut: 5, At: 45, Base: 25, Seen: 35}, 30, 40, causal.InFlight},
+		{"no base", causal.Get{Cut: 5, At: 35}, 30, 40, causal.InFlight},
+	} {
+		tt.g.Key, tt.g.Snapshot = key, true
+		got := r.mustGet(tt.g)
+		if got.Record.Version.HLC != tt.want || got.Next != tt.next || got.Status != tt.status {
+			t.Errorf("%s: version %d, next %d, %s; want %d, %d, %s", tt.name, got.Record.Version.HLC, got.Next, got.Status, tt.want, tt.next, tt.status)
+		}
+	}
+}
+
 func TestSnapshotReadBelowTheKeptVersionsReturnsTheVersionInStorage(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 0)

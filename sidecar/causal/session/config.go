@@ -23,8 +23,11 @@ type Config struct {
 	SnapshotLead time.Duration
 	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
 	MaxSnapshotLag time.Duration
+	// LeftOut is how many data centers the cut leaves out: those whose writes become complete last. 0: causal.LeftOut of
+	// all.
+	LeftOut int
 	// LateAfter is how long the least SV must have stood still before the cut moves on without the data center that it is of; it should be
-	// well below MaxSnapshotLag.
+	// well below MaxSnapshotLag. What is older than that at the cut is read even if it is not complete.
 	LateAfter time.Duration
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration

@@ -107,11 +107,18 @@ func (s *Sidecar) requestGet(now causal.Now, c *call) {
 		if s.cfg.Broken.Has(causal.LateAsComplete) {
 			g.Cut = g.At
 		}
-		if g.At == g.Cut || g.At <= g.Seen {
+		base := s.readBase(c.session)
+		if c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase) {
+			g.At = min(g.At, base) // what it finds is covered by those behind it
+		}
+		if g.At <= g.Cut || g.At <= g.Seen {
 			g.At = 0
 		}
 		if c.own != nil {
 			g.Seen = max(g.Seen, c.own.version.HLC)
+		}
+		if base < g.UpTo() {
+			g.Base = base
 		}
 	}
 	if c.pipeline != nil {

@@ -96,12 +96,19 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	}
 }
 
-// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut finds nothing above that.
+// isPipelined reports whether a get is one of several that are in flight together, or wait for each other.
+func (c *call) isPipelined() bool { return c.pipeline != nil && len(c.pipeline.calls) > 1 }
+
+// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut may find nothing above its base.
 func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
-	if atCut {
-		return s.cuts.current
+	if !atCut {
+		return s.stability.CutWithout(causal.LeftOutAtMost(len(s.cfg.Topology.DCs)))
 	}
-	return s.stability.CutWithoutLast()
+	c := s.cuts.current
+	if !s.cfg.Broken.Has(causal.PipelineAboveBase) {
+		c.At = s.cutBase()
+	}
+	return c
 }
 
 // leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the answer.

@@ -44,8 +44,9 @@ type mget struct {
 	tried topology.RingSet
 	// cut is what is read at, or will be; 0: the newest values.
 	cut causal.HLC
-	// covers is the snapshot cut that it reads at.
+	// covers is the snapshot cut that it reads at, and least the lowest that it may.
 	covers causal.Cut
+	least  causal.HLC
 	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole past of
 	// a value at or below it, so such a value depends on nothing that the other reads have missed.
 	completeCut causal.HLC
@@ -155,13 +156,26 @@ func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	if cut.At == 0 {
 		return false
 	}
-	c.mget.cut, c.mget.covers, ss.mgetCut = cut.At, cut, max(ss.mgetCut, cut.At)
+	c.mget.cut, c.mget.covers, c.mget.least = cut.At, cut, min(max(seen, s.cutBase()), cut.At)
+	return true
+}
+
+// lowerSnapshotCut starts to read at the lowest snapshot cut that the session may read at. It returns false if that is the one already.
+func (s *Sidecar) lowerSnapshotCut(now causal.Now, c *call) bool {
+	m := c.mget
+	if m.least == m.cut {
+		return false
+	}
+	m.cut, m.covers.At, m.rounds = m.least, m.least, 0
+	s.forgetReplies(m)
+	s.startRound(now, c, m.allKeys())
 	return true
 }
 
 // finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were complete when the round
-// began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The cut says that of most; what a
-// data center that is late has written since is known to be complete when it is found, so another round must find the same.
+// began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The cut says that of most; what the
+// data centers that it leaves out have written is known to be complete when it is found, so another round must find the same. If some is
+// in-flight, a lower cut may cover what there is.
 func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
 	m := c.mget
 	covered, complete := true, true
@@ -175,7 +189,7 @@ func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
 		s.deliver(now, c)
 	case complete && m.rounds < maxCutRounds:
 		s.startRound(now, c, m.allKeys())
-	default:
+	case !s.lowerSnapshotCut(now, c):
 		s.readLatest(now, c)
 	}
 }
@@ -291,6 +305,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			s.startAgainAfter(now, c, evictedDelay) // when the write may be complete, to be read from a ring
 			return
 		}
+	}
+	if m.ring == topology.NoRing {
+		ss.mgetCut = max(ss.mgetCut, m.cut)
 	}
 	r := Result{Records: make([]causal.Record, len(m.replies)), Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {

@@ -32,7 +32,7 @@ type ownWrites struct {
 	newest     map[string]*ownWrite         // by key: what reads return
 	incomplete map[causal.Version]*ownWrite // not known to be complete
 	order      []*ownWrite                  // incomplete, in the order of acknowledgement; some may be complete already
-	// overlay holds the writes that are complete, but above the cut that the session reads at. It is in the order of
+	// overlay holds the writes that are complete, but above the base of reads at the cut. It is in the order of
 	// completion.
 	overlay []*ownWrite
 	bytes   int // memory of all writes whose value is not evicted
@@ -123,7 +123,7 @@ func (o *ownWrites) forget(w *ownWrite) {
 	w.forgotten = true
 }
 
-// trimOverlay forgets the complete writes that the cut has passed.
+// trimOverlay forgets the complete writes that the base of reads at the cut has passed.
 func (o *ownWrites) trimOverlay(cut causal.HLC) {
 	n := 0
 	for n < len(o.overlay) && o.overlay[n].version.HLC <= cut {
@@ -189,11 +189,11 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 // completeOwnWrite notes that an own write is complete. Everything that it depends on is complete too, and so are the reads
 // that the session made before it: their restrictions are lifted (PROTOCOL §3, lifting (a)).
 //
-// While the session reads at a cut below the write, the cut would hide it. So the write stays in the overlay until the cut
-// passes it.
+// Reads at a cut would not find it while it is above their base, at a shard that does not know that it is complete. So the write stays in
+// the overlay until the base passes it.
 func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 	v := w.version
-	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.cuts.current.At < v.HLC && !s.cfg.Broken.Has(causal.CutWithoutOwn)
+	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC && !s.cfg.Broken.Has(causal.CutWithoutOwn)
 	ss.own.markComplete(v)
 	switch {
 	case hidden && !w.evicted:

@@ -118,6 +118,6 @@ func (s *Sidecar) applyVectorsTo(ss *session) bool {
 	for w := ss.own.oldestIncomplete(); w != nil && s.stability.Complete(w.version); w = ss.own.oldestIncomplete() {
 		s.completeOwnWrite(ss, w)
 	}
-	ss.own.trimOverlay(s.cuts.current.At)
+	ss.own.trimOverlay(s.overlaidFrom())
 	return len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 || len(ss.own.overlay) > 0
 }

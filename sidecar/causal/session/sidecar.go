@@ -55,6 +55,9 @@ func New(cfg Config) *Sidecar {
 	if cfg.PutRecovery == 0 {
 		cfg.PutRecovery = cfg.PutTimeout * 4 / 5
 	}
+	if cfg.LeftOut == 0 {
+		cfg.LeftOut = causal.LeftOut(len(cfg.Topology.DCs))
+	}
 	s := &Sidecar{
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},

@@ -7,9 +7,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read at a cut at or below which everything
-// is complete, so nothing that they read binds them. A data center that is late does not stop the cut: what it has written above its own
-// SV binds sessions if they meet it, as the newest versions do. A session that has seen something above the cut reads up to that; it sees
+// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions at or below a cut, so
+// what they read hardly ever binds them. The cut does not wait for the data centers that are the furthest behind: what these have written
+// above their own SV is passed over until it is complete, or binds sessions that may have seen what follows it. A session that has seen something above the cut reads up to that; it sees
 // nothing newer, so the cut soon catches up with it. The cut moves in steps, so that what a cache fetches for a step serves all
 // of it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
@@ -93,18 +93,42 @@ func (s *Sidecar) someoneIsLate(now causal.Now) bool {
 
 // completeCut returns the newest cut to read at.
 func (s *Sidecar) completeCut(now causal.Now) causal.Cut {
+	return s.stability.CutWithout(s.leftOut(now))
+}
+
+// leftOut returns how many data centers the cut leaves out.
+func (s *Sidecar) leftOut(now causal.Now) int {
 	if s.someoneIsLate(now) {
-		return s.stability.CutWithoutLast()
+		return max(s.cfg.LeftOut, 1)
 	}
-	return s.stability.CompleteCut()
+	return s.cfg.LeftOut
+}
+
+// cutBase returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they return complete ones.
+func (s *Sidecar) cutBase() causal.HLC {
+	c := &s.cuts.current
+	return max(c.Complete, c.At-min(c.At, causal.HLCAt(s.cfg.LateAfter.Milliseconds())))
+}
+
+// readBase is cutBase of a session: it has seen nothing above that.
+func (s *Sidecar) readBase(ss *session) causal.HLC {
+	if s.cfg.Broken.Has(causal.BaseBelowSeen) {
+		return s.cutBase()
+	}
+	return max(s.cutBase(), ss.seen)
+}
+
+// overlaidFrom returns the HLC above which own complete writes overlay what is read at the cut.
+func (s *Sidecar) overlaidFrom() causal.HLC {
+	if s.cfg.Broken.Has(causal.OverlayAtCut) {
+		return s.cuts.current.At
+	}
+	return s.cutBase()
 }
 
 // newestCut returns a cut up to which some ring has everything: it will soon be complete.
 func (s *Sidecar) newestCut(now causal.Now) causal.HLC {
-	if s.someoneIsLate(now) {
-		return s.stability.NewestCutWithoutLast()
-	}
-	return s.stability.NewestCut()
+	return s.stability.NewestCutWithout(s.leftOut(now))
 }
 
 // covers reports whether a version is complete because of a cut.

@@ -123,6 +123,11 @@ func TestAnMGetWithAVersionOfALateDataCenterIsReadInOneRing(t *testing.T) {
 		if _, ok := r.result(id); ok {
 			return "it is answered"
 		}
+		for _, m := range r.answerRound(store{"x": ownVersion(at(1900)), "y": version(at(900))}, causal.InFlight) {
+			if m.To != cacheNode || m.Get().Cut != at(2000) {
+				return fmt.Sprintf("%s was asked at cut %d ms, want the lowest that it may read at, 2000 ms", m.To, m.Get().Cut.WallMs())
+			}
+		}
 		for _, m := range r.sent(causal.KindGet) {
 			if m.To != r.shard(near) || m.Get().Cut != 0 {
 				return fmt.Sprintf("%s was asked at cut %d ms", m.To, m.Get().Cut.WallMs())
@@ -152,6 +157,87 @@ func TestAnMGetWithCompleteVersionsOfALateDataCenterIsReadTwiceAtTheCut(t *testi
 		}
 		return ""
 	}, snapshotReads)
+}
+
+func leftOutOne(c *Config) { c.LeftOut = 1 }
+
+// leaveOut has a cut of 2000 ms, and everything complete up to 1500 ms only: data center b is behind.
+func (r *rig) leaveOut() {
+	r.completeUpTo(at(1500))
+	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(2200)}, causal.VectorEntry{Origin: 33, Last: 48, SV: at(2100)})
+}
+
+func TestReadsAtTheCutHaveABase(t *testing.T) {
+	showsFault(t, causal.BaseBelowSeen, func(r *rig) string {
+		r.leaveOut()
+		asked := func() string {
+			g := r.request(causal.KindGet).Get()
+			return fmt.Sprint(g.From().WallMs(), g.UpTo().WallMs(), g.Cut.WallMs(), g.Seen)
+		}
+		r.startGet("x")
+		if got := asked(); got != "1500 2000 1500 0" {
+			return "at first it asks from " + got
+		}
+		r.read("y", version(at(1900)), causal.Stable, near)
+		if bound, _ := r.bound(); bound {
+			return "a complete version binds"
+		}
+		r.startGet("x")
+		if got := asked(); got != "1900 2000 1500 0" {
+			return "after 1900 ms it asks from " + got
+		}
+		return ""
+	}, snapshotReads, leftOutOne)
+}
+
+func TestAnOwnWriteIsOverlaidUntilTheBaseHasPassedIt(t *testing.T) {
+	showsFault(t, causal.OverlayAtCut, func(r *rig) string {
+		r.write("x", "mine", ownVersion(at(1800)))
+		r.leaveOut()
+		r.complete(ownVersion(at(1800)))
+		if res, ok := r.result(r.startGet("x")); !ok || res.Outcome.Source != SourceOwn {
+			return "it is not overlaid"
+		}
+		r.completeUpTo(at(2500))
+		if r.startGet("x"); len(r.sent(causal.KindGet)) != 1 {
+			return "it is overlaid when every shard returns it"
+		}
+		return ""
+	}, snapshotReads, leftOutOne)
+}
+
+func TestPipelinedGetsFindNothingAboveTheBase(t *testing.T) {
+	showsFault(t, causal.PipelineAboveBase, func(r *rig) string {
+		r.leaveOut()
+		r.startGets("x", "y")
+		for _, m := range r.sent(causal.KindGet) {
+			if g := m.Get(); g.UpTo() != at(1500) {
+				return fmt.Sprintf("read up to %d ms", g.UpTo().WallMs())
+			}
+		}
+		return ""
+	}, snapshotReads, leftOutOne)
+}
+
+func TestAnMGetThatFindsWhatIsInFlightReadsAtTheLowestCut(t *testing.T) {
+	r := newRig(t, snapshotReads, leftOutOne)
+	r.leaveOut()
+	id := r.startMGet("x", "y")
+	for i, cut := range []causal.HLC{at(2000), at(1500)} {
+		y := []causal.Version{version(at(1700)), version(at(1200))}[i]
+		status := []causal.Status{causal.InFlight, causal.Stable}[i]
+		for _, m := range r.answerRound(store{"x": ownVersion(at(900)), "y": y}, status) {
+			if m.Get().Cut != cut {
+				t.Errorf("round %d reads at %d ms, want %d", i, m.Get().Cut.WallMs(), cut.WallMs())
+			}
+		}
+	}
+	if got := versions(t, r.mustResult(id)); got[1] != at(1200) {
+		t.Errorf("versions %v", got)
+	}
+	if bound, _ := r.bound(); bound {
+		t.Error("the session is bound")
+	}
 }
 
 func TestNearCopiesAnswerAtACutWithoutALateDataCenter(t *testing.T) {
@@ -342,10 +428,13 @@ func TestAnMGetNeverReadsAtAnEarlierCutThanTheOneBefore(t *testing.T) {
 	r := newRig(t, snapshotReads)
 	r.completeUpTo(at(1400)) // the cut of gets is 1000 ms
 	r.read("z", version(at(1300)), causal.Stable, near)
-	r.startMGet("x", "y")
-	if cut := r.sent(causal.KindGet)[0].Get().Cut; cut != at(1400) {
-		t.Errorf("cut %d ms, want the least SV, 1400 ms", cut.WallMs())
+	id := r.startMGet("x", "y")
+	for _, m := range r.answerRound(store{"x": version(at(900)), "y": version(at(800))}, causal.Stable) {
+		if cut := m.Get().Cut; cut != at(1400) {
+			t.Errorf("cut %d ms, want the least SV, 1400 ms", cut.WallMs())
+		}
 	}
+	r.mustResult(id)
 	r.s.sessions[1].seen = 0
 	r.startMGet("x", "y")
 	if cut := r.sent(causal.KindGet)[0].Get().Cut; cut != at(1400) {
