@@ -199,7 +199,7 @@ func (b *testBed) playChaosMesh(kind string) {
 				continue // the test is ending
 			}
 			for i := range list.Items {
-				if err := b.reconcile(ctx, &list.Items[i]); err != nil && ctx.Err() == nil {
+				if err := b.reconcile(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil && ctx.Err() == nil { // it may have gone since
 					b.Errorf("chaos: %v", err)
 				}
 			}
