@@ -217,9 +217,11 @@ const checks = [
     await accessible();
     // drawn says that the grid of the plot has the color of the page's lines.
     const drawn = () => until(() => {
-      const canvas = document.querySelector(".plot canvas");
+      const plot = document.querySelector(".plot canvas");
+      const copy = new OffscreenCanvas(plot.width, plot.height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(plot, 0, 0);
       const [r, g, b] = [1, 3, 5].map((i) => parseInt(getComputedStyle(document.documentElement).getPropertyValue("--line").trim().slice(i, i + 2), 16));
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const { data } = copy.getImageData(0, 0, plot.width, plot.height);
       for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255) return true;
       return false;
     });
