@@ -94,7 +94,7 @@ const checks = [
     await tab("Trace a write");
     await fill("post:1");
     await click("Write");
-    await until(() => document.querySelector('[data-trace="complete"]') && !document.querySelector(".traceview").textContent.includes("not yet"));
+    await until(() => document.querySelector(".traceview b")?.textContent === "post:1" && document.querySelector('[data-trace="complete"]') && !document.querySelector(".traceview").textContent.includes("not yet"));
     await until(() => document.querySelector("form label:nth-of-type(3) input").value === "hello 2");
     await shoot("console-trace");
     await accessible("aside");
