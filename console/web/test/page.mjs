@@ -144,6 +144,10 @@ const checks = [
     await page.select("#panel form:nth-of-type(2) select", "us-west-2");
     await click("Read as a client");
     await until(() => document.querySelector('[data-read="bound"]'));
+    await page.select("#panel form:nth-of-type(2) select", "us-east-1"); // owns the key in its ring: the circle of the write must not hide that of the session
+    await click("Read as a client");
+    await until(() => document.querySelector('[data-bound="us-east-1"]')?.r.baseVal.value > document.querySelector(".trace circle").r.baseVal.value + 3);
+    if (process.env.SHOTS) await shoot("bound-owner");
     await click("Show bound sessions");
     await until(() => [...document.querySelectorAll(".sessions tbody th")].some((th) => th.textContent.startsWith("us-west-2")));
   }],
