@@ -111,6 +111,28 @@ func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
 			t.Errorf("ring %s has %q, version %s; want version %s", r.Ring, r.Value, r.Version, tr.Version)
 		}
 	}
+	// Of all this, only what is read as a client counts as an operation.
+	p.readAsClient("eu-west-1", "post:1")
+	sites := p.snapshot().DataCenters
+	var counted []string
+	await(t, "the read as a client is counted", func() bool {
+		var h console.History
+		p.do(http.MethodGet, "/console/history", nil, &h)
+		counted = nil
+		for _, f := range h.Frames {
+			for i, point := range f.Points {
+				if name := sites[i].Name; point.Reads != nil && *point.Reads > 0 {
+					counted = append(counted, "reads in "+name)
+				} else if point.Writes != nil && *point.Writes > 0 {
+					counted = append(counted, "writes in "+name)
+				}
+			}
+		}
+		return slices.Contains(counted, "reads in eu-west-1")
+	})
+	if len(counted) > 1 {
+		t.Errorf("counted: %q; want the read as a client only, once", counted)
+	}
 }
 
 func TestATracedWriteNamesTheDataCenterThatAcceptedIt(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // problems returns what is wrong in a snapshot, the worst first: each with what it means and the section of the runbooks to read.
 func (d *Deployment) problems(s *console.Snapshot) (found []console.Problem) {
-	found = append(found, cutProblems(s)...)
+	found = append(found, cutProblems(s, d.wholeRings())...)
 	found = append(found, slowProblems(s)...)
 	for i := range s.DataCenters {
 		dc := &s.DataCenters[i]
@@ -20,8 +20,24 @@ func (d *Deployment) problems(s *console.Snapshot) (found []console.Problem) {
 	return found
 }
 
-// cutProblems returns the cuts: one problem for a data center without any link, else one for each link.
-func cutProblems(s *console.Snapshot) (found []console.Problem) {
+// wholeRings returns the rings that have one data center only, by the name of that.
+func (d *Deployment) wholeRings() map[string]string {
+	sites := make([]int, len(d.topo.Rings))
+	for i := range d.topo.DCs {
+		sites[d.topo.DCs[i].Ring]++
+	}
+	rings := map[string]string{}
+	for i := range d.topo.DCs {
+		if dc := &d.topo.DCs[i]; sites[dc.Ring] == 1 {
+			rings[dc.Name] = d.topo.Rings[dc.Ring].Name
+		}
+	}
+	return rings
+}
+
+// cutProblems returns the cuts: one problem for a data center without any link, else one for each link. A data center in wholeRings is the only
+// one of the ring that is named there, so it owns all keys in it.
+func cutProblems(s *console.Snapshot, wholeRings map[string]string) (found []console.Problem) {
 	cut := map[string][]string{}
 	for _, l := range s.Links {
 		if l.CutAB || l.CutBA {
@@ -33,8 +49,11 @@ func cutProblems(s *console.Snapshot) (found []console.Problem) {
 	for i := range s.DataCenters {
 		if name := s.DataCenters[i].Name; len(cut[name]) == len(s.DataCenters)-1 && len(cut[name]) > 1 {
 			alone[name] = true
-			found = append(found, console.Problem{Severity: console.Critical, DataCenter: name, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("%s is cut off from all others, which read its keys from other rings. A write of one of its keys, or from there, gets OK at once, and is not complete until it is back.", name)})
+			text := fmt.Sprintf("%s is cut off from all others, which read its keys from other rings. A write of one of its keys, or from there, gets OK at once, and is not complete until it is back.", name)
+			if ring, whole := wholeRings[name]; whole {
+				text = fmt.Sprintf("%s, which is all of ring %s, is cut off from all others: they read all keys from other rings. Every write, here or there, gets OK at once, and is not complete until it is back.", name, ring)
+			}
+			found = append(found, console.Problem{Severity: console.Critical, DataCenter: name, Runbook: "CausalStorePeersDisconnected", Text: text})
 		}
 	}
 	for _, l := range s.Links {

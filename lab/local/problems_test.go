@@ -1,6 +1,7 @@
 package local
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,7 +60,7 @@ func TestRoundTripsToPartsThatAreDownSayNothingOfTheNetwork(t *testing.T) {
 func TestACutHasBothItsEnds(t *testing.T) {
 	s := meshed(80, "a", "b", "c", "d")
 	s.Links[3].CutAB, s.Links[3].CutBA = true, true
-	if d := cmp.Diff([][2]string{{"b", "c"}}, ends(cutProblems(&s))); d != "" {
+	if d := cmp.Diff([][2]string{{"b", "c"}}, ends(cutProblems(&s, nil))); d != "" {
 		t.Errorf("one link is cut (-want +got):\n%s", d)
 	}
 	for i := range s.Links {
@@ -67,7 +68,13 @@ func TestACutHasBothItsEnds(t *testing.T) {
 			s.Links[i].CutAB = true
 		}
 	}
-	if d := cmp.Diff([][2]string{{"b", ""}}, ends(cutProblems(&s))); d != "" {
+	if d := cmp.Diff([][2]string{{"b", ""}}, ends(cutProblems(&s, nil))); d != "" {
 		t.Errorf("b is cut off (-want +got):\n%s", d)
+	}
+	if text := cutProblems(&s, map[string]string{"a": "north"})[0].Text; !strings.Contains(text, "A write of one of its keys") {
+		t.Errorf("b is cut off, one of several data centers of its ring: %s", text)
+	}
+	if text := cutProblems(&s, map[string]string{"b": "south"})[0].Text; !strings.Contains(text, "all of ring south") || !strings.Contains(text, "Every write") {
+		t.Errorf("b is cut off, which is all of ring south: %s", text)
 	}
 }

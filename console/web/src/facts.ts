@@ -54,7 +54,8 @@ export function ringLagOf(layout: Layout, s: Snapshot, d: DataCenter, ring: stri
   const sites = layout.dataCenters.filter((x) => x.ring === ring && x.name !== d.name);
   const cut = sites.filter((x) => isCutBetween(s, d.name, x.name)).map((x) => x.name);
   const lag = d.ringLagMs[ring];
-  if (cut.length === 0 || lag === null || lag === undefined) return duration(lag);
+  if (lag === null || lag === undefined) return unknown;
+  if (cut.length === 0) return d.inFlight === 0 ? "has all, no write in flight" : duration(lag); // the age would be that of the clock
   const from = `cut off from ${cut.length === sites.length && cut.length > 1 ? "all of it" : list(cut)}`;
   return d.inFlight === 0 ? `${from}, no write in flight` : `${duration(lag)}, ${from}`;
 }
@@ -103,6 +104,16 @@ export function traceAt(t: WriteTrace, atMs: number): WriteTrace | null {
 // writeAt returns the number of the last traced write before a moment; 0 if there is none.
 export function writeAt(marks: Mark[], atMs: number): number {
   return marks.findLast((m) => m.trace && m.atMs <= atMs)?.trace ?? 0;
+}
+
+// markAt returns which of the events, the newest first, is the last one before a moment; -1 if there is none.
+export function markAt(marks: Mark[], atMs: number): number {
+  return marks.findIndex((m) => m.atMs <= atMs);
+}
+
+// valueAfter proposes the value of the next write: another one after each write.
+export function valueAfter(writes: number): string {
+  return writes === 0 ? "hello" : `hello ${writes + 1}`;
 }
 
 // cachesOf says which caches a write was taken out of. Before it is complete, more may follow.
@@ -160,6 +171,20 @@ export function rolesIn(layout: Layout): Roles | null {
   if (!victim) return null;
   const [writer, reader] = layout.dataCenters.filter((d) => d.ring !== victim.ring);
   return writer && reader ? { victim: victim.name, ring: victim.ring, writer: writer.name, reader: reader.name } : null;
+}
+
+// Calm is what was wrong, and how many sessions were bound, when the first steps had ended.
+export interface Calm {
+  faults: string;
+  bound: number;
+}
+
+// calmAfter follows a deployment after the first steps, while faults end and sessions are released. It returns null at the next fault or bound
+// session: what the steps say last is over then.
+export function calmAfter(was: Calm | null, s: Snapshot): Calm | null {
+  const is = { faults: faultsIn(s), bound: boundIn(s) };
+  if (was && ((is.faults !== "" && is.faults !== was.faults) || is.bound > was.bound)) return null;
+  return is;
 }
 
 // Step is what the first steps ask for next; late: the write has got everywhere before it was read; end: nothing.

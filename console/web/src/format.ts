@@ -13,7 +13,7 @@ export function duration(ms: number | null | undefined): string {
 
 export function millis(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "not yet";
-  if (ms >= 10_000) return duration(ms);
+  if (ms >= 1000) return duration(ms);
   return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 

@@ -1,6 +1,6 @@
 // The first steps: what to do to see a session bound and released.
 import { useEffect, useState } from "preact/hooks";
-import { boundIn, stepOf, type Roles, type Step } from "./facts";
+import { boundIn, calmAfter, stepOf, type Calm, type Roles, type Step } from "./facts";
 import { list } from "./format";
 import type { Fault, KeyReading, Snapshot, WriteTrace } from "./model";
 import { readAsClient, startTrace } from "./server";
@@ -31,6 +31,8 @@ export function Guide({ snapshot, roles, past, disabled, trace, setTrace, watch,
   const [healed, setHealed] = useState(false);
   const [seenBound, setSeenBound] = useState(false);
   const [released, setReleased] = useState(false);
+  const [calm, setCalm] = useState<Calm | null>(null);
+  const [over, setOver] = useState(false); // something else has happened since
   const [error, setError] = useState("");
   const followed = trace?.id === written?.id; // by the page
   useTrace(followed ? null : written, setWritten);
@@ -42,12 +44,20 @@ export function Guide({ snapshot, roles, past, disabled, trace, setTrace, watch,
     if (reading && bound) setSeenBound(true);
     if (step === "end" && !bound && (seenBound || write?.completeMs != null)) setReleased(true);
   }, [step, reading, bound, seenBound, write?.completeMs]);
+  useEffect(() => {
+    if (!released || over) return;
+    const is = calmAfter(calm, snapshot);
+    setCalm(is);
+    setOver(is === null);
+  }, [released, snapshot.atMs]);
   const again = () => {
     setWritten(null);
     setReading(null);
     setHealed(false);
     setSeenBound(false);
     setReleased(false);
+    setCalm(null);
+    setOver(false);
     setError("");
   };
   const run = (act: () => Promise<unknown>) => async () => {
@@ -103,11 +113,11 @@ export function Guide({ snapshot, roles, past, disabled, trace, setTrace, watch,
     },
   };
   const now = step === "end" ? null : steps[step];
-  const title = step === "end" ? "That is all" : step === "late" ? "The network was healed too early" : `Try it: step ${numbered.indexOf(step) + 1} of ${numbered.length}`;
+  const title = step === "end" ? (released ? "The four steps are done" : "Wait for the last ring") : step === "late" ? "The network was healed too early" : `Try it: step ${numbered.indexOf(step) + 1} of ${numbered.length}`;
   return (
-    <section class="guide" aria-label="First steps" data-step={step}>
+    <section class="guide" aria-label="First steps" data-step={step} data-over={over ? "yes" : "no"}>
       <h2>{title}{past && <small> (now, not at the time shown)</small>}</h2>
-      <p role="status">{now ? now.text : released ? <>{ring} has caught up: the write is in every ring, and the session is <b>released</b>. It reads from everywhere again.</> : <>The network is healed. The session is released when {ring} has the write.</>}</p>
+      <p role="status">{now ? now.text : released ? !over && <>The write of <b>{key}</b> came to every ring, and the session that had read it was <b>released</b>: from then on it might read from every ring again.</> : <>The session is released when {ring} has the write of {key}.</>}</p>
       {(error || write?.error) && <p class="error" role="alert">{error || write?.error}</p>}
       <p class="actions">
         {now ? <button class="primary" disabled={disabled} onClick={run(now.act)}>{now.label}</button> : <button onClick={again}>Start again</button>}

@@ -103,7 +103,7 @@ function App() {
   const [selected, setSelected] = useState("");
   const [tab, setTab] = useState<Tab>("dc");
   const [trace, setTrace] = useState<WriteTrace | null>(null);
-  const [entries, setEntries] = useState<Entries>({ key: "post:1", value: "hello" });
+  const [entries, setEntries] = useState<Entries>({ key: "post:1", writes: 0 });
   const [watched, setWatched] = useState("");
   const [playAt, setPlayAt] = useState<number | null>(null);
   const [played, setPlayed] = useState<Snapshot | null>(null);

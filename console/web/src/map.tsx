@@ -77,7 +77,7 @@ export function MapView({ layout, snapshot, selected, select, trace, stale }: Pr
                 >
                   <g transform={`translate(${p.x},${p.y})`}>
                     <circle class="halo" r={13} />
-                    {!!d.bound && <circle class="bound" r={16.5} data-bound={d.name} />}
+                    {!!d.bound && <circle class="bound" r={trace?.rings.some((r) => r.dataCenter === d.name) ? 21 : 16.5} data-bound={d.name} />}
                     <Glyph style={ringStyle(layout.rings, site.ring)} r={8} />
                     {health && <text class="flag" y={5} text-anchor="middle" aria-hidden="true">!</text>}
                   </g>

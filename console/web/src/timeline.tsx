@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { markAt } from "./facts";
 import { clock, duration } from "./format";
 import type { HistoryFrame, Layout, Mark, Point } from "./model";
 import { ringStyle } from "./rings";
@@ -40,8 +41,10 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
     [frames, figure],
   );
   useEffect(() => {
+    // Colors are looked up whenever the plot is drawn: they change with the color scheme.
     const style = getComputedStyle(box.current!);
     const color = (name: string) => style.getPropertyValue(name).trim();
+    const [faint, line] = [() => color("--faint"), () => color("--line")];
     const seen = new Map<string, number>();
     const u = new uPlot(
       {
@@ -52,9 +55,9 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
         padding: [8, 12, 0, 0],
         scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, 1)] } },
         axes: [
-          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 24, space: 84,
+          { stroke: faint, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 24, space: 84,
             values: (_u, ticks) => ticks.map((t) => clock(t * 1000)) },
-          { stroke: color("--faint"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 56,
+          { stroke: faint, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 56,
             ...(counted.has(figure) ? { incrs: wholeSteps } : {}) },
         ],
         series: [
@@ -62,7 +65,7 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
           ...layout.dataCenters.map((d) => {
             const nth = seen.get(d.ring) ?? 0;
             seen.set(d.ring, nth + 1);
-            return { label: d.name, stroke: color(`--ring${ringStyle(layout.rings, d.ring)}`), width: 1.4, dash: dashes[nth % dashes.length]!, points: { show: false } };
+            return { label: d.name, stroke: () => color(`--ring${ringStyle(layout.rings, d.ring)}`), width: 1.4, dash: dashes[nth % dashes.length]!, points: { show: false } };
           }),
         ],
         hooks: { draw: [(u) => drawMarks(u, shown.current.marks, shown.current.playAt, color("--text"), color("--critical"))] },
@@ -77,17 +80,29 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
     });
     const observer = new ResizeObserver(() => u.setSize({ width: box.current!.clientWidth, height: 120 }));
     observer.observe(box.current!);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const redraw = () => u.redraw(false);
+    scheme.addEventListener("change", redraw);
     return () => {
+      scheme.removeEventListener("change", redraw);
       observer.disconnect();
       u.destroy();
     };
-  }, [layout, figure, useDark()]);
+  }, [layout, figure]);
   useEffect(() => plot.current?.setData(data), [data, marks, playAt]);
 
   const [first, last] = [frames[0]?.atMs ?? 0, frames.at(-1)?.atMs ?? 0];
-  const near = marks.slice(-12).reverse();
+  const events = useMemo(() => marks.toReversed(), [marks]);
   const [focused, setFocused] = useState(0);
-  const current = Math.min(focused, near.length - 1);
+  const current = Math.min(focused, events.length - 1);
+  // The list follows the time shown.
+  const list = useRef<HTMLOListElement>(null);
+  const at = playAt === null ? -1 : markAt(events, playAt);
+  useEffect(() => {
+    const row = list.current?.children[at] as HTMLElement | undefined;
+    if (row) list.current!.scrollTop = row.offsetTop - (list.current!.clientHeight - row.offsetHeight) / 2;
+    else if (list.current) list.current.scrollTop = playAt === null ? 0 : list.current.scrollHeight; // live, or before all events
+  }, [at, playAt === null]);
   return (
     <section class="timeline" aria-label="Last ten minutes">
       <div class="controls">
@@ -103,10 +118,10 @@ export function Timeline({ layout, frames, marks, playAt, play }: Props) {
             play(at >= last - 1000 ? null : at);
           }} />
       </div>
-      {near.length > 0 && (
-        <ol class="marks" aria-label="Events, the newest first">
-          {near.map((m, i) => (
-            <li key={`${m.atMs} ${m.text}`} class={m.kind}>
+      {events.length > 0 && (
+        <ol ref={list} class="marks" aria-label="Events, the newest first">
+          {events.map((m, i) => (
+            <li key={`${m.atMs} ${m.text}`} class={i === at ? `${m.kind} at` : m.kind} aria-current={i === at ? "time" : undefined}>
               <button class="plain" title="Show the state just after this" tabIndex={i === current ? 0 : -1} onFocus={() => setFocused(i)}
                 onClick={() => play(Math.min(m.atMs + 1100, last), m.trace)}
                 onKeyDown={(e) => {
@@ -144,16 +159,4 @@ function drawMarks(u: uPlot, marks: Mark[], playAt: number | null, text: string,
   for (const m of marks) line(m.atMs, m.kind === "fault" ? fault : text, 1, m.kind === "fault" ? [] : [3, 4]);
   if (playAt !== null) line(playAt, text, 2, []);
   ctx.restore();
-}
-
-// useDark reports whether the page is dark: colors of the plot are read when it is made.
-function useDark(): boolean {
-  const [query] = useState(() => matchMedia("(prefers-color-scheme: dark)"));
-  const [dark, setDark] = useState(query.matches);
-  useEffect(() => {
-    const change = () => setDark(query.matches);
-    query.addEventListener("change", change);
-    return () => query.removeEventListener("change", change);
-  }, []);
-  return dark;
 }

@@ -1,16 +1,17 @@
 // Write a key and follow the write; watch where a key is and what readers get.
 import { useEffect, useState } from "preact/hooks";
-import { cachesOf, reachOf } from "./facts";
+import { cachesOf, reachOf, valueAfter } from "./facts";
 import { clock, duration, list, millis } from "./format";
 import type { KeyReading, KeyView, Layout, Snapshot, WriteTrace } from "./model";
 import { RingName } from "./rings";
 import { getKey, getTrace, readAsClient, startTrace } from "./server";
 
-// Entries are what the user has entered; without dataCenter it is the one that is selected on the map.
+// Entries are what the user has entered; without dataCenter it is the one that is selected on the map, without value one that is proposed.
 export interface Entries {
   dataCenter?: string;
   key: string;
-  value: string;
+  value?: string;
+  writes: number; // how many were made
 }
 
 interface Props {
@@ -18,7 +19,7 @@ interface Props {
   snapshot: Snapshot;
   selected: string;
   entries: Entries;
-  setEntries(e: Entries): void;
+  setEntries(change: (old: Entries) => Entries): void;
   trace: WriteTrace | null;
   setTrace(t: WriteTrace | null): void;
   watch(key: string): void;
@@ -27,7 +28,8 @@ interface Props {
 }
 
 export function TracePanel({ layout, snapshot, selected, entries, setEntries, trace, setTrace, watch, off, showSessions }: Props) {
-  const { key, value } = entries;
+  const { key } = entries;
+  const value = entries.value ?? valueAfter(entries.writes);
   const dataCenter = layout.dataCenters.some((d) => d.name === entries.dataCenter) ? entries.dataCenter! : selected;
   const [error, setError] = useState("");
   const write = async (e: Event) => {
@@ -35,6 +37,7 @@ export function TracePanel({ layout, snapshot, selected, entries, setEntries, tr
     setError("");
     try {
       setTrace(await startTrace(dataCenter, key, value));
+      setEntries((old) => ({ ...old, writes: old.writes + 1 }));
       watch(key);
     } catch (e) {
       setError((e as Error).message);
@@ -44,9 +47,9 @@ export function TracePanel({ layout, snapshot, selected, entries, setEntries, tr
     <div>
       <h2>Write a key and follow it</h2>
       <form onSubmit={write}>
-        <DataCenterSelect layout={layout} value={dataCenter} choose={(n) => setEntries({ ...entries, dataCenter: n })} />
-        <label>Key <input value={key} required maxLength={200} onInput={(e) => setEntries({ ...entries, key: e.currentTarget.value })} /></label>
-        <label>Value <input value={value} maxLength={200} onInput={(e) => setEntries({ ...entries, value: e.currentTarget.value })} /></label>
+        <DataCenterSelect layout={layout} value={dataCenter} choose={(n) => setEntries((old) => ({ ...old, dataCenter: n }))} />
+        <label>Key <input value={key} required maxLength={200} onInput={({ currentTarget: { value } }) => setEntries((old) => ({ ...old, key: value }))} /></label>
+        <label>Value <input value={value} maxLength={200} onInput={({ currentTarget: { value } }) => setEntries((old) => ({ ...old, value }))} /></label>
         <button type="submit" class="primary" disabled={off !== ""}>Write</button>
       </form>
       {off && <p class="note">{off}</p>}
@@ -54,7 +57,7 @@ export function TracePanel({ layout, snapshot, selected, entries, setEntries, tr
       {trace ? <TraceView layout={layout} trace={trace} /> : (
         <p class="note">The write is answered as soon as it is on disk in its data center, and then travels to every ring on its own. Here you see it arrive.</p>
       )}
-      {trace && <ReadAsClient layout={layout} snapshot={snapshot} keyName={trace.key} selected={selected} off={off} showSessions={showSessions} />}
+      {trace && <ReadAsClient layout={layout} snapshot={snapshot} keyName={trace.key} write={trace.id} selected={selected} off={off} showSessions={showSessions} />}
     </div>
   );
 }
@@ -63,21 +66,33 @@ function DataCenterSelect({ layout, value, choose }: { layout: Layout; value: st
   return <label>Data center <select value={value} onChange={(e) => choose(e.currentTarget.value)}>{layout.dataCenters.map((d) => <option key={d.name}>{d.name}</option>)}</select></label>;
 }
 
+interface ReadProps {
+  layout: Layout;
+  snapshot: Snapshot;
+  keyName: string;
+  write?: number; // the write that is shown: what was read before another one is not
+  selected: string;
+  off: string;
+  showSessions(): void;
+}
+
 // ReadAsClient reads a key in the session of the clients of a data center, which may be bound by that.
-function ReadAsClient({ layout, snapshot, keyName, selected, off, showSessions }: { layout: Layout; snapshot: Snapshot; keyName: string; selected: string; off: string; showSessions(): void }) {
+function ReadAsClient({ layout, snapshot, keyName, write, selected, off, showSessions }: ReadProps) {
   const [chosen, setChosen] = useState("");
-  const [read, setRead] = useState<{ key: string; reading: KeyReading } | null>(null);
+  const [read, setRead] = useState<{ key: string; write: number | undefined; atMs: number; reading: KeyReading } | null>(null);
   const [error, setError] = useState("");
   const submit = async (e: Event) => {
     e.preventDefault();
     setError("");
     try {
-      setRead({ key: keyName, reading: await readAsClient(chosen || selected, keyName) });
+      const reading = await readAsClient(chosen || selected, keyName);
+      setRead({ key: keyName, write, atMs: Date.now(), reading });
     } catch (e) {
       setError((e as Error).message);
     }
   };
-  const r = read?.key === keyName ? read.reading : null;
+  const shown = read?.key === keyName && read.write === write ? read : null;
+  const r = shown?.reading;
   const bound = r && !r.unknown && r.rings.length < layout.rings.length;
   return (
     <>
@@ -90,10 +105,10 @@ function ReadAsClient({ layout, snapshot, keyName, selected, off, showSessions }
       <p role="status" data-read={r ? (bound ? "bound" : "free") : undefined}>
         {r && (r.unknown ? <span class="unknown">Nothing was read in {r.dataCenter}: {r.unknown}</span> : (
           <>
-            {r.dataCenter} read {show(r)} from {sourceOf(r)} in {millis(r.tookMs)}.{" "}
+            At {clock(shown!.atMs)}, {r.dataCenter} read {show(r)} from {sourceOf(r)} in {millis(r.tookMs)}.{" "}
             {bound
               ? <>Its session was then <b>bound</b> to {list(r.rings)}.{reaching(layout, snapshot, r)} <button class="plain" onClick={showSessions}>Show bound sessions</button></>
-              : <>Its session may read from every ring.{reaching(layout, snapshot, r)}</>}
+              : <>Its session was then free to read from every ring.{reaching(layout, snapshot, r)}</>}
           </>
         ))}
       </p>
@@ -133,7 +148,7 @@ export function useTrace(trace: WriteTrace | null, update: (change: (old: WriteT
 const steps = [
   ["receivedMs", "received", "the owner of the key in the ring has got it"],
   ["visibleMs", "visible", "readers of the ring can see it"],
-  ["acknowledgedMs", "acknowledged", "the ring has it with all that it depends on, its caches hold no older value, and the data center of the writer knows"],
+  ["acknowledgedMs", "acknowledged", "the ring has it with all that it depends on, its caches hold no older value, and the acknowledgement has come back to the data center whose log has it"],
 ] as const;
 
 function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
@@ -172,7 +187,7 @@ function TraceView({ layout, trace }: { layout: Layout; trace: WriteTrace }) {
               </tr>
             </>
           ))}
-          <tr><th scope="row">complete</th><td colSpan={3} class={trace.completeMs === null ? "unknown" : ""}>{millis(trace.completeMs)}</td></tr>
+          <tr><th scope="row" title="the session that wrote it knows that every ring has it: its coordinator tells it after the last acknowledgement">complete</th><td colSpan={3} class={trace.completeMs === null ? "unknown" : ""}>{millis(trace.completeMs)}</td></tr>
         </tbody>
       </table>
       <p class="note" data-caches>{cachesOf(trace)}</p>
@@ -296,7 +311,7 @@ function KeyTables({ layout, snapshot, view }: { layout: Layout; snapshot: Snaps
           ))}
         </tbody>
       </table>
-      <p class="note">These are real reads, each of a session of its own, once a second: it ends at once, and is not listed among the sessions. Values that are in every ring go into the caches of the readers' data centers.</p>
+      <p class="note">These are real reads, each of a session of its own, once a second: it ends at once, and is not listed among the sessions. They go through sidecars of the page's own, so reads per second and <i>Where reads are answered</i> do not count them; nor is a traced write among the writes per second. <i>Read as a client</i> counts. Values that are in every ring go into the caches of the readers' data centers.</p>
     </div>
   );
 }

@@ -57,7 +57,22 @@ const checks = [
     assert.equal(facts.lagOf(away, away.dataCenters[2]), "cut off, no own write in flight");
     assert.equal(facts.ringLagOf(layout, away, away.dataCenters[2], "north"), "cut off from all of it, no write in flight");
     assert.equal(facts.ringLagOf(layout, away, { ...away.dataCenters[0], inFlight: 2 }, "south"), "90 ms, cut off from c");
-    assert.equal(facts.ringLagOf(layout, away, away.dataCenters[0], "north"), "90 ms");
+    assert.equal(facts.ringLagOf(layout, away, away.dataCenters[0], "north"), "has all, no write in flight");
+    assert.equal(facts.ringLagOf(layout, away, { ...away.dataCenters[0], inFlight: 2 }, "north"), "90 ms");
+  }],
+  ["the last event before a moment is marked", () => {
+    assert.deepEqual([30, 29, 10, 9].map((at) => facts.markAt([{ atMs: 30 }, { atMs: 20 }, { atMs: 10 }], at)), [0, 1, 2, -1]);
+  }],
+  ["each write has another value", () => assert.deepEqual([0, 1, 2].map(facts.valueAfter), ["hello", "hello 2", "hello 3"])],
+  ["the first steps are over at the next fault or bound session", () => {
+    const bound = (s, n) => ({ ...s, dataCenters: s.dataCenters.map((d, i) => (i === 0 ? { ...d, bound: n } : d)) });
+    const after = (...all) => all.reduce((calm, s, i) => (i > 0 && !calm ? null : facts.calmAfter(calm, s)), null) !== null;
+    assert.equal(after(snapshot(), snapshot()), true);
+    assert.equal(after(snapshot("ac"), snapshot("ac"), snapshot()), true); // another fault, which lasted
+    assert.equal(after(snapshot("ac"), snapshot(), snapshot("ac")), false);
+    assert.equal(after(snapshot(), away), false);
+    assert.equal(after(bound(snapshot(), 1), snapshot()), true);
+    assert.equal(after(bound(snapshot(), 1), snapshot(), bound(snapshot(), 1)), false);
   }],
   ["a problem on this machine is ended by its own fault", () => {
     const fault = (s, p) => facts.remedyOf(s, p).fault;
