@@ -64,16 +64,21 @@ func eventually(t *testing.T, what string, cond func() error) {
 // operations while something happens; as many as fit would take the processors from whatever else runs.
 const pace = 5 * time.Millisecond
 
-// ports hands out free ports below the range of ports for outgoing connections, which could take them.
-type ports struct{ next int }
+// ports hands out free ports below the range of ports for outgoing connections, which could take them. They come from blocks whose first port
+// is listened on until the test ends: so no other deployment gets the port of a process that is down. The benchmarks use ports above these.
+type ports struct{ next, end int }
+
+const (
+	firstPort, lastPort = 15000, 22500
+	portsInBlock        = 50
+)
 
 func (p *ports) take(t *testing.T) string {
 	t.Helper()
-	if p.next == 0 {
-		p.next = 15000 + rand.IntN(15000)
-	}
 	for range 2000 {
-		p.next++
+		if p.next++; p.next >= p.end {
+			p.reserve(t)
+		}
 		addr := fmt.Sprintf("127.0.0.1:%d", p.next)
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
@@ -82,6 +87,20 @@ func (p *ports) take(t *testing.T) string {
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+// reserve begins a block that no other deployment has.
+func (p *ports) reserve(t *testing.T) {
+	t.Helper()
+	for range 1000 {
+		first := firstPort + portsInBlock*rand.IntN((lastPort-firstPort)/portsInBlock)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first)); err == nil {
+			t.Cleanup(func() { l.Close() })
+			p.next, p.end = first+1, first+portsInBlock
+			return
+		}
+	}
+	t.Fatalf("no free ports between %d and %d", firstPort, lastPort)
 }
 
 // deployment is three data centers in two rings. Each part is an operating system process.

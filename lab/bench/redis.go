@@ -45,13 +45,14 @@ func startRedis(ctx context.Context, dir string) (*stockRedis, error) {
 // freePort returns an address that nobody listens on. Redis cannot choose a port itself.
 func freePort() (string, error) {
 	for range 1000 {
-		// Below the range of ports for outgoing connections, which could take the port before it is listened on.
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)))
+		// Below the range of ports for outgoing connections, which could take the port before it is listened on, and above those of the tests
+		// of processes.
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 22500+rand.IntN(7500)))
 		if err == nil {
 			return l.Addr().String(), l.Close()
 		}
 	}
-	return "", errors.New("found no free port between 15000 and 30000 on 127.0.0.1")
+	return "", errors.New("found no free port between 22500 and 30000 on 127.0.0.1")
 }
 
 func (r *stockRedis) pong() bool {
