@@ -112,14 +112,15 @@ func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *Over
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	targets, err := startTargets(ctx, o, dir)
-	defer func() {
-		for _, t := range targets {
-			err = errors.Join(err, t.stop())
-		}
-	}()
+	targets, err := startTargets(ctx, o.Binary, dir, o.ways()[1:])
+	defer func() { err = stopTargets(targets, err) }()
 	if err != nil {
 		return nil, err
+	}
+	for _, t := range targets {
+		if err := t.connect(ctx, o); err != nil {
+			return nil, err
+		}
 	}
 	res = &OverheadProcesses{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
 		Seconds: o.Length.Seconds(), Cases: o.processCases()}
@@ -147,33 +148,41 @@ func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *Over
 	return res, nil
 }
 
-// startTargets starts the systems, which are also returned if one fails, and writes the keys that are read.
-func startTargets(ctx context.Context, o OverheadOptions, dir string) (targets []*processTarget, err error) {
+// startTargets starts Redis itself and the ways to compare with it, in that order. Those that run are also returned if one fails.
+func startTargets(ctx context.Context, binary, dir string, ways []way) (targets []*processTarget, err error) {
 	redis, err := startRedis(ctx, filepath.Join(dir, "redis"))
 	if err != nil {
 		return nil, err
 	}
 	targets = append(targets, &processTarget{name: wayDirect, redis: redis})
-	for _, w := range o.ways()[1:] {
-		p, err := startProcesses(ctx, o.Binary, filepath.Join(dir, fmt.Sprint(len(targets))), w.spec)
+	for _, w := range ways {
+		p, err := startProcesses(ctx, binary, filepath.Join(dir, fmt.Sprint(len(targets))), w.spec)
 		if err != nil {
 			return targets, err
 		}
 		targets = append(targets, &processTarget{name: w.name, plane: p})
 	}
-	for _, t := range targets {
-		if t.driver, err = dialDriver([]string{t.addr()}, o.Connections, 1); err != nil {
-			return targets, err
-		}
-		preload := workload{records: prefixed("get:", o.Keys, o.ValueBytes), pipeline: 16}
-		if err := failOnWrongReplies(t.driver.burst(ctx, burst{workload: preload})); err != nil {
-			return targets, fmt.Errorf("preload keys: %w", err)
-		}
-		if err := t.drain(ctx); err != nil {
-			return targets, err
-		}
-	}
 	return targets, nil
+}
+
+// stopTargets adds what fails to err.
+func stopTargets(targets []*processTarget, err error) error {
+	for _, t := range targets {
+		err = errors.Join(err, t.stop())
+	}
+	return err
+}
+
+// connect opens the connections of the load, and writes the keys that are read.
+func (t *processTarget) connect(ctx context.Context, o OverheadOptions) (err error) {
+	if t.driver, err = dialDriver([]string{t.addr()}, o.Connections, 1); err != nil {
+		return err
+	}
+	preload := workload{records: prefixed("get:", o.Keys, o.ValueBytes), pipeline: 16}
+	if err := failOnWrongReplies(t.driver.burst(ctx, burst{workload: preload})); err != nil {
+		return fmt.Errorf("preload keys: %w", err)
+	}
+	return t.drain(ctx)
 }
 
 func (t *processTarget) stop() error {

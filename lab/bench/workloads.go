@@ -2,11 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
@@ -87,12 +85,8 @@ func MeasureWorkloads(ctx context.Context, o WorkloadsOptions) (res *Workloads, 
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	targets, err := startWorkloadTargets(ctx, o, dir)
-	defer func() {
-		for _, t := range targets {
-			err = errors.Join(err, t.stop())
-		}
-	}()
+	targets, err := startTargets(ctx, o.Binary, dir, o.ways())
+	defer func() { err = stopTargets(targets, err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -107,27 +101,15 @@ func MeasureWorkloads(ctx context.Context, o WorkloadsOptions) (res *Workloads, 
 // noKeys is a load.Config.LoadKeys that preloads nothing.
 const noKeys = -1
 
-// startWorkloadTargets starts the systems, which are also returned if one fails. Redis itself is the first.
-func startWorkloadTargets(ctx context.Context, o WorkloadsOptions, dir string) (targets []*processTarget, err error) {
-	redis, err := startRedis(ctx, filepath.Join(dir, "redis"))
-	if err != nil {
-		return nil, err
-	}
-	targets = append(targets, &processTarget{name: wayDirect, redis: redis})
+// ways returns the systems to compare with Redis itself.
+func (o WorkloadsOptions) ways() []way {
 	spec := processSpec{topology: oneDataCenter(), redis: true, tls: true, reads: o.Reads}
-	ways := []way{{wayMutualTLS, spec}}
+	all := []way{{wayMutualTLS, spec}}
 	if o.NearBytes > 0 {
 		spec.nearBytes = o.NearBytes
-		ways = append(ways, way{wayNear, spec})
+		all = append(all, way{wayNear, spec})
 	}
-	for _, w := range ways {
-		p, err := startProcesses(ctx, o.Binary, filepath.Join(dir, fmt.Sprint(len(targets))), w.spec)
-		if err != nil {
-			return targets, err
-		}
-		targets = append(targets, &processTarget{name: w.name, plane: p})
-	}
-	return targets, nil
+	return all
 }
 
 // compare writes the keys of a workload to all systems, and then runs it on them in turns.

@@ -22,8 +22,8 @@ func (s signer) value(key, process string, n int) string {
 
 // valid reports whether a canary of the run has written a value to a key.
 func (s signer) valid(key, value string) bool {
-	at := strings.LastIndexByte(value, '.')
-	return at >= 0 && hmac.Equal([]byte(value[at+1:]), []byte(s.code(key, value[:at])))
+	body, code, ok := cutLast(value, ".")
+	return ok && hmac.Equal([]byte(code), []byte(s.code(key, body)))
 }
 
 // Writer is who has written a value.

@@ -58,6 +58,14 @@ func (f *benchFlags) finish(cmd *cobra.Command, result interface{ Text(io.Writer
 	return nil
 }
 
+// checkNearCopies refuses a value of --near-copies that sidecars do not accept.
+func checkNearCopies(bytes int) error {
+	if bytes != 0 && bytes < contract.MinNearBytes {
+		return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", bytes, contract.MinNearBytes)
+	}
+	return nil
+}
+
 // thisProgram returns the path of this program, which deployments are started from.
 func thisProgram() (string, error) {
 	path, err := os.Executable()
@@ -122,8 +130,8 @@ and with near copies, with mutual TLS.`,
 			if o.NearBytes != 0 && !processes {
 				return errors.New("--near-copies: needs --processes")
 			}
-			if o.NearBytes != 0 && o.NearBytes < contract.MinNearBytes {
-				return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", o.NearBytes, contract.MinNearBytes)
+			if err := checkNearCopies(o.NearBytes); err != nil {
+				return err
 			}
 			var err error
 			if o.Binary, err = thisProgram(); err != nil {

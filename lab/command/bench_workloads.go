@@ -39,8 +39,8 @@ clusters 7, 12 and 14, which have four fifths reads, four fifths writes, and a f
 			if seconds <= 0 || o.Rounds < 1 || o.Connections < 1 || o.Pipeline < 1 {
 				return errors.New("--seconds, --rounds, --connections and --pipeline must be positive")
 			}
-			if o.NearBytes != 0 && o.NearBytes < contract.MinNearBytes {
-				return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", o.NearBytes, contract.MinNearBytes)
+			if err := checkNearCopies(o.NearBytes); err != nil {
+				return err
 			}
 			if o.Reads = contract.Reads(reads); o.Reads != contract.ReadsLatest && o.Reads != contract.ReadsSnapshot {
 				return fmt.Errorf("--reads %q: it must be %s or %s", reads, contract.ReadsLatest, contract.ReadsSnapshot)

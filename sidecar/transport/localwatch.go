@@ -58,14 +58,12 @@ func (l *Local) reportUnsent(m *causal.Message) {
 		return
 	}
 	l.mu.Lock()
-	i := slices.IndexFunc(l.all, func(w *Watcher) bool { return w.Unsent != nil && w.Node == m.From })
-	var w *Watcher
-	if i >= 0 {
-		w = l.all[i]
-	}
+	all := l.all // Watch replaces it, and changes none
 	l.mu.Unlock()
-	if w != nil {
-		w.Unsent(*m)
+	for _, w := range all {
+		if w.Unsent != nil && w.Node == m.From {
+			w.Unsent(*m)
+		}
 	}
 }
 
