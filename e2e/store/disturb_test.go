@@ -52,7 +52,7 @@ func underLoad(u user, do func(user), errorFree bool) {
 	loads := []string{"load", "load-injected"}
 	zone := u.appZone()
 	u.Apply(kube.LoadPod(loads[0], "", zone, "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
-	u.applyInjected(loads[1], kube.LoadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=4, --session=endpoint"))
+	u.applyInjected(loads[1], kube.LoadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
 	for _, name := range loads {
 		u.Await(name+" to run", func() string { return u.LoadProblem(name) })
 	}

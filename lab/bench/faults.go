@@ -101,10 +101,13 @@ type FaultCase struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	// Here are the data centers whose clients count as near the fault.
-	Here   []string     `json:"here"`
+	Here []string `json:"here"`
+	// Gone says that the data center that is hurt stays dead.
+	Gone   bool         `json:"gone,omitempty"`
 	Phases []FaultPhase `json:"phases"`
-	// Heal is nil if nothing ends the fault.
-	Heal *FaultHeal `json:"heal,omitempty"`
+	// Released is how long after the begin of the fault no session was bound by a write from before it, in seconds; nil if some were to its end.
+	Released *float64   `json:"releasedSeconds"`
+	Heal     *FaultHeal `json:"heal"`
 	// History is the verdict of the checker.
 	History    string `json:"history"`
 	Violations int    `json:"violations"`
@@ -138,10 +141,16 @@ type FaultHeal struct {
 	// LastError is when the last operation was due that failed; 0 if none failed.
 	LastError float64 `json:"lastErrorSeconds"`
 	// Complete is when all writes accepted before the heal were in every ring, Unbound when no session was bound by one of
-	// them, and Local when as many reads were answered in the client's data center as before the fault.
+	// them, Refilled when every shard had got back the data that it had lost, and Local when as many reads were answered in the client's data
+	// center as before the fault. Of a data center that is gone, nothing counts but what its sessions are bound by.
 	Complete float64 `json:"completeSeconds"`
 	Unbound  float64 `json:"unboundSeconds"`
+	Refilled float64 `json:"refilledSeconds"`
 	Local    float64 `json:"localSeconds"`
+	// LookedUpKeys is how many keys the shards that had lost data have looked up in other rings, and CopiedBytes what they have taken from there, in
+	// bytes of values: what was written since the loss, they have.
+	LookedUpKeys uint64 `json:"lookedUpKeys"`
+	CopiedBytes  uint64 `json:"copiedBytes"`
 	// Normal is the greatest of these. If Recovered is not set, that was not reached; some of them are then the time that was
 	// waited.
 	Normal    float64 `json:"normalSeconds"`

@@ -11,8 +11,10 @@ import (
 type faultCase struct {
 	name, title string
 	inject      []local.Fault
-	// lasting: nothing ends the fault.
-	lasting bool
+	// repair ends the fault; if it is empty, everything is healed.
+	repair []local.Fault
+	// gone: the data center stays dead.
+	gone bool
 	// here are the data centers that it concerns.
 	here []string
 }
@@ -22,7 +24,7 @@ const congestedMs = 600
 
 // faultNames are the names of all cases, in the order in which they are measured.
 var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middleman-hung", "coordinator-dead", "coordinator-hung", "dc-dead", "dc-hung",
-	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "storage-wiped"}
+	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "shard-lost", "ring-lost", "dc-lost"}
 
 // FaultNames returns the names of the faults.
 func FaultNames() []string { return faultNames }
@@ -54,9 +56,41 @@ func faultCases(t *topology.Topology, dc string) []faultCase {
 	}
 	add(faultCase{name: "congestion", title: fmt.Sprintf("its links %d ms slower each way", congestedMs),
 		inject: []local.Fault{{Kind: "congest", DC: dc, AddMs: congestedMs}}})
-	add(faultCase{name: "storage-wiped", title: "storage wiped", lasting: true, inject: []local.Fault{{Kind: "crash", DC: dc, Part: "middleman"},
-		{Kind: "wipe", DC: dc, Part: "middleman"}, {Kind: "restart", DC: dc, Part: "middleman"}}})
+	add(faultCase{name: "shard-lost", title: "the middleman dead, and its data lost", inject: []local.Fault{{Kind: "crash", DC: dc, Part: "middleman"}},
+		repair: []local.Fault{{Kind: "wipe", DC: dc, Part: "middleman"}, {Kind: "restart", DC: dc, Part: "middleman"}}})
+	if between != "" {
+		add(lostRing(t, dc))
+		add(faultCase{name: "dc-lost", title: "all parts dead for good, and then excluded", gone: true, inject: []local.Fault{{Kind: "crash", DC: dc, Part: "all"}},
+			repair: []local.Fault{{Kind: "exclude", DC: dc}}})
+	}
 	return cases
+}
+
+// lostRing is the loss of the data of all shards of the ring of a data center.
+func lostRing(t *topology.Topology, name string) faultCase {
+	c := faultCase{name: "ring-lost", title: "all middlemen of its ring dead, and their data lost"}
+	dc, _ := t.ByName(name)
+	for _, other := range t.DCs {
+		if other.Ring != t.DCs[dc].Ring {
+			continue
+		}
+		if other.Name != name {
+			c.here = append(c.here, other.Name)
+		}
+		c.inject = append(c.inject, local.Fault{Kind: "crash", DC: other.Name, Part: "middleman"})
+		c.repair = append(c.repair, local.Fault{Kind: "wipe", DC: other.Name, Part: "middleman"}, local.Fault{Kind: "restart", DC: other.Name, Part: "middleman"})
+	}
+	return c
+}
+
+// lost returns the data centers whose shards lose their data.
+func (c *faultCase) lost() (names []string) {
+	for _, f := range c.repair {
+		if f.Kind == "wipe" {
+			names = append(names, f.DC)
+		}
+	}
+	return names
 }
 
 // neighbors returns the first other data center in the ring of one, and the first in another ring; empty if there is none.

@@ -24,6 +24,8 @@ type faultRun struct {
 	fault    faultCase
 	plane    *local.Deployment
 	watch    *faultWatch
+	// released is FaultCase.Released.
+	released *float64
 	recovery recovery
 }
 
@@ -73,10 +75,8 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 	if err := errors.Join(failed, done.err); err != nil {
 		return nil, err
 	}
-	out = &FaultCase{Name: r.fault.name, Title: r.fault.title, Here: r.fault.here, Phases: r.watch.phases(r.groups())}
-	if !r.fault.lasting {
-		out.Heal = r.healTimes()
-	}
+	out = &FaultCase{Name: r.fault.name, Title: r.fault.title, Here: r.fault.here, Gone: r.fault.gone, Phases: r.watch.phases(r.groups())}
+	out.Released, out.Heal = r.released, r.healTimes()
 	return out, r.judge(out, &recorded, &done.result, dir)
 }
 
@@ -124,22 +124,20 @@ func (r *faultRun) breakAndHeal(ctx context.Context) error {
 		return err
 	}
 	r.watch.enter(phaseDuring)
-	for _, f := range r.fault.inject {
-		if err := r.plane.Inject(ctx, f); err != nil {
-			return fmt.Errorf("inject %s: %w", f.Kind, err)
-		}
-	}
-	if err := pauseFor(ctx, r.o.During); err != nil {
+	if err := r.injectAll(ctx, r.fault.inject); err != nil {
 		return err
 	}
-	if r.fault.lasting {
-		r.watch.enter(phaseEnd)
-		return nil
+	if err := r.awaitRelease(ctx); err != nil {
+		return err
 	}
 	r.watch.enter(phaseAfter)
 	healed := r.watch.enteredAt(phaseAfter)
-	if err := r.plane.Inject(ctx, local.Fault{Kind: "heal"}); err != nil {
-		return fmt.Errorf("heal: %w", err)
+	repair := r.fault.repair
+	if len(repair) == 0 {
+		repair = []local.Fault{{Kind: "heal"}}
+	}
+	if err := r.injectAll(ctx, repair); err != nil {
+		return err
 	}
 	if err := r.awaitNormal(ctx, healed); err != nil {
 		return err
@@ -147,6 +145,33 @@ func (r *faultRun) breakAndHeal(ctx context.Context) error {
 	err := pauseFor(ctx, time.Until(healed.Add(r.o.After)))
 	r.watch.enter(phaseEnd)
 	return err
+}
+
+func (r *faultRun) injectAll(ctx context.Context, faults []local.Fault) error {
+	for _, f := range faults {
+		if err := r.plane.Inject(ctx, f); err != nil {
+			return fmt.Errorf("inject %s: %w", f.Kind, err)
+		}
+	}
+	return nil
+}
+
+// awaitRelease waits until the fault is to end, and notes meanwhile when no session was bound any more by a write from before it.
+func (r *faultRun) awaitRelease(ctx context.Context) error {
+	began := r.watch.enteredAt(phaseDuring)
+	for time.Since(began) < r.o.During {
+		if err := pauseFor(ctx, min(statePoll, r.o.During)); err != nil {
+			return err
+		}
+		if r.released != nil {
+			continue
+		}
+		if _, unbound := normality(r.plane.State(), began.UnixMilli(), ""); unbound {
+			after := time.Since(began).Seconds()
+			r.released = &after
+		}
+	}
+	return nil
 }
 
 // judge checks the history of a case. It keeps one that is not as it must be.

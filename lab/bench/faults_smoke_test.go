@@ -33,12 +33,13 @@ roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
 	o.Dir, o.Topology, o.DC, o.Command = t.TempDir(), file, "a", "causalstore bench faults"
 	o.Lead, o.Before, o.During, o.After = 300*time.Millisecond, time.Second, time.Second, time.Second
 	o.Rate, o.Connections, o.ReadRatio, o.Keys = 300, 3, 0.7, 30
+	o.Tune.Coordinator = func(c *coordinator.Config) { c.ExclusionDelay = 0 }
 	return o
 }
 
 func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 	o := tinyFaults(t)
-	o.Cases = []string{"cache-dead", "cut-between-rings", "storage-wiped"}
+	o.Cases = []string{"cache-dead", "cut-between-rings", "shard-lost", "dc-lost"}
 	res, err := bench.MeasureFaults(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -47,12 +48,11 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 		t.Fatalf("%d cases, want %d", len(res.Cases), len(o.Cases))
 	}
 	for _, c := range res.Cases {
-		phases := 6
-		if c.Name == "storage-wiped" { // which nothing heals
-			phases = 4
+		if len(c.Phases) != 6 || c.Violations != 0 || !strings.Contains(c.History, "causal+") {
+			t.Errorf("%s: %d phases, history %s", c.Name, len(c.Phases), c.History)
 		}
-		if len(c.Phases) != phases || (c.Heal == nil) != (phases == 4) || c.Violations != 0 || !strings.Contains(c.History, "causal+") {
-			t.Errorf("%s: %d phases, heal %+v, history %s", c.Name, len(c.Phases), c.Heal, c.History)
+		if wasLost := c.Name == "shard-lost"; wasLost != (c.Heal.LookedUpKeys > 0) {
+			t.Errorf("%s: %d keys were looked up in the other ring", c.Name, c.Heal.LookedUpKeys)
 		}
 		for _, p := range c.Phases {
 			for what, ops := range map[string]bench.FaultOps{"reads": p.Reads, "writes": p.Writes} {
@@ -65,11 +65,11 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 				}
 			}
 		}
-		if c.Heal != nil && (!c.Heal.Recovered || c.Heal.Normal < c.Heal.Complete || c.Heal.Unbound < c.Heal.Complete) {
+		if !c.Heal.Recovered || c.Heal.Normal < c.Heal.Complete || c.Heal.Unbound < c.Heal.Complete || c.Heal.Normal < c.Heal.Refilled {
 			t.Errorf("%s: heal %+v", c.Name, c.Heal)
 		}
 	}
-	says(t, res.Text, "During the fault", "cut from c (other ring)", "not healed", "elsewhere")
+	says(t, res.Text, "During the fault", "cut from c (other ring)", "LOST DATA BACK", "elsewhere")
 	carries(t, res)
 	dir := t.TempDir()
 	if err := res.WriteReport(dir); err != nil {

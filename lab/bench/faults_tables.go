@@ -49,7 +49,7 @@ func (f *Faults) page() []byte {
 }
 
 func (f *Faults) tables() []*table {
-	return []*table{f.phaseTable("during", "During the fault"), f.healTable(), f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
+	return []*table{f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(), f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
 }
 
 // phaseTable shows one phase of all faults.
@@ -80,24 +80,36 @@ func (o *FaultOps) cells() []string {
 	return []string{failed, fmt.Sprintf("%s / %s / %s", ms(o.P50Ms), ms(o.P99Ms), ms(o.MaxMs)), fmt.Sprintf("%.1f", o.GapSeconds)}
 }
 
+// releaseTable shows how long the faults have bound sessions.
+func (f *Faults) releaseTable() *table {
+	t := &table{title: "Until nobody is bound by a write from before the fault", note: "Seconds since the fault began.", head: []string{"Fault", "Sessions unbound"}}
+	for _, c := range f.Cases {
+		unbound := "not while it lasted"
+		if c.Released != nil {
+			unbound = fmt.Sprintf("%.1f", *c.Released)
+		}
+		t.add(c.Title, unbound)
+	}
+	return t
+}
+
 // healTable shows how long heals took.
 func (f *Faults) healTable() *table {
 	t := &table{title: "From the heal until everything is normal", note: "Seconds since the heal began.",
-		head: []string{"Fault", "Last failed operation", "Writes complete", "Sessions unbound", "Reads local", "Normal"}}
+		head: []string{"Fault", "Last failed operation", "Writes complete", "Sessions unbound", "Lost data back", "Reads local", "Normal"}}
 	for _, c := range f.Cases {
 		h := c.Heal
-		if h == nil {
-			t.add(c.Title, "-", "-", "-", "-", "not healed")
-			continue
-		}
-		failed, normal := "-", fmt.Sprintf("%.1f", h.Normal)
+		failed, refilled, normal := "-", "-", fmt.Sprintf("%.1f", h.Normal)
 		if h.LastError > 0 {
 			failed = fmt.Sprintf("%.1f", h.LastError)
+		}
+		if h.LookedUpKeys > 0 {
+			refilled = fmt.Sprintf("%.1f (%d keys, %d bytes)", h.Refilled, h.LookedUpKeys, h.CopiedBytes)
 		}
 		if !h.Recovered {
 			normal = fmt.Sprintf("not within %.1f", h.Normal)
 		}
-		t.add(c.Title, failed, fmt.Sprintf("%.1f", h.Complete), fmt.Sprintf("%.1f", h.Unbound), fmt.Sprintf("%.1f", h.Local), normal)
+		t.add(c.Title, failed, fmt.Sprintf("%.1f", h.Complete), fmt.Sprintf("%.1f", h.Unbound), refilled, fmt.Sprintf("%.1f", h.Local), normal)
 	}
 	return t
 }

@@ -68,9 +68,6 @@ func (w *faultWatch) enter(p faultPhase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.entered[p] = time.Now()
-	if p == phaseEnd && w.entered[phaseAfter].IsZero() { // a fault that lasts
-		w.entered[phaseAfter] = w.entered[p]
-	}
 }
 
 func (w *faultWatch) enteredAt(p faultPhase) time.Time {
@@ -91,9 +88,6 @@ func (w *faultWatch) phases(groups [2][]string) []FaultPhase {
 	var all []FaultPhase
 	for p := phaseBefore; p < phaseEnd; p++ {
 		from, to := w.bounds(p)
-		if from == to {
-			continue
-		}
 		for i, group := range groups {
 			f := FaultPhase{Phase: faultPhaseNames[p], Clients: []string{"here", "elsewhere"}[i], Seconds: (to - from).Seconds()}
 			f.Reads, f.Writes = w.ops(group, p, false), w.ops(group, p, true)

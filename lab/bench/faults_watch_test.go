@@ -73,7 +73,7 @@ func TestADeploymentIsNormalWhenOldWritesAreCompleteAndBindNobody(t *testing.T) 
 		state             local.State
 		complete, unbound bool
 	}{{state(true, 101, 101), true, true}, {state(true, 100, 101), false, true}, {state(false, 101, 101), false, true}, {state(true, 101, 99), true, false}} {
-		if complete, unbound := normality(c.state, 100); complete != c.complete || unbound != c.unbound {
+		if complete, unbound := normality(c.state, 100, ""); complete != c.complete || unbound != c.unbound {
 			t.Errorf("%+v: complete %t, unbound %t", c, complete, unbound)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,22 +33,22 @@ func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error)
 	return b, err
 }
 
-// metric returns the sum of a metric of a member over its labels.
-func (p *processes) metric(ctx context.Context, m *member, name string) (float64, error) {
+// metric returns the sum of a metric of a member over those of its labels that are not given, as in name="value".
+func (p *processes) metric(ctx context.Context, m *member, name string, labels ...string) (float64, error) {
 	b, err := p.fetch(ctx, m, "/metrics")
 	if err != nil {
 		return 0, fmt.Errorf("get the metrics of the %s of %s: %w", m.kind, m.dc, err)
 	}
-	return sumMetric(b, m.kind, name)
+	return sumMetric(b, m.kind, name, labels...)
 }
 
 // partMetric returns the sum of a metric over all members that run a part.
-func (p *processes) partMetric(ctx context.Context, part, name string) (sum float64, err error) {
+func (p *processes) partMetric(ctx context.Context, part, name string, labels ...string) (sum float64, err error) {
 	for _, m := range p.members {
 		if m.part != part {
 			continue
 		}
-		v, err := p.metric(ctx, m, name)
+		v, err := p.metric(ctx, m, name, labels...)
 		if err != nil {
 			return 0, err
 		}
@@ -56,12 +57,12 @@ func (p *processes) partMetric(ctx context.Context, part, name string) (sum floa
 	return sum, nil
 }
 
-// sumMetric returns the sum of a metric over its labels, from the metrics page of a part.
-func sumMetric(page []byte, part, name string) (float64, error) {
+// sumMetric returns the sum of a metric over those of its labels that are not given, from the metrics page of a part.
+func sumMetric(page []byte, part, name string, labels ...string) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(string(page)) {
 		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != ' ' && rest[0] != '{' {
+		if !ok || rest[0] != ' ' && rest[0] != '{' || slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
 			continue
 		}
 		fields := strings.Fields(rest)
@@ -72,7 +73,7 @@ func sumMetric(page []byte, part, name string) (float64, error) {
 		sum, found = sum+v, true
 	}
 	if !found {
-		return 0, fmt.Errorf("the %s has no metric %s", part, name)
+		return 0, fmt.Errorf("the %s has no metric %s{%s}", part, name, strings.Join(labels, ","))
 	}
 	return sum, nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/load"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
 // WorkloadsOptions describe which workloads to compare, and for how long.
@@ -63,9 +65,12 @@ type WorkloadWay struct {
 	GeneratorUs float64 `json:"generatorCpuUs"`
 	// Found is the share of the keys read that existed.
 	Found float64 `json:"found"`
+	// ReadFrom is the share of the keys read that each session.Source has answered, by its name; none for Redis itself.
+	ReadFrom map[string]float64 `json:"readFrom,omitempty"`
 
 	generator     time.Duration
 	reads, misses int64
+	readFrom      map[string]float64 // counts
 }
 
 // MeasureWorkloads runs each workload in a closed loop against a stock Redis, and against the same Redis behind the parts of one data center,
@@ -121,7 +126,7 @@ func (c *WorkloadCase) compare(ctx context.Context, o WorkloadsOptions, targets 
 			return fmt.Errorf("%s, %s: %w", c.Workload, t.name, err)
 		}
 		c.Keys = keys
-		c.Ways = append(c.Ways, &WorkloadWay{Name: t.name, Side: Side{latency: newLatency()}})
+		c.Ways = append(c.Ways, &WorkloadWay{Name: t.name, Side: Side{latency: newLatency()}, readFrom: map[string]float64{}})
 	}
 	for round := range o.Rounds {
 		reportProgress(o.Progress, "%s: round %d of %d", c.Workload, round+1, o.Rounds)
@@ -162,6 +167,10 @@ func (t *processTarget) load(ctx context.Context, config load.Config) (*load.Res
 
 // measure runs one round on one system. What writes cost after their acknowledgement counts too.
 func (w *WorkloadWay) measure(ctx context.Context, config load.Config, t *processTarget) error {
+	readBefore, err := t.readFrom(ctx)
+	if err != nil {
+		return err
+	}
 	before, err := t.cpu()
 	if err != nil {
 		return err
@@ -183,6 +192,13 @@ func (w *WorkloadWay) measure(ctx context.Context, config load.Config, t *proces
 	for kind, used := range after {
 		sum += used - before[kind]
 	}
+	readAfter, err := t.readFrom(ctx)
+	if err != nil {
+		return err
+	}
+	for source, n := range readAfter {
+		w.readFrom[source] += n - readBefore[source]
+	}
 	w.reads, w.misses = w.reads+res.Reads, w.misses+res.Misses
 	l := burstResult{Ops: res.Ops, Wrong: res.Failed + res.Unknown, Elapsed: res.Elapsed, Latency: newLatency()}
 	for _, h := range res.Latency { // in microseconds, by verb
@@ -196,6 +212,25 @@ func (w *WorkloadWay) measure(ctx context.Context, config load.Config, t *proces
 	return nil
 }
 
+// readFrom returns how many keys were read from each source so far; none of Redis itself.
+func (t *processTarget) readFrom(ctx context.Context) (map[string]float64, error) {
+	counts := map[string]float64{}
+	if t.plane == nil {
+		return counts, nil
+	}
+	for _, source := range readSources {
+		n, err := t.plane.partMetric(ctx, "sidecar", "causalstore_sidecar_reads_total", fmt.Sprintf("source=%q", source))
+		if err != nil {
+			return nil, err
+		}
+		counts[source.String()] = n
+	}
+	return counts, nil
+}
+
+// readSources are the sources that a deployment of one data center has.
+var readSources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceCache, session.SourceLocal}
+
 // conclude computes the figures from the rounds.
 func (c *WorkloadCase) conclude() {
 	direct := c.Ways[0]
@@ -206,7 +241,34 @@ func (c *WorkloadCase) conclude() {
 		if w.reads > 0 {
 			w.Found = 1 - float64(w.misses)/float64(w.reads)
 		}
+		w.ReadFrom = sharesOf(w.readFrom)
 	}
+}
+
+// sharesOf divides counts by their sum; nil if that is 0.
+func sharesOf(counts map[string]float64) map[string]float64 {
+	sum := 0.0
+	for _, n := range counts {
+		sum += n
+	}
+	if sum == 0 {
+		return nil
+	}
+	shares := map[string]float64{}
+	for name, n := range counts {
+		shares[name] = n / sum
+	}
+	return shares
+}
+
+func (w *WorkloadWay) readFromText() string {
+	var all []string
+	for _, source := range readSources {
+		if share, measured := w.ReadFrom[source.String()]; measured {
+			all = append(all, fmt.Sprintf("%s %s", source, percent(share)))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // Text prints the figures.
@@ -214,12 +276,13 @@ func (r *Workloads) Text(out io.Writer) {
 	t := table{title: "Workloads on a stock Redis (appendfsync always), and on the same behind coordinator, middleman, cache and sidecar, each a process",
 		note: fmt.Sprintf("%s; %d connections, pipeline %d; %d rounds of %.1f s each way in turn; median (least..greatest)", r.Machine, r.Connections, r.Pipeline,
 			r.Rounds, r.Seconds),
-		head: []string{"workload", "keys", "way", "ops/s", "ratio", "p50 us", "p99 us", "p50 ratio", "CPU us/op", "clients us/op", "found", "failed"}}
+		head: []string{"workload", "keys", "way", "ops/s", "ratio", "p50 us", "p99 us", "p50 ratio", "CPU us/op", "clients us/op", "found", "failed",
+			"keys read from"}}
 	for _, c := range r.Cases {
 		name, keys := c.Workload, fmt.Sprint(c.Keys)
 		for _, w := range c.Ways {
 			t.add(name, keys, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), fmt.Sprintf("%.0f", w.P50Us), fmt.Sprintf("%.0f", w.P99Us),
-				fmt.Sprintf("%.2f", w.P50Ratio), fmt.Sprintf("%.1f", w.CPUUs), fmt.Sprintf("%.1f", w.GeneratorUs), percent(w.Found), fmt.Sprint(w.Wrong))
+				fmt.Sprintf("%.2f", w.P50Ratio), fmt.Sprintf("%.1f", w.CPUUs), fmt.Sprintf("%.1f", w.GeneratorUs), percent(w.Found), fmt.Sprint(w.Wrong), w.readFromText())
 			name, keys = "", ""
 		}
 	}

@@ -32,8 +32,15 @@ func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
 			if w.Throughput.Min <= 0 || w.Ratio.Min <= 0 || w.P50Us <= 0 || w.P99Us < w.P50Us || w.GeneratorUs <= 0 || w.Wrong != 0 || w.Found != 1 {
 				t.Errorf("%s, %s: %+v", c.Workload, w.Name, w)
 			}
+			sum := 0.0
+			for _, share := range w.ReadFrom {
+				sum += share
+			}
+			if through := w.Name != c.Ways[0].Name; through != (sum > 0.999 && sum < 1.001) {
+				t.Errorf("%s, %s: read from %v", c.Workload, w.Name, w.ReadFrom)
+			}
 		}
 	}
-	says(t, res.Text, "few-keys", "mutual TLS", "near copies", "FOUND")
+	says(t, res.Text, "few-keys", "mutual TLS", "near copies", "FOUND", "near ")
 	carries(t, res)
 }

@@ -209,7 +209,8 @@ type MiddlemanState struct {
 	Up       bool        `json:"up"`
 	Group    *GroupState `json:"group,omitempty"` // of several members
 	DataLost bool        `json:"dataLost"`
-	// Backfill is how far the shard has come in getting lost data back; nil if it has lost none, or nobody has them.
+	// Backfill is how far the shard has come in getting lost data back, or the last time that this has ended since it started; nil if it has
+	// lost none since, or if there is no other ring.
 	Backfill      *BackfillState  `json:"backfill,omitempty"`
 	Puts          int             `json:"putsInWork"`
 	Processed     int             `json:"processedAboveRV"`

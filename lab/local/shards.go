@@ -18,6 +18,7 @@ type shardHost interface {
 	SetTopology(t *topology.Topology) error
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
+	Backfill() (p middleman.BackfillProgress, ok bool)
 	StorageState() (failures uint64, problem error)
 }
 
@@ -109,10 +110,10 @@ func (d *Deployment) middlemanState(n topology.Node) MiddlemanState {
 		p.shard.Inspect(func(m *middleman.Middleman) {
 			s.Puts, s.Processed, s.CachedAtBytes, s.HistoryBytes = m.Depth()
 			s.Stats = m.Stats()
-			if b, ok := m.Backfill(); ok {
-				s.Backfill = d.describeBackfill(b)
-			}
 		})
+		if b, ok := p.shard.Backfill(); ok {
+			s.Backfill = d.describeBackfill(b)
+		}
 	}
 	return s
 }

@@ -150,6 +150,12 @@ func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
 	return lost, known
 }
 
+// Backfill returns the progress of getting lost data back, or the last time that this has ended since the start; false if there was none.
+func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
+	mm.host.Inspect(func(s *shard.Shard) { p, ok = s.Backfill() })
+	return p, ok
+}
+
 // isWhole reports whether a middleman serves that lacks nothing.
 func (mm *Middleman) isWhole() (whole bool) {
 	mm.host.Inspect(func(s *shard.Shard) {
@@ -250,7 +256,8 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 		return err
 	}
 	if plan.Loss == shard.NoLoss {
-		mm.logger.Info("the storage has its data again, from other rings")
+		p, _ := mm.Backfill()
+		mm.logger.Info("the storage has its data again, from other rings", "keys", p.Keys, "bytes", p.Bytes)
 	}
 	return setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss))
 }

@@ -103,6 +103,14 @@ func (sm *ShardMember) DataLost() (lost bool, known []topology.Node) {
 	return false, nil
 }
 
+// Backfill is as for Middleman.
+func (sm *ShardMember) Backfill() (p middleman.BackfillProgress, ok bool) {
+	if mm := sm.Serving(); mm != nil {
+		return mm.Backfill()
+	}
+	return p, false
+}
+
 // Unanswered is as for Middleman.
 func (sm *ShardMember) Unanswered() []topology.Node {
 	if mm := sm.Serving(); mm != nil {

@@ -26,10 +26,12 @@ type Shard struct {
 	draining bool                 // a middleman was stopped, and storage may still carry out its requests
 	planned  bool                 // a middleman is about to start
 
-	past    Past
-	inquiry *inquiry        // nil unless the storage is empty and it is not known yet whether it should be
-	knownBy []topology.Node // coordinators that have acknowledgements of what the storage lost
-	out     causal.Outbox
+	past Past
+	// refilled is the last backfill that has ended, if any has.
+	refilled *middleman.BackfillProgress
+	inquiry  *inquiry        // nil unless the storage is empty and it is not known yet whether it should be
+	knownBy  []topology.Node // coordinators that have acknowledgements of what the storage lost
+	out      causal.Outbox
 
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
@@ -69,6 +71,19 @@ func (s *Shard) IsResharding() bool { return s.mover != nil && !s.mover.IsDone()
 
 // Mover returns what moves slots; nil if the ring is not being resharded.
 func (s *Shard) Mover() *Mover { return s.mover }
+
+// Backfill returns the progress of the backfill, or the last one that has ended here; false if there was none.
+func (s *Shard) Backfill() (p middleman.BackfillProgress, ok bool) {
+	if s.serving != nil {
+		if p, ok = s.serving.Backfill(); ok {
+			return p, true
+		}
+	}
+	if s.refilled != nil {
+		p = *s.refilled
+	}
+	return p, s.refilled != nil
+}
 
 // Serving returns the middleman that serves; nil if none does.
 func (s *Shard) Serving() *middleman.Middleman { return s.serving }
@@ -112,6 +127,9 @@ func (s *Shard) Stop() {
 		s.exclusion = s.exclusion.With(s.serving.Exclusions())
 		if s.serving.HasRefilled() && !s.excluded {
 			s.past.Loss, s.knownBy = NoLoss, nil
+			if p, ok := s.serving.Backfill(); ok {
+				s.refilled = &p
+			}
 		}
 		s.serving, s.view, s.draining = nil, nil, true
 	}
