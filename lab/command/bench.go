@@ -25,7 +25,7 @@ func NewBenchCommand() *cobra.Command {
 		Long: `Measures deployments on this machine and prints the goals beside the results. Systems that are compared take turns within
 one run. Missing a goal is not an error.`,
 	}
-	cmd.AddCommand(newBenchOverheadCommand(), newBenchWorkloadsCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchLimitsCommand(), newBenchIdleCommand(), newBenchFaultsCommand(), newBenchRegionsCommand())
+	cmd.AddCommand(newBenchOverheadCommand(), newBenchWorkloadsCommand(), newBenchRedisBenchmarkCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchLimitsCommand(), newBenchIdleCommand(), newBenchFaultsCommand(), newBenchRegionsCommand())
 	return cmd
 }
 

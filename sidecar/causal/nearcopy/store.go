@@ -16,7 +16,8 @@ type Config struct {
 	Self topology.Node
 	// MaxBytes bounds the memory of the copies, in bytes, by an estimate; 0: there are none.
 	MaxBytes int
-	// HotReads is how many reads of a key within HotWindow make it hot: it is then copied.
+	// HotReads is how many reads of a key make it hot: it is then copied. Reads of the HotWindow before count half as much as those of this one,
+	// and so on, and those that a copy has answered count too: so a key that is read often is copied again at the first read after a write.
 	HotReads  uint8
 	HotWindow time.Duration
 	Broken    causal.Faults
@@ -49,7 +50,7 @@ type Store struct {
 	lastID  uint64    // of a lease renewal
 	stats   Stats
 
-	reads       [hotCounters]uint8 // since windowFrom
+	reads       [hotCounters]uint8
 	windowFrom  int64
 	faultCopies []faultDrop
 }
@@ -112,6 +113,7 @@ func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*
 		return nil, false
 	}
 	s.stats.Hits++
+	s.count(now, hash)
 	e.from.usedAt = now.Mono
 	if now.Mono-e.touchedAt >= touchInterval {
 		e.touchedAt = now.Mono
@@ -137,18 +139,25 @@ func (s *Store) Wanted(now causal.Now, key string) uint64 {
 		return 0
 	}
 	s.stats.Misses++
-	if now.Mono-s.windowFrom >= int64(s.cfg.HotWindow) {
-		s.windowFrom = now.Mono
-		clear(s.reads[:])
-	}
-	n := &s.reads[topology.Hash(key)%hotCounters]
-	if *n < 255 {
-		*n++
-	}
-	if *n < s.cfg.HotReads {
+	if s.count(now, topology.Hash(key)) < s.cfg.HotReads {
 		return 0
 	}
 	return uint64(min(s.cfg.MaxBytes/largestShare, maxNearMax))
+}
+
+// count counts a read of a key, and returns how many there were of late.
+func (s *Store) count(now causal.Now, hash uint64) uint8 {
+	if windows := (now.Mono - s.windowFrom) / int64(s.cfg.HotWindow); windows > 0 {
+		s.windowFrom += windows * int64(s.cfg.HotWindow)
+		for i := range s.reads {
+			s.reads[i] >>= min(windows, 8)
+		}
+	}
+	n := &s.reads[hash%hotCounters]
+	if *n < 255 {
+		*n++
+	}
+	return *n
 }
 
 // Step takes a message of a cache, and reports whether it was for the store only. A GetReply is, beside, the answer to a get.

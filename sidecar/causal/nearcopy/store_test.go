@@ -238,13 +238,32 @@ func TestKeysAreHotAfterReadsWithinAWindow(t *testing.T) {
 	want("the first read", 0)
 	want("the second read", maxBytes/largestShare)
 	r.pass(time.Second)
-	want("a read in the next window", 0)
+	want("a read in the next window, after two in the last one", maxBytes/largestShare)
+	r.pass(2 * time.Second)
+	want("a read two windows later", 0)
 	if newRig(t, 0).s.Wanted(r.now, "x") != 0 {
 		t.Error("wanted without memory for copies")
 	}
 	r = newRig(t, 1<<30)
 	r.s.Wanted(r.now, "x")
 	want("much memory", maxNearMax)
+}
+
+func TestAKeyWhoseCopyIsReadStaysHotWhenItIsWritten(t *testing.T) {
+	r := newLeased(t)
+	for range 3 {
+		if !r.finds("x") {
+			t.Fatal("there is no copy of x")
+		}
+	}
+	r.pass(time.Second)
+	if r.s.Wanted(r.now, "x") == 0 {
+		t.Error("the copy was read three times in the last window, and the key is not hot")
+	}
+	r.pass(3 * time.Second)
+	if r.s.Wanted(r.now, "x") != 0 {
+		t.Error("the key is hot though nobody has read it for long")
+	}
 }
 
 func TestCopiesAreBoundedByBytes(t *testing.T) {

@@ -40,13 +40,17 @@ type Config struct {
 	// MaxRestrictions bounds the in-flight versions that a session may have read. At the bound, reads of further ones wait.
 	MaxRestrictions int
 	// MaxNearBytes bounds the near copies that the sidecar keeps, in bytes; 0: it keeps none. A key is copied once NearHotReads gets of it
-	// have gone to the cache within NearHotWindow.
+	// were made within NearHotWindow; those of earlier windows count half as much with each.
 	MaxNearBytes  int
 	NearHotReads  uint8
 	NearHotWindow time.Duration
 	// MaxMGetBytes bounds what all MGETs in progress hold: values, and some bytes for each key. One that would exceed it fails with
 	// ErrBusy.
 	MaxMGetBytes int
+	// MaxInFlight bounds the requests that are in flight, for pipelined gets (DoGets): while there are as many, only the first get of each
+	// pipeline is started. A cache or shard that had to answer all that thousands of clients send at once would take longer for the last of them than
+	// its time-out allows, and each would be sent elsewhere. 0: no bound.
+	MaxInFlight int
 	// MaxAheadBytes bounds the values that pipelined gets (DoGets) have read and that were not taken over with ReleaseAhead. A get that would
 	// exceed it fails with ErrBusy, and so do those behind it. 0: no bound.
 	MaxAheadBytes int
@@ -74,7 +78,7 @@ const DefaultMGetBytes = 256 << 20
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
-		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, NotifyAfterDelay: 2 * time.Second,
+		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}

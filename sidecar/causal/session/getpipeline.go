@@ -78,12 +78,12 @@ func (s *Sidecar) advance(now causal.Now, p *getPipeline) {
 }
 
 // startInWindow starts gets. One of a key with an own write is not started before its turn: what the session has seen by then decides
-// whether it returns the own write.
+// whether it returns the own write. Those that MaxInFlight delays are started with the answer to one before them.
 func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	for i := 0; i < min(p.window, len(p.calls)); {
 		c := p.calls[i]
 		if !c.started {
-			if i > 0 && c.session.own.newest[c.op.Key] != nil {
+			if i > 0 && (c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 && len(s.requests.byID) >= s.cfg.MaxInFlight) {
 				return
 			}
 			c.started, c.covers = true, s.coveredNow(!s.readsLatest(now, c))

@@ -218,3 +218,23 @@ func TestAPipelinedGetThatIsReadAgainCountsOnce(t *testing.T) {
 		t.Errorf("the results have %d bytes, and %d count", held, r.s.aheadBytes)
 	}
 }
+
+func TestPipelinedGetsThatAreInFlightAreBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxInFlight = 3 })
+	r.completeUpTo(100)
+	keys := []string{"a", "b", "c", "d", "e"}
+	ids := append(r.startGets(keys...), r.startGets(keys...)...)
+	inFlight := r.sent(causal.KindGet)
+	if keysOf(inFlight) != "[a b c a]" {
+		t.Fatalf("asked for %s, want three and the first one of the second pipeline", keysOf(inFlight))
+	}
+	for len(inFlight) > 0 {
+		r.replyGet(inFlight[0], stable(10))
+		if inFlight = append(inFlight[1:], r.sent(causal.KindGet)...); len(inFlight) > 4 {
+			t.Fatalf("%d are in flight", len(inFlight))
+		}
+	}
+	for _, id := range ids {
+		r.mustResult(id)
+	}
+}
