@@ -126,11 +126,11 @@ func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets [
 	requests := make([]int, len(targets))
 	for i, t := range targets {
 		c.Ways = append(c.Ways, &StockClientWay{Name: t.name})
-		first, err := s.run(ctx, t, c, max(2000, 4*c.Connections*c.Pipeline))
+		first, err := s.run(ctx, t, c, max(2000, 4*c.atOnce()))
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		requests[i] = max(int(first.rps*s.o.Length.Seconds()), 4*c.Connections*c.Pipeline)
+		requests[i] = max(int(first.rps*s.o.Length.Seconds()), 4*c.atOnce())
 	}
 	for range s.o.Rounds {
 		for i, t := range targets {
@@ -159,11 +159,17 @@ func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets [
 // stockFigures is a line of redis-benchmark: requests per second, and latencies in milliseconds.
 type stockFigures struct{ rps, p50, p99 float64 }
 
+// atOnce is how many requests are in flight.
+func (c *StockClientCase) atOnce() int { return c.Connections * c.Pipeline }
+
+// run sends at least so many requests.
 func (s *stockClient) run(ctx context.Context, t *processTarget, c *StockClientCase, requests int) (f stockFigures, err error) {
 	host, port, err := net.SplitHostPort(t.addr())
 	if err != nil {
 		return f, err
 	}
+	requests += c.atOnce() - 1 // redis-benchmark may fail at the end if not all clients send as many, in whole pipelines
+	requests -= requests % c.atOnce()
 	cmd := exec.CommandContext(ctx, s.program, "-h", host, "-p", port, "-t", strings.ToLower(c.Command), "-c", strconv.Itoa(c.Connections), "-P", strconv.Itoa(c.Pipeline),
 		"-n", strconv.Itoa(requests), "-r", strconv.Itoa(s.o.Keys), "-d", strconv.Itoa(s.o.ValueBytes), "--csv")
 	var out, problems bytes.Buffer
