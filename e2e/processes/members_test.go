@@ -24,6 +24,11 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 	w := d.writeOften(t, "a", 8)
 	defer w.stop()
 	w.await(t, 500)
+	for _, name := range []string{"a-coordinator", "a-coordinator-2"} {
+		if text, err := os.ReadFile(d.procs[name].log); err != nil || d.serves(name) && !strings.Contains(string(text), "this member serves") {
+			t.Errorf("%s serves, and its log does not say so: %v", name, err)
+		}
+	}
 	for _, lost := range []struct {
 		member string
 		wipe   bool

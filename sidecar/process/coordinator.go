@@ -57,7 +57,7 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, err
 	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
-		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.net.SetLeadership, Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
+		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.onLeadership(), Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
@@ -72,6 +72,19 @@ func (p *process) startCoordinator() (part, error) {
 	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
+}
+
+// onLeadership returns what is called when this member begins to serve, or ends. It logs that the member serves under another configuration of its
+// group than before; that a lease has run out for a moment is not logged.
+func (p *process) onLeadership() func(causal.Leadership) {
+	var logged uint64
+	return func(l causal.Leadership) {
+		if l.Epoch > logged {
+			logged = l.Epoch
+			p.log.Info("this member serves", "groupEpoch", l.Epoch)
+		}
+		p.net.SetLeadership(l)
+	}
 }
 
 // openRegister opens the register of groups; nil if none is configured.

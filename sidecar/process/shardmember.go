@@ -52,7 +52,7 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 		return err
 	}
 	s, err := node.NewShardMember(ctx, node.ShardMemberOptions{Middleman: o, Member: p.self.Member, Dir: filepath.Join(c.DataDir, logDir),
-		MaxLogBytes: int64(c.Limits.LogBytes), Register: reg, OnLeadership: p.net.SetLeadership})
+		MaxLogBytes: int64(c.Limits.LogBytes), Register: reg, OnLeadership: p.onLeadership()})
 	if err != nil {
 		return errors.Join(explainDamagedLog(err), reg.Close())
 	}
