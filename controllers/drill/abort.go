@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,12 +16,13 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
-// Abort ends a run: it asks the command that runs it to heal and report, and deletes the experiments at once, also if that command has died.
-func Abort(ctx context.Context, c client.Client, r *record.Run, why string) error {
+// Abort ends a run: it asks the command that runs it to heal and report, and deletes the experiments at once, also if that command has died. It returns
+// until when that is not known: the end of the lock of the run. If it has passed, the run is kept as aborted, and the time is zero.
+func Abort(ctx context.Context, c client.Client, r *record.Run, why string) (known time.Time, err error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: record.Name(r.Store, r.ID)}}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{record.AnnotationAbort: why}}})
 	if err != nil {
-		return err
+		return known, err
 	}
 	errs := []error{wrap("ask for the end of the run", c.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))}
 	for _, kind := range []string{KindPod, KindNetwork, KindTime, KindIO} {
@@ -36,5 +38,29 @@ func Abort(ctx context.Context, c client.Client, r *record.Run, why string) erro
 			errs = append(errs, wrap("delete "+kind+" "+list.Items[i].GetName(), client.IgnoreNotFound(c.Delete(ctx, &list.Items[i]))))
 		}
 	}
-	return errors.Join(errs...)
+	lock := &corev1.ConfigMap{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: record.LockName(r.Store)}, lock)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		errs = append(errs, wrap("read the lock of the store", err))
+	case err == nil && lock.Labels[record.LabelRun] == r.ID && !record.Expired(lock, now()):
+		known = record.Expiry(lock)
+	default:
+		errs = append(errs, keepAborted(ctx, c, r, why))
+	}
+	return known, errors.Join(errs...)
+}
+
+// keepAborted ends the record of a run whose command has died.
+func keepAborted(ctx context.Context, c client.Client, r *record.Run, why string) error {
+	r.Outcome, r.Reason, r.Ended = record.Aborted, "asked for: "+why+"; the command that ran it had died", now()
+	m, err := r.ConfigMap()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"data": m.Data})
+	if err != nil {
+		return err
+	}
+	return wrap("keep the run", c.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
 }

@@ -20,11 +20,20 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
+// A lock is renewed every lockRenewal, and expires lockLease after the last time: by then the command that held it has died. Whoever looks at it does so by
+// the clock of another machine, so the lease is long.
+const (
+	lockLease   = 2 * time.Minute
+	lockRenewal = 20 * time.Second
+)
+
+func expiry() string { return now().Add(lockLease).UTC().Format(time.RFC3339) }
+
 // lock makes sure that one drill of a store runs at a time. The lock of a run that has died expires.
 func (x *Runner) lock(ctx context.Context) error {
 	r := x.run
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record.LockName(r.Store), Namespace: r.Namespace, Labels: record.Labels(r.Store, r.Drill, r.ID),
-		Annotations: map[string]string{record.AnnotationExpires: r.Started.Add(x.Settings.Longest()).UTC().Format(time.RFC3339)}}}
+		Annotations: map[string]string{record.AnnotationExpires: expiry()}}}
 	err := x.Client.Create(ctx, m)
 	if !apierrors.IsAlreadyExists(err) {
 		x.ownBy(m)
@@ -35,7 +44,7 @@ func (x *Runner) lock(ctx context.Context) error {
 		return wrap("read the lock of the store", err)
 	}
 	if !record.Expired(held, now()) {
-		return fmt.Errorf("run %s is under way; kubectl causal drill abort --store %s ends it", held.Labels[record.LabelRun], r.Store)
+		return errors.New(underWay(held, r.Store))
 	}
 	// Of two that find an expired lock, one gets it: the update names the version that was read.
 	m.ResourceVersion = held.ResourceVersion
@@ -47,6 +56,36 @@ func (x *Runner) lock(ctx context.Context) error {
 // ownBy makes a lock the owner of what the run creates besides experiments, so that it goes with the lock.
 func (x *Runner) ownBy(lock *corev1.ConfigMap) {
 	x.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: lock.Name, UID: lock.UID}
+}
+
+// underWay says that a run holds the lock.
+func underWay(lock *corev1.ConfigMap, store string) string {
+	return fmt.Sprintf("run %s is under way; kubectl causal drill abort --store %s ends it. If its command was killed, the next run can begin after %s", lock.Labels[record.LabelRun],
+		store, lock.Annotations[record.AnnotationExpires])
+}
+
+// renewLock renews the lock, again and again until ctx ends. If another run has it, this one is aborted.
+func (x *Runner) renewLock(ctx context.Context, every time.Duration) {
+	for sleep(ctx, every) {
+		held := &corev1.ConfigMap{}
+		if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.run.Namespace, Name: record.LockName(x.run.Store)}, held); err != nil {
+			continue // the lease is longer than several renewals
+		}
+		if run := held.Labels[record.LabelRun]; run != x.run.ID {
+			x.lockedBy.Store(&run)
+			return
+		}
+		held.Annotations[record.AnnotationExpires] = expiry()
+		_ = x.Client.Update(ctx, held) // if that fails, the next one may not
+	}
+}
+
+// underAnother aborts if another run has the lock.
+func (x *Runner) underAnother() error {
+	if run := x.lockedBy.Load(); run != nil {
+		return errAborted{"run " + *run + " has the lock of the store"}
+	}
+	return nil
 }
 
 func (x *Runner) unlock(ctx context.Context) {

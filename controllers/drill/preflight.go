@@ -80,7 +80,7 @@ func LookAhead(ctx context.Context, c client.Reader, l *Landscape, d *Drill, cho
 	lock := &corev1.ConfigMap{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: record.LockName(s.Name)}, lock)
 	if err == nil && !record.Expired(lock, now()) {
-		p.Refused = append(p.Refused, fmt.Sprintf("run %s is under way; kubectl causal drill abort --store %s ends it", lock.Labels[record.LabelRun], s.Name))
+		p.Refused = append(p.Refused, underWay(lock, s.Name))
 	}
 	return p, client.IgnoreNotFound(ignoreForbidden(err))
 }

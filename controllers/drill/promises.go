@@ -2,6 +2,7 @@ package drill
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
@@ -20,6 +21,8 @@ type evidence struct {
 	healed   bool
 	// complete is how long after the end of the faults a write was in every ring, by canary; those without one are missing.
 	complete map[CanaryID]time.Duration
+	// silent are canaries through which nothing could be read at the end, as their sidecar had not come back yet.
+	silent []string
 	// watched are the canaries that the faults did not stop themselves.
 	watched []CanaryID
 }
@@ -60,7 +63,11 @@ func (e *evidence) nothingLost() record.Promise {
 		return unmeasured(text, expected, e.finalWhy)
 	}
 	n, _ := lost(e.check)
-	return decide(text, expected, fmt.Sprintf("%d of %d final reads show a lost or different write; %d writes were acknowledged", n, e.check.Stats.FinalReads, e.check.Stats.Puts), n == 0)
+	observed := fmt.Sprintf("%d of %d final reads show a lost or different write; %d writes were acknowledged", n, e.check.Stats.FinalReads, e.check.Stats.Puts)
+	if len(e.silent) > 0 {
+		observed += "; nothing was read at the end through " + strings.Join(e.silent, ", ")
+	}
+	return decide(text, expected, observed, n == 0)
 }
 
 // share sums the operations of an injection in data centers that are hit, or not. Clients that were stopped themselves do not count. Of those with a sidecar,
@@ -119,6 +126,11 @@ func (e *evidence) there() record.Promise {
 	}
 	gap, _, _ := slowest(e.run.Measures, record.Injection, true, func(m record.Measure) float64 { return m.LongestGap })
 	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s, longest time without a success %s ms%s", failed, operations, percent(failed, operations), sidecars, number(gap), e.latencies(true))
+	for _, m := range e.run.Measures {
+		if m.Stopped && m.Phase == record.Injection {
+			observed += fmt.Sprintf("; the client of %s (sidecar) stopped with its zone and does not count: %d of %d failed", m.DataCenter, m.Failed, m.Operations)
+		}
+	}
 	held := percent(failed, operations) <= 100*e.expect.There && (e.expect.ThereGap == 0 || gap <= milliseconds(e.expect.ThereGap))
 	return decide(text, expected, observed, held)
 }
@@ -131,7 +143,7 @@ func (e *evidence) writesComplete() record.Promise {
 	case !ok:
 		return unmeasured(text, "", "no data center of this cluster is outside of the blast radius")
 	case !e.expect.WritesComplete:
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotMeasured}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
 	}
 	return decide(text, fmt.Sprintf("at most %s without one", completeGap), observed, gap <= milliseconds(completeGap))
 }
@@ -144,7 +156,7 @@ func (e *evidence) released() record.Promise {
 	case !ok:
 		return unmeasured(text, "", "no data center of this cluster is outside of the blast radius")
 	case e.expect.Bound == 0:
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotMeasured}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
 	}
 	return decide(text, fmt.Sprintf("bound for at most %s", e.expect.Bound), observed, bound <= milliseconds(e.expect.Bound))
 }
@@ -190,19 +202,20 @@ func (e *evidence) isHealed() record.Promise {
 
 // conclude sets the outcome of a run from its promises.
 func conclude(r *record.Run, aborted string) {
-	broken, unknown := 0, 0
+	counts := map[record.Result]int{}
 	for _, p := range r.Promises {
-		switch p.Result {
-		case record.Broken:
-			broken++
-		case record.NotMeasured:
-			unknown++
-		}
+		counts[p.Result]++
 	}
+	broken := counts[record.Broken]
 	if aborted != "" {
 		r.Outcome, r.Reason = record.Aborted, aborted
 	} else {
-		r.Outcome, r.Reason = record.Passed, fmt.Sprintf("%d promises held, %d not measured", len(r.Promises)-unknown, unknown)
+		r.Outcome, r.Reason = record.Passed, fmt.Sprintf("%d promises held", counts[record.Held])
+		for _, other := range []record.Result{record.NotPromised, record.NotMeasured} {
+			if n := counts[other]; n > 0 {
+				r.Reason += fmt.Sprintf(", %d %s", n, other)
+			}
+		}
 	}
 	if broken > 0 {
 		r.Outcome, r.Reason = record.Failed, fmt.Sprintf("%d of %d promises broken", broken, len(r.Promises))

@@ -95,6 +95,47 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	}
 }
 
+func TestTheLockOfARunIsRenewedAndTheRunEndsIfAnotherHasIt(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	x := &Runner{Client: b.client, run: &record.Run{ID: "one", Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace}}
+	if err := x.lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second := &Runner{Client: b.client, run: &record.Run{ID: "two", Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace}}
+	if err := second.lock(ctx); err == nil || !strings.Contains(err.Error(), "run one is under way") {
+		t.Errorf("a second run: %v", err)
+	}
+	lock := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: b.store.Namespace, Name: record.LockName(b.store.Name)}
+	read := func() *corev1.ConfigMap {
+		t.Helper()
+		if err := b.client.Get(ctx, key, lock); err != nil {
+			t.Fatal(err)
+		}
+		return lock
+	}
+	read().Annotations[record.AnnotationExpires] = now().Add(-time.Minute).Format(time.RFC3339)
+	if err := b.client.Update(ctx, lock); err != nil {
+		t.Fatal(err)
+	}
+	go x.renewLock(ctx, 10*time.Millisecond)
+	if !x.until(ctx, time.Minute, func(context.Context) bool { return !record.Expired(read(), now()) }) {
+		t.Fatal("the lock is not renewed")
+	}
+	if !x.until(ctx, time.Minute, func(ctx context.Context) bool { // its holder may renew it in between
+		read().Labels[record.LabelRun] = "two"
+		return b.client.Update(ctx, lock) == nil
+	}) || !x.until(ctx, time.Minute, func(context.Context) bool { return x.lockedBy.Load() != nil }) {
+		t.Fatal("the run does not notice that another one has the lock")
+	}
+	if err := x.underAnother(); err == nil || !strings.Contains(err.Error(), "run two has the lock") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	t.Parallel()
 	b := newTestBed(t, local.Tune{})
@@ -105,7 +146,7 @@ func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 			return err
 		}
 		for _, run := range record.All(maps.Items) {
-			if err := Abort(ctx, b.client, run, "the test says so"); err != nil {
+			if _, err := Abort(ctx, b.client, run, "the test says so"); err != nil {
 				return err
 			}
 		}

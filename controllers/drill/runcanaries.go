@@ -135,9 +135,9 @@ func (x *Runner) errorsOfCanaries() (notes []string) {
 
 // readFinally reads every key in every data center until all agree and nothing is lost, or the time is up, and checks everything. It returns
 // why final reads were not made, or "". A canary with a sidecar that does not answer is left out: the front of its data center is read.
-func (x *Runner) readFinally(ctx context.Context) (check history.Report, why string) {
+func (x *Runner) readFinally(ctx context.Context) (check history.Report, unread []string, why string) {
 	if len(x.judge.history) == 0 {
-		return x.judge.check(), "no canary has reported an operation"
+		return x.judge.check(), nil, "no canary has reported an operation"
 	}
 	deadline := now().Add(x.Settings.FinalTimeout)
 	silent := map[CanaryID]bool{}
@@ -151,6 +151,7 @@ func (x *Runner) readFinally(ctx context.Context) (check history.Report, why str
 			ops, err := x.Canaries.ReadFinally(ctx, id, round)
 			if err != nil && id.Through == record.Sidecar {
 				silent[id] = true
+				unread = append(unread, id.String())
 				x.noteOnce("nothing was read at the end through the canary of %s: %v", id, err)
 				continue
 			}
@@ -162,7 +163,7 @@ func (x *Runner) readFinally(ctx context.Context) (check history.Report, why str
 		}
 		if why == "" {
 			if check = x.judge.checkFinally(final); check.OK() {
-				return check, ""
+				return check, unread, ""
 			}
 		}
 		if !now().Before(deadline) || !sleep(ctx, min(x.Settings.Poll, time.Second)) {
@@ -172,7 +173,7 @@ func (x *Runner) readFinally(ctx context.Context) (check history.Report, why str
 	if why != "" {
 		check = x.judge.checkFinally(nil)
 	}
-	return check, why
+	return check, unread, why
 }
 
 // deleteKeys deletes the keys of the run through the first data center that does it.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,8 @@ type Runner struct {
 	// watched are the canaries that work, those of fronts first. owner is the lock, which takes them with it.
 	watched []CanaryID
 	owner   *metav1.OwnerReference
+	// lockedBy is another run that has the lock; nil: this one has it.
+	lockedBy atomic.Pointer[string]
 	// saved says that the ConfigMap of the run exists; healed that everything has healed.
 	saved, healed bool
 	faultsEnded   time.Time
@@ -100,10 +103,21 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	store := p.Landscape.Store
 	x.pre, x.judge, x.positions = p, newJudge(), map[CanaryID]canary.Position{}
 	x.run = &record.Run{Format: record.FormatVersion, ID: cmp.Or(p.Landscape.RunID, NewID(now())), NoSidecars: p.Landscape.NoSidecars, Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper, Store: store.Name,
-		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text, HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running,
+		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text, HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running, Reason: "under way, unless its command was killed",
 		Version: x.Version}
+	var zones []string
 	for _, pod := range p.Target.Pods {
 		x.run.Pods = append(x.run.Pods, pod.String())
+		if pod.Zone != "" && !slices.Contains(zones, pod.Zone) {
+			zones = append(zones, pod.Zone)
+		}
+	}
+	if slices.Sort(zones); len(zones) > 0 {
+		x.run.Hit += ", in " + strings.Join(zones, ", ")
+	}
+	x.run.Notes = append(x.run.Notes, fmt.Sprintf("the faults lasted for %s. They hit the pods of the store that are listed, and nothing else in their zones: not the operator, nor DNS, nor nodes", x.Settings.Injection))
+	if x.Settings.Force && len(p.Doubts) > 0 {
+		x.run.Notes = append(x.run.Notes, "it was run with --force, although: "+strings.Join(p.Doubts, "; "))
 	}
 	if err := x.lock(ctx); err != nil {
 		return nil, err
@@ -111,6 +125,10 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	// What was begun is ended whatever happens, also if the user interrupts: each step has a bound of its own.
 	whatever := context.WithoutCancel(ctx)
 	defer x.unlock(whatever)
+	renewing, stopRenewing := context.WithCancel(whatever)
+	renewed := make(chan struct{})
+	go func() { defer close(renewed); x.renewLock(renewing, lockRenewal) }()
+	defer func() { stopRenewing(); <-renewed }() // before it is given back
 	if err := x.save(ctx); err != nil {
 		return nil, err
 	}
@@ -243,7 +261,7 @@ func (x *Runner) abortRules() func(context.Context) error {
 		if x.pre.Expect.Elsewhere < 1 && operations >= fewest && float64(failed) > x.Settings.ErrorBudget*float64(operations) {
 			return errAborted{fmt.Sprintf("error budget: %d of %d operations in data centers that are not hit failed in the last %s", failed, operations, x.Settings.BudgetWindow)}
 		}
-		return errors.Join(x.groupLost(ctx), x.askedToAbort(ctx))
+		return errors.Join(x.underAnother(), x.groupLost(ctx), x.askedToAbort(ctx))
 	}
 }
 
@@ -317,8 +335,8 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 		}
 	}
 	x.fetch(ctx)
-	check, finalWhy := x.readFinally(ctx)
-	e := &evidence{run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, forged: x.judge.forged(), healed: x.healed,
+	check, silent, finalWhy := x.readFinally(ctx)
+	e := &evidence{run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
 		complete: map[CanaryID]time.Duration{}}
 	for _, id := range x.judge.canaries() {
 		took, ok := x.judge.completeAfter(x.faultsEnded, id)

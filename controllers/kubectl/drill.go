@@ -296,7 +296,8 @@ func writeManifest(w io.Writer, o any) error {
 func (c *cluster) drillAbortCommand(f *drillFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "abort", Short: "End the run that is under way: delete its experiments, heal, report", Args: cobra.NoArgs,
-		Long: `Deletes the experiments of the run that is under way, and asks the command that runs it to heal and report. It works as well if that command has died.`,
+		Long: `Deletes the experiments of the run that is under way, and asks the command that runs it to heal and report. It works as well if that command has
+died: two minutes later, abort the run again, and it is kept as aborted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, s, err := c.drillStore(cmd.Context(), f)
 			if err != nil {
@@ -311,11 +312,16 @@ func (c *cluster) drillAbortCommand(f *drillFlags) *cobra.Command {
 				if r.Outcome != record.Running {
 					continue
 				}
-				if err := drill.Abort(cmd.Context(), k, r, "kubectl causal drill abort"); err != nil {
+				known, err := drill.Abort(cmd.Context(), k, r, "kubectl causal drill abort")
+				if err != nil {
 					return err
 				}
 				aborted++
-				fmt.Fprintf(cmd.OutOrStdout(), "run %s of drill %s: its experiments are deleted\n", r.ID, r.Drill)
+				what := "the command that ran it has died; it is kept as aborted"
+				if !known.IsZero() {
+					what = fmt.Sprintf("the command that runs it heals and reports; if that was killed, abort it again after %s", known.Format(time.RFC3339))
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "run %s of drill %s: its experiments are deleted; %s\n", r.ID, r.Drill, what)
 			}
 			if aborted == 0 {
 				return fmt.Errorf("no drill of %s is under way", s.Name)
@@ -432,6 +438,9 @@ create pods in the namespace can use it, and so stop the pods of the store. Outs
 			d, err := drill.Find(args[0])
 			if err != nil {
 				return err
+			}
+			if n := len(strings.Fields(f.cron)); f.cron != "" && n != 5 && !strings.HasPrefix(f.cron, "@") {
+				return fmt.Errorf("--cron %q: it has %d fields; give five: minute, hour, day of the month, month, day of the week, such as \"0 10 * * 2\"", f.cron, n)
 			}
 			if f.cron == "" {
 				return errors.New("--cron: give when to run it, in UTC, such as \"0 10 * * 2\" for Tuesdays at 10:00")

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
@@ -46,8 +49,19 @@ func (h *testCluster) testDrills(t *testing.T) {
 	h.expectError("has no run x; it keeps the last 20", "drill", "--store", "orders", "report", "x")
 	h.expectOutput("20260101-000000-aaaa  20260102-000000-bbbb", "drill", "--store", "orders", "compare", "20260102-000000-bbbb")
 	h.expectError("no run of drill az-b-cut before", "drill", "--store", "orders", "compare", "20260101-000000-aaaa")
-	h.expectOutput("run 20260103-000000-cccc of drill az-b-cut: its experiments are deleted", "drill", "--store", "orders", "abort")
+	lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record.LockName("orders"), Namespace: "shop", Labels: record.Labels("orders", "az-b-cut", "20260103-000000-cccc"),
+		Annotations: map[string]string{record.AnnotationExpires: "2999-01-01T00:00:00Z"}}}
+	h.create(lock)
+	h.expectOutput("run 20260103-000000-cccc of drill az-b-cut: its experiments are deleted; the command that runs it heals and reports; if that was killed, abort it again after 2999-01-01T00:00:00Z",
+		"drill", "--store", "orders", "abort")
 	h.expectOutput("Running, 2026-01-03 00:00", "drill", "--store", "orders", "list")
+	h.expectError("--cron \"bogus\": it has 1 fields; give five", "drill", "--store", "orders", "schedule", "az-b", "--cron", "bogus")
+	if err := h.k.Delete(t.Context(), lock); err != nil { // as if it had expired
+		t.Fatal(err)
+	}
+	h.expectOutput("the command that ran it has died; it is kept as aborted", "drill", "--store", "orders", "abort")
+	h.expectOutput("Aborted, 2026-01-03 00:00", "drill", "--store", "orders", "list")
+	h.expectError("no drill of orders is under way", "drill", "--store", "orders", "abort")
 }
 
 func TestOnlyTheNameOfTheStoreConfirmsADrill(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 	LabelDrill = "causalstore.io/drill"
 	// AnnotationAbort on the ConfigMap of a run asks the command that runs it to abort.
 	AnnotationAbort = "causalstore.io/drill-abort"
-	// AnnotationExpires on the lock of a store is when the run that holds it has certainly ended.
+	// AnnotationExpires on the lock of a store is until when the run that holds it has renewed it.
 	AnnotationExpires = "causalstore.io/drill-expires"
 )
 
@@ -111,6 +111,15 @@ func LatestFinished(runs []*Run) *Run {
 
 // Expired reports whether a lock is of a run that has certainly ended. A lock that does not say so has not expired.
 func Expired(lock *corev1.ConfigMap, now time.Time) bool {
+	t := Expiry(lock)
+	return !t.IsZero() && now.After(t)
+}
+
+// Expiry returns when a lock expires; the zero time if it does not say so.
+func Expiry(lock *corev1.ConfigMap) time.Time {
 	t, err := time.Parse(time.RFC3339, lock.Annotations[AnnotationExpires])
-	return err == nil && now.After(t)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }

@@ -27,6 +27,8 @@ const (
 	Held        Result = "held"
 	Broken      Result = "broken"
 	NotMeasured Result = "not measured"
+	// NotPromised is of what is measured, and not expected to hold in this drill.
+	NotPromised Result = "not promised"
 )
 
 // Through is how clients connect to the store.
