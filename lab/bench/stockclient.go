@@ -186,8 +186,11 @@ func (s *stockClient) run(ctx context.Context, t *processTarget, c *StockClientC
 // parseStockFigures reads what redis-benchmark --csv prints of a command.
 func parseStockFigures(out []byte, command string) (f stockFigures, err error) {
 	lines, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
-	if err != nil || len(lines) != 2 || lines[1][0] != command {
-		return f, fmt.Errorf("its output is not a line for %s (%v): %.500s", command, err, out)
+	if err != nil {
+		return f, fmt.Errorf("its output is no CSV: %w: %.500s", err, out)
+	}
+	if len(lines) != 2 || lines[1][0] != command {
+		return f, fmt.Errorf("its output is not a line for %s: %.500s", command, out)
 	}
 	for i, column := range lines[0] {
 		var to *float64
