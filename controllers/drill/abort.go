@@ -53,14 +53,17 @@ func Abort(ctx context.Context, c client.Client, r *record.Run, why string) (kno
 
 // keepAborted ends the record of a run whose command has died.
 func keepAborted(ctx context.Context, c client.Client, r *record.Run, why string) error {
+	kept := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: record.Name(r.Store, r.ID)}, kept); err != nil {
+		return wrap("read the run", err)
+	}
+	if runs := record.All([]corev1.ConfigMap{*kept}); len(runs) != 1 || runs[0].Outcome != record.Running {
+		return nil // it has ended in order since r was read: its record comes before the end of its lock
+	}
 	r.Outcome, r.Reason, r.Ended = record.Aborted, "asked for: "+why+"; the command that ran it had died", now()
 	m, err := r.ConfigMap()
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"data": m.Data})
-	if err != nil {
-		return err
-	}
-	return wrap("keep the run", c.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
+	return patchRecord(ctx, c, m)
 }

@@ -110,11 +110,16 @@ func (x *Runner) save(ctx context.Context) error {
 		x.saved = true
 		return nil
 	}
+	return patchRecord(ctx, x.Client, m)
+}
+
+// patchRecord replaces the data of a run that is kept, and leaves its annotations alone.
+func patchRecord(ctx context.Context, c client.Client, m *corev1.ConfigMap) error {
 	body, err := json.Marshal(map[string]any{"data": m.Data})
 	if err != nil {
 		return err
 	}
-	return wrap("keep the run", x.Client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
+	return wrap("keep the run", c.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)))
 }
 
 // reporter is who events are from.

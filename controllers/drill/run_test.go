@@ -136,6 +136,34 @@ func TestTheLockOfARunIsRenewedAndTheRunEndsIfAnotherHasIt(t *testing.T) {
 	}
 }
 
+func TestARunThatHasEndedMeanwhileIsNotKeptAsAborted(t *testing.T) {
+	t.Parallel()
+	b := newTestBed(t, local.Tune{})
+	for _, c := range []struct {
+		id         string
+		kept, want record.Outcome
+	}{{"ended", record.Passed, record.Passed}, {"died", record.Running, record.Aborted}} {
+		r := &record.Run{Format: record.FormatVersion, ID: c.id, Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace, Started: now(), Outcome: c.kept}
+		m, err := r.ConfigMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.create(m)
+		stale := *r
+		stale.Outcome = record.Running
+		if _, err := Abort(t.Context(), b.client, &stale, "the test says so"); err != nil {
+			t.Fatal(err)
+		}
+		kept := &corev1.ConfigMap{}
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(m), kept); err != nil {
+			t.Fatal(err)
+		}
+		if runs := record.All([]corev1.ConfigMap{*kept}); len(runs) != 1 || runs[0].Outcome != c.want {
+			t.Errorf("%s: %+v, want outcome %s", c.id, runs, c.want)
+		}
+	}
+}
+
 func TestADrillIsAbortedOnRequestAndRemovesAStuckFinalizer(t *testing.T) {
 	t.Parallel()
 	b := newTestBed(t, local.Tune{})
