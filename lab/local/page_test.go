@@ -314,6 +314,25 @@ func TestTheEndOfAFaultIsNoFault(t *testing.T) {
 	}
 }
 
+// The page goes through the rings of every reading: null in their place would end it.
+func TestAReadThatIsNotAnsweredIsShownAsUnknown(t *testing.T) {
+	_, p := newPageClient(t)
+	p.write("us-east-1", "post:5", "x")
+	for _, r := range p.view("post:5").Rings {
+		p.do(http.MethodPost, "/fault", local.Fault{Kind: "pause", DC: r.DataCenter, Part: "middleman", Index: &r.Shard}, nil)
+	}
+	var v console.KeyView
+	await(t, "no data center has an answer", func() bool {
+		v = p.view("post:5")
+		return !slices.ContainsFunc(v.Readers, func(r console.KeyReading) bool { return r.Unknown == "" })
+	})
+	for _, r := range v.Readers {
+		if r.Rings == nil {
+			t.Errorf("%s: the rings are null", r.DataCenter)
+		}
+	}
+}
+
 func TestThePageShowsWhatIsDownAsUnknown(t *testing.T) {
 	_, p := newPageClient(t)
 	index := uint64(0)

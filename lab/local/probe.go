@@ -37,11 +37,14 @@ type pageClients struct {
 	busy     map[topology.DC]bool // a read that has not returned yet
 }
 
+// unreadIn returns what is shown of a data center where nothing was read, and why.
+func (d *Deployment) unreadIn(dc topology.DC, why string) console.KeyReading {
+	return console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}, Unknown: why}
+}
+
 // readAsClient reads a key as a client of a data center does, in a session that stays.
 func (d *Deployment) readAsClient(ctx context.Context, dc topology.DC, key string) console.KeyReading {
-	unknown := func(why string) console.KeyReading {
-		return console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}, Unknown: why}
-	}
+	unknown := func(why string) console.KeyReading { return d.unreadIn(dc, why) }
 	is, err := d.takePageClient(dc)
 	if err != nil {
 		return unknown(err.Error())
@@ -56,7 +59,7 @@ func (d *Deployment) readAsClient(ctx context.Context, dc topology.DC, key strin
 	case r := <-done:
 		return r
 	case <-time.After(readWithin):
-		return unknown(fmt.Sprintf("no answer within %.1f s", readWithin.Seconds()))
+		return unknown(noAnswer())
 	}
 }
 
@@ -182,6 +185,8 @@ func lastVersion(ctx context.Context, is resp.Session) (v causal.Version, err er
 // readWithin is how long the page waits for the reads of a key.
 const readWithin = 1500 * time.Millisecond
 
+func noAnswer() string { return fmt.Sprintf("no answer within %.1f s", readWithin.Seconds()) }
+
 // view returns where a key is, and what a new session in each data center reads.
 func (d *Deployment) view(ctx context.Context, key string) (console.KeyView, error) {
 	if _, err := d.probe(0); err != nil {
@@ -193,7 +198,7 @@ func (d *Deployment) view(ctx context.Context, key string) (console.KeyView, err
 	readers := make([]console.KeyReading, len(d.topo.DCs))
 	var reads sync.WaitGroup
 	for i := range d.topo.DCs {
-		readers[i] = console.KeyReading{DataCenter: d.topo.DCs[i].Name, Unknown: fmt.Sprintf("no answer within %.1f s", readWithin.Seconds())}
+		readers[i] = d.unreadIn(topology.DC(i), noAnswer())
 		if !d.takeProbe(topology.DC(i)) {
 			readers[i].Unknown = "an earlier read has not been answered yet"
 			continue
@@ -239,16 +244,13 @@ func (d *Deployment) releaseProbe(dc topology.DC) {
 
 // read reads a key as a new session.
 func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) console.KeyReading {
-	r := console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}}
 	s, err := d.probe(dc)
 	if err != nil {
-		r.Unknown = err.Error()
-		return r
+		return d.unreadIn(dc, err.Error())
 	}
 	is, err := s.NewSession(nil)
 	if err != nil {
-		r.Unknown = err.Error()
-		return r
+		return d.unreadIn(dc, err.Error())
 	}
 	defer is.Close()
 	return d.readIn(ctx, is, dc, key)
@@ -256,7 +258,7 @@ func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) conso
 
 // readIn reads a key in a session.
 func (d *Deployment) readIn(ctx context.Context, is resp.Session, dc topology.DC, key string) console.KeyReading {
-	r := console.KeyReading{DataCenter: d.topo.DCs[dc].Name, Rings: []string{}}
+	r := d.unreadIn(dc, "")
 	began := time.Now()
 	value, err := is.Get(ctx, key)
 	r.TookMs = float64(time.Since(began).Microseconds()) / 1e3
