@@ -36,7 +36,8 @@ func HTML(w io.Writer, r *record.Run) error {
 		Rows     [][]string
 		Pictures []picture
 		Lists    []shown
-	}{Run: r, Summary: summary(r), Facts: facts(r), Columns: columns, Pictures: pictures(r)}
+		Terms    [][2]string
+	}{Run: r, Summary: summary(r), Facts: facts(r), Columns: columns, Pictures: pictures(r), Terms: terms}
 	for _, m := range ordered(r) {
 		data.Rows = append(data.Rows, cells(m))
 	}

@@ -21,7 +21,7 @@ func summary(r *record.Run) string {
 // facts are what identifies a run.
 func facts(r *record.Run) [][2]string {
 	all := [][2]string{
-		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title}, {"hit", fmt.Sprintf("%s (%d pods)", r.Hit, len(r.Pods))},
+		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title}, {"hit", fmt.Sprintf("%s (%s)", r.Hit, podCount(len(r.Pods)))},
 		{"store", fmt.Sprintf("%s/%s, generation %d", r.Namespace, r.Store, r.Generation)}, {"started", r.Started.UTC().Format(time.RFC3339)},
 	}
 	if len(r.Canaries) > 0 {
@@ -40,6 +40,27 @@ func facts(r *record.Run) [][2]string {
 		all = append(all, [2]string{"checked", r.Checked})
 	}
 	return append(all, [2]string{"version", r.Version})
+}
+
+func podCount(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// terms explain the words of a report to readers who do not know the store.
+var terms = [][2]string{
+	{"data center, ring", "Apps run in data centers. A ring is one whole copy of the data, spread over the data centers of the ring. Every write goes to every ring."},
+	{"causal consistency, causal+", "Who has seen a write sees nothing older than what that write was based on, in whatever data center, and all data centers come to agree on each value. Checked says whether a program that knows every operation of the canaries found an exception."},
+	{"canary", "A client that the drill started in a data center. It reads and writes keys of its own at a steady rate; all figures are of its operations."},
+	{"through", "How a canary connects: front, by the Service of its data center; sidecar, by a sidecar in its own pod, as apps of a labelled namespace do."},
+	{"clients", "Hit: in a data center where the drill stopped or cut off something. Elsewhere: in another one. Stopped: the faults stopped the canary itself, so its figures say nothing of the store."},
+	{"failed", "Operations with an error, or without an answer in time. A write that failed may have happened all the same, and is checked as such."},
+	{"longest gap", "The longest time without an operation that succeeded."},
+	{"complete", "A write is complete when every ring has it and no cache an older value. In time is half of the time-out of an operation. Longest incomplete is the longest time without a write that became complete in time."},
+	{"bound", "Who has read a write that is not complete reads from the rings that have it, until it is complete. This keeps reads consistent, and can make them slower: they may go to a data center farther away."},
+	{"not promised, not measured", "Not promised: measured, but the store does not claim it in this drill. Not measured: there was nothing to judge by; it proves nothing in either direction."},
 }
 
 // phases are those of a run that have measures, in their order.
@@ -103,6 +124,7 @@ func Text(w io.Writer, r *record.Run) error {
 			}
 		}
 	}
+	fmt.Fprint(&b, "\nWith -o markdown or -o html, the report explains its terms.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -153,6 +175,10 @@ func Markdown(w io.Writer, r *record.Run) error {
 			}
 		}
 	}
+	b.WriteString("\n## Terms\n\n| | |\n| --- | --- |\n")
+	for _, of := range terms {
+		fmt.Fprintf(&b, "| %s | %s |\n", of[0], of[1])
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -168,6 +194,9 @@ func Compare(w io.Writer, a, b *record.Run) error {
 		a, b = b, a
 	}
 	var out strings.Builder
+	if a.Drill != b.Drill {
+		fmt.Fprintf(&out, "These are runs of different drills: their figures and promises need not be alike.\n\n")
+	}
 	t := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(t, "\t%s\t%s\n", a.ID, b.ID)
 	fmt.Fprintf(t, "drill\t%s\t%s\nhit\t%s\t%s\noutcome\t%s\t%s\nversion\t%s\t%s\n", a.Drill, b.Drill, a.Hit, b.Hit, a.Outcome, b.Outcome, a.Version, b.Version)

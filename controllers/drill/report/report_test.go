@@ -76,6 +76,20 @@ func TestReportsAreGolden(t *testing.T) {
 	}
 }
 
+func TestAComparisonOfDifferentDrillsSaysSo(t *testing.T) {
+	for drill, want := range map[string]bool{"az-b-cut": false, "az-f": true} {
+		other := aRun()
+		other.Drill = drill
+		var b bytes.Buffer
+		if err := Compare(&b, aRun(), other); err != nil {
+			t.Fatal(err)
+		}
+		if says := strings.Contains(b.String(), "different drills"); says != want {
+			t.Errorf("compared with %s: %v, want %v", drill, says, want)
+		}
+	}
+}
+
 func TestAPageNeedsNothingFromElsewhereAndEscapesWhatItShows(t *testing.T) {
 	r := aRun()
 	r.Notes, r.Series[0].DataCenter = []string{`<script>alert(1)</script>`}, `<b>`
