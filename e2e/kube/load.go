@@ -55,7 +55,7 @@ var stopper = Container{"stop", ImageApp, `command: [sh, -c, 'until [ -e /tmp/st
 func LoadPod(name, dataCenter, zone, endpoints string) string {
 	const forever = "8h"
 	return Pod(name, dataCenter, zone, stopper, Container{"main", ImageStore, fmt.Sprintf(
-		"command: [/causalstore, load, %s, --duration=%s, --rate=200, --keys=200, --timeout=10s, --check]", endpoints, forever)})
+		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints, forever)})
 }
 
 // LoadProblem says why a load is not running; it is empty if it is.

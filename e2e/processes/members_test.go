@@ -23,7 +23,7 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 	d.awaitWhole(t, "a")
 	w := d.writeOften(t, "a", 8)
 	defer w.stop()
-	w.await(t, 500)
+	w.await(t, 200)
 	for _, name := range []string{"a-coordinator", "a-coordinator-2"} {
 		if text, err := os.ReadFile(d.procs[name].log); err != nil || d.serves(name) && !strings.Contains(string(text), "this member serves") {
 			t.Errorf("%s serves, and its log does not say so: %v", name, err)
@@ -36,20 +36,20 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 		w.slowest()
 		serving := d.serves(lost.member)
 		d.kill(lost.member)
-		w.await(t, 500) // without it
+		w.await(t, 200) // without it
 		t.Logf("%s was killed (it served: %v, its folder was removed: %v); the slowest write took %v", lost.member, serving, lost.wipe, w.slowest())
 		if lost.wipe {
 			must(t, os.RemoveAll(d.path(lost.member)))
 		}
 		d.restart(lost.member)
 		d.awaitWhole(t, "a")
-		w.await(t, 500)
+		w.await(t, 200)
 	}
 	t.Run("a member that is told to stop hands over", func(t *testing.T) {
 		for _, name := range []string{"a-coordinator", "a-coordinator-2"} {
 			w.slowest()
 			d.stop(name)
-			w.await(t, 500)
+			w.await(t, 200)
 			t.Logf("%s was stopped; the slowest write took %v", name, w.slowest())
 			d.restart(name)
 			d.awaitWhole(t, "a")
@@ -66,7 +66,7 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 		}
 		d.kill(name)
 		etcd.Start()
-		w.await(t, 500)
+		w.await(t, 200)
 		d.restart(name)
 		d.awaitWhole(t, "a")
 	})

@@ -284,7 +284,7 @@ type outcome struct {
 
 // startLoad runs sessions in all data centers and checks their history.
 func (d *deployment) startLoad(duration time.Duration) <-chan outcome {
-	c := load.Config{Sessions: 6, Duration: duration, Rate: 400, Keys: 30, Theta: 0.9, ReadRatio: 0.5, MGetRatio: 0.1, DeleteRatio: 0.05,
+	c := load.Config{Sessions: 6, Duration: duration, Rate: 200, Keys: 30, Theta: 0.9, ReadRatio: 0.5, MGetRatio: 0.1, DeleteRatio: 0.05,
 		Timeout: 10 * time.Second, CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1}
 	for _, dc := range []string{"a", "b", "c"} {
 		c.Endpoints = append(c.Endpoints, load.Endpoint{Name: dc, Addr: d.procs[dc+"-sidecar"].redis})

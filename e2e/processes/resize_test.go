@@ -110,7 +110,7 @@ func resizeWhileClientsWrite(t *testing.T, part topology.Part) {
 	r := resizing{deploy(t, waitForCoordinators), part}
 	w := r.writeOften(t, "a", 8)
 	defer w.stop()
-	w.await(t, 500)
+	w.await(t, 200)
 
 	etcd.Start()
 	r.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
@@ -134,37 +134,37 @@ func resizeWhileClientsWrite(t *testing.T, part topology.Part) {
 	first.args = append(first.args, "--data-dir", r.folders(1)[0])
 	r.restart(first.name)
 	r.awaitSize(t, 1)
-	w.await(t, 500)
+	w.await(t, 200)
 
 	for m := 2; m <= 3; m++ {
 		r.planMember(m)
 		r.setMembers(m, 0)
 		r.start(r.procs[r.proc(m)])
 		r.awaitSize(t, float64(m))
-		w.await(t, 500)
+		w.await(t, 200)
 		r.kill(first.name)
-		w.await(t, 500) // the others, whose addresses all processes have learned
+		w.await(t, 200) // the others, whose addresses all processes have learned
 		r.restart(first.name)
 		r.awaitSize(t, float64(m))
 	}
 
 	r.lose(t, 1)
 	r.setMembers(1, 3)
-	w.await(t, 500) // another one serves, although it is to leave
+	w.await(t, 200) // another one serves, although it is to leave
 	r.restart(first.name)
 	r.awaitSize(t, 1)
 	r.setMembers(1, 0)
 	for m := 2; m <= 3; m++ {
 		r.lose(t, m)
 	}
-	w.await(t, 500)
+	w.await(t, 200)
 	r.kill(first.name)
 	r.restart(first.name)
-	w.await(t, 500)
+	w.await(t, 200)
 
 	r.setMembers(2, 0)
 	r.start(r.procs[r.proc(2)])
 	r.awaitSize(t, 2)
-	w.await(t, 500)
+	w.await(t, 200)
 	delete(r.procs, r.proc(3))
 }

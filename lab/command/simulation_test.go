@@ -35,15 +35,15 @@ func wantAll(t *testing.T, text string, wanted ...string) {
 }
 
 func TestSimReportsItsRun(t *testing.T) {
-	out, err := execute(t, NewSimCommand(), "", "--seeds", "8", "--profile", "mixed", "--workers", "2")
+	out, err := execute(t, NewSimCommand(), "", "--seeds", "4", "--profile", "mixed", "--workers", "2")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantAll(t, out, "8 seeds in", "per second", "operations", "faults: ", "no violation")
+	wantAll(t, out, "4 seeds in", "per second", "operations", "faults: ", "no violation")
 }
 
 func TestSimShowsTheSeedAndAShortHistoryOfAViolation(t *testing.T) {
-	out, err := execute(t, NewSimCommand(), "", "--seeds", "12", "--profile", "mixed", "--fault", "own-unchecked")
+	out, err := execute(t, NewSimCommand(), "", "--seeds", "4", "--profile", "mixed", "--fault", "own-unchecked")
 	if !errors.Is(err, command.ErrSilent) {
 		t.Fatalf("the exit must say that something was wrong, not %v", err)
 	}

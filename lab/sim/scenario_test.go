@@ -17,7 +17,7 @@ import (
 //	script                sets the script of the directives that follow
 //	play                  runs the script in a new deployment and shows the answers of its commands
 //	play broken=F,G       does the same with rules of the protocol broken, to show their purpose
-//	search profile=P broken=F seeds=N from=M
+//	search profile=P broken=F seeds=N
 //	                      looks for a random schedule of a profile that detects a broken rule, where a script would have to
 //	                      hit a window that is too short
 //
@@ -63,7 +63,6 @@ func search(t *testing.T, d *datadriven.TestData) string {
 	s := schedules{broken: brokenBy(t, d)}
 	d.ScanArgs(t, "profile", &s.profile)
 	d.ScanArgs(t, "seeds", &s.seeds)
-	d.MaybeScanArgs(t, "from", &s.from)
 	p, err := ProfileNamed(s.profile)
 	if err != nil {
 		d.Fatalf(t, "%v", err)
