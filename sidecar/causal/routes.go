@@ -69,6 +69,11 @@ func (r *Routes) TimedOut(now Now, shard topology.Node) {
 	}
 }
 
+// AnsweredLate records that a shard has not answered a read in time, but others. What cannot be read elsewhere is still read there.
+func (r *Routes) AnsweredLate(now Now, shard topology.Node) {
+	r.Suspects.AvoidFor(now, shard, suspicionTime)
+}
+
 // Ms returns the latency by which dc is ranked, in milliseconds. One with no shard that answers comes last.
 func (r *Routes) Ms(now Now, dc topology.DC) float64 {
 	shards := r.topo.DCs[dc].RunningMiddlemen()

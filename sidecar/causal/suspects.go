@@ -57,6 +57,16 @@ func (s *Suspects) Add(now Now, n topology.Node, atLeast time.Duration) bool {
 	return false
 }
 
+// AvoidFor makes a node suspect for a time, also if it answers pings.
+func (s *Suspects) AvoidFor(now Now, n topology.Node, d time.Duration) {
+	until := now.Mono + int64(d)
+	if x := s.find(n); x != nil {
+		x.until = max(x.until, until)
+		return
+	}
+	s.list = append(s.list, &suspect{node: n, until: until, answered: true})
+}
+
 // Has reports whether a node is suspect.
 func (s *Suspects) Has(now Now, n topology.Node) bool {
 	if len(s.list) == 0 {

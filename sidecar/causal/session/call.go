@@ -21,6 +21,8 @@ type call struct {
 	target    topology.Node
 	requestID uint64
 	retryAt   int64 // monotonic: when another way is tried (gets, MGETs, resumptions)
+	wait      int64 // how long the target may take to answer (gets, MGETs)
+	lost      bool  // the target will not answer (gets)
 
 	// Of gets. own is also the put that OpWait waits for.
 	own       *ownWrite        // is returned if nothing greater is found

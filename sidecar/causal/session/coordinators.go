@@ -136,7 +136,7 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 		case c.op.Kind == OpPut:
 			s.awaitCoordinator(now, c)
 		case c.op.Kind == OpGet, c.op.Kind == OpScan:
-			c.retryAt = now.Mono
+			c.lost, c.retryAt = true, now.Mono
 		}
 	}
 }

@@ -76,8 +76,7 @@ func (s *Sidecar) sendGet(now causal.Now, c *call) {
 	if cache, ok := s.cacheFor(now, c.session, c.op.Key); ok && !c.skipCache {
 		ring, _ := s.routes.Nearest(now, c.slot, s.readable) // that the cache reads from on a miss
 		c.target = cache
-		c.retryAt = now.Mono + int64(cacheMargin+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
-		s.requestGet(now, c)
+		s.requestGet(now, c, cacheMargin+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
 		return
 	}
 	rings := s.allowedRings(c.session)
@@ -88,17 +87,17 @@ func (s *Sidecar) sendGet(now causal.Now, c *call) {
 	}
 	ring, ok := s.routes.Nearest(now, c.slot, rings)
 	if !ok {
-		c.retryAt = now.Mono + int64(noRingDelay)
+		c.lost, c.retryAt = true, now.Mono+int64(noRingDelay)
 		return
 	}
 	c.target, c.tried = s.cfg.Topology.Owner(ring, c.slot), c.tried.With(ring)
-	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
-	s.requestGet(now, c)
+	s.requestGet(now, c, s.routes.Timeout(c.target.DC))
 }
 
-// requestGet sends the request of a get to its target.
-func (s *Sidecar) requestGet(now causal.Now, c *call) {
-	c.near = false
+// requestGet sends the request of a get to its target, which may take a time to answer.
+func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
+	c.near, c.lost = false, false
+	c.wait, c.retryAt = int64(wait), now.Mono+int64(wait)
 	c.requestID = s.requests.add(c, 0)
 	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
 	g.Seen = s.mustSee(c.session, g.Snapshot)
@@ -165,10 +164,13 @@ func (s *Sidecar) cacheAt(now causal.Now, hash uint64) (topology.Node, bool) {
 	return cache, ok && !s.routes.Suspects.Has(now, cache)
 }
 
-// retryGet gives up the request in flight and tries another way.
+// retryGet gives up the request in flight and tries another way, unless the answer is only late.
 func (s *Sidecar) retryGet(now causal.Now, c *call) {
 	if c.early != nil || c.pipeline != nil && !c.started { // it waits for others, and not for an answer
 		c.retryAt = causal.Never
+		return
+	}
+	if !c.replied && c.target.Part != topology.Coordinator && s.waits(now, c) {
 		return
 	}
 	s.requests.drop(c.requestID)
@@ -178,15 +180,8 @@ func (s *Sidecar) retryGet(now causal.Now, c *call) {
 	switch c.target.Part {
 	case topology.Cache:
 		c.skipCache = true
-		if !replied {
-			s.timedOut(now, c.target)
-		}
 	case topology.Middleman:
-		if replied {
-			break
-		}
-		s.timedOut(now, c.target)
-		if s.routes.OutOfReach(now, c.slot, s.readable) {
+		if !replied && s.routes.OutOfReach(now, c.slot, s.readable) {
 			s.fail(c, causal.ErrUnavailable)
 			return
 		}
@@ -197,7 +192,7 @@ func (s *Sidecar) retryGet(now causal.Now, c *call) {
 	s.sendGet(now, c)
 }
 
-// timedOut records that a cache or a middleman did not answer in time.
+// timedOut records that a cache or a middleman does not answer.
 func (s *Sidecar) timedOut(now causal.Now, n topology.Node) {
 	if n.Part == topology.Cache {
 		s.avoidCache(now, n)
@@ -214,7 +209,7 @@ func (s *Sidecar) avoidCache(now causal.Now, cache topology.Node) {
 	}
 	for _, c := range s.calls {
 		if !c.finished && c.target == cache && c.op.Kind == OpGet {
-			c.retryAt = now.Mono
+			c.lost, c.retryAt = true, now.Mono
 		}
 	}
 }

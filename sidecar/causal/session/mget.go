@@ -265,27 +265,47 @@ func (s *Sidecar) tryForcedCut(now causal.Now, c *call) bool {
 	return true
 }
 
-// retryMGet goes on without the ring's reaching the forced cut, or starts again, in another ring if the session may read there.
+// retryMGet goes on without the ring's reaching the forced cut, or starts again, in another ring if the session may read there; but not while
+// the answers are only late.
 func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	m := c.mget
 	if m.phase == mgetAwaitsCut {
 		s.startSettling(now, c)
 		return
 	}
-	if !m.failed {
-		for i, id := range m.round.requests {
-			if id == 0 {
-				continue
-			}
-			s.timedOut(now, m.round.targets[i])
-			if s.routes.OutOfReach(now, m.slots[i], s.readable) {
-				s.fail(c, causal.ErrUnavailable)
-				return
-			}
-		}
+	if !m.failed && s.mgetWaits(now, c) {
+		return
 	}
 	s.stats.Retries++
 	s.readLatest(now, c)
+}
+
+// mgetWaits reports whether an MGET that is late goes on waiting for the nodes that it has asked, which are slow. It fails one that no other
+// shard can answer.
+func (s *Sidecar) mgetWaits(now causal.Now, c *call) bool {
+	r := &c.mget.round
+	var slow topology.Node
+	keys, silent := 0, false
+	for i, id := range r.requests {
+		if id == 0 {
+			continue
+		}
+		keys++
+		if s.noteLate(now, r.targets[i], c.wait) {
+			silent = true
+		} else {
+			slow = r.targets[i]
+		}
+		if s.routes.OutOfReach(now, c.mget.slots[i], s.readable) {
+			s.fail(c, causal.ErrUnavailable)
+			return true
+		}
+	}
+	if keys == 0 || silent || s.readers.of(slow).takeMove(now, c.wait, keys) {
+		return false
+	}
+	c.retryAt = s.readers.nextLook(now, slow, c.wait)
+	return true
 }
 
 // deliver adds the values to the session's past, overlays own writes, and answers.

@@ -42,7 +42,7 @@ func (s *Sidecar) startRound(now causal.Now, c *call, keys []int) {
 	m.round = keyRound{keys: keys, requests: m.round.requests, targets: m.round.targets}
 	m.rounds++
 	s.stats.MGetRounds++
-	c.retryAt = now.Mono
+	c.retryAt, c.wait = now.Mono, 0
 	s.continueRound(now, c)
 }
 
@@ -113,7 +113,7 @@ func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUs
 			target, timeout = cache, timeout+cacheMargin
 		}
 	}
-	c.retryAt = max(c.retryAt, now.Mono+int64(timeout))
+	c.retryAt, c.wait = max(c.retryAt, now.Mono+int64(timeout)), max(c.wait, int64(timeout))
 	g.ID = s.requests.add(c, i)
 	m.round.requests[i], m.round.targets[i] = g.ID, target
 	s.Send(g.Message(s.cfg.Self, target))

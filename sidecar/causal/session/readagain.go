@@ -23,8 +23,7 @@ func (s *Sidecar) readAgain(now causal.Now, shard topology.Node) {
 		case c.target != shard || c.replied: // replied: it waits for something else than an answer
 		case c.op.Kind == OpGet:
 			s.requests.drop(c.requestID)
-			c.retryAt = now.Mono + int64(s.routes.Timeout(shard.DC))
-			s.requestGet(now, c)
+			s.requestGet(now, c, s.routes.Timeout(shard.DC))
 		case c.op.Kind == OpScan:
 			s.requests.drop(c.requestID)
 			s.sendScan(now, c)

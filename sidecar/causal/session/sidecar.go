@@ -31,6 +31,7 @@ type Sidecar struct {
 	aheadBytes    int // of the values that pipelined gets have read, until ReleaseAhead
 
 	coordinators coordinatorStates
+	readers      readers
 	cuts         cutSchedule
 	limit        causal.TimeLimit
 	near         *nearcopy.Store
@@ -62,7 +63,7 @@ func New(cfg Config) *Sidecar {
 		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
 		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
-		coordinators: newCoordinatorStates(), knownExclusions: causal.ExclusionsOf(cfg.Topology),
+		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads, HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
 	if cfg.Static {
@@ -118,6 +119,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	if _, switched := s.maps.Observe(m); switched {
 		s.useSlotMaps()
 	}
+	s.readers.heard(now, m)
 	if s.near.Step(now, m, s.timeLimit(now)) {
 		return
 	}
