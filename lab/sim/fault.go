@@ -75,6 +75,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReadPastStaged:            "distances",
 	causal.RestartUnsynced:           "restarts",
 	causal.TrustFailedWrite:          "crash",
+	causal.StoredNotUpdated:          "caches",
 	causal.ServeMoved:                "resharding",
 	causal.AnyMap:                    "resharding",
 	causal.MoveWithoutRest:           "resharding",

@@ -38,6 +38,7 @@ const (
 	MissingUnsynced                        // middleman: after a restart, it reports writes as missing that it may have had
 	RestartUnsynced                        // middleman: after a restart, a bound read is served before all lanes are received again
 	TrustFailedWrite                       // middleman: a write that storage reported as failed counts as durable if it can be read
+	StoredNotUpdated                       // middleman: what is known to be in storage is not updated by a write that did not read it
 	OlderThanSeen                          // middleman: a snapshot read ignores what the reader has seen above the cut
 	SupersededKeepsOlder                   // middleman: caches with copies of older versions are not told of a put that loses
 	OlderUnchecked                         // cache: an older version is served whatever version came next
@@ -205,6 +206,7 @@ var faultNames = [faultEnd]string{
 	MissingUnsynced:           "missing-unsynced",
 	RestartUnsynced:           "restart-unsynced",
 	TrustFailedWrite:          "trust-failed-write",
+	StoredNotUpdated:          "stored-not-updated",
 	OlderThanSeen:             "older-than-seen",
 	SupersededKeepsOlder:      "superseded-keeps-older",
 	OlderUnchecked:            "older-unchecked",

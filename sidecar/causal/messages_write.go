@@ -113,6 +113,30 @@ func (l DepList) With(o DepList) DepList {
 	return both
 }
 
+// Reset empties the list and keeps its room.
+func (l *DepList) Reset() { l.all, l.lanes = l.all[:0], 0 }
+
+// DepRoom is room for lists that are allocated together, since most are short.
+type DepRoom struct{ free []Dep }
+
+// depRoom is for how many dependencies room is allocated at a time. A list that is kept keeps all of it.
+const depRoom = 32
+
+// Clone returns a copy of l, which nobody changes.
+func (r *DepRoom) Clone(l DepList) DepList {
+	n := len(l.all)
+	if n == 0 {
+		return DepList{}
+	}
+	if n > len(r.free) {
+		r.free = make([]Dep, max(n, depRoom))
+	}
+	c := DepList{all: r.free[:n:n], lanes: l.lanes}
+	copy(c.all, l.all)
+	r.free = r.free[n:]
+	return c
+}
+
 // PutAfter carries a write from a coordinator to a middleman, in the order of the lane between them.
 type PutAfter struct {
 	Key    string

@@ -29,8 +29,9 @@ type write struct {
 	size     int  // bytes that it counts for in the write buffer
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
-	fewDeps, fewOwn [1]causal.Dep
-	fewLanes        [4]causal.HLC
+	fewDeps  [1]causal.Dep
+	fewOwn   [2]causal.Dep
+	fewLanes [4]causal.HLC
 }
 
 // buffer is the write buffer: every incomplete write of this origin, and what is known of each session's puts.

@@ -83,7 +83,9 @@ type Coordinator struct {
 	known  *causal.Stability
 
 	buffer
-	direct      []causal.Dep // see directDeps
+	direct      []causal.Dep   // see directDeps
+	unmet, met  causal.DepList // see sendPutAfter
+	depRoom     causal.DepRoom // of messages
 	completed   completions
 	lanes       map[topology.Node]*lane
 	laneOrder   []*lane // by lane.index

@@ -131,20 +131,24 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 		c.Send(p.Message(c.cfg.Self, l.mm))
 		return
 	}
+	deps, met := &c.unmet, &c.met
+	deps.Reset()
+	met.Reset()
 	for _, d := range w.deps {
 		if !c.isInRing(l.ring, d.Version) {
-			p.Deps.AddWrite(d)
+			deps.AddWrite(d)
 		} else if !c.isComplete(d.Version) {
-			p.Met.AddWrite(d)
+			met.AddWrite(d)
 		}
 	}
 	for j, h := range w.laneDeps {
 		if o := c.laneOrder[j]; o.ring == l.ring && h > o.base && !o.excluded {
-			p.Deps.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
+			deps.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
 		} else if o.ring == l.ring && h > c.known.SV(c.origin) {
-			p.Met.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
+			met.AddLane(causal.Dep{Version: causal.Version{HLC: h, Origin: c.origin}, Slot: o.slot})
 		}
 	}
+	p.Deps, p.Met = c.depRoom.Clone(*deps), c.depRoom.Clone(*met)
 	c.Send(p.Message(c.cfg.Self, l.mm))
 }
 
@@ -165,7 +169,11 @@ func (l *lane) dropAckedPrefix() {
 		l.head++
 	}
 	if l.head > 1024 && 2*l.head > len(l.queue) {
-		l.queue = append(l.queue[:0:0], l.queue[l.head:]...)
+		n := copy(l.queue, l.queue[l.head:])
+		clear(l.queue[n:])
+		if l.queue = l.queue[:n]; n < cap(l.queue)/8 {
+			l.queue = slices.Clone(l.queue)
+		}
 		l.next -= l.head
 		l.resend.next = max(l.resend.next-l.head, 0)
 		l.head = 0

@@ -9,20 +9,27 @@ import (
 type ackBatches struct {
 	versions map[topology.Node][]causal.Version
 	order    []topology.Node
+	usual    int // how many the last batch had, at most maxAckRoom
 }
+
+// maxAckRoom bounds the room for which a batch begins.
+const maxAckRoom = 64
 
 func newAckBatches() ackBatches { return ackBatches{versions: map[topology.Node][]causal.Version{}} }
 
 func (a *ackBatches) add(coordinator topology.Node, v causal.Version) {
-	if _, ok := a.versions[coordinator]; !ok {
+	versions := a.versions[coordinator]
+	if versions == nil {
 		a.order = append(a.order, coordinator)
+		versions = make([]causal.Version, 0, max(1, a.usual))
 	}
-	a.versions[coordinator] = append(a.versions[coordinator], v)
+	a.versions[coordinator] = append(versions, v)
 }
 
 // flush passes each coordinator's batch to send, in the order of their first acknowledgements, and empties a.
 func (a *ackBatches) flush(send func(coordinator topology.Node, versions []causal.Version)) {
 	for _, coordinator := range a.order {
+		a.usual = min(len(a.versions[coordinator]), maxAckRoom)
 		send(coordinator, a.versions[coordinator])
 		delete(a.versions, coordinator)
 	}

@@ -258,6 +258,7 @@ func (m *Middleman) continueMerge(t *task, r StorageResult) {
 		m.tasks.retries = append(m.tasks.retries, t)
 		return
 	case t.stored:
+		m.oldVersions.noteOtherWrite(t.key)
 	case c.missing && isOlder,
 		!c.missing && (!r.Found || r.Foreign || r.Record.Version.Less(c.record.Version)):
 		t.stored, t.found = true, r.Found

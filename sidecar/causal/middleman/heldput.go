@@ -20,8 +20,8 @@ type heldPuts struct {
 // heldLane are those of one origin, in the order in which they arrived.
 type heldLane struct {
 	puts     []heldPut
-	known    map[causal.HLC]struct{}
-	purgedAt causal.HLC // SV when they were last purged
+	known    []causal.HLC // of puts, ascending
+	purgedAt causal.HLC   // SV when they were last purged
 	// generation is that of the log that has sent them. What a log has sent that was given up since does not count.
 	generation uint64
 }
@@ -65,11 +65,15 @@ func (hs *heldPuts) hold(a *causal.PutAfter, filtered bool) {
 		l = nil
 	}
 	if l == nil {
-		l = &heldLane{generation: a.Generation, known: map[causal.HLC]struct{}{}}
+		l = &heldLane{generation: a.Generation}
 		hs.byOrigin[v.Origin] = l
 	}
-	if _, found := l.known[v.HLC]; found {
-		return
+	place := len(l.known) // puts mostly come in order
+	if place > 0 && v.HLC <= l.known[place-1] {
+		var found bool
+		if place, found = slices.BinarySearch(l.known, v.HLC); found {
+			return
+		}
 	}
 	if len(l.puts) == 0 {
 		l.generation, l.purgedAt = a.Generation, 0
@@ -83,7 +87,7 @@ func (hs *heldPuts) hold(a *causal.PutAfter, filtered bool) {
 	}
 	hs.lastNumber++
 	hs.bytes += p.size()
-	l.known[v.HLC] = struct{}{}
+	l.known = slices.Insert(l.known, place, v.HLC)
 	l.puts = append(l.puts, p)
 }
 
@@ -100,9 +104,10 @@ func (hs *heldPuts) purge(known *causal.Stability) {
 				return false
 			}
 			hs.bytes -= p.size()
-			delete(l.known, p.record.Version.HLC)
 			return true
 		})
+		covered, _ := slices.BinarySearch(l.known, sv+1)
+		l.known = slices.Delete(l.known, 0, covered)
 		if len(l.puts) == 0 && cap(l.puts) > maxIdleHeld {
 			delete(hs.byOrigin, o)
 		}

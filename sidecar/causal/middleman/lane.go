@@ -2,6 +2,7 @@ package middleman
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -16,8 +17,8 @@ type lane struct {
 	received   causal.HLC
 	clean      causal.HLC
 	ackedUpTo  causal.HLC              // the coordinator says that everything up to here is acknowledged
-	unclean    []causal.HLC            // received and above clean, ascending
-	cleanAhead map[causal.HLC]struct{} // clean, and above the first that is not
+	unclean    []laneWrite             // received and above clean, ascending
+	cleanAhead map[causal.HLC]struct{} // clean, and not received in the order of the lane yet
 	outOfOrder []earlyWrite            // ascending by previous
 	// syncTarget, after a restart, is how far the lane must be received until everything that was received before is here
 	// again; 0: not known yet.
@@ -25,6 +26,12 @@ type lane struct {
 	synced     bool
 	fresh      bool // the storage had never been used when this middleman started
 	otherMap   bool // the coordinator has sent a put under another slot map
+}
+
+// laneWrite is a received write at or above the first that is not clean.
+type laneWrite struct {
+	hlc   causal.HLC
+	clean bool
 }
 
 // earlyWrite is a write that has arrived before the one in front of it in the lane.
@@ -61,8 +68,12 @@ func (l *lane) receive(hlc, previous, ackedUpTo causal.HLC) {
 // advanceReceived moves received to a write that is here and directly follows what is received.
 func (l *lane) advanceReceived(hlc causal.HLC) {
 	if hlc > l.received {
+		_, clean := l.cleanAhead[hlc]
+		if clean {
+			delete(l.cleanAhead, hlc)
+		}
 		l.received = hlc
-		l.unclean = append(l.unclean, hlc)
+		l.unclean = append(l.unclean, laneWrite{hlc, clean})
 	}
 }
 
@@ -84,11 +95,13 @@ func (l *lane) rememberEarly(w earlyWrite) {
 func (l *lane) raiseAckedUpTo(hlc causal.HLC) {
 	l.ackedUpTo, l.received, l.clean = max(l.ackedUpTo, hlc), max(l.received, hlc), max(l.clean, hlc)
 	n := 0
-	for n < len(l.unclean) && l.unclean[n] <= hlc {
-		delete(l.cleanAhead, l.unclean[n])
+	for n < len(l.unclean) && l.unclean[n].hlc <= hlc {
 		n++
 	}
 	l.unclean = l.unclean[n:]
+	if len(l.cleanAhead) > 0 {
+		maps.DeleteFunc(l.cleanAhead, func(ahead causal.HLC, _ struct{}) bool { return ahead <= hlc })
+	}
 }
 
 // markClean records that the write hlc is clean, and reports whether that was not known.
@@ -96,7 +109,11 @@ func (l *lane) markClean(hlc causal.HLC) bool {
 	if hlc <= l.clean {
 		return false
 	}
-	l.cleanAhead[hlc] = struct{}{}
+	if i, received := slices.BinarySearchFunc(l.unclean, hlc, func(w laneWrite, hlc causal.HLC) int { return cmp.Compare(w.hlc, hlc) }); received {
+		l.unclean[i].clean = true
+	} else {
+		l.cleanAhead[hlc] = struct{}{}
+	}
 	l.advanceClean()
 	return true
 }
@@ -104,12 +121,8 @@ func (l *lane) markClean(hlc causal.HLC) bool {
 // advanceClean moves clean up to the first write that is not, and ends the synchronization once its target is received.
 func (l *lane) advanceClean() {
 	n := 0
-	for n < len(l.unclean) {
-		if _, ok := l.cleanAhead[l.unclean[n]]; !ok {
-			break
-		}
-		l.clean = l.unclean[n]
-		delete(l.cleanAhead, l.clean)
+	for n < len(l.unclean) && l.unclean[n].clean {
+		l.clean = l.unclean[n].hlc
 		n++
 	}
 	l.unclean = l.unclean[n:]

@@ -76,6 +76,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 	if cfg.DataLost && len(t.Rings) > 1 {
 		m.backfill = newBackfill(m, now)
 	}
+	m.tasks.startWrite = m.startWrite
 	m.faults.init(m)
 	m.setExclusions(cfg.Exclusions)
 	return m

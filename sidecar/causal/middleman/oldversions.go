@@ -11,12 +11,18 @@ import (
 //
 // Invariant: for each key the list is complete from its lowest entry up to the version in storage. A cut below the lowest
 // entry cannot be answered, one at or above it can.
+//
+// Of these keys it also keeps the records that are in storage, so that the next write need not read them.
 type oldVersions struct {
-	keys     map[string]*keyVersions
-	order    []replacement // the key of each insertion, oldest first
-	bytes    int
-	maxBytes int
+	keys        map[string]*keyVersions
+	order       []replacement // the key of each insertion, oldest first
+	bytes       int           // of old versions
+	storedBytes int           // of records that are in storage
+	maxBytes    int
 }
+
+// storedShare is the part of maxBytes that records in storage may take beside the old versions.
+const storedShare = 4
 
 // oldVersionOverhead is what an old version costs beside its value, in bytes.
 const oldVersionOverhead = 128
@@ -26,6 +32,7 @@ type keyVersions struct {
 	old     []causal.Record // ascending; old[0] may be Missing
 	current causal.Version
 	few     [1]causal.Record // of old, if they are not more
+	stored  causal.Record    // what is in storage; zero: not kept
 }
 
 // replacement is the insertion of a key's newest old version.
@@ -38,8 +45,8 @@ func newOldVersions(maxBytes int) oldVersions {
 	return oldVersions{keys: map[string]*keyVersions{}, maxBytes: maxBytes}
 }
 
-// add records that the write `by` has replaced old in storage.
-func (h *oldVersions) add(key string, old causal.Record, by causal.Version) {
+// add records that the write `by` has replaced old in storage. Its value is not kept unless keep is set.
+func (h *oldVersions) add(key string, old, by causal.Record, keep bool) {
 	vs := h.keys[key]
 	if vs == nil {
 		vs = &keyVersions{}
@@ -47,12 +54,47 @@ func (h *oldVersions) add(key string, old causal.Record, by causal.Version) {
 		h.keys[key] = vs
 	}
 	vs.old = append(vs.old, old)
-	vs.current = by
-	h.order = append(h.order, replacement{by, key})
+	vs.current = by.Version
+	if keep {
+		h.keepStored(vs, by)
+	}
+	h.order = append(h.order, replacement{by.Version, key})
 	h.bytes += old.Value.Size() + oldVersionOverhead
 	h.trim()
 	if len(h.order) > 1024+2*h.bytes/oldVersionOverhead {
 		h.compact()
+	}
+}
+
+// stored returns the record of a key that is in storage. It returns false if that is not kept.
+func (h *oldVersions) stored(key string) (causal.Record, bool) {
+	vs := h.keys[key]
+	if vs == nil || !vs.stored.Version.Written() {
+		return causal.Record{}, false
+	}
+	return vs.stored, true
+}
+
+// keepStored keeps the record that is in storage, unless those of all keys would take more than their share.
+func (h *oldVersions) keepStored(vs *keyVersions, rec causal.Record) {
+	h.dropStored(vs)
+	if size := rec.Value.Size() + oldVersionOverhead; h.storedBytes+size <= h.maxBytes/storedShare {
+		vs.stored = rec
+		h.storedBytes += size
+	}
+}
+
+func (h *oldVersions) dropStored(vs *keyVersions) {
+	if vs.stored.Version.Written() {
+		h.storedBytes -= vs.stored.Value.Size() + oldVersionOverhead
+		vs.stored = causal.Record{}
+	}
+}
+
+// noteOtherWrite says that something else than the write of a put has changed what storage has of a key.
+func (h *oldVersions) noteOtherWrite(key string) {
+	if vs := h.keys[key]; vs != nil {
+		h.dropStored(vs)
 	}
 }
 
@@ -143,6 +185,7 @@ func (h *oldVersions) removeLowest(key string, vs *keyVersions, n int) {
 	}
 	vs.old = slices.Delete(vs.old, 0, n)
 	if len(vs.old) == 0 {
+		h.dropStored(vs)
 		delete(h.keys, key)
 	}
 }

@@ -12,8 +12,8 @@ func rec(hlc causal.HLC, data string) causal.Record {
 
 func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
 	h := newOldVersions(1 << 20)
-	h.add("k", causal.Missing(0), rec(10, "").Version)
-	h.add("k", rec(10, "a"), rec(30, "").Version)
+	h.add("k", causal.Missing(0), rec(10, ""), true)
+	h.add("k", rec(10, "a"), rec(30, ""), true)
 	h.addSuperseded("k", rec(20, "b")) // processed after 30, and before it in order
 	for cut, want := range map[causal.HLC]struct {
 		data string
@@ -31,8 +31,8 @@ func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
 
 func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
 	h := newOldVersions(1 << 20)
-	h.add("k", rec(10, "a"), rec(30, "").Version)
-	h.add("k", rec(30, "c"), rec(50, "").Version)
+	h.add("k", rec(10, "a"), rec(30, ""), true)
+	h.add("k", rec(30, "c"), rec(50, ""), true)
 	h.prune(40)
 	if r, _, ok := h.at("k", 20); ok {
 		t.Errorf("at 20, which was pruned: %q", r.Value.Data)
@@ -46,7 +46,7 @@ func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
 func TestHistoryKeepsItsBound(t *testing.T) {
 	h := newOldVersions(3000)
 	for i := causal.HLC(1); i < 1000; i++ {
-		h.add("k"+string(rune('a'+i%26)), rec(i, "0123456789"), rec(i+26, "").Version)
+		h.add("k"+string(rune('a'+i%26)), rec(i, "0123456789"), rec(i+26, ""), true)
 		if h.bytes > 3000 {
 			t.Fatalf("%d bytes after %d writes, the bound is 3000", h.bytes, i)
 		}
@@ -56,9 +56,37 @@ func TestHistoryKeepsItsBound(t *testing.T) {
 func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
 	h := newOldVersions(1 << 16)
 	for i := 1; i <= 200_000; i++ {
-		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}}, causal.Version{HLC: causal.HLC(i + 1), Origin: 1})
+		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}}, causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}, true)
 	}
 	if len(h.order) > 10_000 {
 		t.Errorf("order has %d refs to %d versions", len(h.order), h.bytes/oldVersionOverhead)
+	}
+}
+
+func TestTheRecordInStorageIsKeptWithinItsShare(t *testing.T) {
+	h := newOldVersions(4 * (10 + oldVersionOverhead) * storedShare)
+	for i := causal.HLC(1); i <= 6; i++ {
+		h.add(string(rune('a'+int(i))), causal.Missing(0), rec(i, "0123456789"), true)
+	}
+	known := 0
+	for i := causal.HLC(1); i <= 6; i++ {
+		if r, ok := h.stored(string(rune('a' + int(i)))); ok && r.Version == rec(i, "").Version {
+			known++
+		}
+	}
+	if known == 0 || known == 6 || h.storedBytes > h.maxBytes/storedShare {
+		t.Errorf("%d of 6 records are kept, with %d bytes; their share is %d", known, h.storedBytes, h.maxBytes/storedShare)
+	}
+	h.add("b", rec(1, "0123456789"), rec(7, "x"), true)
+	if r, ok := h.stored("b"); !ok || r.Version != rec(7, "").Version {
+		t.Errorf("after another write the record in storage is %v, %v", r, ok)
+	}
+	h.noteOtherWrite("b")
+	if _, ok := h.stored("b"); ok {
+		t.Error("the record in storage is known after something else has written it")
+	}
+	h.prune(rec(100, "").Version.HLC)
+	if _, ok := h.stored("c"); ok || h.storedBytes != 0 || h.bytes != 0 {
+		t.Errorf("%d bytes of records in storage and %d of old versions are left when no history is", h.storedBytes, h.bytes)
 	}
 }

@@ -149,7 +149,7 @@ func (m *Middleman) write(now causal.Now, p *put) {
 func (m *Middleman) markProcessed(now causal.Now, p *put, superseded bool) {
 	v := p.record.Version
 	p.processed = true
-	m.writes.processed[v] = &processedWrite{key: p.key}
+	m.writes.addProcessed(v, p.key)
 	m.faults.noteProcessed(p.key, v)
 	if superseded {
 		m.stats.Superseded++

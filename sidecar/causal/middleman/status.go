@@ -12,12 +12,25 @@ type writes struct {
 	pending   map[causal.Version]*put            // not acknowledged
 	processed map[causal.Version]*processedWrite // not covered by RV
 	complete  map[causal.Version]struct{}        // above SV, as coordinators have told
+	room      []processedWrite                   // for the next processed writes, which are allocated together
 }
 
 // processedWrite is a processed write that RV does not cover yet.
 type processedWrite struct {
 	clean bool
 	key   string // for the StatusPerKey fault
+}
+
+// processedRoom is for how many processed writes room is allocated at a time.
+const processedRoom = 32
+
+// addProcessed adds a write that is processed and not known to be clean.
+func (w *writes) addProcessed(v causal.Version, key string) {
+	if len(w.room) == 0 {
+		w.room = make([]processedWrite, processedRoom)
+	}
+	w.room[0].key = key
+	w.processed[v], w.room = &w.room[0], w.room[1:]
 }
 
 // maxCompleteMarks bounds the marks of complete writes above SV.
@@ -39,6 +52,7 @@ func (w *writes) isMarkedComplete(v causal.Version) bool {
 func (w *writes) purge(known *causal.Stability, ring topology.RingID) {
 	for v, p := range w.processed {
 		if p.clean && (w.isMarkedComplete(v) || known.ProcessedIn(ring, v)) {
+			*p = processedWrite{} // others keep its room
 			delete(w.processed, v)
 		}
 	}

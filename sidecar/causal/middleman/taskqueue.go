@@ -18,9 +18,10 @@ type task struct {
 	coalesced []*put         // taskWrite: puts with lower versions, which put supersedes in the same step
 	tombstone causal.Version // taskDropTombstone
 	horizon   causal.HLC     // taskRaiseHorizon
-	// stored says that the task has read the current record and has asked storage to replace it.
+	// stored says that the task has read the current record, or knows it, and has asked storage to replace it.
 	stored   bool
 	replaced causal.Record // taskWrite, once stored
+	unread   bool          // taskWrite, once stored: the record to replace was not read, since it was known
 	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
 	named    []string      // taskScan: keys of puts that are not processed
 	claim    *claim        // taskFence
@@ -54,7 +55,9 @@ type taskQueues struct {
 	inFlight map[uint64]*task // by storage request
 	requests []StorageOp      // not taken yet
 	lastID   uint64
-	retries  []*task // writes whose storage request failed
+	// startWrite issues the first storage request of a taskWrite.
+	startWrite func(*task)
+	retries    []*task // writes whose storage request failed
 	// replacedBytes is the size of what writes in progress are about to replace.
 	replacedBytes int
 
@@ -104,7 +107,7 @@ func (qs *taskQueues) run(q *taskQueue) {
 // allows reports whether a task may run beside those that do.
 func (q *taskQueue) allows(t *task) bool { return !q.writing && (t.kind == taskRead || q.readers == 0) }
 
-// start starts a task, with reading the current record.
+// start starts a task, with reading the current record if it is not known.
 func (qs *taskQueues) start(q *taskQueue, t *task) {
 	if t.kind == taskRead {
 		q.readers++
@@ -113,6 +116,10 @@ func (qs *taskQueues) start(q *taskQueue, t *task) {
 	}
 	q.writing = true
 	q.coalesce(t)
+	if t.kind == taskWrite {
+		qs.startWrite(t)
+		return
+	}
 	qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t)
 }
 

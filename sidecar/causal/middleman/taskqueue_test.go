@@ -15,6 +15,13 @@ func writeTask(hlc causal.HLC) *task {
 	return &task{kind: taskWrite, key: "k", put: &put{record: causal.Record{Version: version(hlc)}}}
 }
 
+// newTestQueues returns queues of which every write reads first.
+func newTestQueues() *taskQueues {
+	qs := newTaskQueues()
+	qs.startWrite = func(t *task) { qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t) }
+	return &qs
+}
+
 // started returns the tasks whose storage requests have been issued since the last call.
 func (qs *taskQueues) started() (tasks []*task) {
 	for _, op := range qs.take(nil) {
@@ -24,7 +31,7 @@ func (qs *taskQueues) started() (tasks []*task) {
 }
 
 func TestReadsOfAKeyOverlapAndAWriteIsAlone(t *testing.T) {
-	qs := newTaskQueues()
+	qs := newTestQueues()
 	reads, write, late := []*task{readTask(), readTask()}, writeTask(1), readTask()
 	qs.submit(reads[0])
 	qs.submit(reads[1])
@@ -52,7 +59,7 @@ func TestReadsOfAKeyOverlapAndAWriteIsAlone(t *testing.T) {
 }
 
 func TestKeysDoNotWaitForEachOther(t *testing.T) {
-	qs := newTaskQueues()
+	qs := newTestQueues()
 	a, b := writeTask(1), writeTask(2)
 	b.key = "other"
 	qs.submit(a)
@@ -63,7 +70,7 @@ func TestKeysDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestWaitingWritesOfAKeyBecomeOneWriteOfTheNewest(t *testing.T) {
-	qs := newTaskQueues()
+	qs := newTestQueues()
 	r := readTask()
 	qs.submit(r)
 	for _, hlc := range []causal.HLC{3, 5, 4} {
@@ -86,7 +93,7 @@ func TestWaitingWritesOfAKeyBecomeOneWriteOfTheNewest(t *testing.T) {
 
 func TestEveryTaskRunsOnceAndNoWriteOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		qs := newTaskQueues()
+		qs := newTestQueues()
 		var running []*task
 		submitted, done := 0, 0
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {

@@ -5,6 +5,16 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it if its put has a
 // greater version.
 
+// startWrite starts the write of a put: with reading the current record, unless that is known and the put replaces it. A put that may lose
+// reads first, so that nothing is marked as processed in the step that submits it.
+func (m *Middleman) startWrite(t *task) {
+	if rec, known := m.oldVersions.stored(t.key); known && m.backfill == nil && rec.Version.Less(t.put.record.Version) {
+		t.stored, t.found, t.unread = true, true, true
+		m.holdReplaced(t, rec)
+	}
+	m.requestWrite(t)
+}
+
 // continueWrite takes the result of the task's last storage request.
 func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 	p := t.put
@@ -53,11 +63,11 @@ func (m *Middleman) keepReplaced(t *task) {
 	if !t.unkept {
 		m.tasks.replacedBytes -= t.replaced.Value.Size()
 	}
-	switch v := t.put.record.Version; {
+	switch rec := t.put.record; {
 	case t.foreign || t.unkept:
 		m.oldVersions.forget(t.key) // when a foreign value was written is unknown, so the versions before it do not help; nor do those before a gap
-	case t.replaced.Version != v:
-		m.oldVersions.add(t.key, t.replaced, v)
+	case t.replaced.Version != rec.Version:
+		m.oldVersions.add(t.key, t.replaced, rec, !(t.unread && m.cfg.Broken.Has(causal.StoredNotUpdated)))
 	}
 }
 
