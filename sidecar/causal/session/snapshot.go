@@ -110,12 +110,15 @@ func (s *Sidecar) cutBase() causal.HLC {
 	return max(c.Complete, c.At-min(c.At, causal.HLCAt(s.cfg.LateAfter.Milliseconds())))
 }
 
-// readBase is cutBase of a session: it has seen nothing above that.
-func (s *Sidecar) readBase(ss *session) causal.HLC {
-	if s.cfg.Broken.Has(causal.BaseBelowSeen) {
+// readBase is cutBase for a session and a key: nothing of the key that is in the past of the session is above that.
+func (s *Sidecar) readBase(ss *session, key []byte) causal.HLC {
+	switch {
+	case s.cfg.Broken.Has(causal.BaseBelowSeen):
 		return s.cutBase()
+	case !s.unbound(ss):
+		return max(s.cutBase(), ss.seen)
 	}
-	return max(s.cutBase(), ss.seen)
+	return max(s.cutBase(), ss.past.upTo, ss.past.above[string(key)].HLC)
 }
 
 // overlaidFrom returns the HLC above which own complete writes overlay what is read at the cut.
@@ -188,8 +191,8 @@ func (s *Sidecar) cutUsable(now causal.Now) bool {
 // mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older version
 // is returned than the newest at or below it. It is 0 if everything that the session must see is complete, and at or below the
 // cut if it reads at one.
-func (s *Sidecar) mustSee(ss *session, atCut bool) causal.HLC {
-	if s.unbound(ss) && (!atCut || ss.seen <= s.cuts.current.At) {
+func (s *Sidecar) mustSee(ss *session) causal.HLC {
+	if s.unbound(ss) {
 		return 0
 	}
 	return ss.seen
