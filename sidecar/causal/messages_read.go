@@ -15,8 +15,8 @@ type Get struct {
 	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
 	// waited for.
 	Seen HLC
-	// At, with Snapshot, is the cut that the session reads at if that is above Seen and leaves out data centers whose writes are not known
-	// to be complete up to there; else 0.
+	// At, with Snapshot, is the HLC up to which the session reads, if that is above Seen and not all writes are known to be complete up to there: NoLimit,
+	// or of a session that is bound the cut that it reads at; else 0.
 	At HLC
 	// Base, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned, or the newest at or
 	// below Base whether or not that is complete. 0: none is passed over.
