@@ -60,6 +60,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.LateUnchecked:             "transactions",
 	causal.LateMGetOnce:              "transactions",
 	causal.BaseBelowSeen:             "transactions",
+	causal.PastIgnored:               "transactions",
+	causal.ReadKeyForgotten:          "transactions",
 	causal.OverlayAtCut:              "transactions",
 	causal.PipelineAboveBase:         "transactions",
 	causal.SnapshotBound:             "transactions",

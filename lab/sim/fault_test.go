@@ -34,6 +34,8 @@ var scripted = map[causal.Fault]string{
 	causal.LateUnchecked:      "late_cuts.txt",
 	causal.LateMGetOnce:       "late_cuts.txt",
 	causal.PipelineAboveBase:  "left_out.txt",
+	causal.PastIgnored:        "left_out.txt",
+	causal.ReadKeyForgotten:   "left_out.txt",
 	causal.NearInFlight:       "late_cuts.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",

@@ -90,7 +90,7 @@ func TestWhatIsCompleteIsSoonReadInEightRegions(t *testing.T) {
 	if len(r.ages) < 200 {
 		t.Fatal("hardly any write was read after it was complete")
 	}
-	if bound > 0.03 || remote > 0.2 || p50 > 325*time.Millisecond || p99 > 750*time.Millisecond {
-		t.Error("allowed are 0.03 bound, 0.2 remote, p50 325 ms, p99 750 ms")
+	if bound > 0.02 || remote > 0.2 || p50 > 225*time.Millisecond || p99 > 625*time.Millisecond {
+		t.Error("allowed are 0.02 bound, 0.2 remote, p50 225 ms, p99 625 ms")
 	}
 }

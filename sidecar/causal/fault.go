@@ -60,6 +60,8 @@ const (
 	LateAsComplete                         // session: at a cut without a late data center, what that has written counts as complete
 	LateUnchecked                          // session: answers of a late data center at a cut count as complete when the read began
 	BaseBelowSeen                          // session: at a cut, an older complete version is returned though the session has seen what follows a newer one
+	PastIgnored                            // session: what a version depends on does not count for reads of other keys at a cut
+	ReadKeyForgotten                       // session: a version that was read above the base of the cut does not count for later reads of its key
 	OverlayAtCut                           // session: a complete own write overlays reads at a cut until the cut, and not their base, has passed it
 	PipelineAboveBase                      // session: pipelined gets return complete versions above the base, as if those behind them covered these
 	LateMGetOnce                           // session: an MGET at a cut returns what a late data center has written and was complete when it was found
@@ -228,6 +230,8 @@ var faultNames = [faultEnd]string{
 	LateAsComplete:            "late-as-complete",
 	LateUnchecked:             "late-unchecked",
 	BaseBelowSeen:             "base-below-seen",
+	PastIgnored:               "past-ignored",
+	ReadKeyForgotten:          "read-key-forgotten",
 	OverlayAtCut:              "overlay-at-cut",
 	PipelineAboveBase:         "pipeline-above-base",
 	LateMGetOnce:              "late-mget-once",

@@ -15,8 +15,8 @@ type Get struct {
 	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
 	// waited for.
 	Seen HLC
-	// At, with Snapshot, is the cut that the session reads at if that is above Seen and leaves out data centers whose writes are not known
-	// to be complete up to there; else 0.
+	// At, with Snapshot, is the HLC up to which the session reads, if that is above Seen and not all writes are known to be complete up to there: NoLimit,
+	// or of a session that is bound the cut that it reads at; else 0.
 	At HLC
 	// Base, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned, or the newest at or
 	// below Base whether or not that is complete. 0: none is passed over.
@@ -67,6 +67,8 @@ type GetReply struct {
 	Status      Status
 	// Next is the HLC of the version after the one returned, if the middleman knows of one; 0 otherwise.
 	Next HLC
+	// Past is the greatest HLC in the past of the version; 0: unknown, so anything below its own.
+	Past HLC
 	// Ring is where it was read; topology.NoRing with Hit.
 	Ring topology.RingID
 	// Hit says that a cache answered from memory.
@@ -82,13 +84,13 @@ type GetReply struct {
 // Message returns r as a message.
 func (r GetReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindGetReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status, Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map,
-		Epoch: r.Stream.Epoch, Seq: r.Stream.Seq}}
+		Epoch: r.Stream.Epoch, Seq: r.Stream.Seq, HLC: r.Past}}
 }
 
 // GetReply returns the content of a message of KindGetReply.
 func (m *Message) GetReply() GetReply {
 	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
-		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition()}
+		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition(), Past: m.fields.HLC}
 }
 
 // Fill asks a middleman for a value that a cache may keep. Cut and Snapshot mean what they mean in Get.
@@ -127,6 +129,8 @@ type FillReply struct {
 	Registered bool
 	// Next is the HLC of the version after the one returned; 0: there is none.
 	Next HLC
+	// Past is the greatest HLC in the past of the version; 0: unknown, so anything below its own.
+	Past HLC
 	Ring topology.RingID
 	Err  ErrCode
 	// Map is the slot map in use at the sender, with ErrMoved.
@@ -135,12 +139,12 @@ type FillReply struct {
 
 // Message returns r as a message; its place on the stream is given later.
 func (r FillReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map}}
+	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map, HLC: r.Past}}
 }
 
 // FillReply returns the content of a message of KindFillReply.
 func (m *Message) FillReply() FillReply {
-	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map}
+	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map, Past: m.fields.HLC}
 }
 
 // CutNotice tells a cache of a cut that sessions will soon read at, so that it can fetch what the cut outdates.

@@ -154,6 +154,8 @@ type PutAfter struct {
 	Map topology.MapID
 	// Generation is that of the coordinator's log. It is greater after a log was lost and given up.
 	Generation uint64
+	// Past is the greatest HLC in the past of the write; 0: unknown, so anything below its own.
+	Past HLC
 }
 
 // Message returns p as a message.
@@ -163,7 +165,7 @@ func (p PutAfter) Message(from, to topology.Node) Message {
 		deps = append(deps[:len(deps):len(deps)], p.Met.all...)
 	}
 	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: deps, Seq: uint64(p.Deps.lanes), Hash: uint64(p.Met.Len()), ID: uint64(p.Met.lanes),
-		HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map, Epoch: p.Generation}}
+		HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map, Epoch: p.Generation, Session: uint64(p.Past)}}
 }
 
 // PutAfter returns the content of a message of KindPutAfter.
@@ -171,7 +173,7 @@ func (m *Message) PutAfter() PutAfter {
 	f := &m.fields
 	met := len(f.Deps) - int(min(f.Hash, uint64(len(f.Deps))))
 	return PutAfter{Key: f.Key, Record: f.Record, Deps: depList(f.Deps[:met:met], f.Seq), Met: depList(f.Deps[met:], f.ID), Previous: f.HLC,
-		AckedUpTo: f.Cut, Complete: f.Clean, Map: f.Map, Generation: f.Epoch}
+		AckedUpTo: f.Cut, Complete: f.Clean, Map: f.Map, Generation: f.Epoch, Past: HLC(f.Session)}
 }
 
 // depList returns a list of which the last ones are lanes.

@@ -17,11 +17,12 @@ type entry struct {
 	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest version at or below
 	// every HLC from its own up to there.
 	next      causal.HLC
-	older     *entry // the version before, which sessions may read at a cut
-	awaitsCut bool   // its key is to be fetched for the next cut
-	inFlight  bool   // it is not to be served before the vectors say that it is complete
-	readAt    int64  // when the key was last asked for; 0: not since it is here
-	touchedAt int64  // when it was last moved to the front of the LRU list
+	past      causal.HLC // the greatest HLC in the past of the version; 0: unknown
+	older     *entry     // the version before, which sessions may read at a cut
+	awaitsCut bool       // its key is to be fetched for the next cut
+	inFlight  bool       // it is not to be served before the vectors say that it is complete
+	readAt    int64      // when the key was last asked for; 0: not since it is here
+	touchedAt int64      // when it was last moved to the front of the LRU list
 }
 
 func (e *entry) size() int {
@@ -78,7 +79,7 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 
 // insert keeps the answer to a fill, and evicts what no longer fits.
 func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream, readAt int64) *entry {
-	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, inFlight: r.Registered, readAt: readAt, touchedAt: now.Mono}
+	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, past: r.Past, inFlight: r.Registered, readAt: readAt, touchedAt: now.Mono}
 	hash := topology.Hash(key)
 	head, _ := c.entries.Peek(hash)
 	if head != nil {

@@ -140,7 +140,7 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		c.launch(now, f)
 		return
 	}
-	answer := causal.GetReply{Record: r.Record, Status: r.Status, Ring: r.Ring}
+	answer := causal.GetReply{Record: r.Record, Status: r.Status, Past: r.Past, Ring: r.Ring}
 	fillable := r.Status == causal.Stable || r.Registered || c.cfg.Broken.Has(causal.CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions

@@ -14,6 +14,7 @@ type write struct {
 	rec  causal.Record
 	key  string
 	slot topology.Slot
+	past causal.HLC // the greatest HLC in its past; 0: unknown, after a restart
 	// deps are the writes in its past that are not known to be complete, each to be asked for by its id.
 	deps []causal.Dep
 	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0: none.
@@ -136,7 +137,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	w := &write{
-		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
+		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key), past: pastOf(&p, tail),
 		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
 	}
 	direct := c.directDeps(p.Deps, tail)
@@ -188,6 +189,15 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrClock
 	}
 	return causal.Version{HLC: hlc, Origin: c.origin}, causal.OK
+}
+
+// pastOf returns the greatest HLC in the past of a put: what its session has seen and written, and what these depend on.
+func pastOf(p *causal.Put, tail *sessionTail) causal.HLC {
+	past := max(p.Floor, tail.last.HLC, 1) // 0 would be unknown
+	for _, d := range p.Deps {
+		past = max(past, d.Version.HLC)
+	}
+	return past
 }
 
 // directDeps returns the dependencies that still matter: those that the session names, and the session's put before this one,

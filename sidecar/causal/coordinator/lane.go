@@ -121,7 +121,7 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	e.sentAt = now.Mono
 	e.times++
 	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: l.base, AckedUpTo: l.base, Map: c.cfg.Topology.Map(l.ring),
-		Generation: c.log.durable.Generation}
+		Generation: c.log.durable.Generation, Past: w.past}
 	if i > l.head {
 		p.Previous = l.queue[i-1].w.rec.Version.HLC
 	}

@@ -158,6 +158,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
+	m.writes.purgePasts(m.known)
 	m.held.purge(m.known)
 	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))

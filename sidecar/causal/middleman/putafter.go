@@ -59,6 +59,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if !m.known.Complete(v) {
 		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+		m.writes.notePast(v, min(a.Past, v.HLC))
 	}
 	if a.Complete || m.isClean(v, topology.SlotOf(a.Key)) {
 		if !a.Complete {

@@ -94,6 +94,7 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 		reply.Record = stored.Record
 	}
 	reply.Status = m.status(r.key, reply.Record.Version)
+	reply.Past = m.writes.past[reply.Record.Version]
 	if r.snapshot && reply.Record.Version.HLC <= r.cut {
 		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
 	}
@@ -166,7 +167,7 @@ func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC
 // reply sends the reply to a Get, or to a Fill on the stream.
 func (m *Middleman) reply(now causal.Now, r *readRequest, reply causal.GetReply) {
 	if r.fill {
-		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status, Next: reply.Next,
+		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status, Next: reply.Next, Past: reply.Past,
 			Ring: reply.Ring, Err: reply.Err, Map: reply.Map})
 		return
 	}

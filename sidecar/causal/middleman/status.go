@@ -1,6 +1,8 @@
 package middleman
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -13,6 +15,7 @@ type writes struct {
 	processed map[causal.Version]*processedWrite // not covered by RV
 	complete  map[causal.Version]struct{}        // above SV, as coordinators have told
 	room      []processedWrite                   // for the next processed writes, which are allocated together
+	past      map[causal.Version]causal.HLC      // the greatest HLC in the past of each; not of all
 }
 
 // processedWrite is a processed write that RV does not cover yet.
@@ -39,7 +42,7 @@ const maxCompleteMarks = 1 << 20
 func newWrites() writes {
 	return writes{
 		pending: map[causal.Version]*put{}, processed: map[causal.Version]*processedWrite{},
-		complete: map[causal.Version]struct{}{},
+		complete: map[causal.Version]struct{}{}, past: map[causal.Version]causal.HLC{},
 	}
 }
 
@@ -63,6 +66,30 @@ func (w *writes) purge(known *causal.Stability, ring topology.RingID) {
 	}
 	if len(w.complete) > maxCompleteMarks {
 		clear(w.complete) // safe at any time: these writes count as in-flight until SV passes them
+	}
+}
+
+// pastKept is for how long after a write its past is kept: the base of reads at a cut is above older ones, or soon will be.
+var pastKept = causal.HLCAt((2 * time.Second).Milliseconds())
+
+// maxPasts bounds the writes whose past is kept.
+const maxPasts = 1 << 17
+
+// notePast keeps the greatest HLC in the past of a write.
+func (w *writes) notePast(v causal.Version, past causal.HLC) {
+	if past != 0 && len(w.past) < maxPasts {
+		w.past[v] = past
+	}
+}
+
+// purgePasts forgets the past of what is complete with all that is older, or old.
+func (w *writes) purgePasts(known *causal.Stability) {
+	newest := known.MaxSV()
+	upTo := max(known.MinSV(), newest-min(newest, pastKept))
+	for v := range w.past {
+		if v.HLC <= upTo {
+			delete(w.past, v)
+		}
 	}
 }
 

@@ -100,21 +100,30 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 	c.wait, c.retryAt = int64(wait), now.Mono+int64(wait)
 	c.requestID = s.requests.add(c, 0)
 	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
-	g.Seen = s.mustSee(c.session, g.Snapshot)
+	g.Seen = s.mustSee(c.session)
+	near := causal.HLC(0) // at which near copies are read
 	if g.Snapshot {
 		g.Cut, g.At = s.cuts.current.Complete, s.cuts.current.At
 		if s.cfg.Broken.Has(causal.LateAsComplete) {
 			g.Cut = g.At
 		}
-		base := s.readBase(c.session)
-		if c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase) {
-			g.At = min(g.At, base) // what it finds is covered by those behind it
+		s.keyBytes = append(s.keyBytes[:0], g.Key...)
+		base := s.readBase(c.session, s.keyBytes)
+		near = max(g.At, base)
+		switch unbound := s.unbound(c.session); {
+		case c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase):
+			if g.At = min(g.At, base); unbound {
+				g.At = base // what it finds is covered by those behind it
+			}
+		case unbound:
+			g.At = causal.NoLimit // the newest that is complete
 		}
 		if g.At <= g.Cut || g.At <= g.Seen {
 			g.At = 0
 		}
 		if c.own != nil {
 			g.Seen = max(g.Seen, c.own.version.HLC)
+			near = max(near, g.Seen)
 		}
 		if base < g.UpTo() {
 			g.Base = base
@@ -125,11 +134,7 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 	}
 	if c.target.Part == topology.Cache || s.cfg.Broken.Has(causal.NearBound) {
 		s.keyBytes = append(s.keyBytes[:0], g.Key...)
-		cut := causal.HLC(0)
-		if g.Snapshot {
-			cut = g.UpTo()
-		}
-		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), cut); ok {
+		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), near); ok {
 			s.requests.drop(c.requestID)
 			c.near = true
 			s.takeGetReply(now, c, &causal.GetReply{ID: g.ID, Key: g.Key, Record: *rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
@@ -258,10 +263,10 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	case c.own != nil && r.Record.Version.Less(c.own.version):
 		s.serveOwnWrite(now, c, c.own)
 		return
-	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions && s.wouldRestrict(ss, r.Record.Version):
+	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions && s.wouldRestrict(ss, r.Record.Version) && !ss.past.hasRead(c.op.Key, r.Record.Version):
 		s.retryLater(now, c) // until a restriction is lifted
 		return
-	case !s.observe(now, ss, r.Record.Version, c.slot, r.Status, r.Ring):
+	case !s.observeGet(now, c, r):
 		s.stats.Rereads++
 		s.sendGet(now, c)
 		return

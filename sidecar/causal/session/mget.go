@@ -142,7 +142,7 @@ func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
 		return false
 	}
-	seen := max(ss.seen, ss.mgetCut)
+	seen := max(ss.past.greatest(c.op.Keys), ss.mgetCut)
 	cut := s.cuts.current
 	if cut.At < seen {
 		cut = s.completeCut(now)

@@ -91,7 +91,7 @@ func (s *Sidecar) mgetMustSee(c *call) causal.HLC {
 	m := c.mget
 	switch m.phase {
 	case mgetCollects:
-		return max(s.mustSee(c.session, false), m.greatestInFlight())
+		return max(s.mustSee(c.session), m.greatestInFlight())
 	case mgetSettles:
 		return min(m.cut, m.greatestInFlight())
 	}

@@ -16,7 +16,7 @@ func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, latest bool) (*
 	if !s.unbound(ss) && !s.cfg.Broken.Has(causal.NearBound) {
 		return nil, false
 	}
-	rec, ok := s.findNear(now, key, s.nearCut(now, ss, latest))
+	rec, ok := s.findNear(now, key, s.nearCut(now, ss, key, latest))
 	if !ok {
 		return nil, false
 	}
@@ -28,11 +28,11 @@ func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, latest bool) (*
 }
 
 // nearCut returns the cut at which an unbound session reads a key; 0: the newest version.
-func (s *Sidecar) nearCut(now causal.Now, ss *session, latest bool) causal.HLC {
+func (s *Sidecar) nearCut(now causal.Now, ss *session, key []byte, latest bool) causal.HLC {
 	if latest || !s.cutUsable(now) {
 		return 0
 	}
-	return max(s.cuts.current.At, ss.seen)
+	return max(s.cuts.current.At, s.readBase(ss, key))
 }
 
 // findNear returns the near copy of a key that is current at a cut. There is none while the cache that holds the key does not answer.

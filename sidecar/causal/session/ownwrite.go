@@ -167,7 +167,9 @@ func (s *Sidecar) addOwnWrite(ss *session, c *call, v causal.Version) {
 	ss.own.addIncomplete(w)
 	s.activate(ss)
 	if ss.own.bytes > s.cfg.MaxOwnBytes {
-		ss.seen = max(ss.seen, ss.own.evict(s.cfg.MaxOwnBytes/2))
+		forgotten := ss.own.evict(s.cfg.MaxOwnBytes / 2)
+		ss.seen = max(ss.seen, forgotten)
+		ss.past.raise(forgotten)
 	}
 }
 
@@ -202,6 +204,7 @@ func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 		s.activate(ss)
 	case hidden:
 		ss.seen = max(ss.seen, v.HLC) // no value to overlay: it is read like a foreign write
+		ss.past.raise(v.HLC)
 		ss.own.forget(w)
 	default:
 		ss.own.forget(w)

@@ -87,6 +87,7 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 		s.restrict(now, ss, r.version, r.slot, r.rings)
 	}
 	ss.seen, ss.floor = max(ss.seen, c.resume.seen), max(ss.floor, c.resume.seen)
+	ss.past.raise(c.resume.seen)
 	s.finish(c, Result{})
 	return true
 }

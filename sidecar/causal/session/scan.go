@@ -54,7 +54,7 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	c.target = t.RingMiddlemen(p.Ring)[p.Shard]
 	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
 	c.requestID = s.requests.add(c, 0)
-	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session, false), Map: p.Map}.Message(s.cfg.Self, c.target))
+	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session), Map: p.Map}.Message(s.cfg.Self, c.target))
 }
 
 // slotOfEachShard returns some slots, so that each shard of every ring owns one with all likelihood; where a scan begins

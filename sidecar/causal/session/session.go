@@ -15,6 +15,7 @@ type session struct {
 	restrictions restrictions
 	own          ownWrites
 	seen         causal.HLC // greatest foreign HLC observed
+	past         pastReads
 	floor        causal.HLC // greatest HLC observed or written: the next put is above it
 	mgetCut      causal.HLC // greatest HLC of a snapshot cut that an MGET has read at
 	// coveredOps is the opCount of the newest acknowledged put. It names all reads before it as dependencies, so the next
@@ -29,7 +30,7 @@ type session struct {
 
 // newSession returns a session that has seen nothing.
 func newSession(id uint64) *session {
-	return &session{id: id, own: ownWrites{newest: map[string]*ownWrite{}, incomplete: map[causal.Version]*ownWrite{}}}
+	return &session{id: id, past: pastReads{above: map[string]causal.Version{}}, own: ownWrites{newest: map[string]*ownWrite{}, incomplete: map[causal.Version]*ownWrite{}}}
 }
 
 // Open starts a session. The id must never have been used before.
@@ -57,7 +58,35 @@ func (s *Sidecar) Close(id uint64) {
 
 // observe adds a value that was read to the session's past. It returns false for an in-flight one that would leave no ring
 // to read from: the reply must be thrown away, and the key read again from one of the allowed rings.
+//
+// What the session reads at a cut from here on is not below v, nor what v depends on.
 func (s *Sidecar) observe(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status, ring topology.RingID) bool {
+	if !s.addToPast(now, ss, v, slot, status, ring) {
+		return false
+	}
+	if !ss.own.contains(v) {
+		ss.past.raise(v.HLC)
+	}
+	return true
+}
+
+// observeGet is observe for the answer to a get. What the session reads of other keys need not be as new as v, but as what v depends on.
+func (s *Sidecar) observeGet(now causal.Now, c *call, r *causal.GetReply) bool {
+	ss, v := c.session, r.Record.Version
+	if r.Status == causal.InFlight && ss.past.hasRead(c.op.Key, v) {
+		r.Status = causal.Stable // it was complete when the session read it before
+	}
+	if r.Status == causal.InFlight || r.Past == 0 || !v.Written() || !s.cfg.Snapshot {
+		return s.observe(now, ss, v, c.slot, r.Status, r.Ring)
+	}
+	if s.addToPast(now, ss, v, c.slot, r.Status, r.Ring) && !ss.own.contains(v) {
+		ss.past.add(c.op.Key, v, r.Past, s.cutBase(), s.cfg.Broken)
+	}
+	return true
+}
+
+// addToPast adds a value that was read to what the session has seen, as observe does.
+func (s *Sidecar) addToPast(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status, ring topology.RingID) bool {
 	if !v.Written() {
 		ss.seen = max(ss.seen, v.HLC) // deleted at or below it: an own write that the deletion overtook must not be served again
 		return true

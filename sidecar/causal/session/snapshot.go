@@ -7,10 +7,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions at or below a cut, so
-// what they read hardly ever binds them. The cut does not wait for the data centers that are the furthest behind: what these have written
-// above their own SV is passed over until it is complete, or binds sessions that may have seen what follows it. A session that has seen something above the cut reads up to that; it sees
-// nothing newer, so the cut soon catches up with it. The cut moves in steps, so that what a cache fetches for a step serves all
+// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions, so
+// what they read hardly ever binds them: what is in-flight above the base of a read is passed over. The base follows the cut, which does not wait for the data centers that are the furthest behind, and is not below what
+// the session has seen of the key, nor below what anything that it has seen depends on (pastReads). A bound session that has seen something above the cut reads up to that; it sees
+// nothing newer, so the cut soon catches up with it. An MGET reads at the cut. The cut moves in steps, so that what a cache fetches for a step serves all
 // of it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
 // maxCutAgeMs is how far the cut may be behind the greatest SV of any origin. The cut is held back by the slowest coordinator,
@@ -110,12 +110,15 @@ func (s *Sidecar) cutBase() causal.HLC {
 	return max(c.Complete, c.At-min(c.At, causal.HLCAt(s.cfg.LateAfter.Milliseconds())))
 }
 
-// readBase is cutBase of a session: it has seen nothing above that.
-func (s *Sidecar) readBase(ss *session) causal.HLC {
-	if s.cfg.Broken.Has(causal.BaseBelowSeen) {
+// readBase is cutBase for a session and a key: nothing of the key that is in the past of the session is above that.
+func (s *Sidecar) readBase(ss *session, key []byte) causal.HLC {
+	switch {
+	case s.cfg.Broken.Has(causal.BaseBelowSeen):
 		return s.cutBase()
+	case !s.unbound(ss):
+		return max(s.cutBase(), ss.seen)
 	}
-	return max(s.cutBase(), ss.seen)
+	return max(s.cutBase(), ss.past.upTo, ss.past.above[string(key)].HLC)
 }
 
 // overlaidFrom returns the HLC above which own complete writes overlay what is read at the cut.
@@ -186,10 +189,10 @@ func (s *Sidecar) cutUsable(now causal.Now) bool {
 }
 
 // mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older version
-// is returned than the newest at or below it. It is 0 if everything that the session must see is complete, and at or below the
-// cut if it reads at one.
-func (s *Sidecar) mustSee(ss *session, atCut bool) causal.HLC {
-	if s.unbound(ss) && (!atCut || ss.seen <= s.cuts.current.At) {
+// is returned than the newest at or below it. It is 0 if everything that the session must see is complete; then the base of a read at a cut says
+// from where on it must see it.
+func (s *Sidecar) mustSee(ss *session) causal.HLC {
+	if s.unbound(ss) {
 		return 0
 	}
 	return ss.seen

@@ -102,8 +102,8 @@ func TestWhatALateDataCenterHasWrittenBindsWhoReadsItAtTheCut(t *testing.T) {
 		r.silence()
 		r.startGet("x")
 		m := r.request(causal.KindGet)
-		if g := m.Get(); g.UpTo() != at(3000) || g.Cut != at(500) {
-			return fmt.Sprintf("read up to %d ms, with %d ms complete", g.UpTo().WallMs(), g.Cut.WallMs())
+		if g := m.Get(); g.From() != at(2000) || g.Cut != at(500) {
+			return fmt.Sprintf("read from %d ms, with %d ms complete", g.From().WallMs(), g.Cut.WallMs())
 		}
 		r.replyGet(m, causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: near})
 		if bound, rings := r.bound(); !bound || rings != topology.RingsOf(near) {
@@ -172,10 +172,10 @@ func TestReadsAtTheCutHaveABase(t *testing.T) {
 		r.leaveOut()
 		asked := func() string {
 			g := r.request(causal.KindGet).Get()
-			return fmt.Sprint(g.From().WallMs(), g.UpTo().WallMs(), g.Cut.WallMs(), g.Seen)
+			return fmt.Sprint(g.From().WallMs(), g.UpTo() == causal.NoLimit, g.Cut.WallMs(), g.Seen)
 		}
 		r.startGet("x")
-		if got := asked(); got != "1500 2000 1500 0" {
+		if got := asked(); got != "1500 true 1500 0" {
 			return "at first it asks from " + got
 		}
 		r.read("y", version(at(1900)), causal.Stable, near)
@@ -183,7 +183,7 @@ func TestReadsAtTheCutHaveABase(t *testing.T) {
 			return "a complete version binds"
 		}
 		r.startGet("x")
-		if got := asked(); got != "1900 2000 1500 0" {
+		if got := asked(); got != "1900 true 1500 0" {
 			return "after 1900 ms it asks from " + got
 		}
 		return ""
@@ -271,8 +271,8 @@ func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 		{"but not if the cut is far behind", func(r *rig) {
 			r.vectors(causal.VectorEntry{Origin: 1, SV: at(1000 + maxCutAgeMs + 1)})
 		}, Op{}, 0, 0},
-		{"up to what the session has seen", func(r *rig) { r.read("y", version(at(1700)), causal.Stable, near) }, Op{}, at(1000), at(1700)},
-		{"also if the session is bound", func(r *rig) { r.read("y", version(at(1700)), causal.InFlight, near) }, Op{}, at(1000), at(1700)},
+		{"and waits for nothing", func(r *rig) { r.read("y", version(at(1700)), causal.Stable, near) }, Op{}, at(1000), 0},
+		{"but up to what the session has seen if it is bound", func(r *rig) { r.read("y", version(at(1700)), causal.InFlight, near) }, Op{}, at(1000), at(1700)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, snapshotReads)
@@ -325,8 +325,8 @@ func TestACompleteOwnWriteWhoseValueWasEvictedIsReadFromARing(t *testing.T) {
 	r.write("x", "mine", ownVersion(at(1200)))
 	r.complete(ownVersion(at(1200)))
 	r.startGet("x")
-	if g := r.request(causal.KindGet).Get(); g.Seen < at(1200) {
-		t.Errorf("x was read as of %d ms, but the session wrote it at 1200 ms", g.Seen.WallMs())
+	if g := r.request(causal.KindGet).Get(); g.From() < at(1200) {
+		t.Errorf("x was read as of %d ms, but the session wrote it at 1200 ms", g.From().WallMs())
 	}
 }
 
