@@ -96,7 +96,7 @@ func underLoad(u user, d disturbance) {
 
 // endpoints returns the flags of a load through the Services of data centers.
 func endpoints(dataCenters ...string) string {
-	flags := []string{"--sessions=12"}
+	flags := []string{"--sessions=48"} // each has its own reads to wait for
 	for _, dc := range dataCenters {
 		flags = append(flags, fmt.Sprintf("--endpoint=%[1]s=rings-%[1]s:6379", dc))
 	}

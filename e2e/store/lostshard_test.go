@@ -14,7 +14,7 @@ import (
 )
 
 // loseShard deletes the pods of both members of a shard at once, with the volumes of their data and logs. Nobody can have what was in them any
-// more, so the shard begins anew by itself, and gets its data from another ring. `kubectl causal` says so, and how far it is.
+// more, so the shard begins anew by itself, and gets its data from another ring. Events of the store say so, and `kubectl causal status` how far it is.
 func loseShard(u user) {
 	const copied, keys = 300, 20_000 // so many that somebody can look while they are copied
 	members := []string{"rings-north-shard-0-0", "rings-north-s0-m2-0"}
@@ -26,6 +26,7 @@ func loseShard(u user) {
 		claims = append(claims, "data-"+m, "log-"+m)
 	}
 	before := u.volumesOf(claims)
+	u.Kubectl("delete", "events", "--field-selector="+ofLoss)
 
 	lost := time.Now()
 	u.Kubectl(append([]string{"delete", "pvc", "--wait=false"}, claims...)...)
@@ -45,11 +46,13 @@ func loseShard(u user) {
 	u.assertKeys("copied", copied, "after the loss of all members of a shard")
 }
 
-// awaitRefill waits until a shard that has lost its data at some time, with these members, has it again, and until the store is ready. Before
-// that, `kubectl causal status` must have said that data was lost, and why it will be back.
+// ofLoss selects the events of the store about parts that have lost data.
+const ofLoss = "involvedObject.kind=CausalStore,reason=DataLost"
+
+// awaitRefill waits until a shard that has lost its data at some time, with these members, has it again, and until the store is ready. It shows what
+// `kubectl causal status` says meanwhile. Events, which remain, must have said that data was lost.
 func (u user) awaitRefill(program string, lost time.Time, members []string) {
 	u.Helper()
-	const says = "data lost: "
 	last, again := "", false
 	u.Await("the shard to have its data again", func() string {
 		status, err := kube.Output(exec.CommandContext(u.Context(), program, "kubectl", "status", "rings", "--namespace", u.Namespace), "")
@@ -57,7 +60,7 @@ func (u user) awaitRefill(program string, lost time.Time, members []string) {
 			u.Fatalf("kubectl causal status: %v\n%s", err, status)
 		}
 		for line := range strings.Lines(status) {
-			if _, said, ok := strings.Cut(strings.TrimSpace(line), says); ok && said != last {
+			if _, said, ok := strings.Cut(strings.TrimSpace(line), "data lost: "); ok && said != last {
 				last = said
 				u.Logf("after %.1f s kubectl causal status says: %s", time.Since(lost).Seconds(), said)
 			}
@@ -75,10 +78,14 @@ func (u user) awaitRefill(program string, lost time.Time, members []string) {
 		}
 		return ""
 	})
-	if last == "" {
-		u.Errorf("kubectl causal status did not say %q", says)
-	}
 	u.awaitReady()
+	if said := u.Kubectl("get", "events", "--field-selector="+ofLoss, "-o", "jsonpath={.items[*].message}"); !strings.Contains(said, "the storage is without data that it had acknowledged") {
+		u.Errorf("no event of the store says that a shard has lost its data: %q", said)
+	}
+	status, err := kube.Output(exec.CommandContext(u.Context(), program, "kubectl", "status", "rings", "--namespace", u.Namespace), "")
+	if err != nil || strings.Contains(status, "data lost") {
+		u.Errorf("kubectl causal status of a store that is ready (%v):\n%s", err, status)
+	}
 }
 
 // volumesOf returns the names of the volumes of claims.
