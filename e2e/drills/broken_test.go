@@ -22,7 +22,7 @@ func TestADrillCatchesAStoreInWhichOnePodBreaksARule(t *testing.T) {
 	u.installOperator()
 	u.Apply(u.manifest("faulty.yaml"))
 	u.AwaitReady(store)
-	program := buildProgram(t)
+	program := kube.BuildProgram(t)
 	run := func() *record.Run {
 		out, err := u.drillCommand(program, store, "run", "partition-pair", "--data-center", dc, "--to", "east", "--yes", "--baseline=5s", "--injection=1m", "--after=1s", "--heal-timeout=3m")
 		u.Logf("$ kubectl causal drill run partition-pair (%v)\n%s", err, out)

@@ -5,7 +5,6 @@ package drills_test
 import (
 	"encoding/json"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
@@ -18,7 +17,7 @@ var alwaysHeld = []string{"Clients see causal consistency", "No acknowledged wri
 func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
 	u := user{kube.User{T: t, Namespace: namespace}}
 	u.install()
-	program := buildProgram(t)
+	program := kube.BuildProgram(t)
 	for _, name := range []string{"az-b-cut", "az-f-cut", "partition-pair", "coordinator"} {
 		if !t.Run(name, func(t *testing.T) { user{kube.User{T: t, Namespace: namespace}}.drill(program, name) }) {
 			return // the state is kept for analysis, if the cluster stays
@@ -41,7 +40,7 @@ func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 		}
 		return ""
 	})
-	program := buildProgram(t)
+	program := kube.BuildProgram(t)
 	for _, d := range []struct {
 		name  string
 		stops bool
@@ -60,16 +59,6 @@ func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 			}
 		})
 	}
-}
-
-// buildProgram builds the program of this checkout.
-func buildProgram(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "causalstore")
-	if err := kube.Show(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "."); err != nil {
-		t.Fatal(err)
-	}
-	return program
 }
 
 // drillCommand runs a subcommand of `kubectl causal drill` for a store.

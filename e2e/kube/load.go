@@ -15,6 +15,11 @@ type Container struct{ Name, Image, Run string }
 // belongs to the data center, which may be empty. Its containers share a process namespace. It is not evicted from a node of the test bed
 // that reports late because the machine is busy; nobody would create it again. It runs in a zone, or in any if that is empty.
 func Pod(name, dataCenter, zone string, containers ...Container) string {
+	return pod(name, dataCenter, zone, "", containers)
+}
+
+// pod returns the manifest of such a pod with labels, as in "key: value, key: value".
+func pod(name, dataCenter, zone, labels string, containers []Container) string {
 	var b strings.Builder
 	selector := ""
 	if zone != "" {
@@ -24,6 +29,7 @@ func Pod(name, dataCenter, zone string, containers ...Container) string {
 kind: Pod
 metadata:
   name: %s
+  labels: {%s}
   annotations: {causalstore.io/data-center: %q}
 spec:
   restartPolicy: Never
@@ -33,7 +39,7 @@ spec:
   shareProcessNamespace: true
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
   containers:
-`, name, dataCenter, selector)
+`, name, labels, dataCenter, selector)
 	for _, c := range containers {
 		fmt.Fprintf(&b, `  - name: %s
     image: %s
@@ -49,13 +55,18 @@ spec:
 var stopper = Container{"stop", ImageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
       for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in "/causalstoreload"*) kill -INT "${p#/proc/}";; esac; done']`}
 
-// LoadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. The load is the last
+// LoadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. If it names no data center it has no
+// sidecar, also in a namespace with sidecars: with one, the names of all Services lead to it. The load is the last
 // container: the kubelet writes /etc/hosts again at the start of each one, and who looks a name up meanwhile may not find the
 // sidecar's.
 func LoadPod(name, dataCenter, zone, endpoints string) string {
 	const forever = "8h"
-	return Pod(name, dataCenter, zone, stopper, Container{"main", ImageStore, fmt.Sprintf(
-		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints, forever)})
+	labels := ""
+	if dataCenter == "" {
+		labels = `causalstore.io/inject: "false"`
+	}
+	return pod(name, dataCenter, zone, labels, []Container{stopper, {"main", ImageStore, fmt.Sprintf(
+		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints, forever)}})
 }
 
 // LoadProblem says why a load is not running; it is empty if it is.

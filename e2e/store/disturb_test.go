@@ -3,6 +3,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,69 +11,96 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
+// disturbance is what happens to a store in use.
+type disturbance struct {
+	what string
+	do   func(user)
+	// errorFree is set if no operation may fail, short if it is quick.
+	errorFree, short bool
+	// elsewhere are data centers that have clients of their own, none of whose operations may fail.
+	elsewhere []string
+}
+
 // disturb does to a store in use what happens to every store. With -short it leaves out what takes minutes: those disturbances need tests
 // of their own that are faster, with the API server or with processes.
 func (j *journey) disturb(u user) {
-	for _, disturbance := range []struct {
-		what string
-		do   func(user)
-		// errorFree is set if no operation may fail, short if it is quick.
-		errorFree, short bool
-	}{
-		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false, true},
-		{"the operator is down", stopOperator, false, false},
-		{"all pods restart one by one", rollingUpdate, false, false},
-		{"volumes grow", growVolumes, false, false},
-		{"shards are added and removed", reshard, false, false},
-		{"coordinators are added and removed", scaleCoordinators, true, false},
-		{"coordinators get a second member", addMembers, false, false},
-		{"members are lost, one with its volume", loseMembers, false, false},
-		{"all pods with members restart one by one", rollingUpdate, false, false},
-		{"coordinators have one member again", removeMembers, false, false},
-		{"shards get a second member", addShardMembers, false, false},
-		{"members of shards are lost, one with its volumes", loseShardMembers, false, false},
-		{"all pods with members of shards restart one by one", rollingUpdate, false, false},
-		{"shards with members are added and removed", reshardMembers, false, false},
-		{"the hosts of a data center with members lose power in turn", losePower, false, false},
-		{"shards have one member again", removeShardMembers, false, false},
-		{"another version of the operator restarts nothing", upgradeOperator, true, true},
+	for _, d := range []disturbance{
+		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false, true, nil},
+		{"the operator is down", stopOperator, false, false, nil},
+		{"all pods restart one by one", rollingUpdate, false, false, nil},
+		{"volumes grow", growVolumes, false, false, nil},
+		{"shards are added and removed", reshard, false, false, nil},
+		{"coordinators are added and removed", scaleCoordinators, true, false, nil},
+		{"the front zone of a ring is without power for a minute", loseFrontZone, false, false, []string{"east", "south"}},
+		{"coordinators get a second member", addMembers, false, false, nil},
+		{"members are lost, one with its volume", loseMembers, false, false, nil},
+		{"all pods with members restart one by one", rollingUpdate, false, false, nil},
+		{"coordinators have one member again", removeMembers, false, false, nil},
+		{"shards get a second member", addShardMembers, false, false, nil},
+		{"members of shards are lost, one with its volumes", loseShardMembers, false, false, nil},
+		{"all members of a shard are lost, with their volumes", loseShard, false, false, []string{"east", "south"}},
+		{"all pods with members of shards restart one by one", rollingUpdate, false, false, nil},
+		{"shards with members are added and removed", reshardMembers, false, false, nil},
+		{"the hosts of a data center with members lose power in turn", losePower, false, false, nil},
+		{"shards have one member again", removeShardMembers, false, false, nil},
+		{"another version of the operator restarts nothing", upgradeOperator, true, true, nil},
 	} {
-		if testing.Short() && !disturbance.short {
+		if testing.Short() && !d.short {
 			continue
 		}
-		if !u.Run(disturbance.what, func(t *testing.T) { underLoad(in(t, u.Namespace), disturbance.do, disturbance.errorFree) }) {
+		if !u.Run(d.what, func(t *testing.T) { underLoad(in(t, u.Namespace), d) }) {
 			return
 		}
 	}
 }
 
-// underLoad calls do while clients load the store through the Services of all data centers and through a sidecar. When the store is
-// ready again, the clients stop and check their histories.
-func underLoad(u user, do func(user), errorFree bool) {
-	loads := []string{"load", "load-injected"}
-	zone := u.appZone()
-	u.Apply(kube.LoadPod(loads[0], "", zone, "--endpoint=north=rings-north:6379, --endpoint=east=rings-east:6379, --endpoint=south=rings-south:6379, --sessions=12"))
-	u.applyInjected(loads[1], kube.LoadPod(loads[1], "north", zone, "--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
-	for _, name := range loads {
-		u.Await(name+" to run", func() string { return u.LoadProblem(name) })
+// underLoad calls do while clients load the store: through the Services of all data centers, through a sidecar of north, and, if data centers
+// elsewhere are named, only through the Services of these. When the store is ready again, the clients stop and check their histories.
+func underLoad(u user, d disturbance) {
+	type clients struct {
+		name      string
+		errorFree bool
 	}
-	do(u)
+	all := []clients{{"load", d.errorFree}, {"load-injected", d.errorFree}}
+	u.Apply(kube.LoadPod("load", "", u.appZone(), endpoints("north", "east", "south")))
+	u.applyInjected("load-injected", kube.LoadPod("load-injected", "north", u.appZone(), "--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
+	if len(d.elsewhere) > 0 {
+		u.Apply(kube.LoadPod("load-elsewhere", "", u.appZone(), endpoints(d.elsewhere...)))
+		all = append(all, clients{"load-elsewhere", true})
+	}
+	for _, c := range all {
+		u.Await(c.name+" to run", func() string { return u.LoadProblem(c.name) })
+	}
+	d.do(u)
 	u.awaitReady()
-	for _, name := range loads {
-		if why := u.LoadProblem(name); why != "" {
-			u.Errorf("%s ended too early: %s", name, why)
+	for _, c := range all {
+		if why := u.LoadProblem(c.name); why != "" {
+			u.Errorf("%s ended too early: %s", c.name, why)
 		}
-		u.StopLoad(name)
+		u.StopLoad(c.name)
 	}
-	for _, name := range loads {
-		if report := u.LoadReport(name); errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
-			u.Errorf("operations of %s failed or have an unknown outcome", name)
+	for _, c := range all {
+		if report := u.LoadReport(c.name); c.errorFree && !strings.Contains(report, " 0 failed, 0 of unknown outcome") {
+			u.Errorf("operations of %s failed or have an unknown outcome", c.name)
 		}
 	}
 	u.awaitEqualSizes()
 	if !u.Failed() { // a failed load's pod keeps its history
-		u.Kubectl("delete", "pod", loads[0], loads[1], "--wait")
+		remove := []string{"delete", "pod", "--wait"}
+		for _, c := range all {
+			remove = append(remove, c.name)
+		}
+		u.Kubectl(remove...)
 	}
+}
+
+// endpoints returns the flags of a load through the Services of data centers.
+func endpoints(dataCenters ...string) string {
+	flags := []string{"--sessions=48"} // each has its own reads to wait for
+	for _, dc := range dataCenters {
+		flags = append(flags, fmt.Sprintf("--endpoint=%[1]s=rings-%[1]s:6379", dc))
+	}
+	return strings.Join(flags, ", ")
 }
 
 // applyInjected creates a pod that must have a sidecar, through which all its connections are one session. If the webhook does not

@@ -5,14 +5,45 @@ package store_test
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
-// losePower stops the node that has the first member of a coordinator, and the caches and the Service's pods of its data center, and then the
-// node that has the coordinator's second member and members of shards of two data centers. Each stays off until the rest has served for a
-// while. Shards must have two members.
-func losePower(u user) {
+// outage is how long the front zone of a ring stays without power, at least.
+const outage = time.Minute
+
+// loseFrontZone stops the only node of the front zone of the only data center of a ring: its coordinator, which has one member, its cache and
+// its Service's pods. No write is complete until they are back, and no other data center needs them.
+func loseFrontZone(u user) {
+	bed := u.openBed()
+	defer bed.Close()
+	front := u.Zones()[0]
+	node := u.nodeOf(front)
+	if zones := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.spec.dataCenters[0].zones.frontend} {.spec.rings[0].dataCenters}"); zones != fmt.Sprintf(`[%q] ["north"]`, front) {
+		u.Fatalf("the first front zones and ring are %s: want a ring with one front zone, %s", zones, front)
+	}
+	u.power(bed, "stop-node", node)
+	off := time.Now()
+	u.AwaitOutput("True", "get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].status}`)
+	u.Logf("%s off, after %.0f s: %s", node, time.Since(off).Seconds(), u.Kubectl("get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].message}`))
+	for n := 1; time.Since(off) < outage; n++ {
+		if got := u.redis("app", "rings-east", "SET", "without-front", fmt.Sprint("v", n)); got != "OK" {
+			u.Errorf("east without %s: SET: %s", node, got)
+		}
+		u.AwaitOutput(fmt.Sprint("v", n), "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-south", "GET", "without-front")
+	}
+	u.power(bed, "start-node", node)
+	on := time.Now()
+	u.AwaitOutput("OK", "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-north", "SET", "front-is-back", "yes")
+	front = fmt.Sprintf("its front took a write %.0f s after that", time.Since(on).Seconds())
+	u.awaitReady()
+	u.Logf("%s was off for %.0f s; %s, and the store was ready after %.0f s", node, on.Sub(off).Seconds(), front, time.Since(on).Seconds())
+}
+
+// openBed returns the program of the test bed. On another cluster the test is skipped: nodes are stopped on a test bed only.
+func (u user) openBed() *kube.Bed {
+	u.Helper()
 	if !cluster.IsOurs() && os.Getenv(kube.EnvLoad) == "" {
 		u.Skip("a node is stopped on a test bed only")
 	}
@@ -20,17 +51,33 @@ func losePower(u user) {
 	if err != nil {
 		u.Fatal(err)
 	}
+	return bed
+}
+
+// nodeOf returns the first node of a zone.
+func (u user) nodeOf(zone string) string {
+	u.Helper()
+	return u.Kubectl("get", "nodes", "-l", "topology.kubernetes.io/zone="+zone, "-o", "jsonpath={.items[0].metadata.name}")
+}
+
+// power runs stop-node or start-node.
+func (u user) power(bed *kube.Bed, command, node string) {
+	u.Helper()
+	if err := bed.Run(u.Context(), command, node); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// losePower stops the node that has the first member of a coordinator, and the caches and the Service's pods of its data center, and then the
+// node that has the coordinator's second member and members of shards of two data centers. Each stays off until the rest has served for a
+// while. Shards must have two members.
+func losePower(u user) {
+	bed := u.openBed()
 	defer bed.Close()
 	u.setMembers(2)
 	for i, zone := range u.Zones()[:2] {
-		node := u.Kubectl("get", "nodes", "-l", "topology.kubernetes.io/zone="+zone, "-o", "jsonpath={.items[0].metadata.name}")
-		power := func(command string) {
-			u.Helper()
-			if err := bed.Run(u.Context(), command, node); err != nil {
-				u.Fatal(err)
-			}
-		}
-		power("stop-node")
+		node := u.nodeOf(zone)
+		u.power(bed, "stop-node", node)
 		// Clients of the other data centers go on at once: the node is not yet known to be gone.
 		for round := range 20 {
 			for _, dc := range []string{"east", "south"} {
@@ -48,7 +95,7 @@ func losePower(u user) {
 				u.AwaitOutput("round 19", "exec", "app", "--", "redis-cli", "-h", "rings-"+from, "GET", key)
 			}
 		}
-		power("start-node")
+		u.power(bed, "start-node", node)
 		u.Kubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout="+kube.Patience.String())
 		u.awaitReady()
 		u.awaitReplicated()
