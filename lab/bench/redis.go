@@ -3,12 +3,12 @@ package bench
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,17 +42,24 @@ func startRedis(ctx context.Context, dir string) (*stockRedis, error) {
 	return r, nil
 }
 
+// Ports for the programs of benchmarks are below the range of ports for outgoing connections, which could take one before it is listened on, and
+// above those of the tests of processes.
+const firstPort, ports = 22500, 7500
+
+// lastPort is the one that freePort has returned last, from firstPort on. Each is another one, since programs listen on theirs only later.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32N(ports)) } // so that two processes hardly ever try the same
+
 // freePort returns an address that nobody listens on. Redis cannot choose a port itself.
 func freePort() (string, error) {
-	for range 1000 {
-		// Below the range of ports for outgoing connections, which could take the port before it is listened on, and above those of the tests
-		// of processes.
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 22500+rand.IntN(7500)))
+	for range ports {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+lastPort.Add(1)%ports))
 		if err == nil {
 			return l.Addr().String(), l.Close()
 		}
 	}
-	return "", errors.New("found no free port between 22500 and 30000 on 127.0.0.1")
+	return "", fmt.Errorf("found no free port between %d and %d on 127.0.0.1", firstPort, firstPort+ports-1)
 }
 
 func (r *stockRedis) pong() bool {
