@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -41,14 +43,14 @@ var shared struct {
 // not installed, it skips the test. The package's TestMain must call Main.
 func ForTest(t testing.TB) *rest.Config {
 	t.Helper()
-	return rest.CopyConfig(sharedServer(t).env.Config)
+	return rest.CopyConfig(sharedServer(t).config)
 }
 
 // Kubeconfig writes a kubeconfig for the shared API server and returns its path.
 func Kubeconfig(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, sharedServer(t).env.KubeConfig, 0o600); err != nil {
+	if err := os.WriteFile(path, sharedServer(t).kubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -133,8 +135,10 @@ func Main(m *testing.M) {
 
 // server is a running API server.
 type server struct {
-	dir string // launchers and logs
-	env *envtest.Environment
+	dir        string // launchers and logs
+	plane      envtest.ControlPlane
+	config     *rest.Config
+	kubeconfig []byte
 }
 
 // start starts an API server. If the binaries are not installed, the error is binaries.ErrNone.
@@ -143,20 +147,22 @@ func start(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{env: &envtest.Environment{UseExistingCluster: new(false), ControlPlaneStartTimeout: startTimeout}}
+	s := &server{}
 	if s.dir, err = os.MkdirTemp("", "causalstore-apiserver-"); err != nil {
 		return nil, err
 	}
-	if err := s.run(programs); err != nil {
+	if err := s.run(ctx, programs); err != nil {
 		err = fmt.Errorf("start kube-apiserver: %w\nkube-apiserver: %s\netcd: %s", err, s.logTail("kube-apiserver"), s.logTail("etcd"))
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *server) run(programs binaries.Folder) error {
-	etcd, api := &envtest.Etcd{}, s.env.ControlPlane.GetAPIServer()
-	s.env.ControlPlane.Etcd = etcd
+// run starts etcd and the API server. envtest.Environment would give the API server 5 s for its first namespaces, which is too little on a
+// busy machine.
+func (s *server) run(ctx context.Context, programs binaries.Folder) error {
+	etcd, api := &envtest.Etcd{StartTimeout: startTimeout}, s.plane.GetAPIServer()
+	s.plane.Etcd, api.StartTimeout = etcd, startTimeout
 	var logs [2]*os.File
 	for i, p := range []struct {
 		name string
@@ -175,14 +181,49 @@ func (s *server) run(programs binaries.Folder) error {
 		defer func() { _ = logs[i].Close() }() // the process has its own descriptor
 	}
 	etcd.Out, etcd.Err, api.Out, api.Err = logs[0], logs[0], logs[1], logs[1]
-	config, err := s.env.Start()
-	if err == nil {
-		config.QPS = -1 // unlimited
+	if err := s.startPlane(); err != nil {
+		return err
+	}
+	admin, err := s.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{QPS: -1}) // unlimited
+	if err != nil {
+		return err
+	}
+	s.config = admin.Config()
+	if s.kubeconfig, err = admin.KubeConfig(); err != nil {
+		return err
+	}
+	return s.awaitNamespaces(ctx)
+}
+
+// startPlane starts the programs. Another process may take the ports that were chosen for them; then others are tried.
+func (s *server) startPlane() (err error) {
+	for range 5 {
+		if err = s.plane.Start(); err == nil {
+			return nil
+		}
 	}
 	return err
 }
 
-func (s *server) stop() error { return errors.Join(s.env.Stop(), os.RemoveAll(s.dir)) }
+// awaitNamespaces waits until the API server has created those that tests expect.
+func (s *server) awaitNamespaces(ctx context.Context) error {
+	c, err := client.New(s.config, client.Options{})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"default", "kube-system"} {
+		var missing error
+		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+			missing = c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+			return missing == nil, nil
+		}); err != nil {
+			return fmt.Errorf("wait for the namespace %s for %s: %w", name, startTimeout, errors.Join(err, missing))
+		}
+	}
+	return nil
+}
+
+func (s *server) stop() error { return errors.Join(s.plane.Stop(), os.RemoveAll(s.dir)) }
 
 func (s *server) log(name string) string { return filepath.Join(s.dir, name+".log") }
 
