@@ -5,6 +5,7 @@ package store_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/causalstore/causalstore/e2e/kube"
@@ -13,8 +14,8 @@ import (
 // outage is how long the front zone of a ring stays without power, at least.
 const outage = time.Minute
 
-// loseFrontZone stops the only node of the front zone of the only data center of a ring: its coordinator, which has one member, its cache and
-// its Service's pods. No write is complete until they are back, and no other data center needs them.
+// loseFrontZone stops the only node of the front zone of the only data center of a ring: its coordinator, which has one member, its cache,
+// its Service's pods, and one of the two name servers of the cluster. No write is complete until they are back, and no other data center needs them.
 func loseFrontZone(u user) {
 	bed := u.openBed()
 	defer bed.Close()
@@ -23,6 +24,7 @@ func loseFrontZone(u user) {
 	if zones := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.spec.dataCenters[0].zones.frontend} {.spec.rings[0].dataCenters}"); zones != fmt.Sprintf(`[%q] ["north"]`, front) {
 		u.Fatalf("the first front zones and ring are %s: want a ring with one front zone, %s", zones, front)
 	}
+	u.placeNameServer(node)
 	u.power(bed, "stop-node", node)
 	off := time.Now()
 	u.AwaitOutput("True", "get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].status}`)
@@ -39,6 +41,33 @@ func loseFrontZone(u user) {
 	front = fmt.Sprintf("its front took a write %.0f s after that", time.Since(on).Seconds())
 	u.awaitReady()
 	u.Logf("%s was off for %.0f s; %s, and the store was ready after %.0f s", node, on.Sub(off).Seconds(), front, time.Since(on).Seconds())
+}
+
+// placeNameServer makes one of the name servers of the cluster run on a node, and the others elsewhere.
+func (u user) placeNameServer(node string) {
+	u.Helper()
+	dns := in(u.T, "kube-system")
+	servers := func(where string) []string {
+		return strings.Fields(dns.Kubectl("get", "pods", "--selector=k8s-app=kube-dns", "--field-selector=spec.nodeName"+where+node, "-o", "name"))
+	}
+	var toMove []string
+	switch here := servers("="); len(here) {
+	case 0:
+		toMove = servers("!=")[:1]
+		u.Kubectl("cordon", "--selector=kubernetes.io/hostname!="+node)
+		defer u.Kubectl("uncordon", "--selector=kubernetes.io/hostname!="+node)
+	default:
+		toMove = here[1:]
+		u.Kubectl("cordon", node)
+		defer u.Kubectl("uncordon", node)
+	}
+	for _, pod := range toMove {
+		dns.Kubectl("delete", pod, "--wait")
+	}
+	dns.Kubectl("rollout", "status", "deployment/coredns", "--timeout="+kube.Patience.String())
+	if n := len(servers("=")); n != 1 {
+		u.Fatalf("%d name servers run on %s, want one", n, node)
+	}
 }
 
 // openBed returns the program of the test bed. On another cluster the test is skipped: nodes are stopped on a test bed only.

@@ -69,6 +69,8 @@ type Config struct {
 
 	// dialTCP opens a connection to host:port. It must return when its context ends. Tests replace it.
 	dialTCP func(context.Context, string) (net.Conn, error)
+	// lookupHost returns the addresses of a host. It must return when its context ends. Tests replace it.
+	lookupHost func(context.Context, string) ([]string, error)
 }
 
 // timings are the timeouts of links. Only tests change them.
@@ -78,6 +80,9 @@ type timings struct {
 	probe            time.Duration // for a process to answer, if another one claims to be the same part
 	memberProbe      time.Duration // for a member to answer, if the one that served is gone; otherwise the link is renewed
 	refusal          time.Duration // for which a process is refused after the other one was last alive
+	lookup           time.Duration // of a host name, before the addresses are used that it had
+	namesPause       time.Duration // between the look-ups of the names of parts after the start
+	namesInterval    time.Duration // in which all are looked up again
 	incoming         time.Duration // to connect to the address that the process has connected from
 	backoff          time.Duration // before the first reconnect; doubles with each attempt
 	maxBackoff       time.Duration
@@ -94,6 +99,7 @@ type timings struct {
 
 var defaultTimings = timings{
 	hello: 5 * time.Second, connect: 2 * time.Second, probe: 2 * time.Second, memberProbe: time.Second, refusal: 15 * time.Second, incoming: 500 * time.Millisecond,
+	lookup: 500 * time.Millisecond, namesPause: 200 * time.Millisecond, namesInterval: 30 * time.Minute,
 	backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	unused: 30 * time.Second, flush: 2 * time.Second, idle: 10 * time.Minute,

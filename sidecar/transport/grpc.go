@@ -36,6 +36,7 @@ type GRPC struct {
 	traffic    [topology.MaxDCs + 1]traffic // by the data center of the peer; the last one is for peers of none that exists
 	config     Config
 	timing     timings
+	names      *nameCache
 	localNodes map[topology.Node]locality
 	// incarnation distinguishes this start of the process from earlier ones.
 	incarnation uint64
@@ -93,11 +94,15 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.lookupHost == nil {
+		c.lookupHost = net.DefaultResolver.LookupHost
+	}
+	names := newNameCache(c.lookupHost, t.lookup, c.Log)
 	if c.dialTCP == nil {
-		c.dialTCP = dialTCP(t.connect)
+		c.dialTCP = names.dialTCP(t.connect)
 	}
 	g := &GRPC{
-		config: c, timing: t, incarnation: rand.Uint64(), startedAt: time.Now(), duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
+		config: c, timing: t, names: names, incarnation: rand.Uint64(), startedAt: time.Now(), duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
 		localNodes:   make(map[topology.Node]locality, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
@@ -123,6 +128,9 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	if g.keys != nil {
 		g.wg.Go(g.watchKeys)
+	}
+	if c.Topology != nil {
+		g.wg.Go(g.keepNames)
 	}
 	g.server = newServer(g)
 	if c.WAN != nil {
@@ -380,6 +388,7 @@ func (g *GRPC) Close() error {
 	g.cancel()
 	g.server.Stop()
 	<-flushed
+	g.names.close()
 	g.calls.Close()
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
@@ -133,30 +132,6 @@ func (d *dialer) dialUnlessPeerConnects(ctx context.Context, addr string) (net.C
 		return nil, errPeerConnected
 	}
 	return conn, err
-}
-
-// dialTCP returns a function that tries the addresses of a name one after the other, with a timeout for each.
-func dialTCP(timeout time.Duration) func(context.Context, string) (net.Conn, error) {
-	return func(ctx context.Context, addr string) (net.Conn, error) {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		found, err := net.DefaultResolver.LookupHost(ctx, host)
-		if err != nil {
-			return nil, err
-		}
-		var errs []error
-		for _, ip := range found {
-			dialer := net.Dialer{Timeout: timeout}
-			conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
-			if err == nil {
-				return conn, nil
-			}
-			errs = append(errs, err)
-		}
-		return nil, errors.Join(errs...)
-	}
 }
 
 // verifyPeer returns an error if the process at the address runs none of the nodes that this address is for: an outdated

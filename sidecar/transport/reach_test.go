@@ -184,7 +184,7 @@ func unresponsive(t *testing.T) string {
 func TestUnresponsiveAddressTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := dialTCP(50*time.Millisecond)(ctx, unresponsive(t))
+	conn, err := newNameCache(nil, 0, nil).dialTCP(50*time.Millisecond)(ctx, unresponsive(t))
 	if err == nil {
 		conn.Close()
 		t.Fatal("the address answers")

@@ -54,7 +54,7 @@ func startRegions(t *testing.T, changes ...change) *regions {
 	r := &regions{d: newDirectory(), ca: newAuthority(t, "eu"), ofA: newEgress(t), ofB: newEgress(t), dialsOfA: make(chan string, 10_000)}
 	r.viaA.Store(&r.ofA.addr)
 	record := func(c *Config, tm *timings) {
-		dial := dialTCP(tm.connect)
+		dial := newNameCache(nil, 0, nil).dialTCP(tm.connect)
 		c.dialTCP = func(ctx context.Context, addr string) (net.Conn, error) {
 			r.dialsOfA <- addr
 			return dial(ctx, addr)
