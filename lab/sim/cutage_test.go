@@ -101,8 +101,8 @@ type regionLoad struct {
 }
 
 // startRegions starts eight clients in each data center, and what watches their cuts from a time on.
-func startRegions(topo *topology.Topology, from time.Duration) (*World, *cutWatch) {
-	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second, KeepMs: 3000})
+func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
+	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second, KeepMs: 3000, NearBytes: nearBytes})
 	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*process{}, issuing: true}, rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
 	n := len(topo.DCs)
 	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n), movedAt: make([]int64, n), from: int64(from)}
@@ -159,7 +159,7 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, c := startRegions(tt.topo, 3*time.Second)
+			w, c := startRegions(tt.topo, 3*time.Second, 0)
 			w.Run(5*time.Second, nil)
 			p50, p99 := c.percentile(50), c.percentile(99)
 			t.Logf("%d ages: p50 %s, p99 %s", len(c.ages), p50, p99)
@@ -178,7 +178,7 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 
 func TestCutsGoOnWhenAnotherMemberServesTheLog(t *testing.T) {
 	topo := regionPair(t, 30, 2)
-	w, c := startRegions(topo, 4*time.Second)
+	w, c := startRegions(topo, 4*time.Second, 0)
 	w.Run(4*time.Second, nil)
 	n := w.process(topology.Node{Part: topology.Coordinator})
 	if n == nil || n.id.Member == 0 {
@@ -227,7 +227,7 @@ func TestCutsGoOnWhileTheCoordinatorsOfADataCenterAreSilent(t *testing.T) {
 			t.Parallel()
 			topo := threeRegions(t)
 			const stop, settled = 4 * time.Second, 6 * time.Second
-			w, c := startRegions(topo, settled)
+			w, c := startRegions(topo, settled, 0)
 			w.Run(stop, nil)
 			for _, id := range tt.silent {
 				w.crash(w.process(id))

@@ -77,7 +77,7 @@ func (r *readWatch) read(sidecar topology.Node, v causal.Version, completeAt int
 func TestWhatIsCompleteIsSoonReadInEightRegions(t *testing.T) {
 	t.Parallel()
 	const from = 4 * time.Second
-	w, c := startRegions(topology.Default(), from)
+	w, c := startRegions(topology.Default(), from, 0)
 	r := watchReads(w, from, 4)
 	w.Run(from, nil)
 	before := readsOf(c, 0)

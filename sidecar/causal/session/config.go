@@ -21,13 +21,14 @@ type Config struct {
 	SnapshotInterval time.Duration
 	// SnapshotLead is how long after it is complete a cut is first used: the caches of the data center must have heard so, too.
 	SnapshotLead time.Duration
-	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions.
+	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions. It should be longer than a write
+	// takes to be complete while all that goes to one data center is late.
 	MaxSnapshotLag time.Duration
 	// LeftOut is how many data centers the cut leaves out: those whose writes become complete last. 0: causal.LeftOut of
 	// all.
 	LeftOut int
 	// LateAfter is how long the least SV must have stood still before the cut moves on without the data center that it is of; it should be
-	// well below MaxSnapshotLag. What is older than that at the cut is read even if it is not complete.
+	// well below MaxSnapshotLag. What is older than that at the cut is then read even if it is not complete.
 	LateAfter time.Duration
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration
@@ -79,7 +80,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
-		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 2 * time.Second, LateAfter: time.Second,
+		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }

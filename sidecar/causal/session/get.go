@@ -109,12 +109,16 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 		}
 		s.keyBytes = append(s.keyBytes[:0], g.Key...)
 		base := s.readBase(c.session, s.keyBytes)
-		near = max(g.At, base)
+		if near = max(g.At, base); s.cuts.slow {
+			near = base
+		}
 		switch unbound := s.unbound(c.session); {
 		case c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase):
 			if g.At = min(g.At, base); unbound {
 				g.At = base // what it finds is covered by those behind it
 			}
+		case unbound && s.cuts.slow:
+			g.At = base
 		case unbound:
 			g.At = causal.NoLimit // the newest that is complete
 		}

@@ -17,13 +17,20 @@ import (
 // and one whose clock is very slow would hold it back for good.
 const maxCutAgeMs = 10_000
 
+// slowCutMs is how far the cut may be behind what some ring has before it counts as slow: writes take long to be complete, as when all that goes to
+// one data center is delayed. Then popular keys have writes in flight that are older than what is complete of other keys, and a session that had read the
+// latter would be bound by the former. So sessions read at the base.
+const slowCutMs = 700
+
 // cutSchedule is the cut that sessions read at, and those that follow.
 //
-// Invariant: At and Complete of the current cut never decrease.
+// Invariant: At and Complete of the current cut, and base, never decrease.
 type cutSchedule struct {
 	current   causal.Cut // At is 0: there is none yet
 	movedAt   int64      // monotonic: when current changed
 	behind    bool       // current is more than maxCutAgeMs behind
+	slow      bool       // current is more than slowCutMs behind what some ring has
+	base      causal.HLC // of reads at the cut
 	scheduled cutSteps   // the cuts that are complete
 	announced cutSteps   // those that the caches were told of
 	upcoming  []upcomingCut
@@ -105,10 +112,7 @@ func (s *Sidecar) leftOut(now causal.Now) int {
 }
 
 // cutBase returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they return complete ones.
-func (s *Sidecar) cutBase() causal.HLC {
-	c := &s.cuts.current
-	return max(c.Complete, c.At-min(c.At, causal.HLCAt(s.cfg.LateAfter.Milliseconds())))
-}
+func (s *Sidecar) cutBase() causal.HLC { return s.cuts.base }
 
 // readBase is cutBase for a session and a key: nothing of the key that is in the past of the session is above that.
 func (s *Sidecar) readBase(ss *session, key []byte) causal.HLC {
@@ -160,6 +164,32 @@ func (s *Sidecar) moveCut(now causal.Now) {
 		s.cuts.upcoming = append(s.cuts.upcoming, upcomingCut{cut, now.Mono + int64(s.cfg.SnapshotLead)})
 	}
 	s.cuts.switchDue(now)
+	s.followCut(now)
+}
+
+// followCut raises the base, and notes whether the cut is slow. The base passes over a data center that is late; what is merely slow is waited for.
+func (s *Sidecar) followCut(now causal.Now) {
+	s.cuts.slow = s.pendingMs(now) > slowCutMs
+	s.cuts.base = max(s.cuts.base, s.cuts.current.Complete)
+	if now.Mono >= s.passOverAt(now) {
+		s.cuts.base = max(s.cuts.base, s.lateBase())
+	}
+}
+
+// pendingMs returns how far the cut is behind what some ring has.
+func (s *Sidecar) pendingMs(now causal.Now) int64 {
+	return max(s.newestCut(now).WallMs()-s.cuts.current.At.WallMs(), 0)
+}
+
+// lateBase returns the base while a data center is late.
+func (s *Sidecar) lateBase() causal.HLC {
+	at := s.cuts.current.At
+	return at - min(at, causal.HLCAt(s.cfg.LateAfter.Milliseconds()))
+}
+
+// passOverAt returns when the base passes over the data center that holds the least SV back, if that does not move before.
+func (s *Sidecar) passOverAt(now causal.Now) int64 {
+	return s.cuts.leastSVAt + int64(s.cfg.LateAfter) + s.pendingMs(now)*int64(time.Millisecond)
 }
 
 // nextCutAt returns when moveCut has something to do next, if no vectors come before.
@@ -170,6 +200,9 @@ func (s *Sidecar) nextCutAt(now causal.Now) int64 {
 	next := min(s.cuts.announced.nextAt(s.newestCut(now), s.cfg.SnapshotInterval), s.cuts.scheduled.nextAt(s.completeCut(now).At, s.cfg.SnapshotInterval))
 	if !s.someoneIsLate(now) {
 		next = min(next, s.cuts.leastSVAt+int64(s.cfg.LateAfter))
+	}
+	if s.cuts.base < s.lateBase() {
+		next = min(next, s.passOverAt(now))
 	}
 	if len(s.cuts.upcoming) > 0 {
 		next = min(next, s.cuts.upcoming[0].useAt)

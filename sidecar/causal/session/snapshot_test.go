@@ -87,7 +87,7 @@ func TestTheCutGoesOnWithoutTheDataCenterThatStandsStill(t *testing.T) {
 func TestOneDataCenterThatStandsStillDoesNotMakeUpForAnother(t *testing.T) {
 	r := newRig(t, snapshotReads)
 	r.completeUpTo(at(500))
-	for sv := at(1000); sv <= at(5000); sv += at(500) {
+	for sv := at(1000); sv <= at(8000); sv += at(500) {
 		r.tick(500 * time.Millisecond)
 		r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: sv})
 	}
@@ -266,8 +266,8 @@ func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 	}{
 		{"reads at the cut", func(*rig) {}, Op{}, at(1000), 0},
 		{"but not before a modification", func(*rig) {}, Op{Latest: true}, 0, 0},
-		{"also if it has not moved for a while", func(r *rig) { r.tick(2400 * time.Millisecond) }, Op{}, at(1000), 0},
-		{"but not if it has not moved for longer than that", func(r *rig) { r.tick(2600 * time.Millisecond) }, Op{}, 0, 0},
+		{"also if it has not moved for a while", func(r *rig) { r.tick(r.s.cfg.MaxSnapshotLag + r.s.cfg.SnapshotInterval - time.Millisecond) }, Op{}, at(1000), 0},
+		{"but not if it has not moved for longer than that", func(r *rig) { r.tick(r.s.cfg.MaxSnapshotLag + r.s.cfg.SnapshotInterval + time.Millisecond) }, Op{}, 0, 0},
 		{"but not if the cut is far behind", func(r *rig) {
 			r.vectors(causal.VectorEntry{Origin: 1, SV: at(1000 + maxCutAgeMs + 1)})
 		}, Op{}, 0, 0},
