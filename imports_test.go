@@ -56,6 +56,7 @@ var importRules = []importRule{
 		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
 			"lab/capture":     "tests read what is logged while it is written",
+			"lab/ports":       "tests choose the ports of processes",
 			"lab/redisserver": "the storage and the process are tested against a real redis-server",
 			"e2e/etcdserver":  "the register is tested against a real etcd",
 			"lab/credentials": "tokens and signatures are verified with real certificates and trust files",
@@ -73,6 +74,7 @@ var importRules = []importRule{
 		forbidden: []string{"lab", "e2e"},
 		inTests: map[string]string{
 			"lab/local":      "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
+			"lab/ports":      "tests choose the ports of processes",
 			"e2e/apiserver":  "the controllers are tested against a real API server",
 			"e2e/etcdserver": "controllers/etcd is tested with a real etcd",
 		},

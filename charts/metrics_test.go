@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/command"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/trust"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/process"
@@ -176,12 +176,7 @@ var edgeMetrics = []string{"envoy_cluster_manager_cds_update_rejected", "envoy_l
 // processMetrics returns what a cache in its own process exports: only a process exports its health and configuration.
 func processMetrics(t *testing.T) exported {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := ports.ForTest(t)
 	file := filepath.Join(t.TempDir(), "causalstore.yaml")
 	text := fmt.Sprintf(`{dataCenter: a, topology: {epoch: 1, dataCenters: [{name: a}], rings: [{name: r, dataCenters: [a]}]}, storage: {engine: embedded},
 addresses: {a: {coordinators: ["127.0.0.1:1"], middlemen: ["127.0.0.1:2"], caches: ["127.0.0.1:3"]}}, listen: {grpc: "127.0.0.1:0", http: %q}}`, address)

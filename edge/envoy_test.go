@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/causalstore/causalstore/edge"
 	"github.com/causalstore/causalstore/lab/capture"
 	labenvoy "github.com/causalstore/causalstore/lab/envoy"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // patience bounds every wait, on a busy machine too.
@@ -94,16 +94,8 @@ func newEnvoy(t *testing.T) *envoy {
 	t.Helper()
 	dir := t.TempDir()
 	e := &envoy{config: mount{dir: filepath.Join(dir, "config")}, certificate: mount{dir: filepath.Join(dir, "certificate")}}
-	e.at = labenvoy.Edge{Dir: e.config.dir, CertificateDir: e.certificate.dir, Egress: freeAddress(t), EgressParts: freeAddress(t), Ingress: freeAddress(t), HTTP: freeAddress(t)}
+	e.at = labenvoy.Edge{Dir: e.config.dir, CertificateDir: e.certificate.dir, Egress: ports.ForTest(t), EgressParts: ports.ForTest(t), Ingress: ports.ForTest(t), HTTP: ports.ForTest(t)}
 	return e
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // moved returns what is configured for a pod, with the folders and ports of this process.

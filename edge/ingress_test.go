@@ -20,6 +20,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // outerConfig is how the edge of one region dials that of another.
@@ -157,7 +158,7 @@ func forge(t *testing.T, by *ecdsa.PrivateKey, parent *x509.Certificate, id cont
 
 func TestAnIngressConnectsToItsPartsOnly(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
-	us.input.Parts = append(us.input.Parts, edge.Part{Name: us.part(1), Address: "no-such-host.invalid:7400"}, edge.Part{Name: us.part(2), Address: freeAddress(t)})
+	us.input.Parts = append(us.input.Parts, edge.Part{Name: us.part(1), Address: "no-such-host.invalid:7400"}, edge.Part{Name: us.part(2), Address: ports.ForTest(t)})
 	us.input.Peers = []edge.Peer{eu.peer()}
 	us.edge.configure(t, us.input)
 	us.edge.start(t)

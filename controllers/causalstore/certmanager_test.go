@@ -2,7 +2,6 @@ package causalstore_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,17 +17,13 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // startCertManager starts the controller of cert-manager for the namespace of a test: what signs with the key in a Secret, and what approves.
 func (k *cluster) startCertManager(program string) {
 	k.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	metrics := l.Addr().String()
-	_ = l.Close() // cert-manager takes it
+	metrics := ports.ForTest(k.t)
 	name := filepath.Join(k.t.TempDir(), "cert-manager.log")
 	log, err := os.Create(name)
 	if err != nil {

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
@@ -32,13 +32,13 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	config := apiserver.ForTest(t)
 	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
 	t.Setenv("KUBECONFIG", apiserver.Kubeconfig(t))
-	health, hook, page := unusedAddress(t), unusedAddress(t), unusedAddress(t)
+	health, hook, page := ports.ForTest(t), ports.ForTest(t), ports.ForTest(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	cmd := NewOperatorCommand()
-	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health.String(), "--metrics-address=0", "--console-address=" + page.String(),
+	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health, "--metrics-address=0", "--console-address=" + page,
 		"--leader-namespace=default", "--log-level=error", "--webhook-configuration=injector", "--webhook-host=localhost", "--webhook-namespace=default",
-		"--webhook-secret=webhook", "--webhook-port=" + strconv.Itoa(int(hook.Port()))})
+		"--webhook-secret=webhook", "--webhook-port=" + strconv.Itoa(int(netip.MustParseAddrPort(hook).Port()))})
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 
 	scheme, err := NewScheme()
@@ -49,7 +49,7 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	none, url := admissionv1.SideEffectClassNone, "https://"+hook.String()+inject.Path
+	none, url := admissionv1.SideEffectClassNone, "https://"+hook+inject.Path
 	if err := c.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
 		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
 			SideEffects:  &none,
@@ -72,7 +72,7 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "try"}, service)
 	})
 	await(t, ended, func() error {
-		answer, err := http.Get("http://" + page.String() + "/stores/default/try/console/snapshot")
+		answer, err := http.Get("http://" + page + "/stores/default/try/console/snapshot")
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 		t.Errorf("the Service has trafficDistribution %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
 	}
 	await(t, ended, func() error {
-		a, err := http.Get("http://" + health.String() + "/readyz")
+		a, err := http.Get("http://" + health + "/readyz")
 		if err != nil {
 			return err
 		}
@@ -113,17 +113,6 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(store), store); err != nil || len(store.Finalizers) != 1 {
 		t.Errorf("the store has finalizers %v (%v)", store.Finalizers, err)
 	}
-}
-
-// unusedAddress returns an address on which nothing listened a moment ago.
-func unusedAddress(t *testing.T) netip.AddrPort {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 func TestMissingWebhookFlagsAreNamed(t *testing.T) {

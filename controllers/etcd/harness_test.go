@@ -15,6 +15,7 @@ import (
 
 	"github.com/causalstore/causalstore/controllers/etcd"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // cluster is an etcd of real processes, configured as in pods, but for its ports and folders.
@@ -46,9 +47,9 @@ func newCluster(t *testing.T, n int) *cluster {
 	c.cluster = etcd.Cluster{Config: etcd.NewConfig("test")}
 	for i := range n {
 		port := func() string {
-			return strings.Replace("https://"+etcdserver.FreeAddress(t), "127.0.0.1", "localhost", 1)
+			return strings.Replace("https://"+ports.ForTest(t), "127.0.0.1", "localhost", 1)
 		}
-		m := &member{Member: etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()}, http: "http://" + etcdserver.FreeAddress(t)}
+		m := &member{Member: etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()}, http: "http://" + ports.ForTest(t)}
 		c.cluster.Members, c.members = append(c.cluster.Members, m.Member), append(c.members, m)
 		m.process = etcdserver.NewProcess(t, "--config-file="+filepath.Join(c.folder(i, "run"), etcd.ConfigFile))
 	}
@@ -148,8 +149,9 @@ func (c *cluster) startAll() {
 func (c *cluster) awaitAll() {
 	c.t.Helper()
 	for i := range c.members {
+		client := c.connect(c.client, c.members[i].ClientURL)
 		c.await("member "+c.members[i].Name, func(ctx context.Context) error {
-			_, err := c.connect(c.client, c.members[i].ClientURL).Get(ctx, "x")
+			_, err := client.Get(ctx, "x")
 			return err
 		})
 	}

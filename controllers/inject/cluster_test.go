@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +33,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 func TestMain(m *testing.M) {
@@ -106,12 +107,7 @@ func (k *cluster) now() time.Time { return time.Now().Add(time.Duration(k.ahead.
 // runOperator runs the webhook and the copier until stop is called or the test ends.
 func (k *cluster) runOperator(config *rest.Config) {
 	k.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		k.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port := int(netip.MustParseAddrPort(ports.ForTest(k)).Port())
 	configuration := k.registerWebhooks(fmt.Sprintf("https://localhost:%d", port))
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}

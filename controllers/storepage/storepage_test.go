@@ -30,6 +30,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
+	"github.com/causalstore/causalstore/lab/ports"
 	sidecarprocess "github.com/causalstore/causalstore/sidecar/process"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -96,16 +97,6 @@ type rig struct {
 	stop map[string]func()
 }
 
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func newRig(t testing.TB) *rig {
 	r := &rig{TB: t, http: map[string]string{}, stop: map[string]func(){}}
 	dc := func(name, region string) v1alpha1.DataCenter { return v1alpha1.DataCenter{Name: name, Region: region} }
@@ -120,7 +111,7 @@ func newRig(t testing.TB) *rig {
 	addresses := map[string]string{}
 	for _, of := range []string{"a", "b"} {
 		for _, part := range []string{"cc", "shard", "cache"} {
-			addresses[of+part] = freeAddress(t)
+			addresses[of+part] = ports.ForTest(t)
 		}
 	}
 	host := 0
@@ -172,7 +163,7 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", filepath.Join(dir, "data"))), 0o600); err != nil {
 		r.Fatal(err)
 	}
-	http, redis := freeAddress(r), freeAddress(r)
+	http, redis := ports.ForTest(r), ports.ForTest(r)
 	source := sidecarprocess.Source{Path: path, Override: func(c *contract.Config) {
 		c.DataDir = dir
 		c.Listen = contract.Listen{GRPC: grpc, HTTP: http, Redis: redis}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/verify"
 	"github.com/causalstore/causalstore/e2e/apiserver"
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -182,16 +184,11 @@ func (s *testInstallation) registerWebhook() {
 // serveWebhook runs the webhook, with its certificate.
 func (s *testInstallation) serveWebhook() {
 	s.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
-	address := l.Addr().(*net.TCPAddr)
-	_ = l.Close()
+	address := netip.MustParseAddrPort(ports.ForTest(s))
 	s.services[service+":443"] = address.String()
 	certificate := &inject.ServingCertificate{}
 	m, err := ctrl.NewManager(apiserver.ForTest(s), ctrl.Options{Scheme: s.client.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: address.Port,
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: int(address.Port()),
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificate.Certificate }}})})
 	if err != nil {
 		s.Fatal(err)

@@ -2,11 +2,12 @@ package etcdserver
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // Server is a server of a cluster that needs no certificates among its servers, with its data. The tests do not outlive the machine:
@@ -30,8 +31,8 @@ func New(t testing.TB, servers int, flags ...string) []*Server {
 	var all []*Server
 	var peers []string
 	for i := range servers {
-		s := &Server{Name: fmt.Sprintf("s%d", i), Endpoint: FreeAddress(t), data: filepath.Join(t.TempDir(), "data")}
-		client, peer := scheme+"://"+s.Endpoint, "http://"+FreeAddress(t)
+		s := &Server{Name: fmt.Sprintf("s%d", i), Endpoint: ports.ForTest(t), data: filepath.Join(t.TempDir(), "data")}
+		client, peer := scheme+"://"+s.Endpoint, "http://"+ports.ForTest(t)
 		s.Process = NewProcess(t, append([]string{"--name", s.Name, "--data-dir", s.data, "--listen-client-urls", client, "--advertise-client-urls", client,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--log-level", "warn", "--unsafe-no-fsync"}, flags...)...)
 		peers = append(peers, s.Name+"="+peer)
@@ -49,17 +50,6 @@ func Start(t testing.TB, flags ...string) *Server {
 	s := New(t, 1, flags...)[0]
 	s.Start()
 	return s
-}
-
-// FreeAddress returns an address of this machine at which nobody listens.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Empty removes the data of the server, which does not run.

@@ -25,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // usersFile writes a file of users.
@@ -97,7 +98,7 @@ func (d *deployment) logOf(name string) string {
 func (d *deployment) serveTLS(f redisTLS) string {
 	d.t.Helper()
 	d.stop("a-sidecar")
-	p, addr := d.procs["a-sidecar"], d.ports.take(d.t)
+	p, addr := d.procs["a-sidecar"], ports.ForTest(d.t)
 	p.args = append(p.args, "--listen-redis-tls", addr, "--redis-tls-cert", f.path("tls.crt"), "--redis-tls-key", f.path("tls.key"))
 	d.start(p)
 	return addr

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // setCoordinators changes the number of coordinators of b in the configuration of all processes. The number before is 0 unless
@@ -20,7 +22,7 @@ func (d *deployment) setCoordinators(n, before int) {
 	}
 	at := d.config.Addresses["b"]
 	for len(at.Coordinators) < max(n, before) {
-		at.Coordinators = append(at.Coordinators, d.ports.take(d.t))
+		at.Coordinators = append(at.Coordinators, ports.ForTest(d.t))
 	}
 	at.Coordinators = at.Coordinators[:max(n, before)]
 	d.config.Addresses["b"] = at

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/command"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -64,45 +63,6 @@ func eventually(t *testing.T, what string, cond func() error) {
 // operations while something happens; as many as fit would take the processors from whatever else runs.
 const pace = 10 * time.Millisecond
 
-// ports hands out free ports below the range of ports for outgoing connections, which could take them. They come from blocks whose first port
-// is listened on until the test ends: so no other deployment gets the port of a process that is down. The benchmarks use ports above these.
-type ports struct{ next, end int }
-
-const (
-	firstPort, lastPort = 15000, 22500
-	portsInBlock        = 50
-)
-
-func (p *ports) take(t *testing.T) string {
-	t.Helper()
-	for range 2000 {
-		if p.next++; p.next >= p.end {
-			p.reserve(t)
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", p.next)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
-// reserve begins a block that no other deployment has.
-func (p *ports) reserve(t *testing.T) {
-	t.Helper()
-	for range 1000 {
-		first := firstPort + portsInBlock*rand.IntN((lastPort-firstPort)/portsInBlock)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first)); err == nil {
-			t.Cleanup(func() { l.Close() })
-			p.next, p.end = first+1, first+portsInBlock
-			return
-		}
-	}
-	t.Fatalf("no free ports between %d and %d", firstPort, lastPort)
-}
-
 // deployment is three data centers in two rings. Each part is an operating system process.
 type deployment struct {
 	t      *testing.T
@@ -112,7 +72,6 @@ type deployment struct {
 	certs  *certificates // nil: without TLS
 	// seenFrom changes what a part of a data center is told; nil for nothing. It needs certs.
 	seenFrom func(dc, part string, c *contract.Config)
-	ports    ports
 	procs    map[string]*proc
 }
 
@@ -170,7 +129,7 @@ func planDeployment(t *testing.T, certs *certificates, change func(*contract.Con
 	}
 	for _, dc := range []string{"a", "b", "c"} {
 		d.config.Addresses[dc] = contract.Addresses{
-			Coordinators: []string{d.ports.take(t)}, Middlemen: []string{d.ports.take(t)}, Caches: []string{d.ports.take(t)}}
+			Coordinators: []string{ports.ForTest(t)}, Middlemen: []string{ports.ForTest(t)}, Caches: []string{ports.ForTest(t)}}
 		for _, part := range parts {
 			d.plan(dc, part)
 		}
@@ -211,11 +170,11 @@ func (d *deployment) configPath() string { return d.path(d.file) }
 
 func (d *deployment) plan(dc, part string) {
 	name := dc + "-" + part
-	p := &proc{name: name, http: d.ports.take(d.t), log: d.path(name + ".log")}
+	p := &proc{name: name, http: ports.ForTest(d.t), log: d.path(name + ".log")}
 	p.args = []string{part, "--config", d.configOf(dc, part), "--data-center", dc, "--listen-http", p.http, "--drain-timeout", "5s"}
 	switch part {
 	case "sidecar":
-		p.redis = d.ports.take(d.t)
+		p.redis = ports.ForTest(d.t)
 		p.args = append(p.args, "--listen-redis", p.redis, "--pprof")
 	case "coordinator":
 		p.args = append(p.args, "--data-dir", d.path(name))

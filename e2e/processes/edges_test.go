@@ -11,6 +11,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
 	labenvoy "github.com/causalstore/causalstore/lab/envoy"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // envoy is the edge of a data center, with folders and ports of its own.
@@ -60,8 +61,8 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	d.t.Helper()
 	edges := map[string]*envoy{}
 	for _, dc := range []string{"a", "b", "c"} {
-		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: d.ports.take(d.t), EgressParts: d.ports.take(d.t),
-			Ingress: d.ports.take(d.t), HTTP: d.ports.take(d.t)}}
+		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: ports.ForTest(d.t), EgressParts: ports.ForTest(d.t),
+			Ingress: ports.ForTest(d.t), HTTP: ports.ForTest(d.t)}}
 		edges[dc] = e
 		d.t.Cleanup(func() {
 			e.kill()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -78,7 +79,7 @@ func (d *deployment) addMember(dc, etcd string) {
 	two := 2
 	d.dataCenter(dc).CoordinatorMembers = &two
 	at := d.config.Addresses[dc]
-	at.Coordinators = append(at.Coordinators, d.ports.take(d.t))
+	at.Coordinators = append(at.Coordinators, ports.ForTest(d.t))
 	d.config.Addresses[dc] = at
 	_, second := d.planSecond(dc, "coordinator")
 	second.args = append(second.args, "--data-dir", d.path(second.name))

@@ -20,6 +20,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/lab/load"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
@@ -310,7 +311,7 @@ func TestTheConfigurationFileIsFollowedWhileTheProcessesRun(t *testing.T) {
 	t.Run("a middleman that moves is found again", func(t *testing.T) {
 		d.kill("c-middleman")
 		moved := d.config.Addresses["c"]
-		moved.Middlemen = []string{d.ports.take(t)}
+		moved.Middlemen = []string{ports.ForTest(t)}
 		d.config.Addresses["c"] = moved
 		d.writeConfig()
 		d.restart("c-middleman")

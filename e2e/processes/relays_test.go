@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/signature"
@@ -51,7 +52,7 @@ func (d *deployment) cutLeaders(a, b string) {
 		c.TLS.Trust = d.trustOf(pair[0])
 		c.Addresses = maps.Clone(c.Addresses)
 		other := c.Addresses[pair[1]]
-		other.Coordinators = []string{d.ports.take(d.t)} // nobody listens there
+		other.Coordinators = []string{ports.ForTest(d.t)} // nobody listens there
 		c.Addresses[pair[1]] = other
 		d.writeConfigFile(d.configOf(pair[0], "coordinator"), c)
 	}

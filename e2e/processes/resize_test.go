@@ -9,6 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -63,7 +64,7 @@ func (r resizing) setMembers(n, before int) {
 	}
 	addresses := slices.Clone(*all)
 	for len(addresses) < max(n, before) {
-		addresses = append(addresses, r.ports.take(r.t))
+		addresses = append(addresses, ports.ForTest(r.t))
 	}
 	*all = addresses[:max(n, before)]
 	r.config.Addresses["a"] = at

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // etcd still has the group of before, whose volumes are all gone. No person is asked: the first coordinator of the data center knows that it has left.
@@ -29,7 +30,7 @@ func TestACoordinatorWithMembersThatHasLeftComesBackWithNewFolders(t *testing.T)
 	}
 	d.procs["b-coordinator"] = first
 	all := d.config.Addresses["b"].Coordinators
-	all = append(all, d.ports.take(t), d.ports.take(t))
+	all = append(all, ports.ForTest(t), ports.ForTest(t))
 	scale := func(n, before int) {
 		t.Helper()
 		d.config.Topology.Epoch++

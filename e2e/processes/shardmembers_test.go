@@ -15,6 +15,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // The shard of a has two members, with TLS, and the configuration of their group is in a real etcd. Each member is killed under load, once with its
@@ -87,7 +88,7 @@ func (d *deployment) addShardMember(dc string) {
 	two := 2
 	d.dataCenter(dc).ShardMembers = &two
 	at := d.config.Addresses[dc]
-	at.Middlemen = append(at.Middlemen, d.ports.take(d.t))
+	at.Middlemen = append(at.Middlemen, ports.ForTest(d.t))
 	d.config.Addresses[dc] = at
 	first, second := d.planSecond(dc, "middleman")
 	second.args = append(second.args, "--storage-dir", d.path(second.name))

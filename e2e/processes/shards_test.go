@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // writers are clients that each overwrite keys of their own again and again, followed by one key that depends on those.
@@ -70,7 +72,7 @@ func (d *deployment) setShards(n, before int) {
 	}
 	at := d.config.Addresses["b"]
 	for len(at.Middlemen) < max(n, before) {
-		at.Middlemen = append(at.Middlemen, d.ports.take(d.t))
+		at.Middlemen = append(at.Middlemen, ports.ForTest(d.t))
 	}
 	at.Middlemen = at.Middlemen[:max(n, before)]
 	d.config.Addresses["b"] = at

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // isServing returns nil while a process that was told to stop still serves as before.
@@ -115,9 +116,9 @@ func TestASecondProcessWithTheIdentityOfAMiddlemanIsRefusedAndHarmsNothing(t *te
 	awaitValue(t, "c", c, "before", "1")
 
 	first := d.procs["c-middleman"]
-	rogue := &proc{name: "c-rogue", http: d.ports.take(t), log: d.path("c-rogue.log")}
+	rogue := &proc{name: "c-rogue", http: ports.ForTest(t), log: d.path("c-rogue.log")}
 	rogue.args = []string{"middleman", "--config", d.configPath(), "--data-center", "c", "--listen-http", rogue.http,
-		"--listen-grpc", d.ports.take(t), "--storage-dir", d.path("c-rogue")}
+		"--listen-grpc", ports.ForTest(t), "--storage-dir", d.path("c-rogue")}
 	d.procs[rogue.name] = rogue
 	d.start(rogue)
 	eventually(t, "the second process to be refused", func() error {

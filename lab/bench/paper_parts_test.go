@@ -10,6 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -131,10 +132,7 @@ func TestCongestionComparesDuringWithBefore(t *testing.T) {
 }
 
 func TestClosedLoopFailsWithoutServers(t *testing.T) {
-	addr, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := ports.ForTest(t)
 	l := &closedLoop{addrs: []string{addr}, clients: 2, records: newRecords(3, 5), popular: popularity{load.NewZipf(3, 0.99)}, length: time.Minute}
 	if _, err := l.run(context.Background()); err == nil {
 		t.Error("the run succeeded, but nothing listens at the address")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -87,7 +88,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 		}
 		counts := dc.Counts()
 		coordinators := counts.Coordinators * counts.Members(topology.Coordinator)
-		addrs, err := freePorts(coordinators + counts.Shards + counts.Caches)
+		addrs, err := ports.Free(coordinators + counts.Shards + counts.Caches)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (p *processes) add(ctx context.Context, part, kind, dc string, index int) e
 }
 
 func (p *processes) addMember(ctx context.Context, part, kind, dc string, index, number int) error {
-	addrs, err := freePorts(2)
+	addrs, err := ports.Free(2)
 	if err != nil {
 		return err
 	}
@@ -249,16 +250,4 @@ func (p *processes) sidecar(dc string) string {
 		}
 	}
 	return ""
-}
-
-// freePorts returns n addresses that can be listened on.
-func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		addr, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		addrs = append(addrs, addr)
-	}
-	return addrs, nil
 }

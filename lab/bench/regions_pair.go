@@ -12,6 +12,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
 	"github.com/causalstore/causalstore/lab/envoy"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/relay"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
@@ -157,7 +158,7 @@ func (p *pair) addressesAcross(dc string) (seen contract.Addresses, err error) {
 // startEdges starts the edges of both data centers, which reach each other over the path.
 func (p *pair) startEdges(ctx context.Context, dir string) error {
 	for _, dc := range pairDCs {
-		addrs, err := freePorts(4)
+		addrs, err := ports.Free(4)
 		if err != nil {
 			return err
 		}

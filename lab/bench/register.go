@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // startRegister starts an etcd with one server, which keeps the configurations of the groups of all data centers. It has the certificate of
@@ -33,7 +34,7 @@ func (p *processes) startRegister(ctx context.Context) error {
 			return err
 		}
 	}
-	addrs, err := freePorts(2)
+	addrs, err := ports.Free(2)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -23,14 +24,8 @@ func startRedis(t *testing.T) string {
 	if err != nil {
 		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
-	server := exec.Command(path, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	addr := ports.ForTest(t)
+	server := exec.Command(path, "--port", fmt.Sprint(netip.MustParseAddrPort(addr).Port()), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	log, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // drive runs a load that records, and returns what it recorded.
@@ -217,12 +218,7 @@ func TestTimeoutsLeaveOutcomesUnknown(t *testing.T) {
 }
 
 func TestUnreachableEndpointFailsOperationsWithCertainty(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := ports.ForTest(t)
 	result, _, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 3})
 	if !report.OK() || result.Failed != 3 || result.Unknown != 0 || result.Errors["connect"] != 3 || result.Reconnects != 0 {
 		t.Errorf("%+v %v", result, report)

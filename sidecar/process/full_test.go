@@ -16,6 +16,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/capture"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -195,7 +196,7 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 	server, admin := startRedis(t)
 	used, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
 	markUsed(t, used, err)
-	grpc := freeAddr(t)
+	grpc := ports.ForTest(t)
 	p := newPeer(t, grpc)
 	log := &capture.Buffer{}
 	addr, ended, stop := runLogged(t, good, topology.Middleman, log, func(c *contract.Config) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestAMessageForgedWithATimestampYearsAheadIsRefused(t *testing.T) {
-	grpc, dir := freeAddr(t), t.TempDir()
+	grpc, dir := ports.ForTest(t), t.TempDir()
 	used, err := embedded.Open(dir, embedded.Options{})
 	markUsed(t, used, err)
 	p := newPeer(t, grpc)
@@ -61,7 +62,7 @@ func TestValuesFromTheFutureAreDroppedOnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	markUsed(t, store, nil)
-	grpc := freeAddr(t)
+	grpc := ports.ForTest(t)
 	p := newPeer(t, grpc)
 	addr, ended, stop := runWith(t, good, topology.Middleman, Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
 		p.configure(c, grpc)

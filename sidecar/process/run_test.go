@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,22 +15,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
-
-// freeAddr returns an address on which nothing listened a moment ago.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // run runs a part in this process; stop stops it as SIGTERM does.
 func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
@@ -50,7 +39,7 @@ func runWith(t *testing.T, text string, part topology.Part, o Options, change fu
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	httpAddr = freeAddr(t)
+	httpAddr = ports.ForTest(t)
 	source := Source{Path: path, Override: func(c *contract.Config) {
 		c.Listen = contract.Listen{GRPC: "127.0.0.1:0", HTTP: httpAddr, Redis: "127.0.0.1:0"}
 		change(c)

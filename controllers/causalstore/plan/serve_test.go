@@ -3,7 +3,6 @@ package plan_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/trust"
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -35,7 +35,7 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	front := freeAddress(t)
+	front := ports.ForTest(t)
 	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore-tls", filepath.Join(dir, "tls"), "/etc/causalstore", filepath.Join(dir, "config"),
 		"$(POD_INDEX)", "0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortHTTP), "--listen-http=127.0.0.1:0",
@@ -46,7 +46,7 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 		if s, ok := o.(*appsv1.StatefulSet); ok {
 			sets = append(sets, s)
 			replace = append(replace, fmt.Sprintf("%s-0.%s.%s.svc:%d", s.Name, s.Spec.ServiceName, s.Namespace, plan.PortParts),
-				freeAddress(t))
+				ports.ForTest(t))
 		}
 	}
 	here := strings.NewReplacer(replace...)
@@ -123,14 +123,4 @@ func put(t *testing.T, path string, text []byte) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -5,11 +5,12 @@ package redis
 import (
 	"errors"
 	"log/slog"
-	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
@@ -133,7 +134,7 @@ func TestWritesWaitForReplicas(t *testing.T) {
 	if _, err := Open(testContext(t), opts); err == nil || !strings.Contains(err.Error(), "only 0 of the 1 replicas") {
 		t.Fatalf("without a replica: got %v", err)
 	}
-	port := freePort(t)
+	port := netip.MustParseAddrPort(ports.ForTest(t)).Port()
 	do(t, rawPrimary, "CONFIG", "SET", "port", port)
 	do(t, rawReplica, "REPLICAOF", "127.0.0.1", port)
 	var s *Store
@@ -155,13 +156,4 @@ func TestWritesWaitForReplicas(t *testing.T) {
 	if errors.Is(s.Ping(testContext(t)), storage.ErrRestarted) {
 		t.Error("a missing replica was reported as a restart")
 	}
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
