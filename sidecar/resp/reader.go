@@ -134,12 +134,17 @@ func (r *reader) compact() {
 // growth returns the size of the buffer that reserve is going to allocate, or 0. A buffer grows by the double, but not beyond the end of an
 // argument whose length is known.
 func (r *reader) growth() int {
-	if cap(r.buf)-len(r.buf) >= readBytes/4 {
+	const least = readBytes / 4
+	if cap(r.buf)-len(r.buf) >= least {
 		return 0
 	}
 	n := 2 * r.buffered()
-	if r.cur.bulk >= 0 && r.cur.at+r.cur.bulk+2 >= r.buffered()+readBytes/4 {
-		n = min(n, r.cur.at+r.cur.bulk+2)
+	if r.cur.bulk >= 0 {
+		end := r.cur.at + r.cur.bulk + 2
+		if len(r.buf) < cap(r.buf) && r.pos+end <= cap(r.buf) {
+			return 0 // the rest of the argument has room
+		}
+		n = min(n, max(end, r.buffered()+least))
 	}
 	return max(readBytes, n)
 }

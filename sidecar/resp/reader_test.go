@@ -105,6 +105,36 @@ func (p parsed) excessOf(limit excessLimit) string {
 	return over
 }
 
+// A buffer that ends with an argument is not doubled for the last bytes of it: clients with large values would be closed for memory that they do not need.
+func TestABufferDoesNotGrowBeyondTheArgumentWhereverItsPiecesEnd(t *testing.T) {
+	const value = 1 << 20
+	stream := []byte(frameOf("SET", "k", strings.Repeat("v", value)))
+	lim := Limits{}.withDefaults()
+	for _, missing := range []int{1, 2, 3, 100, readBytes/4 - 1, readBytes / 4, readBytes} {
+		r := newReader(&lim)
+		r.authenticated = true
+		largest := 0
+		for at := 0; at < len(stream); {
+			free := r.reserve()
+			largest = max(largest, cap(r.buf))
+			end := len(stream)
+			if at < end-missing {
+				end -= missing
+			}
+			n := copy(free, stream[at:end])
+			r.commit(n)
+			at += n
+			args, err := r.next()
+			if err != nil || (args != nil) != (at == len(stream)) {
+				t.Fatalf("%d bytes are missing: %d arguments after %d bytes, %v", missing, len(args), at, err)
+			}
+		}
+		if largest > len(stream)+readBytes {
+			t.Errorf("%d bytes are missing: the buffer had %d bytes for a command of %d", missing, largest, len(stream))
+		}
+	}
+}
+
 func TestLargeReadBufferIsReleasedWhenTheClientPauses(t *testing.T) {
 	lim := Limits{}.withDefaults()
 	_, r := feed(frameOf("SET", "k", strings.Repeat("x", 4<<20)), &lim, func() int { return 64 << 10 })
