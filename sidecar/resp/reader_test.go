@@ -108,7 +108,7 @@ func (p parsed) excessOf(limit excessLimit) string {
 // A buffer that ends with an argument is not doubled for the last bytes of it: clients with large values would be closed for memory that they do not need.
 func TestABufferDoesNotGrowBeyondTheArgumentWhereverItsPiecesEnd(t *testing.T) {
 	const value = 1 << 20
-	stream := []byte(frameOf("SET", "k", strings.Repeat("v", value)))
+	stream := frameOf("SET", "k", strings.Repeat("v", value))
 	lim := Limits{}.withDefaults()
 	for _, missing := range []int{1, 2, 3, 100, readBytes/4 - 1, readBytes / 4, readBytes} {
 		r := newReader(&lim)
