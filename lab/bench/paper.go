@@ -32,7 +32,7 @@ type PaperOptions struct {
 	ValueBytes int
 	ReadRatio  float64
 	Theta      float64
-	// Mixes are the read ratios of the sweep; LoadMixes are those at which the load is varied.
+	// Mixes are the read ratios of the sweep, beside that of the section throughput; LoadMixes are those at which the load is varied.
 	Mixes, LoadMixes []float64
 	// The search for saturation ends when doubling the clients gains less than Gain, or at MaxClients.
 	Gain       float64
@@ -60,7 +60,7 @@ func FullPaper() PaperOptions {
 	return PaperOptions{
 		Sections: SectionNames(), Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1, WarmMost: 100000, Clients: 64,
 		Think: 5 * time.Millisecond, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, Seed: 1,
-		Mixes: []float64{0.95, 0.9, 0.8, 0.5}, LoadMixes: []float64{0.95, 0.9, 0.8, 0.5}, Gain: 0.1, MaxClients: 2048,
+		Mixes: []float64{0.8, 0.5}, LoadMixes: []float64{0.95, 0.8, 0.5}, Gain: 0.1, MaxClients: 2048,
 		Sizes: []int{200, 1024, 4096}, Sessions: []int{1, 10, 100}, Centers: []int{4, 8, 16}, KeyCounts: []int{10000, 100000, 1000000},
 		Congestion: []int{300, 600, 1200}, CongestFor: 20 * time.Second, CongestMost: 2 * time.Minute, Around: 10 * time.Second,
 		CongestedDC: "eu-west-1", Burst: 100,
@@ -70,9 +70,9 @@ func FullPaper() PaperOptions {
 // QuickPaper is a part of it that takes a few minutes.
 func QuickPaper() PaperOptions {
 	o := FullPaper()
-	o.Sections = []string{"throughput", "mixes", "load", "ablation", "congestion", "burst"}
+	o.Sections = []string{"throughput", "mixes", "load", "congestion", "burst"}
 	o.Rounds, o.Keys = 3, 10000
-	o.Mixes, o.LoadMixes, o.MaxClients = []float64{0.95, 0.8, 0.5}, []float64{0.95, 0.5}, 512
+	o.LoadMixes, o.MaxClients = []float64{0.95, 0.5}, 512
 	o.Congestion, o.CongestMost, o.Around = []int{1200}, 15*time.Second, 6*time.Second
 	return o
 }

@@ -23,6 +23,8 @@ type systemSpec struct {
 	dcs int
 	// pod makes all connections to a data center one session; otherwise each is a session.
 	pod bool
+	// mix asks for a separate system for a mix of reads and writes.
+	mix string
 	// quiet asks for a separate, unused system.
 	quiet bool
 }
@@ -34,6 +36,9 @@ func (s systemSpec) name() string {
 	}
 	if s.pod {
 		parts = append(parts, "with one session a sidecar")
+	}
+	if s.mix != "" {
+		parts = append(parts, "for", s.mix)
 	}
 	if s.quiet {
 		parts = append(parts, "fresh")
