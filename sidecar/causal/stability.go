@@ -216,6 +216,18 @@ func (s *Stability) MaxRV() HLC {
 	return m
 }
 
+// MaxRVOf returns the greatest entry of the origins of a data center. It grows while anything new is known of them.
+func (s *Stability) MaxRVOf(dc topology.DC) HLC {
+	var m HLC
+	first := 1 + int(dc)*topology.MaxCoordinators
+	for _, rv := range s.rv {
+		for _, h := range rv[first:min(first+topology.MaxCoordinators, len(rv))] {
+			m = max(m, h)
+		}
+	}
+	return m
+}
+
 func least(hs []HLC) HLC {
 	m := ^HLC(0)
 	for _, h := range hs {

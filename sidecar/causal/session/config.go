@@ -24,11 +24,13 @@ type Config struct {
 	// MaxSnapshotLag is how long a cut may stay the same before sessions stop using it and read the newest versions. It should be longer than a write
 	// takes to be complete while all that goes to one data center is late.
 	MaxSnapshotLag time.Duration
+	// MaxSilentLag is the same while nothing has been heard of a data center for so long: what needs that one will not be complete.
+	MaxSilentLag time.Duration
 	// LeftOut is how many data centers the cut leaves out: those whose writes become complete last. 0: causal.LeftOut of
 	// all.
 	LeftOut int
 	// LateAfter is how long the least SV must have stood still before the cut moves on without the data center that it is of; it should be
-	// well below MaxSnapshotLag. What is older than that at the cut is then read even if it is not complete.
+	// well below MaxSilentLag. What is older than that at the cut is then read even if it is not complete.
 	LateAfter time.Duration
 	// ReadTimeout and PutTimeout bound operations that set no timeout of their own.
 	ReadTimeout, PutTimeout time.Duration
@@ -80,7 +82,7 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
-		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second, LateAfter: time.Second,
+		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second, MaxSilentLag: 2 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -36,6 +37,13 @@ type cutSchedule struct {
 	upcoming  []upcomingCut
 	leastSV   causal.HLC // as of the last moveCut
 	leastSVAt int64      // monotonic: when leastSV changed
+	heard     []heardOf  // by data center
+}
+
+// heardOf is the latest news of a data center.
+type heardOf struct {
+	upTo causal.HLC
+	at   int64 // monotonic
 }
 
 // upcomingCut is a cut that is complete. The caches of the data center may hear so a moment later.
@@ -165,6 +173,24 @@ func (s *Sidecar) moveCut(now causal.Now) {
 	}
 	s.cuts.switchDue(now)
 	s.followCut(now)
+	s.noteHeard(now)
+}
+
+// noteHeard notes which data centers there is news of.
+func (s *Sidecar) noteHeard(now causal.Now) {
+	if s.cuts.heard == nil {
+		s.cuts.heard = make([]heardOf, len(s.cfg.Topology.DCs))
+	}
+	for dc := range s.cuts.heard {
+		if h := &s.cuts.heard[dc]; h.at == 0 || s.stability.MaxRVOf(topology.DC(dc)) > h.upTo {
+			h.upTo, h.at = s.stability.MaxRVOf(topology.DC(dc)), now.Mono
+		}
+	}
+}
+
+// isAnyoneSilent reports whether nothing has been heard of some data center for MaxSilentLag.
+func (s *Sidecar) isAnyoneSilent(now causal.Now) bool {
+	return slices.ContainsFunc(s.cuts.heard, func(h heardOf) bool { return now.Mono-h.at >= int64(s.cfg.MaxSilentLag) })
 }
 
 // followCut raises the base, and notes whether the cut is slow. The base passes over a data center that is late; what is merely slow is waited for.
@@ -218,7 +244,14 @@ func (s *Sidecar) readsLatest(now causal.Now, c *call) bool {
 // cutUsable reports whether sessions may read at the cut. A cut that does not move, because some data center is away, or that
 // is far behind would hide everything that happens elsewhere.
 func (s *Sidecar) cutUsable(now causal.Now) bool {
-	return s.cuts.current.At != 0 && !s.cuts.behind && now.Mono-s.cuts.movedAt <= int64(s.cfg.MaxSnapshotLag+s.cfg.SnapshotInterval)
+	stood := time.Duration(now.Mono-s.cuts.movedAt) - s.cfg.SnapshotInterval
+	switch {
+	case s.cuts.current.At == 0 || s.cuts.behind:
+		return false
+	case stood <= s.cfg.MaxSilentLag:
+		return true
+	}
+	return stood <= s.cfg.MaxSnapshotLag && !s.isAnyoneSilent(now)
 }
 
 // mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older version
