@@ -137,7 +137,7 @@ func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 	for text, spoil := range map[string]func(*evidence){
 		"Clients see":              func(e *evidence) { e.forged = []string{"x"} },
 		"Clients in other":         func(e *evidence) { e.run.Measures[3].Failed = 3 },
-		"Clients there":            func(e *evidence) { e.run.Measures[0].LongestGap = 5001 },
+		"Clients in the data":      func(e *evidence) { e.run.Measures[0].LongestGap = 5001 },
 		"Writes of other":          func(e *evidence) { e.run.Measures[1].LongestIncomplete = 10_001 },
 		"Readers in other":         func(e *evidence) { e.run.Measures[1].LongestBound = 5001 },
 		"After the end of":         func(e *evidence) { delete(e.complete, CanaryID{"b", record.Front}) },
@@ -152,6 +152,25 @@ func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 		}
 		if conclude(e.run, ""); e.run.Outcome != record.Failed {
 			t.Errorf("%s is broken, and the run has %s", text, e.run.Outcome)
+		}
+	}
+	short := fine()
+	short.short = "the faults lasted for 1s of the 20s that were planned"
+	for _, p := range short.promises() {
+		if about := strings.HasPrefix(p.Text, "Clients in") || strings.HasPrefix(p.Text, "Writes of") || strings.HasPrefix(p.Text, "Readers in"); about != (p.Result == record.NotMeasured) {
+			t.Errorf("the faults were too short, and %+v", p)
+		}
+	}
+	short.run.Measures[3].Failed = 3
+	if p := promise(&record.Run{Promises: short.promises()}, "Clients in other"); p.Result != record.Broken {
+		t.Errorf("what is broken in a short time is %s", p.Result)
+	}
+	away := fine()
+	away.expect.Elsewhere, away.expect.There, away.expect.ThereGap, away.expect.Why = 1, 1, 0, "the store has one ring"
+	away.run.Promises = away.promises()
+	for _, text := range []string{"Clients in other", "Clients in the data"} {
+		if p := promise(away.run, text); p.Result != record.NotPromised || !strings.Contains(p.Expected, "one ring") {
+			t.Errorf("nothing is expected, and %+v", p)
 		}
 	}
 	e := fine()

@@ -25,11 +25,22 @@ type evidence struct {
 	silent []string
 	// watched are the canaries that the faults did not stop themselves.
 	watched []CanaryID
+	// short says that the faults lasted for less than planned; it is empty if they did not.
+	short string
 }
 
 // promises decides whether each promise held.
 func (e *evidence) promises() []record.Promise {
-	return []record.Promise{e.causal(), e.nothingLost(), e.elsewhere(), e.there(), e.writesComplete(), e.released(), e.completeAgain(), e.isHealed()}
+	return []record.Promise{e.causal(), e.nothingLost(), e.whileFaultsLast(e.elsewhere()), e.whileFaultsLast(e.there()), e.whileFaultsLast(e.writesComplete()), e.whileFaultsLast(e.released()),
+		e.completeAgain(), e.isHealed()}
+}
+
+// whileFaultsLast takes a promise about the time of the faults for not measured if they were too short to show that it holds.
+func (e *evidence) whileFaultsLast(p record.Promise) record.Promise {
+	if e.short != "" && p.Result == record.Held {
+		p.Result, p.Observed = record.NotMeasured, p.Observed+"; "+e.short
+	}
+	return p
 }
 
 func decide(text, expected, observed string, held bool) record.Promise {
@@ -107,16 +118,16 @@ func (e *evidence) elsewhere() record.Promise {
 	if operations == 0 {
 		return unmeasured(text, expected, "no data center of this cluster is outside of the blast radius")
 	}
-	return decide(text, expected, fmt.Sprintf("%d of %d failed (%.1f%%)%s%s", failed, operations, percent(failed, operations), sidecars, e.latencies(false)),
-		percent(failed, operations) <= 100*e.expect.Elsewhere)
+	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s%s", failed, operations, percent(failed, operations), sidecars, e.latencies(false))
+	if e.expect.Elsewhere >= 1 {
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
+	}
+	return decide(text, expected, observed, percent(failed, operations) <= 100*e.expect.Elsewhere)
 }
 
 func (e *evidence) there() record.Promise {
-	const text = "Clients there"
-	expected := "may be unavailable"
-	if e.expect.There < 1 {
-		expected = fmt.Sprintf("at most %g%% of their operations fail", 100*e.expect.There)
-	}
+	const text = "Clients in the data centers that are hit fail over"
+	expected := fmt.Sprintf("at most %g%% of their operations fail", 100*e.expect.There)
 	if e.expect.ThereGap > 0 {
 		expected += fmt.Sprintf(", and they succeed again within %s", e.expect.ThereGap)
 	}
@@ -130,6 +141,9 @@ func (e *evidence) there() record.Promise {
 		if m.Stopped && m.Phase == record.Injection {
 			observed += fmt.Sprintf("; the client of %s (sidecar) stopped with its zone and does not count: %d of %d failed", m.DataCenter, m.Failed, m.Operations)
 		}
+	}
+	if e.expect.There >= 1 {
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
 	}
 	held := percent(failed, operations) <= 100*e.expect.There && (e.expect.ThereGap == 0 || gap <= milliseconds(e.expect.ThereGap))
 	return decide(text, expected, observed, held)

@@ -66,8 +66,8 @@ type Runner struct {
 	Settings Settings
 	// Out shows the progress.
 	Out io.Writer
-	// Version is that of the program.
-	Version string
+	// Version is that of the program. User is who runs it, and Cluster the address of the API server, as far as that is known.
+	Version, User, Cluster string
 
 	pre         *Preflight
 	run         *record.Run
@@ -81,7 +81,8 @@ type Runner struct {
 	lockedBy atomic.Pointer[string]
 	// saved says that the ConfigMap of the run exists; healed that everything has healed.
 	saved, healed bool
-	faultsEnded   time.Time
+	// injected is when all faults were in effect; zero: they never were.
+	injected, faultsEnded time.Time
 }
 
 // errAborted ends a run early; its text is the reason.
@@ -104,7 +105,7 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	x.pre, x.judge, x.positions = p, newJudge(), map[CanaryID]canary.Position{}
 	x.run = &record.Run{Format: record.FormatVersion, ID: cmp.Or(p.Landscape.RunID, NewID(now())), NoSidecars: p.Landscape.NoSidecars, Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper, Store: store.Name,
 		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text, HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running, Reason: "under way, unless its command was killed",
-		Version: x.Version}
+		Version: x.Version, User: x.User, Cluster: x.Cluster, Settings: x.Settings.String()}
 	var zones []string
 	for _, pod := range p.Target.Pods {
 		x.run.Pods = append(x.run.Pods, pod.String())
@@ -115,7 +116,10 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if slices.Sort(zones); len(zones) > 0 {
 		x.run.Hit += ", in " + strings.Join(zones, ", ")
 	}
-	x.run.Notes = append(x.run.Notes, fmt.Sprintf("the faults lasted for %s. They hit the pods of the store that are listed, and nothing else in their zones: not the operator, nor DNS, nor nodes", x.Settings.Injection))
+	x.run.Notes = append(x.run.Notes, "the faults hit the pods of the store that are listed, and nothing else in their zones: not the operator, nor DNS, nor nodes")
+	if p.Expect.Why != "" {
+		x.run.Notes = append(x.run.Notes, p.Expect.Why)
+	}
 	if x.Settings.Force && len(p.Doubts) > 0 {
 		x.run.Notes = append(x.run.Notes, "it was run with --force, although: "+strings.Join(p.Doubts, "; "))
 	}
@@ -178,6 +182,7 @@ func (x *Runner) inject(ctx context.Context) error {
 	if missing != "" {
 		return errAborted{fmt.Sprintf("not everything is injected after %s: %s", x.Settings.InjectTimeout, missing)}
 	}
+	x.injected = now()
 	x.note("everything is injected")
 	return x.watch(ctx, x.Settings.Injection, x.abortRules(), nil)
 }
@@ -336,7 +341,12 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 	}
 	x.fetch(ctx)
 	check, silent, finalWhy := x.readFinally(ctx)
-	e := &evidence{run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
+	lasted, short := x.faultsLasted()
+	x.run.Notes = append([]string{lasted}, x.run.Notes...)
+	if aborted == nil {
+		short = ""
+	}
+	e := &evidence{short: short, run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
 		complete: map[CanaryID]time.Duration{}}
 	for _, id := range x.judge.canaries() {
 		took, ok := x.judge.completeAfter(x.faultsEnded, id)
@@ -377,6 +387,20 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 		x.note("the canaries could not be removed, and end by themselves: %v", err)
 	}
 	x.note("%s: %s", x.run.Outcome, x.run.Reason)
+}
+
+// faultsLasted says how long all faults were in effect, and, if that is less than planned, why less can be concluded from it.
+func (x *Runner) faultsLasted() (text, short string) {
+	if x.injected.IsZero() {
+		text = "the faults were never all in effect"
+		return text, text
+	}
+	lasted := x.faultsEnded.Sub(x.injected).Round(100 * time.Millisecond)
+	if lasted >= x.Settings.Injection {
+		return fmt.Sprintf("the faults were in effect for %s", lasted), ""
+	}
+	short = fmt.Sprintf("the faults were in effect for %s of the %s that were planned", lasted, x.Settings.Injection)
+	return short, short
 }
 
 func (x *Runner) note(format string, args ...any) {

@@ -42,6 +42,15 @@ const (
 	SidecarsOff        SidecarMode = "off"
 )
 
+// String describes the settings that matter to who judges a run.
+func (s *Settings) String() string {
+	text := fmt.Sprintf("%s before the faults, %s of faults, %s after; at most %g%% of the operations elsewhere may fail within %s", s.Baseline, s.Injection, s.After, 100*s.ErrorBudget, s.BudgetWindow)
+	if s.Force {
+		text += "; --force"
+	}
+	return text
+}
+
 // mostInjection bounds how long faults last: they end by themselves, and nobody may watch.
 const mostInjection = 30 * time.Minute
 

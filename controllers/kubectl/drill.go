@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -37,7 +41,17 @@ func (c *cluster) drillCommand() *cobra.Command {
 		Use:   "drill",
 		Short: "Rehearse failures of zones, hosts and parts with Chaos Mesh, and report which promises held",
 		Long: `Rehearses failures of a store with Chaos Mesh, while canaries in every data center of the cluster write and read, and reports which promises
-held. docs/drills.md describes what happens, and what it takes to be safe.`,
+held. A data center has a front zone (AZ-F: coordinators, caches and the fronts of clients) and a back zone (AZ-B: shards). docs/drills.md describes what
+happens, and what it takes to be safe.`,
+		Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return cmd.Help()
+			case slices.ContainsFunc(drill.Catalogue(), func(d drill.Drill) bool { return d.Name == args[0] }):
+				return fmt.Errorf("there is no command drill %s; drill run %s runs that drill", args[0], args[0])
+			}
+			return fmt.Errorf("there is no command drill %s; drill --help shows all", args[0])
+		},
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "store; can be omitted if the namespace has only one")
 	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f), c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
@@ -114,6 +128,14 @@ func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
 	}
 }
 
+// oneDrill is the argument of commands about one drill.
+func oneDrill(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("give the name of one drill; kubectl causal drill list shows all")
+	}
+	return nil
+}
+
 func canRun(p *drill.Preflight) string {
 	switch {
 	case len(p.Refused) > 0:
@@ -135,7 +157,7 @@ func lastRun(runs []*record.Run, name string) string {
 
 func (c *cluster) drillRunCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run NAME", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Use: "run NAME", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: oneDrill, ValidArgsFunction: completeDrill,
 		Long: `Shows which pods a drill hits and asks whether to go on. Then it watches canaries before, during and after the faults, verifies that everything has
 healed, and prints a report, which is kept in the cluster. Interrupting it (Ctrl-C) ends the faults and reports.
 
@@ -207,7 +229,7 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 		}
 	}
 	f.settings.RemoveLeftovers = f.yes
-	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image}
+	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image, User: k.user(ctx), Cluster: k.config.Host}
 	r, err := x.Run(ctx, p)
 	if r == nil {
 		return err
@@ -234,6 +256,19 @@ func confirm(in io.Reader, out io.Writer, store string) error {
 	return nil
 }
 
+// user returns the name of the user whom the API server takes this for, or "" if it does not say.
+func (k *connection) user(ctx context.Context) string {
+	c, err := authentication.NewForConfig(k.config)
+	if err != nil {
+		return ""
+	}
+	review, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return review.Status.UserInfo.Username
+}
+
 func (k *connection) canaries(ctx context.Context, s *v1alpha1.CausalStore, image string) (*drill.Pods, error) {
 	core, err := typedv1.NewForConfig(k.config)
 	if err != nil {
@@ -249,7 +284,7 @@ func (k *connection) canaries(ctx context.Context, s *v1alpha1.CausalStore, imag
 
 func (c *cluster) drillShowCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Print the experiments of a drill, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Use: "show NAME", Short: "Print the experiments of a drill, for kubectl apply", Args: oneDrill, ValidArgsFunction: completeDrill,
 		Long: `Prints the experiments that a drill would create now, with the names of the pods that they hit, for kubectl apply. Applied so, nothing watches, aborts or
 verifies; they end after their duration.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -392,7 +427,7 @@ func otherRun(runs []*record.Run, store string, a *record.Run, named []string) (
 
 func (c *cluster) drillScheduleCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "schedule NAME", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Use: "schedule NAME", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: oneDrill, ValidArgsFunction: completeDrill,
 		Long: `Prints a CronJob that repeats a drill, and the ServiceAccount and Role that it needs, for kubectl apply. It runs as that account, not as the operator's. Whoever may
 create pods in the namespace can use it, and so stop the pods of the store. Outside of --window the drill is not run.`,
 		Example: `  kubectl causal drill schedule az-b-cut --cron "0 10 * * 2" --window "Mon-Fri 09:00-16:00" -n shop | kubectl apply -f -`,

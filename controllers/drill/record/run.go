@@ -67,6 +67,10 @@ type Run struct {
 	Canaries   []string `json:"canaries,omitempty"`
 	NoSidecars string   `json:"noSidecars,omitempty"`
 	Version    string   `json:"version"`
+	// User is who has run it, and Cluster the address of the API server; empty if that is not known. Settings are the times and limits of the run.
+	User     string `json:"user,omitempty"`
+	Cluster  string `json:"cluster,omitempty"`
+	Settings string `json:"settings,omitempty"`
 
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`

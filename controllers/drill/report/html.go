@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func pictures(r *record.Run) []picture {
 			bands = append(bands, chart.Band{Label: "faults", From: p.From.Sub(r.Started).Seconds(), To: p.To.Sub(r.Started).Seconds()})
 		}
 	}
-	draw := func(title, unit string, value func(record.Series, int) (float64, bool)) picture {
+	draw := func(title, unit string, value func(record.Series, int) float64) picture {
 		l := chart.Line{X: chart.Axis{Label: "seconds since the start"}, Y: chart.Axis{Label: unit}, NoMarkers: true, Bands: bands, Width: 900, Height: 300}
 		for _, s := range ordering(r.Series) {
 			name := s.DataCenter
@@ -72,18 +73,21 @@ func pictures(r *record.Run) []picture {
 			}
 			line := chart.Series{Name: name}
 			for i := range s.OK {
-				if v, ok := value(s, i); ok {
-					line.Points = append(line.Points, chart.Point{X: float64(i), Y: v})
-				}
+				line.Points = append(line.Points, chart.Point{X: float64(i), Y: value(s, i)})
 			}
 			l.Series = append(l.Series, line)
 		}
 		return picture{title, template.HTML(l.SVG())} // made by our own code, which escapes names
 	}
 	return []picture{
-		draw("Operations that succeeded", "per second", func(s record.Series, i int) (float64, bool) { return float64(s.OK[i]), true }),
-		draw("Operations that failed", "per second", func(s record.Series, i int) (float64, bool) { return float64(s.Failed[i]), true }),
-		draw("Latency, 99th percentile of each second", "ms", func(s record.Series, i int) (float64, bool) { return s.P99[i], s.P99[i] > 0 }),
+		draw("Operations that succeeded", "per second", func(s record.Series, i int) float64 { return float64(s.OK[i]) }),
+		draw("Operations that failed", "per second", func(s record.Series, i int) float64 { return float64(s.Failed[i]) }),
+		draw("Latency, 99th percentile of each second", "ms", func(s record.Series, i int) float64 {
+			if s.P99[i] == 0 {
+				return math.NaN() // a gap: no operation succeeded
+			}
+			return s.P99[i]
+		}),
 	}
 }
 

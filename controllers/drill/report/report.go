@@ -24,17 +24,22 @@ func facts(r *record.Run) [][2]string {
 		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title}, {"hit", fmt.Sprintf("%s (%s)", r.Hit, podCount(len(r.Pods)))},
 		{"store", fmt.Sprintf("%s/%s, generation %d", r.Namespace, r.Store, r.Generation)}, {"started", r.Started.UTC().Format(time.RFC3339)},
 	}
+	if !r.Ended.IsZero() {
+		all = append(all, [2]string{"ended", fmt.Sprintf("%s, after %s", r.Ended.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(100*time.Millisecond))})
+	}
+	for _, f := range [][2]string{{"by", r.User}, {"cluster", r.Cluster}, {"settings", r.Settings}} {
+		if f[1] != "" {
+			all = append(all, f)
+		}
+	}
 	if len(r.Canaries) > 0 {
 		all = append(all, [2]string{"canaries", strings.Join(r.Canaries, ", ")})
 	}
 	if r.NoSidecars != "" {
 		all = append(all, [2]string{"no sidecars", r.NoSidecars})
 	}
-	if !r.Ended.IsZero() {
-		all = append(all, [2]string{"took", r.Ended.Sub(r.Started).Round(100 * time.Millisecond).String()})
-	}
 	if r.Paper != "" {
-		all = append(all, [2]string{"the paper says", r.Paper})
+		all = append(all, [2]string{"Karma's paper says", r.Paper})
 	}
 	if r.Checked != "" {
 		all = append(all, [2]string{"checked", r.Checked})
@@ -60,7 +65,8 @@ var terms = [][2]string{
 	{"longest gap", "The longest time without an operation that succeeded."},
 	{"complete", "A write is complete when every ring has it and no cache an older value. In time is half of the time-out of an operation. Longest incomplete is the longest time without a write that became complete in time."},
 	{"bound", "Who has read a write that is not complete reads from the rings that have it, until it is complete. This keeps reads consistent, and can make them slower: they may go to a data center farther away."},
-	{"not promised, not measured", "Not promised: measured, but the store does not claim it in this drill. Not measured: there was nothing to judge by; it proves nothing in either direction."},
+	{"Karma's paper", "T. Mahmood et al., Achieving Causal Consistency under Partial Replication for Geo-distributed Cloud Storage, 2016, of which the store is an implementation. What it says is of a system in which a part that is hit has others to take over."},
+	{"not promised, not measured", "Not promised: measured, but the store does not claim it in this drill. Not measured: there was nothing to judge by, or the run was aborted before the faults had lasted as long as planned and nothing was broken until then; it proves nothing in either direction."},
 }
 
 // phases are those of a run that have measures, in their order.

@@ -23,10 +23,10 @@ func aRun() *record.Run {
 	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 	r := &record.Run{Format: record.FormatVersion, ID: "20260102-030405-abcd", Drill: "az-b-cut", Title: "The back zone of a data center is cut off", Paper: "available (dynamic binding)",
 		Store: "orders", Namespace: "shop", Generation: 3, Hit: "AZ-B of virginia", Canaries: []string{"virginia", "paris", "virginia (sidecar)"}, NoSidecars: "paris: the image cannot be pulled", HitDataCenters: []string{"virginia"}, Pods: []string{"shop/orders-virginia-shard-0-0"},
-		Experiments: []string{"NetworkChaos/orders-drill-0-cut"}, Version: "v1", Started: at, Ended: second(40), Outcome: record.Failed, Reason: "1 of 3 promises broken",
+		Experiments: []string{"NetworkChaos/orders-drill-0-cut"}, User: "system:serviceaccount:shop:orders-drill", Cluster: "https://192.0.2.1:6443", Settings: "15s before the faults, 1m0s of faults, 15s after; at most 25% of the operations elsewhere may fail within 10s", Version: "v1", Started: at, Ended: second(40), Outcome: record.Failed, Reason: "1 of 3 promises broken",
 		Phases: []record.Phase{{Name: record.Baseline, From: at, To: second(10)}, {Name: record.Injection, From: second(10), To: second(30)}},
 		Promises: []record.Promise{{Text: "Clients see causal consistency", Expected: "no violation", Observed: "0 violations in 900 operations of 9 sessions", Result: record.Held},
-			{Text: "Clients there", Expected: "at most 5% of their operations fail", Observed: "30 of 300 failed (10.0%)", Result: record.Broken},
+			{Text: "Clients in the data centers that are hit fail over", Expected: "at most 5% of their operations fail", Observed: "30 of 300 failed (10.0%)", Result: record.Broken},
 			{Text: "No acknowledged write is lost", Expected: "all data centers agree", Observed: "no final reads", Result: record.NotMeasured}},
 		Measures: []record.Measure{{Phase: record.Injection, DataCenter: "virginia", Hit: true, Operations: 300, Failed: 30, Unknown: 2, P50: 4.2, P99: 1999.5, LongestGap: 2100, Complete: 3, Completions: 20, LongestIncomplete: 15000, LongestBound: 12000},
 			{Phase: record.Baseline, DataCenter: "paris", Operations: 150, P50: 1.1, P99: 9, LongestGap: 400, Complete: 10, Completions: 10, LongestIncomplete: 1100},
