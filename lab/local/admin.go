@@ -173,8 +173,8 @@ type MemberState struct {
 	Role   string `json:"role,omitempty"`
 	// InGroup: every acknowledged write is on its disk.
 	InGroup bool `json:"inGroup"`
-	// Behind is how many records of the log of the member that serves it lacks.
-	Behind uint64 `json:"behind"`
+	// Behind is how many records of the log of the member that serves it lacks; left out if this one is down or none serves, since it is not known then.
+	Behind *uint64 `json:"behind,omitempty"`
 	// Problem says what keeps the group from changing, or this member out of it.
 	Problem string `json:"problem,omitempty"`
 }
@@ -299,13 +299,17 @@ func (p *part) groupStatus() (s group.Status, ok bool) {
 }
 
 func (d *Deployment) groupState(n topology.Node) (g GroupState) {
-	var last uint64
 	var config group.Config
+	last, serves := uint64(0), false // of the log of the member that serves
+	logs := map[uint8]uint64{}
 	for _, m := range d.topo.MembersOf(n) {
 		ms := MemberState{Member: m.Member}
 		if s, ok := d.parts[m].groupStatus(); ok {
-			ms.Up, ms.Role, ms.Problem, ms.Behind = true, s.Role.String(), s.Problem(), s.Last
-			last = max(last, s.Last)
+			ms.Up, ms.Role, ms.Problem = true, s.Role.String(), s.Problem()
+			logs[m.Member] = s.Last
+			if s.Role == group.Serving {
+				last, serves = max(last, s.Last), true
+			}
 			if s.Config.Epoch > config.Epoch {
 				config = s.Config
 			}
@@ -315,7 +319,9 @@ func (d *Deployment) groupState(n topology.Node) (g GroupState) {
 	g.Epoch, g.Primary = config.Epoch, config.Primary.Name
 	for i := range g.Members {
 		m := &g.Members[i]
-		m.Behind = last - m.Behind
+		if has, up := logs[m.Member]; up && serves {
+			m.Behind = new(last - min(last, has))
+		}
 		m.InGroup = slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Name == fmt.Sprint(m.Member) })
 	}
 	return g
