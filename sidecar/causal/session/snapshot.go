@@ -182,8 +182,8 @@ func (s *Sidecar) noteHeard(now causal.Now) {
 		s.cuts.heard = make([]heardOf, len(s.cfg.Topology.DCs))
 	}
 	for dc := range s.cuts.heard {
-		if h := &s.cuts.heard[dc]; h.at == 0 || s.stability.MaxRVOf(topology.DC(dc)) > h.upTo {
-			h.upTo, h.at = s.stability.MaxRVOf(topology.DC(dc)), now.Mono
+		if h, upTo := &s.cuts.heard[dc], s.stability.MaxRVOf(topology.DC(dc)); h.at == 0 || upTo > h.upTo {
+			h.upTo, h.at = upTo, now.Mono
 		}
 	}
 }
