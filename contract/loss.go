@@ -18,7 +18,6 @@ type Loss struct {
 	Serves bool `json:"serves,omitempty"`
 	// Membership is empty if this member does not serve.
 	Membership Membership `json:"membership,omitempty"`
-	// Found counts the writes that the shards hold so far, and Waiting names who has not answered yet, while the log is given up.
-	Found   int    `json:"found,omitempty"`
-	Waiting string `json:"waiting,omitempty"`
+	// Progress says how far the log is given up, and what it waits for. It is empty before and after.
+	Progress string `json:"progress,omitempty"`
 }

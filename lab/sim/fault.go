@@ -128,6 +128,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.UnfencedLog:               "lost-logs",
 	causal.SalvageStored:             "lost-logs",
 	causal.AdoptUnordered:            "lost-logs",
+	causal.PassLost:                  "lost-logs",
 	causal.AdoptFilteredDeps:         "silent-origins",
 	causal.AdoptOpenChain:            "silent-origins",
 	causal.AdoptMovesLane:            "silent-origins",

@@ -21,6 +21,7 @@ const (
 var scripted = map[causal.Fault]string{
 	causal.UnfencedLog:        "lost_logs.txt",
 	causal.AdoptUnordered:     "lost_logs.txt",
+	causal.PassLost:           "lost_logs.txt",
 	causal.BackfillEarly:      "backfill.txt",
 	causal.LateAckCounts:      "backfill.txt",
 	causal.DonorMoves:         "backfill.txt",

@@ -128,6 +128,7 @@ const (
 	UnfencedLog                            // middleman: puts of a log that was given up are still taken
 	SalvageStored                          // middleman: puts that are not in storage are left out of what a coordinator salvages
 	AdoptUnordered                         // coordinator: what it has salvaged is sent before all that may precede it is complete
+	PassLost                               // coordinator: SV passes what is lost although what precedes it may be incomplete
 	AdoptFilteredDeps                      // middleman: a put is adopted with the dependencies that its ring lacked, not with all
 	AdoptOpenChain                         // leader: a write is adopted although a lane that it names has gaps
 	AdoptMovesLane                         // middleman: an adopted put counts as everything before it in the lane
@@ -298,6 +299,7 @@ var faultNames = [faultEnd]string{
 	UnfencedLog:               "unfenced-log",
 	SalvageStored:             "salvage-stored",
 	AdoptUnordered:            "adopt-unordered",
+	PassLost:                  "pass-lost",
 	AdoptFilteredDeps:         "adopt-filtered-deps",
 	AdoptOpenChain:            "adopt-open-chain",
 	AdoptMovesLane:            "adopt-moves-lane",

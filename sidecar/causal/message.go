@@ -142,6 +142,8 @@ type VectorEntry struct {
 	SV HLC
 	// RV[r]: every write of the origin at or below it is acknowledged by ring r. Left out, it is SV for every ring.
 	RV []HLC
+	// Settled: every write of the origin at or below it is complete, or was lost with a log that was given up. 0: it is SV.
+	Settled HLC
 }
 
 // Message is one message of any kind: one codec, one queue, no boxing. Its content is built and read through the type of its

@@ -54,7 +54,7 @@ func (m *Message) SignedVectors() SignedVectors {
 	return SignedVectors{DC: topology.DC(m.fields.Seq), Entries: m.fields.Vectors, Seal: m.fields.Record.Value.Data}
 }
 
-// Statement returns what the seal covers. Every part has a fixed length or is preceded by it, so no two contents have the same.
+// Statement returns what the seal covers. Every part has a fixed length or is preceded by it, or by whether it is there, so no two contents have the same.
 func (v SignedVectors) Statement() []byte {
 	b := make([]byte, 0, 6+24*len(v.Entries))
 	b = binary.BigEndian.AppendUint16(b, uint16(v.DC))
@@ -64,9 +64,16 @@ func (v SignedVectors) Statement() []byte {
 		b = binary.BigEndian.AppendUint32(b, uint32(e.Origin))
 		b = binary.BigEndian.AppendUint32(b, uint32(e.Last))
 		b = binary.BigEndian.AppendUint64(b, uint64(e.SV))
-		b = binary.BigEndian.AppendUint32(b, uint32(len(e.RV)))
+		rings := uint32(len(e.RV))
+		if e.Settled != 0 {
+			rings |= 1 << 31
+		}
+		b = binary.BigEndian.AppendUint32(b, rings)
 		for _, h := range e.RV {
 			b = binary.BigEndian.AppendUint64(b, uint64(h))
+		}
+		if e.Settled != 0 {
+			b = binary.BigEndian.AppendUint64(b, uint64(e.Settled))
 		}
 	}
 	return b

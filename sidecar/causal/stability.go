@@ -10,13 +10,14 @@ import (
 //
 // Invariant: SV[o] <= RV[r][o] for every ring r, since complete means acknowledged by all rings.
 type Stability struct {
-	sv []HLC   // by origin; index 0 is unused
-	rv [][]HLC // by ring, by origin
+	sv      []HLC   // by origin; index 0 is unused
+	rv      [][]HLC // by ring, by origin
+	settled []HLC   // by origin; see Settled
 }
 
 // NewStability returns vectors in which nothing is known.
 func NewStability(t *topology.Topology) *Stability {
-	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings))}
+	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings)), settled: make([]HLC, t.Origins()+1)}
 	for r := range s.rv {
 		s.rv[r] = make([]HLC, t.Origins()+1)
 	}
@@ -28,6 +29,10 @@ func (s *Stability) SV(o topology.Origin) HLC { return s.sv[o] }
 
 // RV returns the HLC at or below which every write of an origin is known to be acknowledged by ring r.
 func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r][o] }
+
+// Settled returns the HLC at or below which every write of an origin is known to be complete, or to be lost with a log that was given up. SV
+// does not pass what is lost before all that may precede it is settled (PROTOCOL, A log that is given up).
+func (s *Stability) Settled(o topology.Origin) HLC { return max(s.sv[o], s.settled[o]) }
 
 // Merge takes the newer of both and reports whether any entry was newer. What is above limit is taken for limit: what holds up
 // to a timestamp also holds up to an earlier one.
@@ -47,7 +52,7 @@ func (s *Stability) IsNews(entries []VectorEntry, limit HLC) bool {
 	for i := range entries {
 		e := &entries[i]
 		for o := int(e.Origin); o <= max(int(e.Origin), int(e.Last)) && o < len(s.sv); o++ {
-			if min(e.SV, limit) > s.sv[o] {
+			if min(e.SV, limit) > s.sv[o] || min(e.Settled, limit) > s.Settled(topology.Origin(o)) {
 				return true
 			}
 			for r := range s.rv {
@@ -72,6 +77,9 @@ func (s *Stability) merge(o int, e *VectorEntry, limit HLC) (changed bool) {
 	if sv := min(e.SV, limit); sv > s.sv[o] {
 		s.sv[o], changed = sv, true
 	}
+	if h := min(e.Settled, limit); h > s.Settled(topology.Origin(o)) {
+		s.settled[o], changed = h, true
+	}
 	for r := range s.rv {
 		if h := min(e.ring(r), limit); h > s.rv[r][o] {
 			s.rv[r][o], changed = h, true
@@ -86,6 +94,9 @@ func (s *Stability) Entry(o topology.Origin) VectorEntry {
 	for r := range s.rv {
 		e.RV[r] = s.rv[r][o]
 	}
+	if s.settled[o] > e.SV {
+		e.Settled = s.settled[o]
+	}
 	return e
 }
 
@@ -98,13 +109,16 @@ func (s *Stability) EntriesBetween(first, last topology.Origin) []VectorEntry {
 	var all []VectorEntry
 	for o := first; o <= last; o++ {
 		e := VectorEntry{Origin: o, SV: s.sv[o]}
+		if s.settled[o] > e.SV {
+			e.Settled = s.settled[o]
+		}
 		for o < last && s.isEqual(o, o+1) {
 			o++
 			e.Last = o
 		}
 		if flat := !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[o] != e.SV }); !flat {
 			e.RV = s.Entry(o).RV
-		} else if e.SV == 0 {
+		} else if e.SV == 0 && e.Settled == 0 {
 			continue
 		}
 		all = append(all, e)
@@ -114,7 +128,7 @@ func (s *Stability) EntriesBetween(first, last topology.Origin) []VectorEntry {
 
 // isEqual reports whether the same is known of two origins.
 func (s *Stability) isEqual(a, b topology.Origin) bool {
-	return s.sv[a] == s.sv[b] && !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[a] != rv[b] })
+	return s.sv[a] == s.sv[b] && s.Settled(a) == s.Settled(b) && !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[a] != rv[b] })
 }
 
 // Complete reports whether v is known to be in all rings, and older values of its key in no cache.

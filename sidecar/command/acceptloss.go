@@ -114,9 +114,9 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it takes writes, and answers reads when it has its data again")
 			return nil
 		}
-		if err == nil && l.Waiting != "" && l.Waiting != said {
-			said = l.Waiting
-			fmt.Fprintf(cmd.OutOrStdout(), "%d writes found; waiting for %s\n", l.Found, said)
+		if err == nil && l.Progress != "" && l.Progress != said {
+			said = l.Progress
+			fmt.Fprintln(cmd.OutOrStdout(), said)
 		}
 		select {
 		case <-ctx.Done():

@@ -39,6 +39,12 @@ func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found i
 	return active, waiting, found
 }
 
+// Recovering is as for coordinator.Coordinator.
+func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
+	c.Inspect(func(m *coordinator.Coordinator) { waiting, left = m.Recovering() })
+	return waiting, left
+}
+
 // Adoptions returns the adoptions of writes of silent coordinators, if this one is the leader of its data center.
 func (c *Coordinator) Adoptions() (all []coordinator.Adoption) {
 	c.Inspect(func(m *coordinator.Coordinator) { all = m.Adoptions() })

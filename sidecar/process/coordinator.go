@@ -152,11 +152,7 @@ func (c *coordinatorPart) ready() error {
 		}
 		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
 	case coordinator.Salvaging:
-		l := c.describeLoss()
-		if l.Waiting == "" {
-			return fmt.Errorf("its log was lost and given up, and what the shards hold of it is completed: %d writes were found", l.Found)
-		}
-		return fmt.Errorf("its log was lost and given up, and what the shards hold of it is collected: waiting for %s", l.Waiting)
+		return errors.New("its log was lost and given up, and " + c.describeSalvage(c.topo()))
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
 	case coordinator.Left:

@@ -29,15 +29,30 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	case coordinator.LogLost:
 		l.Lost, l.Reason = true, explainLostLog(t, c.c.DataLost()).Error()
 	case coordinator.Salvaging:
-		var waiting []topology.Node
-		_, waiting, l.Found = c.c.Salvaging()
-		l.Waiting = nameParts(t, waiting)
+		l.Progress = c.describeSalvage(t)
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
 			l.Reason = explainUnanswered(t, "log", nodes).Error()
 		}
 	}
 	return l
+}
+
+// describeSalvage says how far a lost log is given up, and what it waits for.
+func (c *coordinatorPart) describeSalvage(t *topology.Topology) string {
+	if active, waiting, found := c.c.Salvaging(); active {
+		s := fmt.Sprintf("what the shards hold of it is collected: %d writes were found", found)
+		if len(waiting) > 0 {
+			s += "; waiting for answers of " + nameParts(t, waiting)
+		}
+		return s
+	}
+	waiting, left := c.c.Recovering()
+	s := fmt.Sprintf("what the shards held of it is completed: %d writes are left", left)
+	if len(waiting) > 0 {
+		s += "; waiting for older writes, which may precede what is found or lost, to be completed by " + nameParts(t, waiting)
+	}
+	return s
 }
 
 // describeLoss returns what is known of the loss of the members of a shard.

@@ -146,7 +146,7 @@ func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 }
 
 // ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring has not
-// acknowledged, or bound when there is none.
+// acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it is settled.
 func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
 	e := causal.VectorEntry{Origin: c.origin, RV: make([]causal.HLC, len(c.cursor)), SV: ^causal.HLC(0)}
 	for r, i := range c.cursor {
@@ -155,6 +155,17 @@ func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
 			e.RV[r] = min(bound, c.writes[i].rec.Version.HLC-1)
 		}
 		e.SV = min(e.SV, e.RV[r])
+	}
+	if c.hasLostAboveSV() {
+		e.Settled = e.SV
+		limit := c.settledElsewhere() + 1
+		if c.cfg.Broken.Has(causal.PassLost) {
+			limit = causal.NoLimit
+		}
+		e.SV = min(e.SV, limit)
+		for r := range e.RV {
+			e.RV[r] = min(e.RV[r], limit)
+		}
 	}
 	if c.cfg.Broken.Has(causal.SVEarly) && len(c.writes) > 0 {
 		e.SV = c.writes[len(c.writes)-1].rec.Version.HLC

@@ -222,7 +222,7 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 		l.incarnation = h.Incarnation
 	}
 	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Generation: c.log.durable.Generation}
-	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
+	if c.isRecovering() { // what the lost log had sent, and the middleman has forgotten, is not known
 		if h.Lost {
 			reply.Adopting = true
 			c.Send(reply.Message(c.cfg.Self, l.mm))

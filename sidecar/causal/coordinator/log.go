@@ -176,6 +176,9 @@ func (c *Coordinator) writeCheckpoint(now causal.Now) {
 	s := &c.log.pending
 	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each restart.
 	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+causal.CeilingMs), c.clock.Peek(now)+causal.HLCAt(causal.CeilingMs/20))
+	if s.LostUpTo <= c.known.SV(c.origin) {
+		s.LostUpTo = 0
+	}
 	answers := c.collectAnswers(now)
 	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
 	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), Answers: answers, State: *s}})

@@ -57,6 +57,8 @@ type State struct {
 	Generation uint64
 	// Forgotten: of puts up to here it is not known any more which were accepted.
 	Forgotten causal.HLC
+	// LostUpTo, if it is not 0: writes at or below it may have been lost with a log that was given up, and SV has not passed all of them.
+	LostUpTo causal.HLC
 	// Term is the coordinator's own.
 	Term MembershipTerm
 	// Terms are those of the other coordinators of the data center, as the leader knows them.
@@ -78,7 +80,7 @@ const (
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order of
-// their declaration. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+// their declaration, but for LostUpTo, which is last, and left out if it is 0. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		dst = append(dst, logFormat, recordCheckpoint)
@@ -105,6 +107,9 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 			for _, n := range [...]uint64{uint64(x.Shard.DC), x.Shard.Index, uint64(x.Excluded), uint64(x.Rejoined)} {
 				dst = binary.AppendUvarint(dst, n)
 			}
+		}
+		if c.LostUpTo != 0 {
+			dst = appendHLC(dst, c.LostUpTo)
 		}
 		return dst
 	}
@@ -270,6 +275,9 @@ func (d *recordReader) checkpoint() *Checkpoint {
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		shard := topology.Node{DC: topology.DC(d.Uvarint()), Part: topology.Middleman, Index: d.Uvarint()}
 		c.ShardExclusions = append(c.ShardExclusions, ShardExclusion{Shard: shard, Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
+	}
+	if d.Left() > 0 {
+		c.LostUpTo = d.hlc()
 	}
 	return c
 }

@@ -23,6 +23,7 @@ func drawRecord(t *rapid.T) LogRecord {
 				Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), HLC: hlc.Draw(t, "answer")})
 		}
 		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"), MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		c.LostUpTo = causal.HLC(rapid.Uint64Range(0, 3).Draw(t, "lost"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
 		}

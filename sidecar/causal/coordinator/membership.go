@@ -54,7 +54,7 @@ func (m Membership) String() string {
 // Membership returns the stage of the coordinator.
 func (c *Coordinator) Membership() Membership {
 	switch {
-	case c.salvage != nil || c.isAdopting():
+	case c.salvage != nil || c.isRecovering():
 		return Salvaging
 	case len(c.past.lostTo) > 0:
 		return LogLost

@@ -200,6 +200,7 @@ func (c *Coordinator) finishSalvage(now causal.Now) {
 		return
 	}
 	c.clock.Raise(above)
+	c.log.pending.LostUpTo = above
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: s.sv}}, causal.NoLimit)
 	p := &c.log.pending
 	p.Generation, p.Term = s.generation, c.past.leaderTerm
@@ -249,6 +250,24 @@ func (c *Coordinator) addAdopted(r *LoggedWrite, index uint64) *write {
 	return w
 }
 
+// isRecovering reports whether what was lost and salvaged with a log that was given up is not behind this coordinator yet.
+func (c *Coordinator) isRecovering() bool { return c.isAdopting() || c.hasLostAboveSV() }
+
+// hasLostAboveSV reports whether SV has not passed all writes that may be lost.
+func (c *Coordinator) hasLostAboveSV() bool { return c.log.pending.LostUpTo > c.known.SV(c.origin) }
+
+// settledElsewhere returns the HLC at or below which every write of another origin is complete or lost. What precedes a write that is lost, or
+// was salvaged, is not known; but it has a smaller timestamp.
+func (c *Coordinator) settledElsewhere() causal.HLC {
+	upTo := causal.NoLimit
+	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
+		if o != c.origin {
+			upTo = min(upTo, c.known.Settled(o))
+		}
+	}
+	return upTo
+}
+
 // isAdopting reports whether a salvaged write is incomplete. They are the oldest ones.
 func (c *Coordinator) isAdopting() bool { return len(c.writes) > 0 && c.writes[0].adopted }
 
@@ -262,17 +281,46 @@ func (c *Coordinator) Adopting() (vs []causal.Version) {
 	return vs
 }
 
+// Recovering returns how many salvaged writes are incomplete, and the coordinators that have to complete older writes before the next of them
+// is sent, or before SV passes what is lost.
+func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
+	need := c.log.pending.LostUpTo
+	for i := len(c.writes) - 1; i >= 0; i-- {
+		if w := c.writes[i]; w.adopted {
+			left++
+			if !w.released {
+				need = w.rec.Version.HLC
+			}
+		}
+	}
+	if !c.isRecovering() {
+		return nil, left
+	}
+	t := c.cfg.Topology
+	for o := topology.Origin(1); int(o) <= t.Origins(); o++ {
+		if o == c.origin || c.known.Settled(o) >= need-1 {
+			continue
+		}
+		n := t.CoordinatorOf(o)
+		if int(n.Index) >= t.DCs[n.DC].RunningCoordinators() {
+			n = t.Leader(n.DC)
+		}
+		if !slices.Contains(waiting, n) {
+			waiting = append(waiting, n)
+		}
+	}
+	return waiting, left
+}
+
 // releaseAdopted sends salvaged writes once everything of other origins that may precede them is complete: what precedes them is not known,
 // but it has smaller timestamps. What has the same one does not count: two logs that are given up at once would wait for each other. After a restart the log may hold later writes behind them: a lane carries all of them in order.
 func (c *Coordinator) releaseAdopted() {
 	if !c.isAdopting() || !c.isEstablished() {
 		return
 	}
-	upTo := causal.NoLimit
-	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins() && !c.cfg.Broken.Has(causal.AdoptUnordered); o++ {
-		if o != c.origin {
-			upTo = min(upTo, c.known.SV(o))
-		}
+	upTo := c.settledElsewhere()
+	if c.cfg.Broken.Has(causal.AdoptUnordered) {
+		upTo = causal.NoLimit
 	}
 	for _, w := range c.writes {
 		if !w.durable || w.adopted && w.rec.Version.HLC-1 > upTo {

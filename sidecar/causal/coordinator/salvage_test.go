@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -106,10 +107,27 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	if is := h.c.Membership(); is != Salvaging {
 		t.Errorf("with acknowledgements of earlier incarnations it is %s", is)
 	}
-	for _, from := range []topology.Node{shardsA, shardsB} {
-		h.step(causal.PutAck{Incarnation: 7, Versions: vs}.Message(from, h.cfg.Self))
+	acknowledge := func() {
+		for _, from := range []topology.Node{shardsA, shardsB} {
+			h.step(causal.PutAck{Incarnation: 7, Versions: vs}.Message(from, h.cfg.Self))
+		}
+		h.tick(100)
 	}
-	h.tick(10)
+	acknowledge()
+	lostUpTo := h.c.log.durable.LostUpTo
+	if lostUpTo <= second || h.c.known.SV(1) != second+1 || h.c.known.Settled(1) < lostUpTo {
+		t.Errorf("SV is %d, settled %d; what is lost ends at %d, and others have settled what is up to %d", h.c.known.SV(1), h.c.known.Settled(1), lostUpTo, second)
+	}
+	if waiting, left := h.c.Recovering(); h.c.Membership() != Salvaging || left != 0 || !slices.Equal(waiting, []topology.Node{{DC: 1, Part: topology.Coordinator}}) {
+		t.Errorf("it is %s, %d writes are left, waiting for %v", h.c.Membership(), left, waiting)
+	}
+	h.restart(h.now)
+	if is := h.c.Membership(); is != Salvaging {
+		t.Errorf("after a restart while SV has not passed what is lost, it is %s", is)
+	}
+	h.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second, Settled: lostUpTo}}}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
+	h.tick(200)
+	acknowledge()
 	_, after := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"})
 	if r := reply(t, after); r.Err != causal.OK || r.Version.HLC <= second+causal.HLCAt(10_000) {
 		t.Errorf("a put after that: %+v", r)

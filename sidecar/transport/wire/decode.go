@@ -287,6 +287,8 @@ func (c *cursor) vector() (e causal.VectorEntry) {
 			e.Last = topology.Origin(in.uint(math.MaxUint32))
 		case fVectorSV:
 			e.SV = causal.HLC(in.fixed())
+		case fVectorSettled:
+			e.Settled = causal.HLC(in.fixed())
 		case fVectorRV:
 			list := in.fixedList(topology.MaxRings - len(e.RV))
 			if e.RV == nil && len(list) > 0 {

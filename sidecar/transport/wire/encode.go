@@ -191,7 +191,7 @@ func appendDep(dst []byte, d *causal.Dep) []byte {
 }
 
 func appendVector(dst []byte, e *causal.VectorEntry) []byte {
-	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last))
+	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last)) + sizeFixed(uint64(e.Settled))
 	if n := len(e.RV); n > 0 {
 		size += 1 + protowire.SizeBytes(8*n)
 	}
@@ -206,7 +206,8 @@ func appendVector(dst []byte, e *causal.VectorEntry) []byte {
 			dst = protowire.AppendFixed64(dst, uint64(h))
 		}
 	}
-	return appendUint(dst, fVectorLast, uint64(e.Last))
+	dst = appendUint(dst, fVectorLast, uint64(e.Last))
+	return appendFixed(dst, fVectorSettled, uint64(e.Settled))
 }
 
 func appendUint(dst []byte, num protowire.Number, v uint64) []byte {

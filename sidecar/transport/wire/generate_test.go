@@ -124,7 +124,7 @@ func message() *rapid.Generator[causal.Message] {
 	vector := rapid.Custom(func(t *rapid.T) causal.VectorEntry {
 		return causal.VectorEntry{
 			Origin: topology.Origin(rapid.Uint32().Draw(t, "origin")), SV: hlc.Draw(t, "sv"),
-			RV: list(t, "rv", hlc, topology.MaxRings), Last: topology.Origin(rapid.Uint32().Draw(t, "last")),
+			RV: list(t, "rv", hlc, topology.MaxRings), Last: topology.Origin(rapid.Uint32().Draw(t, "last")), Settled: hlc.Draw(t, "settled"),
 		}
 	})
 	return rapid.Custom(func(t *rapid.T) causal.Message {

@@ -73,10 +73,11 @@ const (
 	fRecordTomb    = 5
 	fDepSlot       = 3
 
-	fVectorOrigin = 1
-	fVectorSV     = 2
-	fVectorRV     = 3
-	fVectorLast   = 4
+	fVectorOrigin  = 1
+	fVectorSV      = 2
+	fVectorRV      = 3
+	fVectorLast    = 4
+	fVectorSettled = 5
 
 	fMovedKey    = 1
 	fMovedRecord = 2
@@ -93,7 +94,7 @@ func EstimateSize(m *causal.Message) int {
 	f := m.Fields()
 	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies) + 2*len(f.Exclusions)
 	for i := range f.Vectors {
-		n += 16 + 8*len(f.Vectors[i].RV)
+		n += 24 + 8*len(f.Vectors[i].RV)
 	}
 	for i := range f.Moved {
 		n += 40 + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
