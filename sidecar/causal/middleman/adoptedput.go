@@ -38,7 +38,7 @@ func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptP
 		m.stats.LastRefused, m.stats.RefusedFrom = v, from
 		return
 	}
-	if p := m.writes.pending[v]; p != nil {
+	if p := m.writes.pendingPut(v); p != nil {
 		p.adopted = true
 	} else if !m.isClean(v, slot) {
 		m.stageAdopted(now, &a)
@@ -64,7 +64,7 @@ func (m *Middleman) stageAdopted(now causal.Now, a *causal.AdoptPut) {
 	for _, d := range a.Deps {
 		p.deps.AddWrite(d)
 	}
-	m.writes.pending[v] = p
+	m.writes.stage(m.writes.get(v), p)
 	m.staged.add(p)
 	for _, d := range a.Deps {
 		m.awaitWrite(now, p, d)
@@ -106,12 +106,10 @@ func (m *Middleman) adoptStep(now causal.Now, from topology.Node, s causal.Adopt
 		if !m.isSilent(now, v.Origin) || v.HLC > limit {
 			continue
 		}
-		p := m.writes.pending[v]
+		p := m.writes.pendingPut(v)
 		switch {
 		case s.Past == causal.AdoptionComplete:
-			m.writes.complete[v] = struct{}{}
-			m.markClean(now, v)
-			m.faults.noteComplete(m.writes.processed[v])
+			m.noteComplete(now, v)
 		case p == nil:
 		case s.Past == causal.AdoptionReceived:
 			m.dropLaneWaits(now, p)
@@ -203,9 +201,9 @@ func (m *Middleman) isConfirmed(p *put) bool {
 
 // adoptionState returns how far a write has come here.
 func (m *Middleman) adoptionState(v causal.Version, slot topology.Slot) causal.AdoptionState {
-	p := m.writes.pending[v]
+	p := m.writes.pendingPut(v)
 	switch {
-	case m.known.Complete(v) || m.writes.isMarkedComplete(v):
+	case m.known.Complete(v) || m.writes.find(v).isMarkedComplete():
 		return causal.AdoptionComplete
 	case m.isClean(v, slot):
 		return causal.AdoptionClean

@@ -124,7 +124,7 @@ func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
 	r.step(causal.AdoptQuery{ID: 1, Origin: 1}.Message(leader1, self))
 	r.adopt(r.key(self, 1), 10)
 	r.adoptionStep(causal.AdoptionConfirmed, 9, 10)
-	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 || len(r.m.writes.pending) > 0 {
-		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, len(r.m.writes.pending))
+	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 || r.m.writes.pending > 0 {
+		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, r.m.writes.pending)
 	}
 }

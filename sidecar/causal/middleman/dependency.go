@@ -51,7 +51,7 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 		m.deps.awaited[dep.Version] = d
 		m.deps.unresolved = append(m.deps.unresolved, d)
 		if m.owns(dep.Slot) {
-			d.processed = m.writes.processed[dep.Version] != nil
+			d.processed = m.writes.isProcessed(dep.Version)
 		} else {
 			m.sendDepCheck(now, d)
 		}
@@ -121,7 +121,7 @@ func (m *Middleman) checkDep(from topology.Node, c causal.DepCheck) {
 		m.sendDepStatus(from, c.Version, true)
 		return
 	}
-	processed := m.writes.processed[c.Version] != nil
+	processed := m.writes.isProcessed(c.Version)
 	if processed {
 		m.sendDepStatus(from, c.Version, false)
 	}
@@ -166,5 +166,5 @@ func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
 }
 
 func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
-	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean, Complete: m.known.Complete(v) || m.writes.isMarkedComplete(v)}.Message(m.cfg.Self, to))
+	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean, Complete: m.known.Complete(v) || m.writes.find(v).isMarkedComplete()}.Message(m.cfg.Self, to))
 }

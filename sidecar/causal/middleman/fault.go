@@ -38,9 +38,9 @@ func (f *faultState) noteProcessed(key string, v causal.Version) {
 	f.complete[key] = false
 }
 
-func (f *faultState) noteComplete(p *processedWrite) {
-	if f.complete != nil && p != nil {
-		f.complete[p.key] = true
+func (f *faultState) noteComplete(w *write) {
+	if f.complete != nil && w.processed {
+		f.complete[w.key] = true
 	}
 }
 
@@ -73,7 +73,7 @@ func (m *Middleman) brokenStatus(key string, v causal.Version) (s causal.Status,
 			return causal.Stable, true
 		}
 	case m.cfg.Broken.Has(causal.RestartStable):
-		if _, known := m.writes.processed[v]; !known {
+		if !m.writes.isProcessed(v) {
 			return causal.Stable, true
 		}
 	}

@@ -156,7 +156,7 @@ func (m *Middleman) nextFrontiers() int64 {
 		return causal.Never
 	case fs.changed:
 		return 0
-	case len(m.writes.pending) == 0 && fs.sentAt-fs.changedAt >= int64(quietFrontierInterval):
+	case m.writes.pending == 0 && fs.sentAt-fs.changedAt >= int64(quietFrontierInterval):
 		return fs.sentAt + int64(quietFrontierInterval)
 	}
 	return fs.sentAt + int64(frontierInterval)

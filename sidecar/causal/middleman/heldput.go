@@ -151,7 +151,7 @@ func (m *Middleman) reportHeld(from topology.Node, q causal.AdoptQuery) {
 		h.State = m.adoptionState(p.record.Version, topology.SlotOf(p.key))
 		if p.complete {
 			h.State = causal.AdoptionComplete
-		} else if w := m.writes.pending[p.record.Version]; w != nil && !w.adopted {
+		} else if w := m.writes.pendingPut(p.record.Version); w != nil && !w.adopted {
 			h.State = causal.AdoptionUnknown // nobody has told it yet that what follows it may be written
 		}
 		m.Send(h.Message(m.cfg.Self, from))

@@ -158,7 +158,6 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.writes.purgePasts(m.known)
 	m.held.purge(m.known)
 	m.expireQuestions(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
@@ -200,7 +199,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if len(m.writes.processed)+len(m.writes.complete)+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
+	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
 	return next
@@ -208,7 +207,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 
 // isBusy reports whether something is in progress that has to be repeated, or expires, if nothing is heard of it.
 func (m *Middleman) isBusy() bool {
-	return len(m.writes.pending)+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+len(m.copies.awaitForeignLeases) > 0 ||
+	return m.writes.pending+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+len(m.copies.awaitForeignLeases) > 0 ||
 		!m.streams.requested || m.cfg.Broken.Any() || m.backfill != nil ||
 		slices.ContainsFunc(m.streams.ordered, func(s *stream) bool { return len(s.pending) > 0 })
 }
@@ -251,7 +250,7 @@ func (m *Middleman) Stats() Stats { return m.stats }
 // Depth returns what is kept in memory: unacknowledged puts, processed writes above RV, bytes of cached-at, bytes of old
 // versions.
 func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
-	return len(m.writes.pending), len(m.writes.processed), m.copies.cachedAt.bytes(), m.oldVersions.bytes
+	return m.writes.pending, m.writes.processed, m.copies.cachedAt.bytes(), m.oldVersions.bytes
 }
 
 // HasReceivedFrom reports whether a put of an origin has arrived since the start.

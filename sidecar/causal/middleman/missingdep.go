@@ -83,10 +83,10 @@ func (m *Middleman) answerProbe(now causal.Now, from topology.Node, p causal.Dep
 	if !m.usesSlotMap(p.Map) || !m.owns(p.Dep.Slot) {
 		return
 	}
-	q := m.writes.pending[v]
+	q := m.writes.pendingPut(v)
 	switch {
 	case p.Lane || q == nil:
-		if !m.isClean(v, p.Dep.Slot) && m.writes.processed[v] == nil && m.neverReceived(v) {
+		if !m.isClean(v, p.Dep.Slot) && !m.writes.isProcessed(v) && m.neverReceived(v) {
 			m.replyMissing(now, from, p)
 		}
 	case q.unprocessedDeps > 0 && m.staged.parked < maxParkedQuestions:

@@ -12,6 +12,7 @@ import (
 
 // put is a put-after until it is acknowledged.
 type put struct {
+	write            *write // what is known of it, while it is pending
 	key              string
 	record           causal.Record
 	coordinator      topology.Node // the last one that sent it
@@ -57,11 +58,15 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		l.otherMap = true // the next LaneHello tells the coordinator which map is in use here
 		return
 	}
+	w := m.writes.find(v)
 	if !m.known.Complete(v) {
 		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
-		m.writes.notePast(v, min(a.Past, v.HLC))
+		if w == nil {
+			w = m.writes.add(v)
+		}
+		m.writes.notePast(w, min(a.Past, v.HLC))
 	}
-	if a.Complete || m.isClean(v, topology.SlotOf(a.Key)) {
+	if a.Complete || m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
 		if !a.Complete {
 			m.acks.add(from, v)
 		}
@@ -70,7 +75,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		m.noteLaneProgress(now, v.Origin)
 		return
 	}
-	if p := m.writes.pending[v]; p != nil {
+	if p := m.writes.pendingPut(v); p != nil {
 		p.coordinator = from
 		m.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
@@ -82,7 +87,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		m.backfill.notePut(a.Key, l, v.HLC)
 	}
 	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
-	m.writes.pending[v] = p
+	m.writes.stage(w, p)
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)
 	m.noteLaneProgress(now, v.Origin)
@@ -150,7 +155,7 @@ func (m *Middleman) write(now causal.Now, p *put) {
 func (m *Middleman) markProcessed(now causal.Now, p *put, superseded bool) {
 	v := p.record.Version
 	p.processed = true
-	m.writes.addProcessed(v, p.key)
+	m.writes.markProcessed(p.write, p.key)
 	m.faults.noteProcessed(p.key, v)
 	if superseded {
 		m.stats.Superseded++
@@ -183,12 +188,11 @@ func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
 		return
 	}
 	v := p.record.Version
-	if m.writes.pending[v] != p {
+	if !m.writes.acknowledge(p) {
 		return
 	}
-	delete(m.writes.pending, v)
 	if p.coordinator.Part == topology.Coordinator { // an adopter asks
 		m.acks.add(p.coordinator, v)
 	}
-	m.markClean(now, v)
+	m.markClean(now, v, p.write)
 }

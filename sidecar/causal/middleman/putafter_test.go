@@ -121,7 +121,7 @@ func TestPutThatWillLoseStillWaitsForItsDependencies(t *testing.T) {
 		r.put(key, record(version(20)))
 		r.acked(coordinator)
 		r.put(key, record(causal.Version{HLC: 10, Origin: 2}), after(version(5), dep))
-		if v := (causal.Version{HLC: 10, Origin: 2}); r.m.writes.processed[v] != nil {
+		if v := (causal.Version{HLC: 10, Origin: 2}); r.m.writes.isProcessed(v) {
 			return "the put was processed before its dependency"
 		}
 		return ""

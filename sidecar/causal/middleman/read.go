@@ -94,7 +94,9 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 		reply.Record = stored.Record
 	}
 	reply.Status = m.status(r.key, reply.Record.Version)
-	reply.Past = m.writes.past[reply.Record.Version]
+	if w := m.writes.find(reply.Record.Version); w != nil {
+		reply.Past = w.past
+	}
 	if r.snapshot && reply.Record.Version.HLC <= r.cut {
 		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
 	}

@@ -106,8 +106,8 @@ func (m *Middleman) pendingOf(o topology.Origin) (found []causal.Moved) {
 	if m.cfg.Broken.Has(causal.SalvageStored) {
 		return nil
 	}
-	for v, p := range m.writes.pending {
-		if v.Origin == o {
+	for v, w := range m.writes.byVersion {
+		if p := w.put; p != nil && v.Origin == o {
 			found = append(found, causal.Moved{Key: p.key, Record: p.record})
 		}
 	}
@@ -117,8 +117,10 @@ func (m *Middleman) pendingOf(o topology.Origin) (found []causal.Moved) {
 
 // newestPending returns the greatest timestamp of a put that is here.
 func (m *Middleman) newestPending() (newest causal.HLC) {
-	for v := range m.writes.pending {
-		newest = max(newest, v.HLC)
+	for v, w := range m.writes.byVersion {
+		if w.put != nil {
+			newest = max(newest, v.HLC)
+		}
 	}
 	return newest
 }

@@ -46,8 +46,8 @@ func (m *Middleman) pendingKeys(upTo causal.HLC) (keys []string, ok bool) {
 		return nil, true
 	}
 	bytes := 0
-	for v, p := range m.writes.pending {
-		if !p.processed && v.HLC <= upTo {
+	for v, w := range m.writes.byVersion {
+		if p := w.put; p != nil && !p.processed && v.HLC <= upTo {
 			keys = append(keys, p.key)
 			bytes += len(p.key)
 		}

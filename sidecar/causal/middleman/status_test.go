@@ -14,7 +14,7 @@ func TestProcessedWritesAreForgottenOnceRVCoversThem(t *testing.T) {
 	}
 	r.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, RV: []causal.HLC{20}}}}.Message(coordinator, self))
 	r.wait(purgeInterval)
-	if _, processed, _, _ := r.m.Depth(); processed != 1 || r.m.writes.processed[version(30)] == nil {
+	if _, processed, _, _ := r.m.Depth(); processed != 1 || !r.m.writes.isProcessed(version(30)) {
 		t.Errorf("%d processed writes are remembered, want the one above RV", processed)
 	}
 	r.step(causal.StableMarks{Versions: []causal.Version{version(30)}}.Message(coordinator, self))
@@ -29,7 +29,7 @@ func TestProcessedWriteThatIsNotCleanIsRememberedWhateverTheVectorsSay(t *testin
 	r.put(r.fillCopy(), record(version(20)))
 	r.raiseSV(20)
 	r.wait(purgeInterval)
-	if r.m.writes.processed[version(20)] == nil {
+	if !r.m.writes.isProcessed(version(20)) {
 		t.Error("the write was forgotten while its invalidation was under way")
 	}
 }
@@ -42,19 +42,19 @@ func TestMarksOfCompleteWritesAreForgottenOnceSVPassesThem(t *testing.T) {
 	}
 	r.raiseSV(10)
 	r.wait(purgeInterval)
-	if len(r.m.writes.complete) != 1 || !r.m.writes.isMarkedComplete(version(20)) {
-		t.Errorf("%v are marked, want 20 alone", r.m.writes.complete)
+	if r.m.writes.complete != 1 || !r.m.writes.find(version(20)).isMarkedComplete() {
+		t.Errorf("%d are marked, want 20 alone", r.m.writes.complete)
 	}
 }
 
 func TestMarksOfCompleteWritesAreBounded(t *testing.T) {
 	w := newWrites()
 	for i := range causal.HLC(maxCompleteMarks + 1) {
-		w.complete[version(i+1)] = struct{}{}
+		w.markComplete(version(i + 1))
 	}
 	w.purge(causal.NewStability(testTopology(t)), 0)
-	if len(w.complete) > maxCompleteMarks {
-		t.Errorf("%d marks, the bound is %d", len(w.complete), maxCompleteMarks)
+	if w.complete > maxCompleteMarks || len(w.byVersion) != w.complete {
+		t.Errorf("%d marks of %d writes, the bound is %d", w.complete, len(w.byVersion), maxCompleteMarks)
 	}
 }
 

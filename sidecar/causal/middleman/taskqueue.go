@@ -52,9 +52,8 @@ const (
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.
 type taskQueues struct {
 	byKey    map[string]*taskQueue
-	inFlight map[uint64]*task // by storage request
-	requests []StorageOp      // not taken yet
-	lastID   uint64
+	inFlight inFlightTasks
+	requests []StorageOp // not taken yet
 	// startWrite issues the first storage request of a taskWrite.
 	startWrite func(*task)
 	retries    []*task // writes whose storage request failed
@@ -77,7 +76,7 @@ type taskQueue struct {
 }
 
 func newTaskQueues() taskQueues {
-	return taskQueues{byKey: map[string]*taskQueue{}, inFlight: map[uint64]*task{}}
+	return taskQueues{byKey: map[string]*taskQueue{}}
 }
 
 // submit runs a read, a write or the removal of a tombstone as soon as the queue of its key allows.
@@ -200,18 +199,59 @@ func (qs *taskQueues) releaseWrite(t *task) {
 
 // request issues a storage request for t.
 func (qs *taskQueues) request(op StorageOp, t *task) {
-	qs.lastID++
-	op.ID = qs.lastID
-	qs.inFlight[op.ID] = t
+	op.ID = qs.inFlight.add(t)
 	qs.requests = append(qs.requests, op)
 }
 
 // finish returns the task of a storage request that has been carried out, or nil if there is none.
 func (qs *taskQueues) finish(id uint64) *task {
-	t := qs.inFlight[id]
-	delete(qs.inFlight, id)
+	return qs.inFlight.remove(id)
+}
+
+// inFlightTasks are tasks with a storage request, by its id: a place in a list, and below it how often that was used.
+type inFlightTasks struct {
+	places []inFlightTask
+	free   []uint32
+}
+
+type inFlightTask struct {
+	task *task // nil: the place is free
+	uses uint32
+}
+
+// add returns an id, which is not 0.
+func (ts *inFlightTasks) add(t *task) uint64 {
+	var place uint32
+	if last := len(ts.free) - 1; last >= 0 {
+		place, ts.free = ts.free[last], ts.free[:last]
+	} else {
+		place = uint32(len(ts.places))
+		ts.places = append(ts.places, inFlightTask{})
+	}
+	p := &ts.places[place]
+	p.task = t
+	p.uses++
+	return uint64(place+1)<<32 | uint64(p.uses)
+}
+
+// remove returns the task of an id, or nil if there is none.
+func (ts *inFlightTasks) remove(id uint64) *task {
+	place := id>>32 - 1
+	if place >= uint64(len(ts.places)) {
+		return nil
+	}
+	p := &ts.places[place]
+	t := p.task
+	if t == nil || p.uses != uint32(id) {
+		return nil
+	}
+	p.task = nil
+	ts.free = append(ts.free, uint32(place))
 	return t
 }
+
+// len returns how many there are.
+func (ts *inFlightTasks) len() int { return len(ts.places) - len(ts.free) }
 
 // take appends the storage requests to dst and empties the list.
 func (qs *taskQueues) take(dst []StorageOp) []StorageOp {

@@ -53,7 +53,7 @@ func TestReadsOfAKeyOverlapAndAWriteIsAlone(t *testing.T) {
 		t.Fatalf("%d tasks were started, want the read behind the write", len(got))
 	}
 	qs.release(late)
-	if len(qs.byKey) > 0 || len(qs.inFlight) > 0 {
+	if len(qs.byKey) > 0 || qs.inFlight.len() > 0 {
 		t.Error("an idle key is remembered")
 	}
 }
