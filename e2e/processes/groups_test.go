@@ -156,7 +156,7 @@ func (d *deployment) loseGroup(t *testing.T) {
 	}
 }
 
-// giveUp gives up the lost log of a coordinator, and waits until it serves. Without its name, nothing is changed.
+// giveUp gives up the lost log of a coordinator, and waits until it serves, in two commands. Without its name, nothing is changed.
 func (d *deployment) giveUp(t *testing.T, process, coordinator string) {
 	t.Helper()
 	if out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss"); err == nil || !strings.Contains(out, "nothing was changed") {
@@ -165,8 +165,12 @@ func (d *deployment) giveUp(t *testing.T, process, coordinator string) {
 	if out, err := d.program("recover", "--data-dir", d.path(process)); err != nil || !strings.Contains(out, "--accept-loss") {
 		t.Errorf("it is not said what can be done: %s, %v", out, err)
 	}
-	out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "2m")
-	if err != nil || !strings.Contains(out, "done: it serves") {
+	out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "3s")
+	if err == nil || !strings.Contains(out, "accepted\n") || !strings.Contains(out, "it goes on without this command") {
+		t.Errorf("recover within 3s: %s, %v", out, err)
+	}
+	out, err = d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "2m")
+	if err != nil || !strings.Contains(out, "the log of coordinator "+coordinator+" was given up before") || !strings.Contains(out, "done: it serves") {
 		t.Fatalf("recover: %s, %v", out, err)
 	}
 }

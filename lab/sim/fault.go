@@ -129,6 +129,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.SalvageStored:             "lost-logs",
 	causal.AdoptUnordered:            "lost-logs",
 	causal.PassLost:                  "lost-logs",
+	causal.LanePassesLost:            "lost-logs",
 	causal.AdoptFilteredDeps:         "silent-origins",
 	causal.AdoptOpenChain:            "silent-origins",
 	causal.AdoptMovesLane:            "silent-origins",

@@ -22,6 +22,7 @@ var scripted = map[causal.Fault]string{
 	causal.UnfencedLog:        "lost_logs.txt",
 	causal.AdoptUnordered:     "lost_logs.txt",
 	causal.PassLost:           "lost_logs.txt",
+	causal.LanePassesLost:     "lost_logs.txt",
 	causal.BackfillEarly:      "backfill.txt",
 	causal.LateAckCounts:      "backfill.txt",
 	causal.DonorMoves:         "backfill.txt",

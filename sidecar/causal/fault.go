@@ -129,6 +129,7 @@ const (
 	SalvageStored                          // middleman: puts that are not in storage are left out of what a coordinator salvages
 	AdoptUnordered                         // coordinator: what it has salvaged is sent before all that may precede it is complete
 	PassLost                               // coordinator: SV passes what is lost although what precedes it may be incomplete
+	LanePassesLost                         // coordinator: a lane says that what is lost is acknowledged, although what precedes it may be incomplete
 	AdoptFilteredDeps                      // middleman: a put is adopted with the dependencies that its ring lacked, not with all
 	AdoptOpenChain                         // leader: a write is adopted although a lane that it names has gaps
 	AdoptMovesLane                         // middleman: an adopted put counts as everything before it in the lane
@@ -300,6 +301,7 @@ var faultNames = [faultEnd]string{
 	SalvageStored:             "salvage-stored",
 	AdoptUnordered:            "adopt-unordered",
 	PassLost:                  "pass-lost",
+	LanePassesLost:            "lane-passes-lost",
 	AdoptFilteredDeps:         "adopt-filtered-deps",
 	AdoptOpenChain:            "adopt-open-chain",
 	AdoptMovesLane:            "adopt-moves-lane",

@@ -18,11 +18,11 @@ import (
 
 // lossText says what a person accepts.
 const lossText = `This gives up the log of coordinator %[1]s, for good:
-- Lost: every acknowledged write of it that no shard of any ring holds. Nothing tells which these are. With such a write, the order is lost that
-  only it carried: what follows it may be seen without what it has followed.
+- Lost: every acknowledged write of it that no shard of any ring holds. Nothing tells which these are.
 - Not lost: every write that a shard holds as the newest of its key, or has received. It is completed in every ring.
 - Refused from then on: whatever the lost log still sends. A volume of it that is found later is of no use, and must not be started.
-It takes ten seconds and a reading of all keys of all shards, which must all be up; so must the coordinators whose writes are incomplete.
+It takes ten seconds and a reading of all keys of all shards, which must all be up. If anything is found, the other coordinators must be up, too:
+those that have lost their logs are to be given up as well.
 `
 
 // lostShardText says what a person accepts who gives up what the members of a shard held.
@@ -72,6 +72,10 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 		return err
 	}
 	name, kind, what := partOf(l)
+	if l.Progress != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s was given up before.\n", what, name)
+		return a.awaitServing(cmd, f.wait)
+	}
 	if !l.Lost {
 		return fmt.Errorf("%s %s is not known to be lost, so there is nothing to accept: %s", what, name, l.Reason)
 	}
@@ -88,11 +92,17 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 	return a.giveUp(cmd, l.Epoch, f.wait)
 }
 
-// giveUp asks the coordinator or shard to give up what is lost, and again if it has to empty a volume first, until it serves.
+// giveUp asks the coordinator or shard to give up what is lost, and waits until it serves.
 func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duration) error {
 	if err := a.acceptLoss(cmd.Context(), epoch); err != nil {
 		return err
 	}
+	fmt.Fprintln(cmd.OutOrStdout(), "accepted")
+	return a.awaitServing(cmd, wait)
+}
+
+// awaitServing waits until what was given up has begun anew and serves, and says how far it is.
+func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
@@ -101,11 +111,12 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 	poll := time.NewTicker(300 * time.Millisecond)
 	defer poll.Stop()
 	said := ""
+	var failed error // of the last question
 	for {
 		l, err := a.loss(ctx)
 		switch {
 		case err != nil:
-		case l.Lost: // the group has begun anew, or this member has another volume
+		case l.Lost: // the group has begun anew, this member has another volume, or the process has restarted
 			err = a.acceptLoss(ctx, l.Epoch)
 		case l.Membership == contract.MembershipServing:
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it serves")
@@ -118,9 +129,14 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 			said = l.Progress
 			fmt.Fprintln(cmd.OutOrStdout(), said)
 		}
+		if ctx.Err() == nil {
+			failed = err
+		}
 		select {
+		case <-cmd.Context().Done():
+			return errors.New("interrupted; it goes on without this command: run that again to see how far it is")
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("it does not serve within %s; it goes on, unless its process restarts: run the command again to see", wait), err)
+			return errors.Join(fmt.Errorf("it does not serve within %s; it goes on without this command: run that again to see how far it is", wait), failed)
 		case <-poll.C:
 		}
 	}

@@ -60,6 +60,9 @@ member with an empty or damaged volume.`,
 }
 
 func recoverGroup(cmd *cobra.Command, f *recoverFlags) error {
+	if f.confirm != "" && !f.loss {
+		return errors.New("--confirm goes with --accept-loss")
+	}
 	a := newAdminClient(f.dataDir)
 	if f.loss {
 		return acceptLoss(cmd, a, f)
@@ -78,7 +81,12 @@ func recoverGroup(cmd *cobra.Command, f *recoverFlags) error {
 		return err
 	}
 	if g == nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has one member, and no register: %s\n", l.Coordinator, l.Reason)
+		if f.accept {
+			return fmt.Errorf("coordinator %s has one member, and no register, so there is nothing to accept", l.Coordinator)
+		}
+		if !l.Lost {
+			fmt.Fprintf(cmd.OutOrStdout(), "coordinator %s has one member, and no register: %s\n", l.Coordinator, l.Reason)
+		}
 		return nil
 	}
 	writeGroup(cmd.OutOrStdout(), g)

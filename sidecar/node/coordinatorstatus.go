@@ -39,6 +39,12 @@ func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found i
 	return active, waiting, found
 }
 
+// IsRetired is as for coordinator.Coordinator.
+func (c *Coordinator) IsRetired() (retired bool) {
+	c.Inspect(func(m *coordinator.Coordinator) { retired = m.IsRetired() })
+	return retired
+}
+
 // Recovering is as for coordinator.Coordinator.
 func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
 	c.Inspect(func(m *coordinator.Coordinator) { waiting, left = m.Recovering() })

@@ -28,6 +28,7 @@ type coordinatorPart struct {
 	log      *slog.Logger
 	topo     func() *topology.Topology
 	admin    *adminServer
+	closed   chan struct{}
 }
 
 func (p *process) startCoordinator() (part, error) {
@@ -68,7 +69,8 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo}
+	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo, closed: make(chan struct{})}
+	go part.logProgress()
 	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
 	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
 	return part, nil
@@ -114,6 +116,7 @@ func (c *coordinatorPart) memberUp(m topology.Node) { c.c.LinkUp(m) }
 func (c *coordinatorPart) unsent(causal.Message)    {}
 
 func (c *coordinatorPart) close() error {
+	close(c.closed)
 	c.admin.close()
 	if c.register == nil {
 		return nil
@@ -145,10 +148,10 @@ func (c *coordinatorPart) ready() error {
 	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:
-		return inState(contract.StateDataLost, explainLostLog(c.topo(), c.c.DataLost()))
+		return inState(contract.StateDataLost, c.explainLostLog(c.topo()))
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
-			return explainUnanswered(c.topo(), "log", nodes)
+			return c.explainUnanswered(c.topo(), nodes)
 		}
 		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
 	case coordinator.Salvaging:

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
@@ -64,9 +65,23 @@ func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string
 }
 
 // explainLostLog says why a coordinator refuses writes.
-func explainLostLog(t *topology.Topology, known []topology.Node) error {
-	return fmt.Errorf("data lost: the log is empty, but %s know of writes that it held; to start anew would make the rings differ for ever, so no "+
-		"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator has lost its log", nameParts(t, known))
+func (c *coordinatorPart) explainLostLog(t *topology.Topology) error {
+	known := nameParts(t, c.c.DataLost())
+	if c.c.IsRetired() {
+		return fmt.Errorf("data lost: this log was given up, and another one has taken its place, says %s; no write is accepted, and what this one still sends is refused; "+
+			"stop the process and empty its dataDir, or keep that elsewhere; if another process serves as this coordinator, do not start this one again", known)
+	}
+	return fmt.Errorf("data lost: the log is empty, but it held writes, says %s; to start anew would make the rings differ for ever, so no "+
+		"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator has lost its log", known)
+}
+
+// explainUnanswered says why a coordinator with an empty log does not serve yet.
+func (c *coordinatorPart) explainUnanswered(t *topology.Topology, nodes []topology.Node) error {
+	err := explainUnanswered(t, "log", nodes)
+	if first := t.Leader(c.self.DC); slices.Contains(nodes, first) {
+		return fmt.Errorf("%w; if the log of %s is lost, give that up first", err, nameParts(t, []topology.Node{first}))
+	}
+	return err
 }
 
 // explainDamagedLog says why a coordinator does not start, if the reason is that its log lacks what it had acknowledged. Other

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -27,12 +28,13 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	l.Membership, l.Reason = memberships[is], "it is "+is.String()
 	switch is {
 	case coordinator.LogLost:
-		l.Lost, l.Reason = true, explainLostLog(t, c.c.DataLost()).Error()
+		l.Lost, l.Reason = !c.c.IsRetired(), c.explainLostLog(t).Error()
 	case coordinator.Salvaging:
 		l.Progress = c.describeSalvage(t)
+		l.Reason = "its log was lost and given up, and " + l.Progress
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
-			l.Reason = explainUnanswered(t, "log", nodes).Error()
+			l.Reason = c.explainUnanswered(t, nodes).Error()
 		}
 	}
 	return l
@@ -41,18 +43,48 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 // describeSalvage says how far a lost log is given up, and what it waits for.
 func (c *coordinatorPart) describeSalvage(t *topology.Topology) string {
 	if active, waiting, found := c.c.Salvaging(); active {
-		s := fmt.Sprintf("what the shards hold of it is collected: %d writes were found", found)
-		if len(waiting) > 0 {
-			s += "; waiting for answers of " + nameParts(t, waiting)
+		if len(waiting) == 0 {
+			return fmt.Sprintf("all have answered, and %d writes were found; the new log begins when the clock has passed every timestamp that the lost one may have used, which takes about ten seconds", found)
 		}
-		return s
+		return fmt.Sprintf("what the shards hold of it is collected, %d writes so far; waiting for answers of %s", found, nameParts(t, waiting))
 	}
 	waiting, left := c.c.Recovering()
-	s := fmt.Sprintf("what the shards held of it is completed: %d writes are left", left)
-	if len(waiting) > 0 {
-		s += "; waiting for older writes, which may precede what is found or lost, to be completed by " + nameParts(t, waiting)
+	if len(waiting) == 0 {
+		return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left", left)
 	}
-	return s
+	return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left; waiting for older writes, which may precede them, to be completed by %s; "+
+		"if a log of these is lost, it is to be given up, too", left, nameParts(t, waiting))
+}
+
+// progressInterval is how often it is looked whether a lost log is given up, or has come further.
+const progressInterval = time.Second
+
+// logProgress logs how far a lost log is given up, until the part is closed.
+func (c *coordinatorPart) logProgress() {
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	was, said := coordinator.Serving, ""
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-tick.C:
+		}
+		is := c.c.Membership()
+		switch {
+		case is == coordinator.LogLost && was != is:
+			c.log.Warn("the coordinator accepts no writes", "reason", c.explainLostLog(c.topo()))
+		case is == coordinator.Salvaging:
+			if s := c.describeSalvage(c.topo()); s != said {
+				said = s
+				c.log.Info("a lost log is given up", "progress", s)
+			}
+		case was == coordinator.Salvaging && is == coordinator.Serving:
+			c.log.Info("the lost log is given up: what shards held of it is in all rings, and the coordinator takes writes")
+			said = ""
+		}
+		was = is
+	}
 }
 
 // describeLoss returns what is known of the loss of the members of a shard.

@@ -120,7 +120,8 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	w := e.w
 	e.sentAt = now.Mono
 	e.times++
-	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: l.base, AckedUpTo: l.base, Map: c.cfg.Topology.Map(l.ring),
+	acked := c.ackedUpTo(l)
+	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: acked, AckedUpTo: acked, Map: c.cfg.Topology.Map(l.ring),
 		Generation: c.log.durable.Generation, Past: w.past}
 	if i > l.head {
 		p.Previous = l.queue[i-1].w.rec.Version.HLC
@@ -150,6 +151,15 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	}
 	p.Deps, p.Met = c.depRoom.Clone(*deps), c.depRoom.Clone(*met)
 	c.Send(p.Message(c.cfg.Self, l.mm))
+}
+
+// ackedUpTo returns up to where a lane says that everything is acknowledged. Like SV, it does not pass what is lost before all that may precede it
+// is settled.
+func (c *Coordinator) ackedUpTo(l *lane) causal.HLC {
+	if c.hasLostAboveSV() && !c.cfg.Broken.Has(causal.LanePassesLost) {
+		return min(l.base, c.known.SV(c.origin))
+	}
+	return l.base
 }
 
 // isInRing reports whether ring r is known to have acknowledged v.
@@ -222,14 +232,15 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 		l.incarnation = h.Incarnation
 	}
 	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Generation: c.log.durable.Generation}
-	if c.isRecovering() { // what the lost log had sent, and the middleman has forgotten, is not known
+	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
 		if h.Lost {
 			reply.Adopting = true
 			c.Send(reply.Message(c.cfg.Self, l.mm))
 		}
 		return
 	}
-	reply.Newest, reply.AckedUpTo, reply.Away = l.base, l.base, c.awayBits()
+	acked := c.ackedUpTo(l)
+	reply.Newest, reply.AckedUpTo, reply.Away = acked, acked, c.awayBits()
 	for i := len(c.writes) - 1; i >= 0; i-- {
 		if w := c.writes[i]; w.durable && (w.acked != c.rings || h.Lost) && c.laneTo(l.ring, w.slot) == l {
 			reply.Newest = max(reply.Newest, w.rec.Version.HLC)

@@ -54,7 +54,7 @@ func (m Membership) String() string {
 // Membership returns the stage of the coordinator.
 func (c *Coordinator) Membership() Membership {
 	switch {
-	case c.salvage != nil || c.isRecovering():
+	case c.salvage != nil || c.isAdopting():
 		return Salvaging
 	case len(c.past.lostTo) > 0:
 		return LogLost

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -69,12 +68,14 @@ func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found i
 	if s == nil {
 		return false, nil, 0
 	}
-	for n, shard := range s.shards {
-		if !shard.done {
-			waiting = append(waiting, n)
+	for dc := range c.cfg.Topology.DCs {
+		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
+			n := topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}
+			if shard := s.shards[n]; shard == nil || !shard.done {
+				waiting = append(waiting, n)
+			}
 		}
 	}
-	slices.SortFunc(waiting, func(a, b topology.Node) int { return cmp.Or(cmp.Compare(a.DC, b.DC), cmp.Compare(a.Index, b.Index)) })
 	return true, append(waiting, c.silentCoordinators()...), len(s.found)
 }
 
@@ -192,7 +193,7 @@ const hasLeftTerm MembershipTerm = 2
 // heard: a timestamp is at most the bound ahead of the wall clock.
 func (c *Coordinator) finishSalvage(now causal.Now) {
 	s := c.salvage
-	if _, waiting, _ := c.Salvaging(); len(s.shards) == 0 || len(waiting) > 0 {
+	if _, waiting, _ := c.Salvaging(); len(waiting) > 0 {
 		return
 	}
 	above := s.seen + causal.HLCAt(c.cfg.ClockBoundMs)
@@ -250,9 +251,6 @@ func (c *Coordinator) addAdopted(r *LoggedWrite, index uint64) *write {
 	return w
 }
 
-// isRecovering reports whether what was lost and salvaged with a log that was given up is not behind this coordinator yet.
-func (c *Coordinator) isRecovering() bool { return c.isAdopting() || c.hasLostAboveSV() }
-
 // hasLostAboveSV reports whether SV has not passed all writes that may be lost.
 func (c *Coordinator) hasLostAboveSV() bool { return c.log.pending.LostUpTo > c.known.SV(c.origin) }
 
@@ -282,9 +280,9 @@ func (c *Coordinator) Adopting() (vs []causal.Version) {
 }
 
 // Recovering returns how many salvaged writes are incomplete, and the coordinators that have to complete older writes before the next of them
-// is sent, or before SV passes what is lost.
+// is sent.
 func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
-	need := c.log.pending.LostUpTo
+	need := causal.HLC(0) // every write below it is to be settled
 	for i := len(c.writes) - 1; i >= 0; i-- {
 		if w := c.writes[i]; w.adopted {
 			left++
@@ -293,19 +291,16 @@ func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
 			}
 		}
 	}
-	if !c.isRecovering() {
-		return nil, left
-	}
 	t := c.cfg.Topology
 	for o := topology.Origin(1); int(o) <= t.Origins(); o++ {
-		if o == c.origin || c.known.Settled(o) >= need-1 {
+		if c.known.Settled(o)+1 >= need {
 			continue
 		}
 		n := t.CoordinatorOf(o)
 		if int(n.Index) >= t.DCs[n.DC].RunningCoordinators() {
 			n = t.Leader(n.DC)
 		}
-		if !slices.Contains(waiting, n) {
+		if n != c.cfg.Self && !slices.Contains(waiting, n) {
 			waiting = append(waiting, n)
 		}
 	}
@@ -332,7 +327,10 @@ func (c *Coordinator) releaseAdopted() {
 	}
 }
 
-// retire ends the use of a log that was given up, and that is there after all: another one has its origin.
+// IsRetired reports whether this log was given up, and is there after all: another one has its origin.
+func (c *Coordinator) IsRetired() bool { return c.isRetired }
+
+// retire ends the use of a log that was given up.
 func (c *Coordinator) retire(by topology.Node) {
 	c.isRetired, c.past.lostTo = true, []topology.Node{by}
 }

@@ -84,6 +84,9 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	if sent := ofKind(h.tick(600), causal.KindPutAfter); len(sent) > 0 {
 		t.Fatalf("sent before what may precede it is complete: %v", sent)
 	}
+	if waiting, left := h.c.Recovering(); left != 2 || !slices.Equal(waiting, []topology.Node{{DC: 1, Part: topology.Coordinator}}) {
+		t.Errorf("%d writes are left, waiting for %v", left, waiting)
+	}
 	h.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second}}}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
 	var vs []causal.Version
 	for _, m := range ofKind(h.tick(10), causal.KindPutAfter) {
@@ -118,19 +121,28 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	if lostUpTo <= second || h.c.known.SV(1) != second+1 || h.c.known.Settled(1) < lostUpTo {
 		t.Errorf("SV is %d, settled %d; what is lost ends at %d, and others have settled what is up to %d", h.c.known.SV(1), h.c.known.Settled(1), lostUpTo, second)
 	}
-	if waiting, left := h.c.Recovering(); h.c.Membership() != Salvaging || left != 0 || !slices.Equal(waiting, []topology.Node{{DC: 1, Part: topology.Coordinator}}) {
-		t.Errorf("it is %s, %d writes are left, waiting for %v", h.c.Membership(), left, waiting)
+	if is := h.c.Membership(); is != Serving {
+		t.Errorf("it is %s", is)
+	}
+	_, after := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"})
+	v := reply(t, after).Version
+	if v.HLC <= second+causal.HLCAt(10_000) {
+		t.Errorf("a put after that: %+v", v)
+	}
+	for _, from := range []topology.Node{shardsA, shardsB} {
+		h.step(causal.PutAck{Incarnation: 7, Versions: []causal.Version{v}}.Message(from, h.cfg.Self))
 	}
 	h.restart(h.now)
-	if is := h.c.Membership(); is != Salvaging {
-		t.Errorf("after a restart while SV has not passed what is lost, it is %s", is)
+	for _, m := range ofKind(h.step(causal.LaneHello{Incarnation: 9, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)), causal.KindLaneSync) {
+		t.Errorf("a shard is told how far its lane was sent while writes are incomplete: %+v", m.LaneSync())
 	}
 	h.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second, Settled: lostUpTo}}}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
 	h.tick(200)
+	vs = append(vs, v)
 	acknowledge()
-	_, after := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"})
-	if r := reply(t, after); r.Err != causal.OK || r.Version.HLC <= second+causal.HLCAt(10_000) {
-		t.Errorf("a put after that: %+v", r)
+	h.tick(200)
+	if sv := h.c.known.SV(1); sv < v.HLC {
+		t.Errorf("SV is %d after all is settled, and the put is %d", sv, v.HLC)
 	}
 	if _, after := h.put(causal.Put{ID: 3, Session: 2, Seq: 1, Resent: true, Key: "k"}); len(after) > 0 {
 		t.Errorf("a put that the lost log may have held is accepted: %v", after)
