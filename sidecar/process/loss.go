@@ -56,14 +56,14 @@ func (c *coordinatorPart) describeSalvage(t *topology.Topology) string {
 		"if a log of these is lost, it is to be given up, too", left, nameParts(t, waiting))
 }
 
-// progressInterval is how often it is looked whether a lost log is given up, or has come further.
-const progressInterval = time.Second
+// progressInterval is how often the coordinator is asked whether its lost log is given up, and logInterval how often its progress is logged at most.
+const progressInterval, logInterval = time.Second, 10 * time.Second
 
 // logProgress logs how far a lost log is given up, until the part is closed.
 func (c *coordinatorPart) logProgress() {
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
-	was, said := coordinator.Serving, ""
+	was, said, saidAt := coordinator.Serving, "", time.Time{}
 	for {
 		select {
 		case <-c.closed:
@@ -75,13 +75,13 @@ func (c *coordinatorPart) logProgress() {
 		case is == coordinator.LogLost && was != is:
 			c.log.Warn("the coordinator accepts no writes", "reason", c.explainLostLog(c.topo()))
 		case is == coordinator.Salvaging:
-			if s := c.describeSalvage(c.topo()); s != said {
-				said = s
+			if s := c.describeSalvage(c.topo()); s != said && time.Since(saidAt) >= logInterval {
+				said, saidAt = s, time.Now()
 				c.log.Info("a lost log is given up", "progress", s)
 			}
 		case was == coordinator.Salvaging && is == coordinator.Serving:
 			c.log.Info("the lost log is given up: what shards held of it is in all rings, and the coordinator takes writes")
-			said = ""
+			said, saidAt = "", time.Time{}
 		}
 		was = is
 	}

@@ -77,13 +77,18 @@ const logFormat = 6
 const (
 	recordWrite byte = iota + 1
 	recordCheckpoint
+	recordCheckpointOfLoss // with LostUpTo
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order of
-// their declaration, but for LostUpTo, which is last, and left out if it is 0. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+// their declaration, but for LostUpTo, which is last, and for which there is a kind of its own: it is mostly 0. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
-		dst = append(dst, logFormat, recordCheckpoint)
+		kind := recordCheckpoint
+		if c.LostUpTo != 0 {
+			kind = recordCheckpointOfLoss
+		}
+		dst = append(dst, logFormat, kind)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -179,8 +184,11 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	switch b[1] {
 	case recordWrite:
 		r.Write = d.write()
-	case recordCheckpoint:
+	case recordCheckpoint, recordCheckpointOfLoss:
 		r.Checkpoint = d.checkpoint()
+		if b[1] == recordCheckpointOfLoss {
+			r.Checkpoint.LostUpTo = d.hlc()
+		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of unknown kind %d", b[1])
 	}
@@ -275,9 +283,6 @@ func (d *recordReader) checkpoint() *Checkpoint {
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		shard := topology.Node{DC: topology.DC(d.Uvarint()), Part: topology.Middleman, Index: d.Uvarint()}
 		c.ShardExclusions = append(c.ShardExclusions, ShardExclusion{Shard: shard, Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
-	}
-	if d.Left() > 0 {
-		c.LostUpTo = d.hlc()
 	}
 	return c
 }
