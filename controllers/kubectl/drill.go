@@ -88,6 +88,16 @@ func (k *connection) drillRuns(ctx context.Context, s *v1alpha1.CausalStore) ([]
 	return record.All(maps.Items), nil
 }
 
+// lookForDrill returns what there is to hit, and what the cluster is known to be able to do.
+func (k *connection) lookForDrill(ctx context.Context, s *v1alpha1.CausalStore) (*drill.Landscape, drill.Capabilities, error) {
+	known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
+	if err != nil {
+		return nil, drill.Capabilities{}, err
+	}
+	l, err := drill.Look(ctx, k, s)
+	return l, known, err
+}
+
 func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the drills: what each tests, whether this cluster can run it, and how the last run ended", Args: cobra.NoArgs,
@@ -101,11 +111,7 @@ func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
-			if err != nil {
-				return err
-			}
-			l, err := drill.Look(ctx, k, s)
+			l, known, err := k.lookForDrill(ctx, s)
 			if err != nil {
 				return err
 			}

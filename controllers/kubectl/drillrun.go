@@ -59,11 +59,7 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 	if err != nil {
 		return err
 	}
-	known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
-	if err != nil {
-		return err
-	}
-	l, err := drill.Look(ctx, k, s)
+	l, known, err := k.lookForDrill(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,14 @@ func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r
 // does not pass what is lost before all that may precede it is settled (PROTOCOL, A log that is given up).
 func (s *Stability) Settled(o topology.Origin) HLC { return max(s.sv[o], s.settled[o]) }
 
+// settledBeside returns Settled as an entry has it: 0 if it is SV.
+func (s *Stability) settledBeside(o topology.Origin) HLC {
+	if s.settled[o] <= s.sv[o] {
+		return 0
+	}
+	return s.settled[o]
+}
+
 // Merge takes the newer of both and reports whether any entry was newer. What is above limit is taken for limit: what holds up
 // to a timestamp also holds up to an earlier one.
 func (s *Stability) Merge(entries []VectorEntry, limit HLC) bool {
@@ -94,9 +102,7 @@ func (s *Stability) Entry(o topology.Origin) VectorEntry {
 	for r := range s.rv {
 		e.RV[r] = s.rv[r][o]
 	}
-	if s.settled[o] > e.SV {
-		e.Settled = s.settled[o]
-	}
+	e.Settled = s.settledBeside(o)
 	return e
 }
 
@@ -108,10 +114,7 @@ func (s *Stability) Entries() []VectorEntry { return s.EntriesBetween(1, topolog
 func (s *Stability) EntriesBetween(first, last topology.Origin) []VectorEntry {
 	var all []VectorEntry
 	for o := first; o <= last; o++ {
-		e := VectorEntry{Origin: o, SV: s.sv[o]}
-		if s.settled[o] > e.SV {
-			e.Settled = s.settled[o]
-		}
+		e := VectorEntry{Origin: o, SV: s.sv[o], Settled: s.settledBeside(o)}
 		for o < last && s.isEqual(o, o+1) {
 			o++
 			e.Last = o

@@ -155,7 +155,7 @@ func (c *coordinatorPart) ready() error {
 		}
 		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
 	case coordinator.Salvaging:
-		return errors.New("its log was lost and given up, and " + c.describeSalvage(c.topo()))
+		return errors.New(c.describeLoss().Reason)
 	case coordinator.Leaving:
 		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
 	case coordinator.Left:

@@ -177,16 +177,13 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 
 // askForHeld asks the shards for what they hold.
 func (c *Coordinator) askForHeld(now causal.Now, a *adoption) {
-	for dc := range c.cfg.Topology.DCs {
-		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
-			n := topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}
-			s := a.shard(n)
-			if now.Mono < s.askAt {
-				continue
-			}
-			s.askAt = now.Mono + int64(heldInterval)
-			c.Send(causal.AdoptQuery{ID: c.cfg.Incarnation, Origin: a.origin, After: s.after, Incarnation: s.incarnation}.Message(c.cfg.Self, n))
+	for n := range c.middlemen() {
+		s := a.shard(n)
+		if now.Mono < s.askAt {
+			continue
 		}
+		s.askAt = now.Mono + int64(heldInterval)
+		c.Send(causal.AdoptQuery{ID: c.cfg.Incarnation, Origin: a.origin, After: s.after, Incarnation: s.incarnation}.Message(c.cfg.Self, n))
 	}
 }
 

@@ -42,11 +42,9 @@ func (c *Coordinator) Unanswered() (nodes []topology.Node) {
 	if c.leader == nil && !c.past.leaderAnswered {
 		nodes = append(nodes, c.cfg.Topology.Leader(c.cfg.Self.DC))
 	}
-	for dc := range c.cfg.Topology.DCs {
-		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
-			if n := (topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}); !c.past.answered[n] {
-				nodes = append(nodes, n)
-			}
+	for n := range c.middlemen() {
+		if !c.past.answered[n] {
+			nodes = append(nodes, n)
 		}
 	}
 	return nodes

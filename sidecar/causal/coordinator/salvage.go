@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -68,15 +69,25 @@ func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found i
 	if s == nil {
 		return false, nil, 0
 	}
-	for dc := range c.cfg.Topology.DCs {
-		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
-			n := topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}
-			if shard := s.shards[n]; shard == nil || !shard.done {
-				waiting = append(waiting, n)
-			}
+	for n := range c.middlemen() {
+		if shard := s.shards[n]; shard == nil || !shard.done {
+			waiting = append(waiting, n)
 		}
 	}
 	return true, append(waiting, c.silentCoordinators()...), len(s.found)
+}
+
+// middlemen yields those of all data centers that run.
+func (c *Coordinator) middlemen() iter.Seq[topology.Node] {
+	return func(yield func(topology.Node) bool) {
+		for dc := range c.cfg.Topology.DCs {
+			for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
+				if !yield(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // silentCoordinators are those whose terms the leader has to know and does not.
@@ -99,14 +110,11 @@ func (c *Coordinator) advanceSalvage(now causal.Now) {
 		s.restart() // what moves meanwhile could be missed
 		return
 	}
-	for dc := range c.cfg.Topology.DCs {
-		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
-			n := topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}
-			if s.shards[n] == nil {
-				s.shards[n] = &salvagedShard{}
-			}
-			c.askForPage(now, n, s.shards[n])
+	for n := range c.middlemen() {
+		if s.shards[n] == nil {
+			s.shards[n] = &salvagedShard{}
 		}
+		c.askForPage(now, n, s.shards[n])
 	}
 	if now.Mono >= s.askTermsAt {
 		s.askTermsAt = now.Mono + int64(pastQueryInterval)
