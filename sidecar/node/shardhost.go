@@ -45,16 +45,12 @@ func (sm *ShardMember) Tick() {
 	sm.mu.Unlock()
 }
 
-// SetAlarm implements Host.
-func (sm *ShardMember) SetAlarm(f func(in time.Duration)) {
-	sm.groupHost.SetAlarm(f)
+// raiseAlarm raises the alarm of this member for its middleman, which Tick ticks as well.
+func (sm *ShardMember) raiseAlarm(in time.Duration) {
 	sm.mu.Lock()
-	sm.raise = f
-	mm := sm.serving
+	raise := sm.alarm
 	sm.mu.Unlock()
-	if mm != nil {
-		mm.SetAlarm(f)
-	}
+	raise(in)
 }
 
 // Probe implements Host.

@@ -48,7 +48,6 @@ type ShardMember struct {
 	told     causal.Leadership // the leadership that was announced last
 	gates    sync.Cond         // a gate that was closed may be open, or will never be again
 	awaiting int               // how many wait for gates
-	raise    func(in time.Duration)
 	ending   bool
 
 	configuring sync.Mutex // held while a topology is set
@@ -79,7 +78,7 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 		return nil, err
 	}
 	mo := &o.Middleman
-	sm := &ShardMember{options: o, local: mo.Store, topo: mo.Config.Topology, proposals: map[uint64]chan error{}, raise: func(time.Duration) {}}
+	sm := &ShardMember{options: o, local: mo.Store, topo: mo.Config.Topology, proposals: map[uint64]chan error{}}
 	sm.groupHost = newGroupHost(groupOptions[*member.Storage]{self: mo.Config.Self, member: o.Member, clock: mo.Clock, net: mo.Net, dir: o.Dir, fs: o.FS,
 		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: mo.Logger, unwritable: "the log of the shard cannot be written; writes wait until it can",
 		build: sm.build, suspend: sm.suspendTasks, isSettled: func(*member.Storage) bool { return true }, setDiskFull: func(*member.Storage, bool) {},
@@ -270,6 +269,7 @@ func (sm *ShardMember) startServing(session uint64) {
 		}
 		mm, err := NewMiddleman(ctx, o)
 		if err == nil {
+			mm.SetAlarm(sm.raiseAlarm)
 			sm.setCannotServe(false)
 			sm.publish(mm, session, o.Config.Topology)
 			return
@@ -296,7 +296,6 @@ func (sm *ShardMember) publish(mm *Middleman, session uint64, t *topology.Topolo
 	sm.step(func(causal.Now, *member.Storage) {
 		sm.serving = mm // serve closes it if the session has ended
 		sm.ready = session
-		mm.SetAlarm(sm.raise)
 	})
 	sm.mu.Lock()
 	now, published := sm.topo, sm.serving == mm

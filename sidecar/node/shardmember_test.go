@@ -122,6 +122,45 @@ func TestAMemberOfAShardHandsOver(t *testing.T) {
 	r.awaitEqual(p)
 }
 
+// A middleman that starts steps its machine while the member that starts it does.
+func TestAMemberBeginsToServeWhileItsMiddlemanFindsTombstones(t *testing.T) {
+	var slow atomic.Bool
+	clock := NewClock()
+	slowSteps := func() causal.Now {
+		if slow.Load() {
+			time.Sleep(5 * time.Millisecond) // with the lock of the machine
+		}
+		return clock()
+	}
+	r := newShardRig(t, 2, func(i int) beside {
+		b := inMemory(i)
+		open := b.open
+		b.open = func() (storage.Store, error) {
+			s, err := open()
+			return &storeWithTombstone{s}, err
+		}
+		b.clock = slowSteps
+		return b
+	})
+	r.putAll(10)
+	p := r.primary()
+	slow.Store(true)
+	r.members()[p].HandOver()
+	r.awaitAnother(p)
+	slow.Store(false)
+	r.putAll(10)
+}
+
+// storeWithTombstone is a store that finds a tombstone at the start of a scan.
+type storeWithTombstone struct{ storage.Store }
+
+func (s *storeWithTombstone) Scan(ctx context.Context, fn func(key string, rec causal.Record) error) error {
+	if err := fn("deleted", causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Tombstone: true}}); err != nil {
+		return err
+	}
+	return s.Store.Scan(ctx, fn)
+}
+
 // stuckStore is a store whose changes can be made to hang.
 type stuckStore struct {
 	storage.Store

@@ -51,6 +51,7 @@ type beside struct {
 	open func() (storage.Store, error)
 	// logger is nil for none.
 	logger *slog.Logger
+	clock  Clock // nil: one of its own
 }
 
 // rigMember is a member that runs.
@@ -141,6 +142,10 @@ func (r *shardRig) start(i int, b beside) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	clock := b.clock
+	if clock == nil {
+		clock = NewClock()
+	}
 	var started atomic.Pointer[ShardMember]
 	if err := r.net.Register(id, func(batch []causal.Message) {
 		if sm := started.Load(); sm != nil {
@@ -150,7 +155,7 @@ func (r *shardRig) start(i int, b beside) {
 		r.Fatal(err)
 	}
 	sm, err := NewShardMember(context.Background(), ShardMemberOptions{Member: id.Member, Dir: cmp.Or(b.dir, "/log"), FS: b.disk, Register: r.register, RetainBytes: r.retain,
-		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: NewClock(), Net: r.net, Store: store, InlineReads: true, Logger: cmp.Or(b.logger, discard),
+		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: clock, Net: r.net, Store: store, InlineReads: true, Logger: cmp.Or(b.logger, discard),
 			OnFailure: func(err error) {
 				r.lock.Lock()
 				defer r.lock.Unlock()
