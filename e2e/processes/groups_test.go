@@ -169,9 +169,18 @@ func (d *deployment) giveUp(t *testing.T, process, coordinator string) {
 	if err == nil || !strings.Contains(out, "accepted\n") || !strings.Contains(out, "it goes on without this command") {
 		t.Errorf("recover within 3s: %s, %v", out, err)
 	}
+	d.expectSalvaging(t, process, 1)
 	out, err = d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "2m")
 	if err != nil || !strings.Contains(out, "the log of coordinator "+coordinator+" was given up before") || !strings.Contains(out, "done: it serves") {
 		t.Fatalf("recover: %s, %v", out, err)
+	}
+	d.expectSalvaging(t, process, 0)
+}
+
+func (d *deployment) expectSalvaging(t *testing.T, process string, want float64) {
+	t.Helper()
+	if v, ok := d.procs[process].metric("causalstore_coordinator_salvaging{"); !ok || v != want {
+		t.Errorf("causalstore_coordinator_salvaging of %s is %v, %v", process, v, ok)
 	}
 }
 

@@ -30,6 +30,11 @@ var (
 	coordinatorAdopted = coordinatorFamily.gauge("adopted_writes",
 		"Writes of a silent coordinator that this one has collected from the shards: all, those with their whole past here (adoptable), and those that are in every ring (complete).",
 		"of_data_center", "of_index", "state")
+	coordinatorSalvaging = coordinatorFamily.gauge("salvaging", "Whether a lost log of this coordinator is being given up (1), during which it takes no writes, or not (0).")
+	coordinatorSalvaged  = coordinatorFamily.gauge("salvaged_writes",
+		"Writes of a lost log that is being given up: those found in shards so far, and then those of them that are not in every ring yet; 0 otherwise.")
+	coordinatorSalvageWaits = coordinatorFamily.gauge("salvage_awaited_parts",
+		"Shards and coordinators that a coordinator waits for while a lost log of its is being given up; 0 otherwise. /readyz names them.")
 	coordinatorExcluded = coordinatorFamily.gauge("excluded_shards",
 		"Shards of a data center that was excluded: those that writes are completed without (without), and all (all).",
 		"of_data_center", "state")
@@ -81,6 +86,7 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			emit(coordinatorAdopted, float64(a.Adoptable), dc, index, "adoptable")
 			emit(coordinatorAdopted, float64(a.Complete), dc, index, "complete")
 		}
+		emitSalvage(c, emit)
 		for dc, seconds := range trips {
 			if seconds < 0 {
 				seconds = math.Inf(1)
@@ -105,6 +111,20 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			emit(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
 		}
 	}}}
+}
+
+func emitSalvage(c *node.Coordinator, emit emitFunc) {
+	salvaging, writes, awaited := 0, 0, []topology.Node(nil)
+	if c.Membership() == coordinator.Salvaging {
+		collects := false
+		salvaging = 1
+		if collects, awaited, writes = c.Salvaging(); !collects {
+			awaited, writes = c.Recovering()
+		}
+	}
+	emit(coordinatorSalvaging, float64(salvaging))
+	emit(coordinatorSalvaged, float64(writes))
+	emit(coordinatorSalvageWaits, float64(len(awaited)))
 }
 
 // commitDesc describes what commitLatency collects.
