@@ -20,4 +20,8 @@ type Loss struct {
 	Membership Membership `json:"membership,omitempty"`
 	// Progress says how far the log is given up, and what it waits for. It is empty before and after.
 	Progress string `json:"progress,omitempty"`
+	// Begun says that the log that takes the place of the lost one has begun: if it is lost, that is another loss.
+	Begun bool `json:"begun,omitempty"`
+	// ServedBy is another member that serves, as this one says that follows it; it knows how far the log is given up. 0: this one does, or none is known.
+	ServedBy int `json:"servedBy,omitempty"`
 }

@@ -20,7 +20,7 @@ import (
 const lossText = `This gives up the log of coordinator %[1]s, for good:
 - Lost: every acknowledged write of it that no shard of any ring holds. Nothing tells which these are.
 - Not lost: every write that a shard holds as the newest of its key, or has received. It is completed in every ring.
-- Refused from then on: whatever the lost log still sends. A volume of it that is found later is of no use, and must not be started.
+- Refused from then on: whatever the lost log still sends. A volume of it that is found later is of no use; without a register, it must not be started.
 It takes ten seconds and a reading of all keys of all shards, which must all be up. If anything is found, the other coordinators must be up, too:
 those that have lost their logs are to be given up as well.
 `
@@ -110,12 +110,16 @@ func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error
 	defer cancel()
 	poll := time.NewTicker(300 * time.Millisecond)
 	defer poll.Stop()
-	said := ""
+	said, begun := "", false
 	var failed error // of the last question
 	for {
 		l, err := a.loss(ctx)
 		switch {
 		case err != nil:
+		case l.Lost && begun:
+			return errors.New("the log that took the place of the lost one is lost as well, and was not given up: look whether a copy of it is left, and run this again")
+		case l.ServedBy != 0:
+			return fmt.Errorf("member %d serves instead of this one: run this again with its data directory to see how far it is", l.ServedBy)
 		case l.Lost: // the group has begun anew, this member has another volume, or the process has restarted
 			err = a.acceptLoss(ctx, l.Epoch)
 		case l.Membership == contract.MembershipServing:
@@ -125,6 +129,7 @@ func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it takes writes, and answers reads when it has its data again")
 			return nil
 		}
+		begun = begun || err == nil && l.Begun
 		if err == nil && l.Progress != "" && l.Progress != said {
 			said = l.Progress
 			fmt.Fprintln(cmd.OutOrStdout(), said)

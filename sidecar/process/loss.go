@@ -22,6 +22,10 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 		return l
 	case s.Role != group.Serving:
 		l.Reason = fmt.Sprintf("this member is %s, and the group has %s", s.Role, c.c.Describe())
+		if s.Role == group.Following {
+			l.ServedBy = memberNumber(s.Config.Primary.Name)
+			l.Reason = fmt.Sprintf("this member follows; member %d serves, and knows whether it is: use its data directory", l.ServedBy)
+		}
 		return l
 	}
 	is := c.c.Membership()
@@ -30,7 +34,8 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	case coordinator.LogLost:
 		l.Lost, l.Reason = !c.c.IsRetired(), c.explainLostLog(t).Error()
 	case coordinator.Salvaging:
-		l.Progress = c.describeSalvage(t)
+		collects, _, _ := c.c.Salvaging()
+		l.Progress, l.Begun = c.describeSalvage(t), !collects
 		l.Reason = "its log was lost and given up, and " + l.Progress
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {

@@ -202,7 +202,7 @@ const maxJoinLag = 1024
 func (g *Group) choosePrimary(now causal.Now, want *Config) {
 	mustYield := !g.desired.has(g.self.Name) || g.resigning
 	yields := mustYield || g.impaired || g.unfit.age(now) >= g.opts.SilentAfter
-	if len(g.desired.Names) == 0 || now.Mono-g.lead.servesAt < int64(g.opts.SilentAfter) && !yields {
+	if len(g.desired.Names) == 0 || now.Mono < g.lead.staysTo && !yields {
 		return
 	}
 	candidates := g.desired.Names
@@ -219,6 +219,14 @@ func (g *Group) choosePrimary(now causal.Now, want *Config) {
 	want.Primary = next
 	if !g.desired.has(g.self.Name) {
 		want.Members = slices.DeleteFunc(want.Members, func(id ID) bool { return id == g.self })
+	}
+}
+
+// Stay keeps a primary that serves from making way for the preferred member, which would be as good, for SilentAfter from now on: its user has begun
+// what another member would have to begin again.
+func (g *Group) Stay(now causal.Now) {
+	if l := g.lead; l != nil && l.serving {
+		l.staysTo = now.Mono + int64(g.opts.SilentAfter)
 	}
 }
 

@@ -247,8 +247,8 @@ func (g *Group) NextTick(causal.Now) int64 {
 		}
 		if !g.lead.serving {
 			next = min(next, g.grantUntil)
-		} else if preferring := g.lead.servesAt + int64(g.opts.SilentAfter); preferring > g.tickedAt {
-			next = min(next, preferring)
+		} else if g.lead.staysTo > g.tickedAt {
+			next = min(next, g.lead.staysTo)
 		}
 		if yielding := g.unfit.from + int64(g.opts.SilentAfter); g.unfit.is && yielding > g.tickedAt {
 			next = min(next, yielding)

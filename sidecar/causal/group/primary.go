@@ -29,7 +29,7 @@ type leadership struct {
 	// paused: Append refuses, because another member becomes the primary. resumedAt is when that was given up.
 	paused    bool
 	resumedAt int64
-	servesAt  int64 // when serving became true
+	staysTo   int64 // until then it does not make way for the preferred member: see Stay
 	wasStuck  bool  // the disk did not respond lately
 }
 
@@ -42,7 +42,7 @@ func (g *Group) begin(now causal.Now) {
 	g.state.Session = Stamp{g.state.Config.Epoch, g.state.Life}
 	g.save(now)
 	g.matched, g.waits = 0, nil
-	l := &leadership{session: g.state.Session, servesAt: now.Mono}
+	l := &leadership{session: g.state.Session}
 	g.lead = l
 	for l.own = g.log.firstHeld() - 1; l.own < g.log.last() && g.log.at(l.own+1).index <= g.durable; l.own++ {
 	}
@@ -210,7 +210,7 @@ func (g *Group) serveWhenAligned(now causal.Now) {
 
 func (g *Group) serve(now causal.Now) {
 	l := g.lead
-	l.serving, l.servesAt = true, now.Mono
+	l.serving, l.staysTo = true, now.Mono+int64(g.opts.SilentAfter)
 	e := Event{Kind: Lead, Position: g.log.last()}
 	for pos := g.log.first(); pos <= g.log.last() && !g.opts.External; pos++ {
 		if r := g.log.at(pos); !r.Start {

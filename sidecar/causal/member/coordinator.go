@@ -109,6 +109,9 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 // Tick does what is due.
 func (c *Coordinator) Tick(now causal.Now) {
 	c.now = now
+	if c.serves(now) && c.machine.Membership() == coordinator.Salvaging { // what is collected is in memory only
+		c.group.Stay(now)
+	}
 	c.group.Tick(now)
 	c.settle(now)
 	c.askWhetherLeft(now)
