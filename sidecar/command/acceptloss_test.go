@@ -2,10 +2,11 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net"
 	"net/http"
-	"path/filepath"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,11 +33,6 @@ func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 		"another one serves":  {[]contract.Loss{{Coordinator: "a/0", ServedBy: 2}}, 0, "member 2 serves instead of this one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, contract.AdminSocket))
-			if err != nil {
-				t.Fatal(err)
-			}
 			var asked, accepted atomic.Int64
 			mux := http.NewServeMux()
 			mux.HandleFunc("GET "+contract.PathLoss, func(w http.ResponseWriter, _ *http.Request) {
@@ -44,13 +40,15 @@ func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(c.told[n-1])
 			})
 			mux.HandleFunc("POST "+contract.PathAcceptLoss, func(http.ResponseWriter, *http.Request) { accepted.Add(1) })
-			s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-			go func() { _ = s.Serve(l) }()
+			s := httptest.NewServer(mux)
 			defer s.Close()
+			dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", s.Listener.Addr().String())
+			}
 			cmd := &cobra.Command{}
 			cmd.SetContext(t.Context())
 			cmd.SetOut(&bytes.Buffer{})
-			err = newAdminClient(dir).awaitServing(cmd, 20*time.Second)
+			err := (&adminClient{"", &http.Client{Transport: &http.Transport{DialContext: dial}}}).awaitServing(cmd, 20*time.Second)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}
