@@ -114,17 +114,14 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 }
 
 func emitSalvage(c *node.Coordinator, emit emitFunc) {
-	salvaging, writes, awaited := 0, 0, []topology.Node(nil)
-	if c.Membership() == coordinator.Salvaging {
-		collects := false
+	s, active := c.Salvage()
+	salvaging := 0.0
+	if active {
 		salvaging = 1
-		if collects, awaited, writes = c.Salvaging(); !collects {
-			awaited, writes = c.Recovering()
-		}
 	}
-	emit(coordinatorSalvaging, float64(salvaging))
-	emit(coordinatorSalvaged, float64(writes))
-	emit(coordinatorSalvageWaits, float64(len(awaited)))
+	emit(coordinatorSalvaging, salvaging)
+	emit(coordinatorSalvaged, float64(s.Writes))
+	emit(coordinatorSalvageWaits, float64(len(s.Awaited)))
 }
 
 // commitDesc describes what commitLatency collects.

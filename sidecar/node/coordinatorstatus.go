@@ -33,22 +33,30 @@ func (c *Coordinator) Unanswered() (nodes []topology.Node) {
 	return nodes
 }
 
-// Salvaging is as for coordinator.Coordinator.
-func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found int) {
-	c.Inspect(func(m *coordinator.Coordinator) { active, waiting, found = m.Salvaging() })
-	return active, waiting, found
+// Salvage is how far a lost log is given up.
+type Salvage struct {
+	Collects bool            // what shards hold of the log; then that is completed in all rings
+	Writes   int             // found so far; then those that are incomplete
+	Awaited  []topology.Node // the parts that it waits for
+}
+
+// Salvage returns how far a lost log is given up, as of one moment; false if none is.
+func (c *Coordinator) Salvage() (s Salvage, active bool) {
+	c.Inspect(func(m *coordinator.Coordinator) {
+		if active = m.Membership() == coordinator.Salvaging; !active {
+			return
+		}
+		if s.Collects, s.Awaited, s.Writes = m.Salvaging(); !s.Collects {
+			s.Awaited, s.Writes = m.Recovering()
+		}
+	})
+	return s, active
 }
 
 // IsRetired is as for coordinator.Coordinator.
 func (c *Coordinator) IsRetired() (retired bool) {
 	c.Inspect(func(m *coordinator.Coordinator) { retired = m.IsRetired() })
 	return retired
-}
-
-// Recovering is as for coordinator.Coordinator.
-func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
-	c.Inspect(func(m *coordinator.Coordinator) { waiting, left = m.Recovering() })
-	return waiting, left
 }
 
 // Adoptions returns the adoptions of writes of silent coordinators, if this one is the leader of its data center.

@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -34,8 +35,8 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 	case coordinator.LogLost:
 		l.Lost, l.Reason = !c.c.IsRetired(), c.explainLostLog(t).Error()
 	case coordinator.Salvaging:
-		collects, _, _ := c.c.Salvaging()
-		l.Progress, l.Begun = c.describeSalvage(t), !collects
+		progress, active := c.c.Salvage()
+		l.Progress, l.Begun = describeSalvage(t, progress), active && !progress.Collects
 		l.Reason = "its log was lost and given up, and " + l.Progress
 	case coordinator.Joining:
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
@@ -46,19 +47,18 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 }
 
 // describeSalvage says how far a lost log is given up, and what it waits for.
-func (c *coordinatorPart) describeSalvage(t *topology.Topology) string {
-	if active, waiting, found := c.c.Salvaging(); active {
-		if len(waiting) == 0 {
-			return fmt.Sprintf("all have answered, and %d writes were found; the new log begins when the clock has passed every timestamp that the lost one may have used, which takes about ten seconds", found)
+func describeSalvage(t *topology.Topology, s node.Salvage) string {
+	if s.Collects {
+		if len(s.Awaited) == 0 {
+			return fmt.Sprintf("all have answered, and %d writes were found; the new log begins when the clock has passed every timestamp that the lost one may have used, which takes about ten seconds", s.Writes)
 		}
-		return fmt.Sprintf("what the shards hold of it is collected, %d writes so far; waiting for answers of %s", found, nameParts(t, waiting))
+		return fmt.Sprintf("what the shards hold of it is collected, %d writes so far; waiting for answers of %s", s.Writes, nameParts(t, s.Awaited))
 	}
-	waiting, left := c.c.Recovering()
-	if len(waiting) == 0 {
-		return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left", left)
+	if len(s.Awaited) == 0 {
+		return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left", s.Writes)
 	}
 	return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left; waiting for older writes, which may precede them, to be completed by %s; "+
-		"if a log of these is lost, it is to be given up, too", left, nameParts(t, waiting))
+		"if a log of these is lost, it is to be given up, too", s.Writes, nameParts(t, s.Awaited))
 }
 
 // progressInterval is how often the coordinator is asked whether its lost log is given up, and logInterval how often its progress is logged at most.
@@ -80,7 +80,8 @@ func (c *coordinatorPart) logProgress() {
 		case is == coordinator.LogLost && was != is:
 			c.log.Warn("the coordinator accepts no writes", "reason", c.explainLostLog(c.topo()))
 		case is == coordinator.Salvaging:
-			if s := c.describeSalvage(c.topo()); s != said && time.Since(saidAt) >= logInterval {
+			progress, active := c.c.Salvage()
+			if s := describeSalvage(c.topo(), progress); active && s != said && time.Since(saidAt) >= logInterval {
 				said, saidAt = s, time.Now()
 				c.log.Info("a lost log is given up", "progress", s)
 			}
