@@ -12,12 +12,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/e2e/apiserver"
@@ -164,6 +166,28 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 		create(CanaryPod(s, r, "causalstore:v1", CanaryID{"paris", record.Sidecar}, "secretsecret", "token", time.Minute),
 			Fault{Kind: KindPod, What: "stop", Victims: []Pod{{Namespace: "x", Name: "y"}}}.Object(r, 0, time.Minute))
 	}
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "causalstore:v1"}}}}
+	}
+	// Chaos Mesh keeps an object for each pod that it has hit, with rules that name their experiment.
+	rules := func(pod string, sources ...string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(chaosAPI.WithKind(KindPodNetwork))
+		o.SetNamespace(s.Namespace)
+		o.SetName(pod)
+		var tables []any
+		for _, source := range sources {
+			tables = append(tables, map[string]any{"name": "n", "direction": "input", "ipsets": []any{"i"}, "source": source})
+		}
+		_ = unstructured.SetNestedSlice(o.Object, tables, "spec", "iptables") // spec is a map
+		return o
+	}
+	lasting := Fault{Kind: KindNetwork, What: "cut", Victims: []Pod{{Namespace: "x", Name: "y"}}, Targets: []Pod{{Namespace: "x", Name: "z"}}}.Object(
+		&record.Run{ID: "run-new1", Drill: "az-f", Store: s.Name, Namespace: s.Namespace}, 0, time.Minute)
+	gone, foreign := "remainders/orders-drill-run-old1-0-cut", "remainders/experiment-of-somebody"
+	create(lasting, pod("orders-a", plan.Labels(s.Name)), pod("orders-b", plan.Labels(s.Name)), pod("orders-c", plan.Labels(s.Name)), pod("other", nil),
+		rules("orders-a"), rules("orders-b", gone, foreign, s.Namespace+"/"+lasting.GetName()), rules("orders-c", foreign), rules("other"))
 	create(CanaryPod(s, &record.Run{ID: "run-prob", Drill: drillProbe, Store: s.Name}, "causalstore:v1", CanaryID{"paris", record.Front}, "secretsecret", "token", time.Minute))
 	found := func() string {
 		t.Helper()
@@ -177,7 +201,8 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 		}
 		return strings.Join(names, "\n")
 	}
-	want := "Pod remainders/orders-drill-paris-sidecar-old1 of run run-old1\nPodChaos remainders/orders-drill-run-old1-0-stop of run run-old1"
+	want := "Pod remainders/orders-drill-paris-sidecar-old1 of run run-old1\nPodChaos remainders/orders-drill-run-old1-0-stop of run run-old1\n" +
+		"PodNetworkChaos remainders/orders-a, which does nothing\nPodNetworkChaos remainders/orders-b: 1 rules of experiments that are gone"
 	if got := found(); got != want {
 		t.Errorf("found\n%s\nwant\n%s", got, want)
 	}
@@ -194,13 +219,20 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, held, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
-	if err != nil || len(all) != 4 || held != nil {
+	if err != nil || len(all) != 7 || held != nil {
 		t.Fatalf("after the lock has expired: %v, lock %v (%v)", all, held, err)
 	}
 	if err := RemoveRemainders(t.Context(), c, all); err != nil {
 		t.Fatal(err)
 	}
-	if got := found(); got != "" {
+	if got := found(); got != "PodNetworkChaos remainders/orders-b: 1 rules of experiments that are gone" { // the experiment that lasted
 		t.Errorf("still there:\n%s", got)
+	}
+	left := rules("orders-b")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
+		t.Fatal(err)
+	}
+	if tables, _, _ := unstructured.NestedSlice(left.Object, "spec", "iptables"); len(tables) != 2 {
+		t.Errorf("rules that are left: %v", tables)
 	}
 }

@@ -154,16 +154,16 @@ func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 			t.Errorf("%s is broken, and the run has %s", text, e.run.Outcome)
 		}
 	}
-	short := fine()
-	short.short = "the faults lasted for 1s of the 20s that were planned"
-	for _, p := range short.promises() {
-		if about := strings.HasPrefix(p.Text, "Clients in") || strings.HasPrefix(p.Text, "Writes of") || strings.HasPrefix(p.Text, "Readers in"); about != (p.Result == record.NotMeasured) {
-			t.Errorf("the faults were too short, and %+v", p)
+	aborted := fine()
+	aborted.aborted = "the faults lasted for 1s of the 20s that were planned"
+	for _, p := range aborted.promises() {
+		if p.Result != record.NotMeasured || !strings.HasSuffix(p.Observed, aborted.aborted) {
+			t.Errorf("the run was aborted, and %+v", p)
 		}
 	}
-	short.run.Measures[3].Failed = 3
-	if p := promise(&record.Run{Promises: short.promises()}, "Clients in other"); p.Result != record.Broken {
-		t.Errorf("what is broken in a short time is %s", p.Result)
+	aborted.run.Measures[3].Failed = 3
+	if p := promise(&record.Run{Promises: aborted.promises()}, "Clients in other"); p.Result != record.Broken {
+		t.Errorf("what is broken in a run that was aborted is %s", p.Result)
 	}
 	away := fine()
 	away.expect.Elsewhere, away.expect.There, away.expect.ThereGap, away.expect.Why = 1, 1, 0, "the store has one ring"

@@ -68,10 +68,13 @@ func (f Fault) Object(r *record.Run, n int, duration time.Duration) *unstructure
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	o.SetGroupVersionKind(chaosAPI.WithKind(f.Kind))
 	o.SetNamespace(r.Namespace)
-	o.SetName(fmt.Sprintf("%s-drill-%s-%d-%s", r.Store, r.ID, n, f.What))
+	o.SetName(fmt.Sprintf("%s%s-%d-%s", experimentPrefix(r.Store), r.ID, n, f.What))
 	o.SetLabels(record.Labels(r.Store, r.Drill, r.ID))
 	return o
 }
+
+// experimentPrefix begins the names of all experiments of a store.
+func experimentPrefix(store string) string { return store + "-drill-" }
 
 // selector names pods one by one.
 func selector(pods []Pod) map[string]any {

@@ -121,8 +121,11 @@ func (x *Runner) findRemains(ctx context.Context) {
 			if err := x.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, o); err != nil {
 				continue // most pods have none; whether all is well, canaries say
 			}
-			n := x.removeEntries(o)
+			n, left := removeRules(o, x.isOurs)
 			if n == 0 {
+				if left == 0 { // Chaos Mesh does not delete it
+					x.removeInert(ctx, Remainder{Object: o, Kind: kind})
+				}
 				continue
 			}
 			l := record.Leftover{Object: kind + "/" + p.Name, What: fmt.Sprintf("has %d rules of an experiment that is gone", n),
@@ -139,25 +142,15 @@ func (x *Runner) findRemains(ctx context.Context) {
 	}
 }
 
-// removeEntries removes the entries of the experiments of this run, and returns how many there were.
-func (x *Runner) removeEntries(o *unstructured.Unstructured) (removed int) {
-	for _, field := range remainFields[o.GetKind()] {
-		entries, found, _ := unstructured.NestedSlice(o.Object, "spec", field)
-		if !found {
-			continue
-		}
-		kept := slices.DeleteFunc(entries, func(e any) bool {
-			fields, _ := e.(map[string]any)
-			source := fmt.Sprint(fields["source"])
-			ours := slices.ContainsFunc(x.experiments, func(e *unstructured.Unstructured) bool { return source == e.GetNamespace()+"/"+e.GetName() })
-			if ours {
-				removed++
-			}
-			return ours
-		})
-		_ = unstructured.SetNestedSlice(o.Object, kept, "spec", field) // it came from there
+// isOurs reports whether an experiment, as rules name it, is of this run.
+func (x *Runner) isOurs(source string) bool {
+	return slices.ContainsFunc(x.experiments, func(e *unstructured.Unstructured) bool { return source == e.GetNamespace()+"/"+e.GetName() })
+}
+
+func (x *Runner) removeInert(ctx context.Context, r Remainder) {
+	if err := RemoveRemainders(ctx, x.Client, []Remainder{r}); err != nil {
+		x.noteOnce("objects of Chaos Mesh that do nothing are left: %v", err)
 	}
-	return removed
 }
 
 // awaitHealthy waits until a write of every canary is in every ring, all pods are ready and the store is.

@@ -25,22 +25,20 @@ type evidence struct {
 	silent []string
 	// watched are the canaries that the faults did not stop themselves.
 	watched []CanaryID
-	// short says that the faults lasted for less than planned; it is empty if they did not.
-	short string
+	// aborted says that the run was aborted, and if so whether the faults lasted as planned; it is empty if it was not.
+	aborted string
 }
 
-// promises decides whether each promise held.
+// promises decides whether each promise held. What was seen of a run that was aborted can break a promise, and shows of none that
+// it holds.
 func (e *evidence) promises() []record.Promise {
-	return []record.Promise{e.causal(), e.nothingLost(), e.whileFaultsLast(e.elsewhere()), e.whileFaultsLast(e.there()), e.whileFaultsLast(e.writesComplete()), e.whileFaultsLast(e.released()),
-		e.completeAgain(), e.isHealed()}
-}
-
-// whileFaultsLast takes a promise about the time of the faults for not measured if they were too short to show that it holds.
-func (e *evidence) whileFaultsLast(p record.Promise) record.Promise {
-	if e.short != "" && p.Result == record.Held {
-		p.Result, p.Observed = record.NotMeasured, p.Observed+"; "+e.short
+	all := []record.Promise{e.causal(), e.nothingLost(), e.elsewhere(), e.there(), e.writesComplete(), e.released(), e.completeAgain(), e.isHealed()}
+	for i := range all {
+		if p := &all[i]; e.aborted != "" && p.Result == record.Held {
+			p.Result, p.Observed = record.NotMeasured, p.Observed+"; "+e.aborted
+		}
 	}
-	return p
+	return all
 }
 
 func decide(text, expected, observed string, held bool) record.Promise {

@@ -343,10 +343,11 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 	check, silent, finalWhy := x.readFinally(ctx)
 	lasted, short := x.faultsLasted()
 	x.run.Notes = append([]string{lasted}, x.run.Notes...)
-	if aborted == nil {
-		short = ""
+	ended := ""
+	if aborted != nil {
+		ended = cmp.Or(short, "the run was aborted")
 	}
-	e := &evidence{short: short, run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
+	e := &evidence{aborted: ended, run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
 		complete: map[CanaryID]time.Duration{}}
 	for _, id := range x.judge.canaries() {
 		took, ok := x.judge.completeAfter(x.faultsEnded, id)

@@ -25,7 +25,7 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "create", "update", "patch", "delete"}},
 		{APIGroups: []string{chaosAPI.Group}, Resources: []string{"podchaos", "networkchaos", "timechaos", "iochaos"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
-		{APIGroups: []string{chaosAPI.Group}, Resources: []string{"podnetworkchaos", "podiochaos"}, Verbs: []string{"get", "list", "update"}},
+		{APIGroups: []string{chaosAPI.Group}, Resources: []string{"podnetworkchaos", "podiochaos"}, Verbs: []string{"get", "list", "update", "delete"}},
 	}
 }
 

@@ -36,7 +36,7 @@ func (k *connection) collect(ctx context.Context, b *bundle, s *v1alpha1.CausalS
 	if err != nil {
 		b.fail("pods of the store", err)
 	}
-	k.collectReports(ctx, b, s, parts, now)
+	k.collectReports(ctx, b, s, now)
 	ours := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}
 	for name, list := range map[string]client.ObjectList{
 		"statefulsets": &appsv1.StatefulSetList{}, "deployments": &appsv1.DeploymentList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "configmaps": &corev1.ConfigMapList{},
@@ -77,13 +77,13 @@ func (k *connection) collect(ctx context.Context, b *bundle, s *v1alpha1.CausalS
 }
 
 // collectReports adds what status, doctor and topology would print.
-func (k *connection) collectReports(ctx context.Context, b *bundle, s *v1alpha1.CausalStore, parts []corev1.Pod, now time.Time) {
-	downs, err := k.scaleDowns(ctx, s.Namespace, s.Name)
+func (k *connection) collectReports(ctx context.Context, b *bundle, s *v1alpha1.CausalStore, now time.Time) {
+	pods, err := k.readStorePods(ctx, s)
 	if err != nil {
-		b.fail("scale downs", err)
+		b.fail("pods of status.txt", err)
 	}
 	var out bytes.Buffer
-	if err := writeStatus(&out, s, parts, downs, now); err != nil {
+	if err := writeStatus(&out, s, pods, now); err != nil {
 		b.fail("status.txt", err)
 	}
 	b.add("status.txt", out.Bytes())

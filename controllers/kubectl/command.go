@@ -46,13 +46,16 @@ const ofRegions = `
 With several --context it shows a store in all of these clusters: the one that has the same name, in the namespace of --namespace, or of the
 first context. A cluster that cannot be read within 20s is a line that says why. The command fails only if no cluster has the store.`
 
-// storeCommand returns a command that looks at a store in one cluster, or in several.
-func (c *cluster) storeCommand(cmd *cobra.Command, one func(*cluster, *cobra.Command, string) error,
+// storeCommand returns a command that looks at a store in one cluster, or in several, after it has checked its flags.
+func (c *cluster) storeCommand(cmd *cobra.Command, check func() error, one func(*cluster, *cobra.Command, string) error,
 	several func(*cobra.Command, []*cluster, string) error) *cobra.Command {
 	var f contextFlags
 	f.register(cmd)
 	cmd.Args, cmd.ValidArgsFunction = cobra.MaximumNArgs(1), c.completeStoreOf(&f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := check(); err != nil {
+			return err
+		}
 		clusters := c.selected(&f)
 		if len(clusters) == 1 {
 			return one(clusters[0], cmd, firstOrEmpty(args))
@@ -63,7 +66,8 @@ func (c *cluster) storeCommand(cmd *cobra.Command, one func(*cluster, *cobra.Com
 }
 
 func (c *cluster) statusCommand() *cobra.Command {
-	return c.storeCommand(&cobra.Command{
+	var o outputFlag
+	cmd := c.storeCommand(&cobra.Command{
 		Use:   "status [STORE]",
 		Short: "Show rings, data centers, lags and problems of a store",
 		Long: `Shows rings, data centers, lags and problems of a store. It succeeds whether or not the store is ready; kubectl causal doctor fails if
@@ -72,8 +76,21 @@ it finds a problem.` + ofRegions + `
 Each data center is then as the cluster that runs it reports it, and each ring as the worst of its data centers; LAG is that of the region
 where it is greatest. What differs between the manifests and makes parts refuse each other comes first.`,
 		Example: `  kubectl causal status orders -n shop
-  kubectl causal status orders -n shop --context us --context eu`,
-	}, (*cluster).status, statusOfRegions)
+  kubectl causal status orders -n shop --context us --context eu
+  kubectl causal status orders -n shop -o json`,
+	}, o.check, func(of *cluster, cmd *cobra.Command, name string) error {
+		if o.isJSON() {
+			return statusJSON(cmd, []*cluster{of}, name)
+		}
+		return of.status(cmd, name)
+	}, func(cmd *cobra.Command, clusters []*cluster, name string) error {
+		if o.isJSON() {
+			return statusJSON(cmd, clusters, name)
+		}
+		return statusOfRegions(cmd, clusters, name)
+	})
+	o.register(cmd)
+	return cmd
 }
 
 func (c *cluster) topologyCommand() *cobra.Command {
@@ -86,12 +103,11 @@ needs the right to get pods/proxy.` + ofRegions + `
 Links between regions are then listed as the first coordinator at either end finds them.`,
 		Example: `  kubectl causal topology orders -n shop
   kubectl causal topology orders -n shop --context us --context eu`,
-	}, (*cluster).topology, topologyOfRegions)
+	}, func() error { return nil }, (*cluster).topology, topologyOfRegions)
 }
 
 func (c *cluster) topCommand() *cobra.Command {
-	var once bool
-	var interval time.Duration
+	var f topFlags
 	cmd := c.storeCommand(&cobra.Command{
 		Use:   "top [STORE]",
 		Short: "Show operation rates, read sources, ring restrictions and lags of a store",
@@ -109,12 +125,13 @@ It then also shows, for each data center and each one of another region, how its
 round trip), and the bytes between its coordinators and the parts there.`,
 		Example: `  kubectl causal top orders -n shop --interval 10s
   kubectl causal top orders -n shop --context us --context eu`,
-	}, func(of *cluster, cmd *cobra.Command, name string) error { return of.top(cmd, name, once, interval) },
+	}, f.check, func(of *cluster, cmd *cobra.Command, name string) error { return of.top(cmd, name, f) },
 		func(cmd *cobra.Command, clusters []*cluster, name string) error {
-			return topOfRegions(cmd, clusters, name, once, interval)
+			return topOfRegions(cmd, clusters, name, f)
 		})
-	cmd.Flags().BoolVar(&once, "once", false, "read once and show totals since each process started")
-	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "time between the two readings")
+	f.output.register(cmd)
+	cmd.Flags().BoolVar(&f.once, "once", false, "read once and show totals since each process started")
+	cmd.Flags().DurationVar(&f.interval, "interval", 5*time.Second, "time between the two readings")
 	return cmd
 }
 

@@ -21,7 +21,8 @@ import (
 var labelsOfOperator = client.MatchingLabels{plan.LabelName: plan.ManagedBy}
 
 func (c *cluster) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var o outputFlag
+	cmd := &cobra.Command{
 		Use:   "doctor [STORE]",
 		Short: "Check a store, and say what to do next and what is safe",
 		Long: `Checks the operator, the spec, the nodes, every pod, the rings and the sidecars of a store. Each problem comes with what to do
@@ -29,11 +30,16 @@ next and what is safe meanwhile. It changes nothing, and fails if it finds a pro
 
 It needs the rights to get and list what it checks; what it may not read it leaves out, and says so.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.doctor(cmd, firstOrEmpty(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.doctor(cmd, o, firstOrEmpty(args)) },
 	}
+	o.register(cmd)
+	return cmd
 }
 
-func (c *cluster) doctor(cmd *cobra.Command, name string) error {
+func (c *cluster) doctor(cmd *cobra.Command, o outputFlag, name string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	k, err := c.connect()
 	if err != nil {
 		return err
@@ -42,18 +48,27 @@ func (c *cluster) doctor(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	problems := 0
+	problems, reports := 0, []doctorReport{}
 	for i := range stores {
 		e, err := k.examine(cmd.Context(), &stores[i])
 		if err != nil {
 			return err
 		}
+		findings := e.findings()
+		problems += count(findings, levelProblem)
+		if o.isJSON() {
+			reports = append(reports, newDoctorReport(&stores[i], findings))
+			continue
+		}
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
-		findings := e.findings()
-		problems += count(findings, levelProblem)
 		if err := writeFindings(cmd.OutOrStdout(), &stores[i], findings); err != nil {
+			return err
+		}
+	}
+	if o.isJSON() {
+		if err := writeJSON(cmd.OutOrStdout(), reports); err != nil {
 			return err
 		}
 	}
@@ -71,7 +86,7 @@ type evidence struct {
 	// operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
 	// with a sidecar that is missing or old.
 	operator []corev1.Pod
-	nodes    map[string]*corev1.Node
+	nodes    nodes
 	claims   map[string]*corev1.PersistentVolumeClaim
 	sidecars []sidecarProblem
 	downs    scaleDowns
@@ -85,7 +100,7 @@ const unreadApps = "namespaces and the pods of apps"
 
 // examine collects the evidence on a store.
 func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evidence, error) {
-	e := &evidence{store: s, nodes: map[string]*corev1.Node{}, claims: map[string]*corev1.PersistentVolumeClaim{}, now: time.Now()}
+	e := &evidence{store: s, claims: map[string]*corev1.PersistentVolumeClaim{}, now: time.Now()}
 	var err error
 	if e.parts, err = k.partPods(ctx, s); err != nil {
 		return nil, err
@@ -94,7 +109,6 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		return nil, err
 	}
 	var pods corev1.PodList
-	var nodes corev1.NodeList
 	var claims corev1.PersistentVolumeClaimList
 	for _, l := range []struct {
 		what    string
@@ -102,7 +116,6 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		options []client.ListOption
 	}{
 		{"the pods of the operator", &pods, []client.ListOption{labelsOfOperator}},
-		{"nodes", &nodes, nil},
 		{"claims", &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
 	} {
 		err := k.List(ctx, l.into, l.options...)
@@ -113,8 +126,12 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		}
 	}
 	e.operator = pods.Items
-	for i := range nodes.Items {
-		e.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	var allowed bool
+	if e.nodes, allowed, err = k.readNodes(ctx); err != nil {
+		return nil, err
+	}
+	if !allowed {
+		e.unread = append(e.unread, "nodes")
 	}
 	for i := range claims.Items {
 		e.claims[claims.Items[i].Name] = &claims.Items[i]
@@ -152,6 +169,31 @@ func count(all []finding, l level) (n int) {
 		}
 	}
 	return n
+}
+
+// doctorReport is what `doctor -o json` prints of a store. Names of fields do not change.
+type doctorReport struct {
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Problems  int             `json:"problems"`
+	Findings  []findingReport `json:"findings"`
+}
+
+// findingReport is a finding: its level is ok, note or problem.
+type findingReport struct {
+	Level   string   `json:"level"`
+	Subject string   `json:"subject"`
+	Text    string   `json:"text"`
+	Next    []string `json:"next,omitempty"`
+	Safe    string   `json:"safe,omitempty"`
+}
+
+func newDoctorReport(s *v1alpha1.CausalStore, all []finding) doctorReport {
+	r := doctorReport{Namespace: s.Namespace, Name: s.Name, Problems: count(all, levelProblem), Findings: []findingReport{}}
+	for _, f := range all {
+		r.Findings = append(r.Findings, findingReport{strings.ToLower(string(f.level)), f.subject, f.text, f.next, f.safe})
+	}
+	return r
 }
 
 func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {

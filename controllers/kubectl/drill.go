@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,15 +36,6 @@ func (c *cluster) drillCommand() *cobra.Command {
 		Long: `Rehearses failures of a store with Chaos Mesh, while canaries in every data center of the cluster write and read, and reports which promises
 held. A data center has a front zone (AZ-F: coordinators, caches and the fronts of clients) and a back zone (AZ-B: shards). docs/drills.md describes what
 happens, and what it takes to be safe.`,
-		Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return cmd.Help()
-			case slices.ContainsFunc(drill.Catalogue(), func(d drill.Drill) bool { return d.Name == args[0] }):
-				return fmt.Errorf("there is no command drill %s; drill run %s runs that drill", args[0], args[0])
-			}
-			return fmt.Errorf("there is no command drill %s; drill --help shows all", args[0])
-		},
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "store; can be omitted if the namespace has only one")
 	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f), c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
@@ -98,66 +88,9 @@ func (k *connection) lookForDrill(ctx context.Context, s *v1alpha1.CausalStore) 
 	return l, known, err
 }
 
-func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the drills: what each tests, whether this cluster can run it, and how the last run ended", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			k, s, err := c.drillStore(ctx, f)
-			if err != nil {
-				return err
-			}
-			runs, err := k.drillRuns(ctx, s)
-			if err != nil {
-				return err
-			}
-			l, known, err := k.lookForDrill(ctx, s)
-			if err != nil {
-				return err
-			}
-			t := table{{"NAME", "WHAT", "TESTS THAT", "CAN RUN", "LAST RUN"}}
-			for _, d := range drill.Catalogue() {
-				p, err := drill.LookAhead(ctx, k, l, &d, drill.Choice{}, known)
-				if err != nil {
-					return err
-				}
-				t.row(d.Name, d.Does, d.Tests, canRun(p), lastRun(runs, d.Name))
-			}
-			return t.write(cmd.OutOrStdout())
-		},
-	}
-}
-
-// oneDrill is the argument of commands about one drill.
-func oneDrill(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("give the name of one drill; kubectl causal drill list shows all")
-	}
-	return nil
-}
-
-func canRun(p *drill.Preflight) string {
-	switch {
-	case len(p.Refused) > 0:
-		return "no: " + p.Refused[0]
-	case len(p.Doubts) > 0:
-		return "with --force: " + p.Doubts[0]
-	}
-	return "yes"
-}
-
-func lastRun(runs []*record.Run, name string) string {
-	for _, r := range runs {
-		if r.Drill == name {
-			return fmt.Sprintf("%s, %s", r.Outcome, r.Started.UTC().Format("2006-01-02 15:04"))
-		}
-	}
-	return "never"
-}
-
 func (c *cluster) drillShowCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Print the experiments of a drill, for kubectl apply", Args: oneDrill, ValidArgsFunction: completeDrill,
+		Use: "show DRILL", Short: "Print the experiments of a drill, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
 		Long: `Prints the experiments that a drill would create now, with the names of the pods that they hit, for kubectl apply. Applied so, nothing watches, aborts or
 verifies; they end after their duration.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -300,7 +233,7 @@ func otherRun(runs []*record.Run, store string, a *record.Run, named []string) (
 
 func (c *cluster) drillScheduleCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "schedule NAME", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: oneDrill, ValidArgsFunction: completeDrill,
+		Use: "schedule DRILL", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
 		Long: `Prints a CronJob that repeats a drill, and the ServiceAccount and Role that it needs, for kubectl apply. It runs as that account, not as the operator's. Whoever may
 create pods in the namespace can use it, and so stop the pods of the store. Outside of --window the drill is not run.`,
 		Example: `  kubectl causal drill schedule az-b-cut --cron "0 10 * * 2" --window "Mon-Fri 09:00-16:00" -n shop | kubectl apply -f -`,

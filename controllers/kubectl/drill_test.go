@@ -14,7 +14,7 @@ import (
 // testDrills runs in a cluster without Chaos Mesh.
 func (h *testCluster) testDrills(t *testing.T) {
 	out, err := h.run("drill", "list", "--store", "orders")
-	if err != nil || !strings.Contains(out, "az-b-cut") || !strings.Contains(out, "no: the cluster has no NetworkChaos: install Chaos Mesh") {
+	if err != nil || !strings.Contains(out, "az-b-cut") || !strings.Contains(out, "the cluster has no NetworkChaos: install Chaos Mesh") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	h.expectError("the cluster has no NetworkChaos", "drill", "--store", "orders", "run", "az-b-cut", "--yes")

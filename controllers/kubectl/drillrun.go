@@ -23,7 +23,7 @@ import (
 
 func (c *cluster) drillRunCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run NAME", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: oneDrill, ValidArgsFunction: completeDrill,
+		Use: "run DRILL", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
 		Long: `Shows which pods a drill hits and asks whether to go on. Then it watches canaries before, during and after the faults, verifies that everything has
 healed, and prints a report, which is kept in the cluster. Interrupting it (Ctrl-C) ends the faults and reports.
 
@@ -68,8 +68,9 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 		return err
 	}
 	if err := errors.Join(p.OK(f.settings.Force), f.settings.Check()); err != nil {
-		p.Describe(out, f.settings)
-		return err
+		var plan strings.Builder
+		p.Describe(&plan, f.settings)
+		return fmt.Errorf("%w\n\nNothing was done. What it would do:\n\n%s", err, strings.TrimSuffix(plan.String(), "\n"))
 	}
 	canaries, err := k.canaries(ctx, s, f.image)
 	if err != nil {

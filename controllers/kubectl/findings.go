@@ -108,7 +108,7 @@ func (e *evidence) checkPods() (all []finding) {
 			ending++
 			continue // it serves its tunnels to their end, and another one has taken its place
 		}
-		node := e.describeNode(p)
+		node := e.nodes.problem(p)
 		if plan.Ready(p) && p.DeletionTimestamp == nil && node == "" {
 			serving++
 			continue
@@ -154,23 +154,6 @@ func (e *evidence) missingPods() string {
 	}
 	slices.Sort(texts)
 	return strings.Join(texts, "; ")
-}
-
-// describeNode says that the node of a pod does not answer or is gone; it is empty if all is well, or nodes are not known.
-func (e *evidence) describeNode(p *corev1.Pod) string {
-	if p.Spec.NodeName == "" || len(e.nodes) == 0 {
-		return ""
-	}
-	n := e.nodes[p.Spec.NodeName]
-	if n == nil {
-		return fmt.Sprintf("its node %s is no longer in the cluster", p.Spec.NodeName)
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return fmt.Sprintf("its node %s does not answer: %s", n.Name, cmp.Or(c.Message, c.Reason))
-		}
-	}
-	return ""
 }
 
 func (e *evidence) checkVolumes() (all []finding) {

@@ -61,7 +61,7 @@ func TestStatusAndTopologyShowGroups(t *testing.T) {
 	}
 	golden(t, "groups", out.String())
 	out.Reset()
-	if err := writeStatus(&out, w.store, w.parts, nil, testTime); err != nil {
+	if err := writeStatus(&out, w.store, storePods{parts: w.parts}, testTime); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "coordinator 1 of virginia") {

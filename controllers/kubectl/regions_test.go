@@ -77,9 +77,9 @@ func TestStatusShowsAllRegionsOnOneScreen(t *testing.T) {
 		t.Run("regions"+name, func(t *testing.T) {
 			f := newRegionsFixture(t)
 			changes[name](f)
-			pods := map[string]*regionPods{}
+			pods := map[string]*storePods{}
 			for _, r := range f.known() {
-				pods[r.context] = &regionPods{parts: f.clusters[r.context].parts}
+				pods[r.context] = &storePods{parts: f.clusters[r.context].parts}
 			}
 			var out bytes.Buffer
 			if err := writeRegionStatus(&out, f.storeRegions, pods, testTime); err != nil {
@@ -160,7 +160,7 @@ func TestTopShowsTheDataCentersOfAllRegionsAndTheTrafficBetweenThem(t *testing.T
 				all[r.context] = of
 			}
 			var out bytes.Buffer
-			if err := writeRegionTop(&out, f.storeRegions, all, once); err != nil {
+			if err := writeRegionTop(&out, outputFlag{}, f.storeRegions, all, once); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "regions-top"+name, out.String())

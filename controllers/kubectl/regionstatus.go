@@ -8,17 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/causalstore/causalstore/api/v1alpha1"
+	"github.com/spf13/cobra"
 )
-
-// regionPods are the pods of a store in the cluster of one context.
-type regionPods struct {
-	parts []corev1.Pod
-	downs scaleDowns
-}
 
 func statusOfRegions(cmd *cobra.Command, clusters []*cluster, name string) error {
 	found, err := findStores(cmd.Context(), clusters, name)
@@ -26,18 +18,7 @@ func statusOfRegions(cmd *cobra.Command, clusters []*cluster, name string) error
 		return err
 	}
 	for i, v := range found {
-		pods := map[string]*regionPods{}
-		for _, r := range v.all {
-			pods[r.context] = &regionPods{}
-		}
-		eachContext(cmd.Context(), v.known(), func(ctx context.Context, r *regionStore) (err error) {
-			to := pods[r.context]
-			if to.parts, err = r.k.partPods(ctx, r.store); err != nil {
-				return err
-			}
-			to.downs, err = r.k.scaleDowns(ctx, r.store.Namespace, r.store.Name)
-			return err
-		})
+		pods := v.readPods(cmd.Context())
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
@@ -48,8 +29,21 @@ func statusOfRegions(cmd *cobra.Command, clusters []*cluster, name string) error
 	return nil
 }
 
+// readPods reads the pods of a store in the cluster of each context. The errors are those of the regions.
+func (v *storeRegions) readPods(ctx context.Context) map[string]*storePods {
+	pods := map[string]*storePods{}
+	for _, r := range v.all {
+		pods[r.context] = &storePods{}
+	}
+	eachContext(ctx, v.known(), func(ctx context.Context, r *regionStore) (err error) {
+		*pods[r.context], err = r.k.readStorePods(ctx, r.store)
+		return err
+	})
+	return pods
+}
+
 // writeRegionStatus writes the state of a store in all regions, with the pods of each context.
-func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*regionPods, now time.Time) error {
+func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*storePods, now time.Time) error {
 	fmt.Fprintln(w, v.title(now))
 	if err := v.contextTable(now).write(w); err != nil {
 		return err
@@ -70,7 +64,7 @@ func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*regionPods
 	}
 	unready, conditions := section("CONTEXT", unreadyPodColumns), section("CONTEXT", conditionColumns)
 	for _, r := range v.known() {
-		unready.add(r.context, unreadyPodRows(r.store, pods[r.context].parts, pods[r.context].downs, now))
+		unready.add(r.context, unreadyPodRows(r.store, *pods[r.context], now))
 		conditions.add(r.context, conditionRows(r.store, now))
 	}
 	if err := v.writeFaults(w); err != nil {

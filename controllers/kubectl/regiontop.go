@@ -21,10 +21,7 @@ type regionReadings struct {
 	peers       peerReports
 }
 
-func topOfRegions(cmd *cobra.Command, clusters []*cluster, name string, once bool, interval time.Duration) error {
-	if err := checkInterval(interval); err != nil {
-		return err
-	}
+func topOfRegions(cmd *cobra.Command, clusters []*cluster, name string, f topFlags) error {
 	v, err := findOneStore(cmd.Context(), clusters, name)
 	if err != nil {
 		return err
@@ -45,9 +42,9 @@ func topOfRegions(cmd *cobra.Command, clusters []*cluster, name string, once boo
 		return err
 	}
 	atOnce(v.known(), read)
-	if !once {
+	if !f.once {
 		select {
-		case <-time.After(interval):
+		case <-time.After(f.interval):
 		case <-cmd.Context().Done():
 			return cmd.Context().Err()
 		}
@@ -64,12 +61,12 @@ func topOfRegions(cmd *cobra.Command, clusters []*cluster, name string, once boo
 		all[r.context].peers, err = r.k.readPeers(ctx, parts)
 		return err
 	})
-	return writeRegionTop(cmd.OutOrStdout(), v, all, once)
+	return writeRegionTop(cmd.OutOrStdout(), f.output, v, all, f.once)
 }
 
 // writeRegionTop writes the work of a store's data centers in all regions, and what passes between regions.
-func writeRegionTop(w io.Writer, v *storeRegions, all map[string]*regionReadings, once bool) error {
-	sum, answered, period := newSummary(), 0, formatPeriod(nil, nil)
+func writeRegionTop(w io.Writer, o outputFlag, v *storeRegions, all map[string]*regionReadings, once bool) error {
+	sum, answered, over := newSummary(), 0, time.Duration(0)
 	reports := peerReports{}
 	var unread table
 	for _, r := range v.all {
@@ -83,7 +80,7 @@ func writeRegionTop(w io.Writer, v *storeRegions, all map[string]*regionReadings
 		}
 		of := all[r.context]
 		if !once && answered == 0 {
-			period = formatPeriod(of.before, of.now)
+			over = period(of.before, of.now)
 		}
 		answered++
 		sum.addRegion(r.context+": ", of.before, of.now)
@@ -92,7 +89,10 @@ func writeRegionTop(w io.Writer, v *storeRegions, all map[string]*regionReadings
 	if sum.answers == 0 {
 		return fmt.Errorf("no process of %s/%s answered in any context: %s", v.namespace, v.name, firstFailure(unread, sum.failed))
 	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d contexts read; %d of %d processes answered\n", v.namespace, v.name, period, answered, len(v.all), sum.answers, sum.processes)
+	if o.isJSON() {
+		return sum.writeJSON(w, v.namespace, v.name, v.dataCenterNames(), over, unread)
+	}
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d contexts read; %d of %d processes answered\n", v.namespace, v.name, formatPeriod(over), answered, len(v.all), sum.answers, sum.processes)
 	loads := table{{}, append([]string{"REGION"}, loadColumns(once)...)}
 	for _, dc := range v.dataCenters() {
 		row := []string{dc.Region, dc.Name}

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -18,6 +19,24 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
+// storePods are the pods of a store in a cluster, and what it takes to say why one does not serve.
+type storePods struct {
+	parts []corev1.Pod
+	downs scaleDowns
+	nodes nodes
+}
+
+func (k *connection) readStorePods(ctx context.Context, s *v1alpha1.CausalStore) (p storePods, err error) {
+	if p.parts, err = k.partPods(ctx, s); err != nil {
+		return p, err
+	}
+	if p.downs, err = k.scaleDowns(ctx, s.Namespace, s.Name); err != nil {
+		return p, err
+	}
+	p.nodes, _, err = k.readNodes(ctx)
+	return p, err
+}
+
 func (c *cluster) status(cmd *cobra.Command, name string) error {
 	k, err := c.connect()
 	if err != nil {
@@ -28,18 +47,14 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 		return err
 	}
 	for i := range stores {
-		parts, err := k.partPods(cmd.Context(), &stores[i])
-		if err != nil {
-			return err
-		}
-		downs, err := k.scaleDowns(cmd.Context(), stores[i].Namespace, stores[i].Name)
+		pods, err := k.readStorePods(cmd.Context(), &stores[i])
 		if err != nil {
 			return err
 		}
 		if i > 0 {
 			fmt.Fprintln(cmd.OutOrStdout())
 		}
-		if err := writeStatus(cmd.OutOrStdout(), &stores[i], parts, downs, time.Now()); err != nil {
+		if err := writeStatus(cmd.OutOrStdout(), &stores[i], pods, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -47,13 +62,13 @@ func (c *cluster) status(cmd *cobra.Command, name string) error {
 }
 
 // writeStatus writes the state of a store.
-func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) error {
+func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods storePods, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
 	fmt.Fprintf(t, "%s/%s: %s\n", s.Namespace, s.Name, describeReady(s, now))
 	if len(s.Status.Conditions) == 0 {
 		return t.Flush()
 	}
-	for _, line := range compareWithPods(s, pods, now) {
+	for _, line := range compareWithPods(s, pods.parts, now) {
 		fmt.Fprintf(t, "the pods differ from this status: %s\n", line)
 	}
 	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
@@ -82,7 +97,7 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs 
 	writeRows(t, groupColumns, groupRows(s))
 	writeRows(t, exclusionColumns, exclusionRows(s))
 	writeEdges(t, s)
-	writeUnreadyPods(t, s, pods, downs, now)
+	writeRows(t, unreadyPodColumns, unreadyPodRows(s, pods, now))
 	writeConditions(t, s, now)
 	return t.Flush()
 }
@@ -120,6 +135,15 @@ func edgeRows(s *v1alpha1.CausalStore) (rows table) {
 		rows.row(d.Name, formatCount(d.Edge.Pods), orDash(address), orDash(d.Edge.Address))
 	}
 	return rows
+}
+
+// readiness is the status of condition Ready, or Unknown if no operator keeps it true.
+func readiness(s *v1alpha1.CausalStore, now time.Time) string {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || describeStaleness(s, now) != "" {
+		return string(metav1.ConditionUnknown)
+	}
+	return string(c.Status)
 }
 
 // describeReady renders condition Ready, and whether an operator still keeps it true.
@@ -171,19 +195,32 @@ func orDash(s string) string {
 	return s
 }
 
-// writeUnreadyPods lists the pods that are not ready, with the reason.
-func writeUnreadyPods(w io.Writer, s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) {
-	writeRows(w, unreadyPodColumns, unreadyPodRows(s, pods, downs, now))
+// unreadyPod is a pod that does not serve, and why.
+type unreadyPod struct {
+	pod    *corev1.Pod
+	reason string
+}
+
+// unready lists the pods that are not ready, or whose node does not answer: the API server notices that late.
+func (p storePods) unready(s *v1alpha1.CausalStore, now time.Time) (all []unreadyPod) {
+	slices.SortFunc(p.parts, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for i := range p.parts {
+		pod := &p.parts[i]
+		if node := p.nodes.problem(pod); node != "" {
+			all = append(all, unreadyPod{pod, node})
+		} else if !plan.Ready(pod) {
+			all = append(all, unreadyPod{pod, p.downs.unreadyReason(pod, s, now)})
+		}
+	}
+	return all
 }
 
 var unreadyPodColumns = []string{"POD NOT READY", "NODE", "AGE", "REASON"}
 
-func unreadyPodRows(s *v1alpha1.CausalStore, pods []corev1.Pod, downs scaleDowns, now time.Time) (rows table) {
-	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	for i := range pods {
-		if p := &pods[i]; !plan.Ready(p) {
-			rows.row(p.Name, orDash(p.Spec.NodeName), duration.HumanDuration(now.Sub(p.CreationTimestamp.Time)), downs.unreadyReason(p, s, now))
-		}
+func unreadyPodRows(s *v1alpha1.CausalStore, pods storePods, now time.Time) (rows table) {
+	for _, u := range pods.unready(s, now) {
+		age := now.Sub(u.pod.CreationTimestamp.Time)
+		rows.row(u.pod.Name, orDash(u.pod.Spec.NodeName), duration.HumanDuration(age), u.reason)
 	}
 	return rows
 }

@@ -26,13 +26,15 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 				Store v1alpha1.CausalStore `json:"store"`
 				Pods  []corev1.Pod         `json:"pods"`
 				// ScaleDowns has the new number of coordinators of each data center that is scaled down.
-				ScaleDowns scaleDowns `json:"scaleDowns"`
+				ScaleDowns scaleDowns    `json:"scaleDowns"`
+				Nodes      []corev1.Node `json:"nodes"`
 			}
 			if err := yaml.UnmarshalStrict(b, &given); err != nil {
 				t.Fatal(err)
 			}
+			pods := storePods{given.Pods, given.ScaleDowns, nodesByName(given.Nodes)}
 			var out bytes.Buffer
-			if err := writeStatus(&out, &given.Store, given.Pods, given.ScaleDowns, testTime); err != nil {
+			if err := writeStatus(&out, &given.Store, pods, testTime); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name, out.String())

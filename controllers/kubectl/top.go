@@ -17,10 +17,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.Duration) error {
-	if err := checkInterval(interval); err != nil {
-		return err
-	}
+func (c *cluster) top(cmd *cobra.Command, name string, f topFlags) error {
 	k, err := c.connect()
 	if err != nil {
 		return err
@@ -38,9 +35,9 @@ func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.
 		return err
 	}
 	var before []reading
-	if !once {
+	if !f.once {
 		select {
-		case <-time.After(interval):
+		case <-time.After(f.interval):
 		case <-cmd.Context().Done():
 			return cmd.Context().Err()
 		}
@@ -49,14 +46,21 @@ func (c *cluster) top(cmd *cobra.Command, name string, once bool, interval time.
 			return err
 		}
 	}
-	return writeTop(cmd.OutOrStdout(), s, before, readings)
+	return writeTop(cmd.OutOrStdout(), f.output, s, before, readings)
 }
 
-func checkInterval(interval time.Duration) error {
-	if interval <= 0 {
-		return fmt.Errorf("--interval %s: use a time greater than 0, such as 5s, or --once", interval)
+// topFlags are the flags of top.
+type topFlags struct {
+	output   outputFlag
+	once     bool
+	interval time.Duration
+}
+
+func (f *topFlags) check() error {
+	if f.interval <= 0 {
+		return fmt.Errorf("--interval %s: use a time greater than 0, such as 5s, or --once", f.interval)
 	}
-	return nil
+	return f.output.check()
 }
 
 // listProcesses returns the processes of a store and of its apps' sidecars.
@@ -250,13 +254,16 @@ func loadColumns(once bool) []string {
 }
 
 // writeTop writes the work of a store's data centers: rates between two lists of readings, or totals if before is nil.
-func writeTop(w io.Writer, s *v1alpha1.CausalStore, before, now []reading) error {
+func writeTop(w io.Writer, o outputFlag, s *v1alpha1.CausalStore, before, now []reading) error {
 	sum := newSummary()
 	sum.addRegion("", before, now)
 	if sum.answers == 0 {
 		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name, strings.Join(sum.failed[0], ": "))
 	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(before, now), sum.answers, len(now))
+	if o.isJSON() {
+		return sum.writeJSON(w, s.Namespace, s.Name, namesOf(s.Spec.DataCenters), period(before, now), nil)
+	}
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(period(before, now)), sum.answers, len(now))
 	all := table{{}, loadColumns(before == nil)}
 	for _, dc := range s.Spec.DataCenters {
 		l := sum.loads[dc.Name]
@@ -292,10 +299,10 @@ func readError(now error, before *reading) error {
 	return now
 }
 
-// formatPeriod renders the time that the numbers cover.
-func formatPeriod(before, now []reading) string {
-	if before == nil {
+// formatPeriod renders the time that the numbers cover, 0 for all of it.
+func formatPeriod(period time.Duration) string {
+	if period == 0 {
 		return "totals since each process started"
 	}
-	return fmt.Sprintf("over %s", now[0].at.Sub(before[0].at).Round(100*time.Millisecond))
+	return fmt.Sprintf("over %s", period.Round(100*time.Millisecond))
 }

@@ -99,7 +99,7 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCenter(t *testing.T) {
 			w := newFixture(t)
 			before, now := change(allReadings(t, w, began, 10), allReadings(t, w, began.Add(5*time.Second), 15))
 			var out bytes.Buffer
-			if err := writeTop(&out, w.store, before, now); err != nil {
+			if err := writeTop(&out, outputFlag{}, w.store, before, now); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name, out.String())
@@ -124,7 +124,7 @@ func TestTopFailsIfNoProcessAnswers(t *testing.T) {
 	for _, p := range processesOf(w.parts, nil) {
 		all = append(all, reading{process: p, err: errors.New("address not allowed")})
 	}
-	if err := writeTop(&bytes.Buffer{}, w.store, nil, all); err == nil || !strings.Contains(err.Error(), "address not allowed") {
+	if err := writeTop(&bytes.Buffer{}, outputFlag{}, w.store, nil, all); err == nil || !strings.Contains(err.Error(), "address not allowed") {
 		t.Error(err)
 	}
 }

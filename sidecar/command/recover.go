@@ -31,7 +31,7 @@ type recoverFlags struct {
 func newRecoverCommand(Options) *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
-		Use:   "recover --data-dir DIR",
+		Use:   "recover",
 		Short: "Show what the group of a coordinator or shard waits for, and decide it",
 		Long: `Shows the group of the coordinator or middleman that runs with DIR as its data folder, through a socket in that folder, and with a flag decides what
 only a person can. It must run as the user of that process.

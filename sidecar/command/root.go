@@ -41,6 +41,7 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 		root.AddCommand(newCommand(o))
 	}
 	root.AddCommand(o.Commands...)
+	checkArguments(root)
 	return root
 }
 

@@ -1,0 +1,51 @@
+package command
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestACommandLineThatIsNotUnderstoodIsAnErrorThatSaysWhy(t *testing.T) {
+	ran := ""
+	tree := func() *cobra.Command {
+		run := func(cmd *cobra.Command, _ []string) error { ran = cmd.Name(); return nil }
+		group := &cobra.Command{Use: "group", Short: "A group"}
+		group.AddCommand(&cobra.Command{Use: "show STORE [RUN]", Args: cobra.RangeArgs(1, 2), RunE: run},
+			&cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: run},
+			&cobra.Command{Use: "check FILE...", Args: cobra.MinimumNArgs(1), RunE: run})
+		both := &cobra.Command{Use: "both", Args: cobra.NoArgs, RunE: run}
+		both.AddCommand(&cobra.Command{Use: "verify", Args: cobra.NoArgs, RunE: run})
+		return NewRoot(group, both)
+	}
+	for _, c := range []struct{ line, ran, err string }{
+		{"grou", "", `causalstore has no command "grou"; did you mean group?`},
+		{"nothing-like-it", "", `causalstore has no command "nothing-like-it"; causalstore --help lists its commands`},
+		{"group shwo x", "", `causalstore group has no command "shwo"; did you mean show?`},
+		{"group bogus", "", `causalstore group has no command "bogus"; causalstore group --help lists its commands`},
+		{"group", "", ""},
+		{"group show", "", "STORE is missing; use: causalstore group show STORE [RUN]"},
+		{"group show a", "show", ""},
+		{"group show a b c", "", `unexpected argument "c"; use: causalstore group show STORE [RUN]`},
+		{"group list x", "", `unexpected argument "x"; use: causalstore group list`},
+		{"group check", "", "FILE is missing; use: causalstore group check FILE..."},
+		{"group check a b c", "check", ""},
+		{"both", "both", ""},
+		{"both verify", "verify", ""},
+		{"both verfy", "", `causalstore both has no command "verfy"; did you mean verify?`},
+	} {
+		ran = ""
+		root := tree()
+		root.SetArgs(strings.Fields(c.line))
+		root.SetOut(io.Discard)
+		text := ""
+		if err := root.Execute(); err != nil {
+			text = err.Error()
+		}
+		if text != c.err || ran != c.ran {
+			t.Errorf("%q: %q, ran %q; want %q, %q", c.line, text, ran, c.err, c.ran)
+		}
+	}
+}
