@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,10 +57,18 @@ func (r *Reconciler) applyOne(ctx context.Context, seen *status.Observed, o, liv
 		}
 	}
 	key := u.DeepCopy()
+	again := r.applied.includes(seen.Store, key)
+	var before *unstructured.Unstructured
+	if again && live != nil {
+		before = r.readBefore(ctx, key)
+	}
 	if err := serverside.Write(ctx, r.Client, u, live, plan.ManagedBy); err != nil {
 		return fmt.Errorf("apply %s %s: %w", key.GetKind(), o.GetName(), err)
 	}
 	r.applied.add(seen.Store, key, u.GetResourceVersion())
+	if again {
+		r.reportPutBack(seen, live, before, u)
+	}
 	return nil
 }
 

@@ -22,6 +22,14 @@ type appliedObject struct {
 	version string
 }
 
+// includes reports whether this was the last that was applied to the object, whatever has happened to that since.
+func (a *applyCache) includes(store client.Object, u *unstructured.Unstructured) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was, ok := a.stores[client.ObjectKeyFromObject(store)][u.GetKind()+" "+u.GetName()]
+	return ok && was.digest == digest(u)
+}
+
 func (a *applyCache) contains(store client.Object, u *unstructured.Unstructured, version string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,6 +48,13 @@ func (a *applyCache) add(store client.Object, u *unstructured.Unstructured, vers
 		a.stores[key] = map[string]appliedObject{}
 	}
 	a.stores[key][u.GetKind()+" "+u.GetName()] = appliedObject{digest(u), version}
+}
+
+// remove forgets an object that the operator deletes.
+func (a *applyCache) remove(store client.Object, kind, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.stores[client.ObjectKeyFromObject(store)], kind+" "+name)
 }
 
 func (a *applyCache) forget(store types.NamespacedName) {

@@ -68,6 +68,8 @@ type cluster struct {
 	// identity of operators, which is the namespace of their lease.
 	identity string
 	clock    clock
+	// log takes what operators log; discarded by default.
+	log logr.Logger
 	// issuer of the certificates, and the trust domain of its CA, if operators have no authority of their own.
 	issuer, trustDomain string
 }
@@ -103,7 +105,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &cluster{t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
+	k := &cluster{log: logr.Discard(), t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
 	k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}})
 	k.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
@@ -147,7 +149,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	config := rest.CopyConfig(k.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: cmp.Or(k.user, operatorUser)}
 	options := causalstore.CacheOptions(k.namespace)
-	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options,
+	m, err := ctrl.NewManager(config, ctrl.Options{Scheme: k.client.Scheme(), Cache: options, Logger: k.log,
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr(true)}})
 	if err != nil {

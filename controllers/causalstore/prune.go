@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,9 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			}
 			if err := ignoreGone(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID())})); err != nil {
 				errs = append(errs, fmt.Errorf("prune %T %s: %w", o, o.GetName(), err))
+				continue
 			}
+			r.applied.remove(seen.Store, reflect.TypeOf(o).Elem().Name(), o.GetName())
 		}
 	}
 	return errors.Join(errs...)

@@ -114,7 +114,9 @@ func (r *Reconciler) recreate(ctx context.Context, seen *status.Observed, names 
 		if err := ignoreGone(r.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID},
 			client.PropagationPolicy(metav1.DeletePropagationOrphan))); err != nil {
 			errs = append(errs, fmt.Errorf("delete StatefulSet %s without its pods: %w", s.Name, err))
+			continue
 		}
+		r.applied.remove(seen.Store, "StatefulSet", s.Name)
 	}
 	return errors.Join(errs...)
 }

@@ -18,23 +18,26 @@ func TestACommandLineThatIsNotUnderstoodIsAnErrorThatSaysWhy(t *testing.T) {
 			&cobra.Command{Use: "check FILE...", Args: cobra.MinimumNArgs(1), RunE: run})
 		both := &cobra.Command{Use: "both", Args: cobra.NoArgs, RunE: run}
 		both.AddCommand(&cobra.Command{Use: "verify", Args: cobra.NoArgs, RunE: run})
-		return NewRoot(group, both)
+		root := &cobra.Command{Use: "program", SilenceUsage: true, SilenceErrors: true}
+		root.AddCommand(group, both)
+		checkArguments(root)
+		return root
 	}
 	for _, c := range []struct{ line, ran, err string }{
-		{"grou", "", `causalstore has no command "grou"; did you mean group?`},
-		{"nothing-like-it", "", `causalstore has no command "nothing-like-it"; causalstore --help lists its commands`},
-		{"group shwo x", "", `causalstore group has no command "shwo"; did you mean show?`},
-		{"group bogus", "", `causalstore group has no command "bogus"; causalstore group --help lists its commands`},
+		{"grou", "", `program has no command "grou"; did you mean group?`},
+		{"nothing-like-it", "", `program has no command "nothing-like-it"; program --help lists its commands`},
+		{"group shwo x", "", `program group has no command "shwo"; did you mean show?`},
+		{"group bogus", "", `program group has no command "bogus"; program group --help lists its commands`},
 		{"group", "", ""},
-		{"group show", "", "STORE is missing; use: causalstore group show STORE [RUN]"},
+		{"group show", "", "STORE is missing; use: program group show STORE [RUN]"},
 		{"group show a", "show", ""},
-		{"group show a b c", "", `unexpected argument "c"; use: causalstore group show STORE [RUN]`},
-		{"group list x", "", `unexpected argument "x"; use: causalstore group list`},
-		{"group check", "", "FILE is missing; use: causalstore group check FILE..."},
+		{"group show a b c", "", `unexpected argument "c"; use: program group show STORE [RUN]`},
+		{"group list x", "", `unexpected argument "x"; use: program group list`},
+		{"group check", "", "FILE is missing; use: program group check FILE..."},
 		{"group check a b c", "check", ""},
 		{"both", "both", ""},
 		{"both verify", "verify", ""},
-		{"both verfy", "", `causalstore both has no command "verfy"; did you mean verify?`},
+		{"both verfy", "", `program both has no command "verfy"; did you mean verify?`},
 	} {
 		ran = ""
 		root := tree()

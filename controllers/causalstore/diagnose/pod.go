@@ -210,9 +210,14 @@ func ofScheduling(p *corev1.Pod) (Cause, bool) {
 			continue
 		}
 		for _, words := range volumeZone {
-			if strings.Contains(c.Message, words) {
-				return cause(ReasonVolumeZone, true, "its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(claims(p), ", "), c.Message), true
+			if !strings.Contains(c.Message, words) {
+				continue
 			}
+			if strings.Contains(c.Message, "unschedulable") { // of nodes that are cordoned, the scheduler does not say whether they reach it
+				return cause(ReasonUnschedulable, true, "a node is cordoned, and others cannot reach its volume %s; kubectl uncordon that node: %s",
+					strings.Join(claims(p), ", "), c.Message), true
+			}
+			return cause(ReasonVolumeZone, true, "its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(claims(p), ", "), c.Message), true
 		}
 		return cause(ReasonUnschedulable, true, "%s", cmp.Or(c.Message, c.Reason)), true
 	}

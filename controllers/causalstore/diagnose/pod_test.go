@@ -30,6 +30,9 @@ func TestTheCauseIsWhatKubernetesReports(t *testing.T) {
 			nil, diagnose.ReasonVolumeZone, "its volume data-x-0", true},
 		{"{status: {conditions: [{type: PodScheduled, status: 'False', message: '1 node(s) had volume node affinity conflict'}]}}",
 			nil, diagnose.ReasonVolumeZone, "conflict", true},
+		{"{spec: {volumes: [{name: data, persistentVolumeClaim: {claimName: data-x-0}}]}, status: {conditions: [{type: PodScheduled, status: 'False', message: " +
+			"'0/6 nodes are available: 1 node(s) were unschedulable, 5 node(s) had volume node affinity conflict.'}]}}",
+			nil, diagnose.ReasonUnschedulable, "a node is cordoned, and others cannot reach its volume data-x-0; kubectl uncordon that node: 0/6", true},
 		{"status: {containerStatuses: [{name: c, image: i, state: {waiting: {reason: ErrImageNeverPull, message: not present}}}]}", nil,
 			diagnose.ReasonImage, "container c: ErrImageNeverPull of image i: not present", true},
 		{"status: {containerStatuses: [{name: c, restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}",
