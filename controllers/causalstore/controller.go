@@ -12,7 +12,6 @@ import (
 	"io"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -232,9 +231,10 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, store *v1alpha1.Causal
 	return nil
 }
 
-// recordEvent records what the operator has done.
-func (r *Reconciler) recordEvent(store *v1alpha1.CausalStore, action, reason, format string, args ...any) {
-	r.Events.Eventf(store, nil, corev1.EventTypeNormal, reason, action, format, args...)
+// recordEvent records what the operator has done to an object of a store. Kubernetes merges events with the same store, reason and
+// action, and keeps the text of the first, so the action names the object.
+func (r *Reconciler) recordEvent(store *v1alpha1.CausalStore, kind, action, object, reason, format string, args ...any) {
+	r.Events.Eventf(store, nil, kind, reason, action+" "+object, format, args...)
 }
 
 // ignoreGone ignores that an object does not exist, or was replaced by another one.

@@ -89,7 +89,7 @@ func (r *Reconciler) readRecord(ctx context.Context, in *status.Observed) error 
 		return err
 	}
 	if in.Record = plan.RecoverRecord(in.Observed, in.ConfigMaps); in.Record != nil {
-		r.recordEvent(in.Store, "RecoverRecord", "RecordRecovered", "ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
+		r.recordEvent(in.Store, corev1.EventTypeNormal, "Recover", "record", "RecordRecovered", "ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
 			plan.RecordName(in.Store.Name, r.Region), in.Record.Epoch, in.Record.Image)
 	}
 	return nil

@@ -74,8 +74,7 @@ func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, were, are []v1a
 		if known || !diagnose.IsEventful(diagnose.Reason(p.Reason)) {
 			continue
 		}
-		// Kubernetes merges events with the same object, reason and action, so the action names the pod.
-		r.Events.Eventf(store, nil, corev1.EventTypeWarning, p.Reason, p.Pod, "pod %s: %s", p.Pod, p.Message)
+		r.recordEvent(store, corev1.EventTypeWarning, "Observe", p.Pod, p.Reason, "pod %s: %s", p.Pod, p.Message)
 	}
 }
 

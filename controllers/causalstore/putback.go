@@ -43,8 +43,7 @@ func (r *Reconciler) reportPutBack(seen *status.Observed, live client.Object, be
 		return
 	}
 	name := applied.GetKind() + " " + applied.GetName()
-	// Events of the same reason and action are made one, with the text of the first.
-	r.Events.Eventf(seen.Store, nil, corev1.EventTypeWarning, reasonPutBack, name, "%s %s", name, text)
+	r.recordEvent(seen.Store, corev1.EventTypeWarning, "Apply", name, reasonPutBack, "%s %s", name, text)
 }
 
 // content is an object without what every write changes, and without its status, which is not the operator's.

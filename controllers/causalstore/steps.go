@@ -28,7 +28,7 @@ func (r *Reconciler) growClaims(ctx context.Context, seen *status.Observed, all 
 			errs = append(errs, fmt.Errorf("grow claim %s to %s: %w", g.Claim, g.Size.String(), err))
 			continue
 		}
-		r.recordEvent(seen.Store, "GrowVolume", "Growing", "claim %s grows to %s", g.Claim, g.Size.String())
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Grow", g.Claim, "Growing", "claim %s grows to %s", g.Claim, g.Size.String())
 	}
 	return errors.Join(errs...)
 }
@@ -42,7 +42,7 @@ func (r *Reconciler) deleteClaims(ctx context.Context, seen *status.Observed, cl
 			errs = append(errs, fmt.Errorf("delete claim %s: %w", name, err))
 			continue
 		}
-		r.recordEvent(seen.Store, "DeleteVolume", "PartLeft", "claim %s is deleted: the part that used it has left", name)
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Delete", name, "PartLeft", "claim %s is deleted: the part that used it has left", name)
 	}
 	return errors.Join(errs...)
 }
@@ -130,7 +130,7 @@ func (r *Reconciler) restart(ctx context.Context, seen *status.Observed, all []p
 			errs = append(errs, fmt.Errorf("restart pod %s: %w", p.Pod, err))
 			continue
 		}
-		r.recordEvent(seen.Store, "RestartPod", "RollingOut", "pod %s restarts to apply a change of the spec", p.Pod)
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Restart", p.Pod, "RollingOut", "pod %s restarts to apply a change of the spec", p.Pod)
 	}
 	return errors.Join(errs...)
 }
