@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	seen.Refused, seen.Forbidden = validate(seen, r.Limits)
-	seen.Refused = append(seen.Refused, missing...)
+	seen.Refused = slices.Concat(seen.Refused, missing, plan.EtcdsWithoutImage(&seen.Observed))
 	seen.Reports = r.askReports(ctx, seen)
 	r.checkAcceptance(ctx, seen)
 	seen.Failed = r.execute(ctx, seen)

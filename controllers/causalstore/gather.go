@@ -69,7 +69,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	for _, n := range nodes.Items {
 		in.ZoneOf[n.Name], labels[n.Name] = n.Labels[store.Spec.ZoneLabel], n.Labels
 	}
-	return in, errors.Join(r.findVolumes(ctx, in, labels), r.readRecord(ctx, in), r.readKeys(ctx, in), r.readClients(ctx, in), r.readTrust(ctx, in))
+	return in, errors.Join(r.findVolumes(ctx, in, labels), r.findBlockers(ctx, in), r.readRecord(ctx, in), r.readKeys(ctx, in), r.readClients(ctx, in), r.readTrust(ctx, in))
 }
 
 // ofStore selects the objects of a store.

@@ -30,6 +30,8 @@ type workloads struct {
 	podIP    string                                  // of all pods
 	broken   map[string]bool                         // images and pods that do not become ready
 	waiting  map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
+	refused  map[string]string                       // StatefulSets whose pods cannot be made, with the words of the API server
+	pending  map[string]bool                         // pods that no node takes, because a claim has no volume
 	balancer string                                  // the address that load balancers have; none if empty
 	made     map[string]bool                         // pods that were created
 	restarts []string                                // pods that were deleted and created again, in that order
@@ -39,7 +41,7 @@ type workloads struct {
 
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
-	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}, made: map[string]bool{}}
+	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}, refused: map[string]string{}, pending: map[string]bool{}, made: map[string]bool{}}
 	w.seen, w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -157,7 +159,8 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.
 		return w.delete(ctx, p, client.GracePeriodSeconds(0))
 	}
 	w.mu.Lock()
-	ready, ip := !w.broken[p.Name], w.podIP
+	ready, ip := !w.broken[p.Name] && !w.pending[p.Name], w.podIP
+	pending := w.pending[p.Name]
 	waiting, waits := w.waiting[p.Name]
 	for _, c := range p.Spec.Containers {
 		ready = ready && !w.broken[c.Image]
@@ -176,6 +179,11 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.
 	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, ip
 	p.Status.PodIPs = []corev1.PodIP{{IP: p.Status.PodIP}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}
+	if pending {
+		p.Status.Phase = corev1.PodPending
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/9 nodes are available: pod has unbound immediate PersistentVolumeClaims."})
+	}
 	p.Status.ContainerStatuses = nil
 	if first := p.Spec.Containers[0]; !ready && waits {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Image: first.Image, State: corev1.ContainerState{Waiting: &waiting}}}
@@ -206,6 +214,12 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 	for i := range *s.Spec.Replicas {
 		name := fmt.Sprintf("%s-%d", s.Name, i)
 		p := pods[name]
+		if why := w.refusal(s.Name); p == nil && why != "" {
+			if err := w.reportRefusal(ctx, s, why); err != nil {
+				return err
+			}
+			break
+		}
 		if p == nil {
 			if err := w.makePod(ctx, s, name, int(i), revision); err != nil {
 				return err
@@ -234,6 +248,20 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 	}
 	s.Status = status
 	return w.client.Status().Update(ctx, s)
+}
+
+func (w *workloads) refusal(set string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused[set]
+}
+
+// reportRefusal records the event of a StatefulSet controller that cannot make a pod.
+func (w *workloads) reportRefusal(ctx context.Context, s *appsv1.StatefulSet, why string) error {
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + ".refused"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+		InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", APIVersion: "apps/v1", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
+		Message:        why, LastTimestamp: metav1.Now()}
+	return client.IgnoreAlreadyExists(w.client.Create(ctx, e))
 }
 
 // scaleDown deletes the pods that a StatefulSet has too many.

@@ -30,6 +30,10 @@ const (
 	ReasonUnschedulable Reason = "Unschedulable"
 	// ReasonVolumeZone: no node that the pod may run on can reach its volume.
 	ReasonVolumeZone Reason = "VolumeInOtherZone"
+	// ReasonNotCreated: Kubernetes refuses to make the pod, for example because a quota is exceeded.
+	ReasonNotCreated Reason = "FailedCreate"
+	// ReasonUnbound: a claim of the pod gets no volume.
+	ReasonUnbound Reason = "VolumeNotBound"
 	// ReasonNodeGone: the node that the pod was on does not answer, or is gone.
 	ReasonNodeGone Reason = "NodeNotAnswering"
 	// ReasonTerminating: the pod stops.
@@ -83,6 +87,14 @@ func (c Cause) String() string {
 		return string(c.Reason)
 	}
 	return fmt.Sprintf("%s: %s", c.Reason, c.Message)
+}
+
+// NotCreated is why a pod does not exist that its StatefulSet should have made. The message is that of the API server.
+func NotCreated(message string) Cause { return cause(ReasonNotCreated, true, "%s", message) }
+
+// Unbound is why a pod waits for the volume of a claim.
+func Unbound(claim, why string) Cause {
+	return cause(ReasonUnbound, true, "claim %s has no volume: %s", claim, why)
 }
 
 // maxMessage bounds the text of a cause, in bytes.
@@ -215,17 +227,17 @@ func ofScheduling(p *corev1.Pod) (Cause, bool) {
 			}
 			if strings.Contains(c.Message, "unschedulable") { // of nodes that are cordoned, the scheduler does not say whether they reach it
 				return cause(ReasonUnschedulable, true, "a node is cordoned, and others cannot reach its volume %s; kubectl uncordon that node: %s",
-					strings.Join(claims(p), ", "), c.Message), true
+					strings.Join(Claims(p), ", "), c.Message), true
 			}
-			return cause(ReasonVolumeZone, true, "its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(claims(p), ", "), c.Message), true
+			return cause(ReasonVolumeZone, true, "its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(Claims(p), ", "), c.Message), true
 		}
 		return cause(ReasonUnschedulable, true, "%s", cmp.Or(c.Message, c.Reason)), true
 	}
 	return Cause{}, false
 }
 
-// claims returns the claims that a pod mounts.
-func claims(p *corev1.Pod) (all []string) {
+// Claims returns the claims that a pod mounts.
+func Claims(p *corev1.Pod) (all []string) {
 	for _, v := range p.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
 			all = append(all, v.PersistentVolumeClaim.ClaimName)

@@ -114,6 +114,20 @@ func (b *builder) etcd(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	return append(objects, budget, set), nil
 }
 
+// EtcdsWithoutImage says, of each data center that needs an etcd which the operator is to make, that there is no image for it.
+// Coordinators and shards with several members do not start without.
+func EtcdsWithoutImage(in *Observed) (all []string) {
+	for i := range in.Store.Spec.DataCenters {
+		dc := &in.Store.Spec.DataCenters[i]
+		if !in.HasEtcd(dc) || cmp.Or(dc.Etcd.Image, in.EtcdImage) != "" || findStatefulSet(in.StatefulSets, EtcdName(in.Store.Name, dc.Name)) != nil {
+			continue
+		}
+		all = append(all, fmt.Sprintf("data center %s: several members need an etcd, and there is no image for it: set etcd.image.repository and etcd.image.tag of the "+
+			"chart (the operator's flag --etcd-image), or dataCenters[].etcd.image; or name an etcd of your own in dataCenters[].etcd.endpoints; or set coordinators.members and storage.replicas to 1", dc.Name))
+	}
+	return all
+}
+
 // etcdImage returns the image of the etcd of a data center. An operator that has none leaves a running etcd as it is.
 func (b *builder) etcdImage(dc *v1alpha1.DataCenter) string {
 	if image := cmp.Or(dc.Etcd.Image, b.in.EtcdImage); image != "" {

@@ -25,13 +25,9 @@ func topologyValid(v *view) verdict {
 	case len(v.Conflicts) > 0:
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	}
-	have := map[string]bool{}
-	for _, zone := range v.ZoneOf {
-		have[zone] = true
-	}
-	if empty := v.zonesWithoutNodes(have); len(empty) > 0 {
+	if empty := v.zonesWithoutNodes(); len(empty) > 0 {
 		hint := ""
-		if len(have) < 2 {
+		if len(v.zones()) < 2 {
 			hint = "; or, because this cluster does not have two zones, set spec.placement: SingleZone"
 		}
 		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones%s",
@@ -46,8 +42,18 @@ func topologyValid(v *view) verdict {
 
 const noZoneProtection = "nothing protects from the loss of the zone, and coordinators and shards may share a node, whose disks can then take acknowledged writes with them"
 
+// zones has the zones that nodes are in.
+func (v *view) zones() map[string]bool {
+	have := map[string]bool{}
+	for _, zone := range v.ZoneOf {
+		have[zone] = true
+	}
+	return have
+}
+
 // zonesWithoutNodes returns the zones of the spec that are not among those that the nodes have.
-func (v *view) zonesWithoutNodes(have map[string]bool) []string {
+func (v *view) zonesWithoutNodes() []string {
+	have := v.zones()
 	empty := map[string]bool{}
 	for _, dc := range v.Store.Spec.DataCenters {
 		if dc.Region != v.Region {
@@ -242,7 +248,11 @@ func ready(v *view) verdict {
 	case clientsReady(v).status != metav1.ConditionTrue:
 		return clientsReady(v)
 	case len(v.missing) > 0:
-		return no(v1alpha1.ReasonPartsNotReady, "%s%s", describe(v.missing), causes(v.problems))
+		text := describe(v.missing)
+		if empty := v.zonesWithoutNodes(); len(empty) > 0 {
+			text += "; zones without nodes: " + strings.Join(empty, ", ")
+		}
+		return no(v1alpha1.ReasonPartsNotReady, "%s%s", text, causes(v.problems))
 	case v.Failed != nil:
 		return no(v1alpha1.ReasonApplyFailed, "%s", v.Failed)
 	}

@@ -33,6 +33,30 @@ func (v *view) findProblems() {
 	parts := slices.DeleteFunc(slices.Clone(v.Pods), isOfEtcd)
 	etcds := slices.DeleteFunc(slices.Clone(v.Pods), func(p corev1.Pod) bool { return !isOfEtcd(p) })
 	v.problems, v.edgeProblems, v.etcdProblems = v.problemsOfPods(parts), v.problemsOfPods(v.EdgePods), v.problemsOfPods(etcds)
+	v.addUncreated()
+}
+
+// addUncreated adds, for each StatefulSet whose pods cannot be made, the first that is missing.
+func (v *view) addUncreated() {
+	for i := range v.StatefulSets {
+		s := &v.StatefulSets[i]
+		why := v.Uncreated[s.Name]
+		if why == "" {
+			continue
+		}
+		for n := range *s.Spec.Replicas {
+			name := fmt.Sprintf("%s-%d", s.Name, n)
+			if slices.ContainsFunc(v.Pods, func(p corev1.Pod) bool { return p.Name == name }) {
+				continue
+			}
+			of := &v.problems
+			if plan.IsOfEtcd(s) {
+				of = &v.etcdProblems
+			}
+			*of = append(*of, problem{name, diagnose.NotCreated(why)})
+			break
+		}
+	}
 }
 
 func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
@@ -46,6 +70,9 @@ func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
 			report = &r.Readiness
 		}
 		c := diagnose.Of(p, report, v.Now)
+		if c.Reason == diagnose.ReasonUnschedulable {
+			c = v.unscheduled(p, c)
+		}
 		if c.Reason == diagnose.ReasonTerminating || v.leaving[p.Name] && !c.Lasting {
 			continue
 		}
@@ -53,6 +80,16 @@ func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
 	}
 	slices.SortFunc(all, func(a, b problem) int { return cmp.Compare(a.pod, b.pod) })
 	return all
+}
+
+// unscheduled returns why no node takes a pod: the scheduler does not say that of a claim that no volume can be made for.
+func (v *view) unscheduled(p *corev1.Pod, c diagnose.Cause) diagnose.Cause {
+	for _, claim := range diagnose.Claims(p) {
+		if why := v.Unbound[claim]; why != "" {
+			return diagnose.Unbound(claim, why)
+		}
+	}
+	return c
 }
 
 // publicProblems returns the problems as the status has them.

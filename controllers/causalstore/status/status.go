@@ -36,6 +36,8 @@ type Observed struct {
 	Unmeasured map[string]string
 	// Pending describes what would change if the store were not paused.
 	Pending []string
+	// Uncreated has why pods of a StatefulSet cannot be made, by its name; Unbound why a claim gets no volume, by its name.
+	Uncreated, Unbound map[string]string
 	// Growing names the claims that do not have their planned size yet.
 	Growing []string
 	// Authority is what is known of the authorities of regions, or nil.
