@@ -1,5 +1,7 @@
 package v1alpha1
 
+import corev1 "k8s.io/api/core/v1"
+
 // Clients configures how Redis clients connect to fronts and sidecars.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.usersSecret) || !has(self.front) || !has(self.front.enabled) || self.front.enabled || (has(self.sidecarPasswords) && self.sidecarPasswords)",message="spec.clients.usersSecret: nobody asks for passwords, because front.enabled is false and sidecarPasswords too; change one of them, or remove usersSecret"
@@ -18,6 +20,11 @@ type Clients struct {
 	//
 	// +optional
 	SidecarPasswords bool `json:"sidecarPasswords,omitempty"`
+	// SidecarResources are those of the sidecar's container in the pods of apps. They apply to pods that are created afterwards. Default:
+	// requests of 10m CPU and 32Mi of memory, and a limit of 256Mi of memory.
+	//
+	// +optional
+	SidecarResources corev1.ResourceRequirements `json:"sidecarResources,omitzero"`
 	// Front configures the fronts, which serve clients without a sidecar.
 	//
 	// +optional
@@ -36,6 +43,11 @@ type Front struct {
 	//
 	// +optional
 	TLS *FrontTLS `json:"tls,omitempty"`
+	// Resources of a front's container, in the pods of coordinators. A change restarts these one by one. Default: requests of 50m CPU and
+	// 64Mi of memory, and a limit of 512Mi of memory.
+	//
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
 // FrontTLS configures TLS between clients and fronts.

@@ -41,6 +41,7 @@ type operatorFlags struct {
 	edgeImage           string
 	etcdImage           string
 	metrics, health     string
+	metricsAuth         bool
 	console             string
 	leaderElect         bool
 	leaderNamespace     string
@@ -78,6 +79,8 @@ It serves /healthz and /readyz at --health-address, metrics at --metrics-address
 	fs.StringVar(&f.etcdImage, "etcd-image", "",
 		"image of etcd, for stores whose coordinators have several members; without it they have no new ones")
 	fs.StringVar(&f.metrics, "metrics-address", ":8080", "host:port of metrics; 0 disables them")
+	fs.BoolVar(&f.metricsAuth, "metrics-authentication", false,
+		"serve metrics by TLS, with a certificate of its own, and only to those whom RBAC allows to get the URL /metrics")
 	fs.StringVar(&f.health, "health-address", ":8081", "host:port of /healthz and /readyz")
 	fs.StringVar(&f.console, "console-address", contract.OperatorConsole,
 		"host:port of the live page of stores, for kubectl causal console; a loopback address, because it has no authentication; 0 disables it")
@@ -192,6 +195,14 @@ func (f *operatorFlags) identity() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
+func (f *operatorFlags) metricsOptions() server.Options {
+	o := server.Options{BindAddress: f.metrics}
+	if f.metricsAuth {
+		o.SecureServing, o.FilterProvider = true, newMetricsFilter
+	}
+	return o
+}
+
 func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -205,7 +216,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	certificate := &inject.ServingCertificate{}
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: causalstore.CacheOptions(f.namespaces...),
-		Metrics:                       server.Options{BindAddress: f.metrics},
+		Metrics:                       f.metricsOptions(),
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
 		LeaderElectionID:              leaseName(f.region),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -42,6 +43,28 @@ func request(t *testing.T, pod string) inject.Request {
 	return inject.Request{Pod: p, Namespace: "shop", StoreRef: inject.StoreRef{Namespace: "shop", Name: "orders"}, Store: s,
 		Region: "us", Image: "causalstore:v1",
 		ClusterDomain: "cluster.local", Addresses: map[string]string{"orders": "10.96.0.10", "orders-east": "10.96.0.11"}}
+}
+
+func TestASidecarHasTheResourcesOfTheStore(t *testing.T) {
+	memory := func(r inject.Request) (limit, goLimit string) {
+		c := inject.Decide(r).Pod.Spec.InitContainers[0]
+		of := c.Resources.Limits[corev1.ResourceMemory]
+		for _, e := range c.Env {
+			if e.Name == "GOMEMLIMIT" {
+				goLimit = e.Value
+			}
+		}
+		return of.String(), goLimit
+	}
+	r := request(t, app)
+	if limit, _ := memory(r); limit != plan.SidecarDemand.MemoryLimit {
+		t.Errorf("by default its memory limit is %s", limit)
+	}
+	r = request(t, app)
+	r.Store.Spec.Clients.SidecarResources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	if limit, goLimit := memory(r); limit != "1Gi" || goLimit != "966367638" {
+		t.Errorf("its memory limit is %s and that of the Go runtime %s", limit, goLimit)
+	}
 }
 
 // otherNamespace moves the app to another namespace, which the store admits and which has the copies.

@@ -34,14 +34,15 @@ func (r *Request) image(dc string) string { return cmp.Or(r.Store.Spec.Image, r.
 // addSidecar adds the sidecar as the first init container, so that other init containers can use it too. It is a native
 // sidecar: Kubernetes starts it before the app and stops it after the app.
 func addSidecar(p *corev1.Pod, r *Request, choice choice) {
+	resources := plan.SidecarResources(&r.Store.Spec)
 	always, yes, no, user := corev1.ContainerRestartPolicyAlways, true, false, int64(65532)
 	c := corev1.Container{
 		Name: Container, Image: r.image(choice.dataCenter), RestartPolicy: &always,
 		Args: []string{"sidecar", "--config=" + plan.SidecarConfigDir(choice.dataCenter) + "/" + plan.SidecarFile, fmt.Sprintf("--listen-redis=%s:%d", Address,
 			plan.PortRedis),
 			fmt.Sprintf("--listen-http=:%d", plan.PortHTTP)},
-		Env:       plan.GoMemoryLimit(plan.SidecarDemand.Resources()),
-		Resources: plan.SidecarDemand.Resources(),
+		Env:       plan.GoMemoryLimit(resources),
+		Resources: resources,
 		Ports:     []corev1.ContainerPort{{Name: "causal-http", ContainerPort: plan.PortHTTP, Protocol: corev1.ProtocolTCP}},
 		// The app starts once the sidecar listens. It does not wait for the store, because it may work without.
 		StartupProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",

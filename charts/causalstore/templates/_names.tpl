@@ -15,7 +15,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
 {{- define "causalstore.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ include "causalstore.tag" .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- /* A tag that YAML takes for a number, such as 20260102, as it was written. */ -}}
+{{- define "causalstore.tag" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else if not (kindIs "invalid" .) }}{{ int64 . }}{{ end -}}
 {{- end -}}
 
 {{- /* Cluster-wide objects, so that two releases do not share them. */ -}}
@@ -25,7 +30,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* The rules of the generated role for resources of the cluster (nodes, and what is read of other namespaces), or for the others. */ -}}
 {{- define "causalstore.rules" -}}
-{{- $cluster := list "nodes" "namespaces" "persistentvolumes" "leases" "priorityclasses" -}}
+{{- $cluster := list "nodes" "namespaces" "persistentvolumes" "leases" "priorityclasses" "storageclasses" -}}
 {{- $rules := list -}}
 {{- range (.root.Files.Get "files/role.yaml" | fromYaml).rules -}}
 {{- if eq $.cluster (has (first .resources) $cluster) }}{{ $rules = append $rules . }}{{ end -}}

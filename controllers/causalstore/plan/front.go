@@ -108,7 +108,7 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 			mount("redis-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
 		}
 	}
-	c := b.container(FrontContainer, args, PortFrontHTTP, FrontDemand.Resources(), mounts...)
+	c := b.container(FrontContainer, args, PortFrontHTTP, resourcesOr(b.spec.Clients.Front.Resources, FrontDemand), mounts...)
 	for _, p := range b.frontPorts() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: p.port})
 	}

@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
 func TestARedisWithAMemoryLimitRefusesWritesBeforeItWouldBeKilled(t *testing.T) {
@@ -25,5 +27,29 @@ func TestARedisWithAMemoryLimitRefusesWritesBeforeItWouldBeKilled(t *testing.T) 
 	}
 	if i := slices.Index(args, "--maxmemory-policy"); i < 0 || args[i+1] != "noeviction" {
 		t.Errorf("it evicts keys: %v", args)
+	}
+}
+
+func memoryLimit(c corev1.Container) string {
+	limit := c.Resources.Limits[corev1.ResourceMemory]
+	return limit.String()
+}
+
+func TestTheFrontHasTheResourcesOfTheStore(t *testing.T) {
+	in := observed(t, "regions.yaml", "us-east")
+	front := func() corev1.Container {
+		all := named[*appsv1.StatefulSet](t, planned(t, in), "orders-us-east-1-cc").Spec.Template.Spec.Containers
+		return all[slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == plan.FrontContainer })]
+	}
+	if limit := memoryLimit(front()); limit != plan.FrontDemand.MemoryLimit {
+		t.Errorf("by default its memory limit is %s", limit)
+	}
+	in.Store.Spec.Clients.Front.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	c := front()
+	if limit := memoryLimit(c); limit != "1Gi" {
+		t.Errorf("its memory limit is %s, want 1Gi", limit)
+	}
+	if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" }); i < 0 || c.Env[i].Value != "966367638" {
+		t.Errorf("the Go runtime does not stay below 1Gi: %v", c.Env)
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
 // Demand is what a container asks for unless the store says otherwise. No container has a limit of CPU: one that is throttled
@@ -51,6 +53,11 @@ func resourcesOr(given corev1.ResourceRequirements, d Demand) corev1.ResourceReq
 		return given
 	}
 	return d.Resources()
+}
+
+// SidecarResources returns the resources of the sidecars of a store.
+func SidecarResources(s *v1alpha1.CausalStoreSpec) corev1.ResourceRequirements {
+	return resourcesOr(s.Clients.SidecarResources, SidecarDemand)
 }
 
 // GoMemoryLimit makes the Go runtime stay below the memory limit of the container.
