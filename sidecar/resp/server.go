@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 // ErrServerClosed is returned by Serve after Shutdown.
@@ -25,6 +28,7 @@ type Server struct {
 	users            atomic.Pointer[userTable]
 	authLog, httpLog logLimit
 	tlsLog           logLimit
+	handshakes       *connlimit.Counter // of clients with TLS
 
 	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
@@ -56,6 +60,7 @@ func NewServer(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
 		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
+	s.handshakes = connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil) // their handshakes fail, and say why
 	s.users.Store(newUserTable(o.Users))
 	s.context, s.cancel = context.WithCancel(context.Background())
 	s.noConnections, s.memoryFreed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
@@ -132,9 +137,13 @@ func (s *Server) startConnection(socket net.Conn, k *Certificates) {
 		socket.Close()
 		return
 	}
+	limited, isSecure := socket.(*connlimit.Conn)
+	if isSecure {
+		socket = limited.Conn
+	}
 	c := newConnection(s, socket, s.nextID.Add(1))
-	if k != nil {
-		c.secure(k)
+	if isSecure {
+		c.secure(limited, k)
 	}
 	s.connections[c] = struct{}{}
 	s.mu.Unlock()

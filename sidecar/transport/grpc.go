@@ -150,7 +150,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 // Serve accepts links from l until Close is called, and then returns nil.
 func (g *GRPC) Serve(l net.Listener) error {
 	if g.keys != nil {
-		l = admissionListener{l, g.admission}
+		l = g.admission.listen(l)
 	}
 	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("accept links on %v: %w", l.Addr(), err)

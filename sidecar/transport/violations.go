@@ -3,9 +3,6 @@ package transport
 import (
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,53 +34,16 @@ var violationNames = [...]string{"certificate", "identity", "sender", "kind", "c
 
 func (v Violation) String() string { return violationNames[v] }
 
-const (
-	// violationLogInterval is how often the violations of one peer are logged.
-	violationLogInterval = time.Minute
-	// maxViolators bounds the peers whose last log line is remembered. Beyond it, violations are only counted.
-	maxViolators = 1024
-)
-
-// violations counts what peers did that they may not, and logs it with a limit for each peer.
+// violations counts what peers did that they may not, and logs it.
 type violations struct {
 	counts [numViolations]atomic.Uint64
-
-	mu       sync.Mutex
-	loggedAt map[string]time.Time // by peer
+	log    violationLog
 }
 
 // note counts a violation. who is the identity of the peer, or its address if that is not known.
 func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
 	v.counts[kind].Add(1)
-	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil && !strings.Contains(who, "://") {
-		who = host // each attempt comes from another port; an identity is a URI
-	}
-	if v.mayLog(who, time.Now()) {
-		log.Error("link refused: the peer must not do this", "peer", who, "violation", kind, "error", err, "quietFor", violationLogInterval)
-	}
-}
-
-func (v *violations) mayLog(who string, now time.Time) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if at, ok := v.loggedAt[who]; ok && now.Sub(at) < violationLogInterval {
-		return false
-	}
-	if len(v.loggedAt) >= maxViolators {
-		for other, at := range v.loggedAt {
-			if now.Sub(at) >= violationLogInterval {
-				delete(v.loggedAt, other)
-			}
-		}
-		if len(v.loggedAt) >= maxViolators {
-			return false
-		}
-	}
-	if v.loggedAt == nil {
-		v.loggedAt = map[string]time.Time{}
-	}
-	v.loggedAt[who] = now
-	return true
+	v.log.add(kind, who, err, time.Now(), log)
 }
 
 // violationOf says what a message that is refused amounts to.

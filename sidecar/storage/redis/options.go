@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 // Options configure a store. Addr or Socket is required.
@@ -98,7 +101,25 @@ func (o Options) client() *goredis.Options {
 	if o.Socket != "" {
 		c.Network, c.Addr = "unix", o.Socket
 	}
+	if o.TLS != nil {
+		c.Dialer = o.dialTLS
+	}
 	return c
+}
+
+// dialTLS connects as the driver would, but bounds what the server sends in the handshake.
+func (o Options) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	config := o.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr) // it could be dialed
+	}
+	return connlimit.Client(ctx, raw, config)
 }
 
 // driverLog logs the driver's messages at debug level: they repeat the errors that it returns.
