@@ -17,7 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
-// The bounds of the webhook's port. The API server keeps a few connections; who else reaches the port has no certificate to show.
+// The bounds of the webhook's port. The API server keeps a few connections; who else reaches the port has no
+// certificate to show.
 const (
 	webhookConnections = 256
 	webhookHandshake   = 5 * time.Second
@@ -27,7 +28,8 @@ const (
 	webhookShutdown    = time.Minute
 )
 
-// Server is the webhook's server. It differs from that of controller-runtime by its bounds, for connections, handshakes and requests.
+// Server is the webhook's server. It differs from that of controller-runtime by its bounds, for connections, handshakes
+// and requests.
 type Server struct {
 	webhook.Server // which registers handlers
 	port           int
@@ -52,9 +54,11 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	l = connlimit.NewCounter(webhookConnections, nil).Count(l)
 	handshakes := connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil)
-	l = handshakes.Secure(l, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, GetCertificate: s.certificate.Certificate}, webhookHandshake)
+	l = handshakes.Secure(l, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
+		GetCertificate: s.certificate.Certificate}, webhookHandshake)
 	server := &http.Server{Handler: s.WebhookMux(), BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: webhookRequest, ReadTimeout: webhookRequest, WriteTimeout: 2 * webhookRequest, IdleTimeout: webhookIdle, MaxHeaderBytes: webhookHeaderBytes}
+		ReadHeaderTimeout: webhookRequest, ReadTimeout: webhookRequest, WriteTimeout: 2 * webhookRequest,
+		IdleTimeout: webhookIdle, MaxHeaderBytes: webhookHeaderBytes}
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()

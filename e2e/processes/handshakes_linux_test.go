@@ -33,7 +33,8 @@ func (p *proc) forgetPeak(t *testing.T) {
 	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0))
 }
 
-// attackHandshakes makes 600 connections, 150 at a time, with the largest certificate message that crypto/tls accepts: 255 KB.
+// attackHandshakes makes 600 connections, 150 at a time, with the largest certificate message that crypto/tls accepts:
+// 255 KB.
 func attackHandshakes(t *testing.T, addr string, cert *tls.Certificate, protocols ...string) {
 	t.Helper()
 	var attackers sync.WaitGroup

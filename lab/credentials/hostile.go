@@ -28,8 +28,8 @@ func NewKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// Sign issues a certificate that no authority of this module would, for clients and servers: it has whatever is in the template, from an
-// hour ago to an hour from now. Without by it signs itself.
+// Sign issues a certificate that no authority of this module would, for clients and servers: it has whatever is in the
+// template, from an hour ago to an hour from now. Without by it signs itself.
 func Sign(t testing.TB, template *x509.Certificate, key crypto.Signer, by *tls.Certificate) *tls.Certificate {
 	t.Helper()
 	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -71,8 +71,8 @@ func WithIdentity(id contract.Identity) *x509.Certificate {
 	return &x509.Certificate{URIs: []*url.URL{id.URI()}}
 }
 
-// Named is a certificate that nobody has issued, with so many names of three bytes: with 82,000 of them it is the largest that
-// crypto/tls accepts, and parsed takes 13 MB.
+// Named is a certificate that nobody has issued, with so many names of three bytes: with 82,000 of them it is the
+// largest that crypto/tls accepts, and parsed takes 13 MB.
 func Named(t testing.TB, names int) *tls.Certificate {
 	t.Helper()
 	return Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "nobody"}, DNSNames: slices.Repeat([]string{"a"}, names)}, NewKey(t), nil)

@@ -1,8 +1,10 @@
-// Package connlimit bounds what those who connect to a port can take before anybody knows who they are: connections, TLS handshakes, and what
-// is read and computed for these. Every listener of a part with TLS, and its HTTP port, accepts through it.
+// Package connlimit bounds what those who connect to a port can take before anybody knows who they are: connections,
+// TLS handshakes, and what is read and computed for these. Every listener of a part with TLS, and its HTTP port,
+// accepts through it.
 //
-// An address that takes most makes place first: at the bound, the oldest connection from the address with most of them is closed. So whoever
-// opens many is in its own way, and others are not shut out, as they would be by a listener that stops to accept.
+// An address that takes most makes place first: at the bound, the oldest connection from the address with most of them
+// is closed. So whoever opens many is in its own way, and others are not shut out, as they would be by a listener that
+// stops to accept.
 package connlimit
 
 import (
@@ -17,7 +19,8 @@ type Counter struct {
 	most int
 	// displaced is called with the address of a connection that had to make place, unless it is nil.
 	displaced func(address net.Addr)
-	// computing has a token for each handshake that is computed now: between two reads, its certificates are parsed and verified.
+	// computing has a token for each handshake that is computed now: between two reads, its certificates are parsed and
+	// verified.
 	computing chan struct{}
 
 	mu     sync.Mutex
@@ -28,13 +31,15 @@ type Counter struct {
 // NewCounter returns a counter that holds at most so many. displaced, if not nil, is called for each that has to
 // make place.
 func NewCounter(most int, displaced func(address net.Addr)) *Counter {
-	return &Counter{most: most, displaced: displaced, computing: make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0))), from: map[string]*list.List{}}
+	return &Counter{most: most, displaced: displaced, from: map[string]*list.List{},
+		computing: make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))}
 }
 
 // Count returns a listener whose connections, *Conn, count until they are closed.
 func (k *Counter) Count(l net.Listener) net.Listener { return listener{l, k, 0} }
 
-// CountHandshakes returns a listener whose connections, *Conn, count until their handshake is complete. They must be told of that.
+// CountHandshakes returns a listener whose connections, *Conn, count until their handshake is complete. They must be
+// told of that.
 func (k *Counter) CountHandshakes(l net.Listener) net.Listener { return listener{l, k, AcceptedBytes} }
 
 // Number returns how many there are now.

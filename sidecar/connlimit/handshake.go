@@ -11,32 +11,36 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// crypto/tls accepts a certificate message of 256 KiB, and parses it before anybody can look at it: names of two bytes become 76 times as
-// large. A handshake of a part with its peers takes 2 to 4 KiB; a chain of four certificates with keys for RSA of 4096 bits, about 10.
+// crypto/tls accepts a certificate message of 256 KiB, and parses it before anybody can look at it: names of two bytes
+// become 76 times as large. A handshake of a part with its peers takes 2 to 4 KiB; a chain of four certificates with
+// keys for RSA of 4096 bits, about 10.
 const (
 	// AcceptedBytes bounds what a client may send until its handshake is complete.
 	AcceptedBytes = 16 << 10
 	// DialedBytes bounds what a server may send until then: a server also names the authorities that it accepts.
 	DialedBytes = 32 << 10
-	// handshakeBytes is the memory of a handshake: buffers for AcceptedBytes, which double while they grow, keys and goroutines.
+	// handshakeBytes is the memory of a handshake: buffers for AcceptedBytes, which double while they grow, keys and
+	// goroutines.
 	handshakeBytes = 64 << 10
 	// maxHandshakes bounds the handshakes at a time.
 	maxHandshakes = 4096
 )
 
-// HandshakesFor returns how many handshakes at a time a sixteenth of the memory suffices for; math.MaxInt64 is unlimited.
+// HandshakesFor returns how many handshakes at a time a sixteenth of the memory suffices for; math.MaxInt64 is
+// unlimited.
 func HandshakesFor(memory int64) int {
 	return int(max(32, min(maxHandshakes, memory/16/handshakeBytes)))
 }
 
 // ErrHandshakeBytes is the error of reads beyond the bound.
-var ErrHandshakeBytes = errors.New("the peer has sent more than a TLS handshake may take: it needs a shorter chain of certificates, or certificates with fewer names")
+var ErrHandshakeBytes = errors.New("the peer has sent more than a TLS handshake may take: " +
+	"it needs a shorter chain of certificates, or certificates with fewer names")
 
 // ErrDisplaced is the error of reads of a connection that had to make place during its handshake.
 var ErrDisplaced = errors.New("too many TLS handshakes at a time, most of them from this address")
 
-// Conn is a connection that counts, below TLS. Until the handshake is complete, no more than its bytes are read, and while something is
-// computed for it, it has one of the tokens for that. Afterwards it only passes calls on.
+// Conn is a connection that counts, below TLS. Until the handshake is complete, no more than its bytes are read, and
+// while something is computed for it, it has one of the tokens for that. Afterwards it only passes calls on.
 type Conn struct {
 	net.Conn
 	counter *Counter // nil: it was dialed
@@ -78,8 +82,8 @@ func (c *Conn) endComputing() {
 	}
 }
 
-// Complete ends the bounds of the handshake, and with these of CountHandshakes the counting. It reports whether the connection is still open
-// as far as its counter knows: false if it had to make place.
+// Complete ends the bounds of the handshake, and with these of CountHandshakes the counting. It reports whether the
+// connection is still open as far as its counter knows: false if it had to make place.
 func (c *Conn) Complete() bool {
 	if c.complete.Swap(true) {
 		return true
@@ -97,7 +101,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Client is a TLS client over a connection that was dialed, after its handshake. It closes the connection if that fails.
+// Client is a TLS client over a connection that was dialed, after its handshake. It closes the connection if that
+// fails.
 func Client(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	limited := Dialed(raw)
 	c := tls.Client(limited, config)
@@ -114,7 +119,9 @@ type DialingCredentials struct {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (c DialingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c DialingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (
+	net.Conn, credentials.AuthInfo, error,
+) {
 	limited := Dialed(raw)
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, limited)
 	limited.Complete()

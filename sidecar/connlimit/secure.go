@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Secure returns a listener for servers that only accept: of *tls.Conn whose handshakes are complete. The counter bounds them, and timeout each.
+// Secure returns a listener for servers that only accept: of *tls.Conn whose handshakes are complete. The counter
+// bounds them, and timeout each.
 func (k *Counter) Secure(l net.Listener, config *tls.Config, timeout time.Duration) net.Listener {
 	s := &secureListener{Listener: k.CountHandshakes(l), config: config, timeout: timeout, ready: make(chan net.Conn),
 		closed: make(chan struct{})}

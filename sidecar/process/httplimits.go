@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
-// Anybody may reach the HTTP port, so that everything there is small and short. Those who take most connections make place for others, so that the
-// probes of the kubelet are answered whoever else connects.
+// Anybody may reach the HTTP port, so that everything there is small and short. Those who take most connections make
+// place for others, so that the probes of the kubelet are answered whoever else connects.
 type httpBounds struct {
 	connections int
 	idle        time.Duration // longer than Prometheus waits between two scrapes, mostly
@@ -21,7 +21,9 @@ type httpBounds struct {
 	write       time.Duration // for an answer; a profile may take longer by what it is asked to measure
 }
 
-var defaultHTTPBounds = httpBounds{connections: 128, idle: 90 * time.Second, read: 5 * time.Second, write: 30 * time.Second}
+var defaultHTTPBounds = httpBounds{
+	connections: 128, idle: 90 * time.Second, read: 5 * time.Second, write: 30 * time.Second,
+}
 
 const (
 	httpHeaderBytes = 8 << 10
@@ -34,11 +36,12 @@ func (b httpBounds) server(handler http.Handler, log *slog.Logger) (*http.Server
 	lines := rate.Sometimes{Interval: time.Minute}
 	connections := connlimit.NewCounter(b.connections, func(address net.Addr) {
 		lines.Do(func() {
-			log.Warn("too many connections to the HTTP port: the oldest one of the address with most of them was closed", "address", address, "limit", b.connections)
+			log.Warn("too many connections to the HTTP port: the oldest one of the address with most of them was closed",
+				"address", address, "limit", b.connections)
 		})
 	})
-	server := &http.Server{Handler: withoutBody(handler), ReadHeaderTimeout: b.read, ReadTimeout: b.read, WriteTimeout: b.write, IdleTimeout: b.idle,
-		MaxHeaderBytes: httpHeaderBytes}
+	server := &http.Server{Handler: withoutBody(handler), ReadHeaderTimeout: b.read, ReadTimeout: b.read,
+		WriteTimeout: b.write, IdleTimeout: b.idle, MaxHeaderBytes: httpHeaderBytes}
 	return server, connections.Count
 }
 

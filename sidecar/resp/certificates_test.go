@@ -20,7 +20,8 @@ import (
 	"github.com/causalstore/causalstore/lab/credentials"
 )
 
-// The certificates of clients are looked at as those of parts: before they are parsed they must be small, and then strong and of use.
+// The certificates of clients are looked at as those of parts: before they are parsed they must be small, and then
+// strong and of use.
 func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 	servers := newAuthority(t)
 	clients := credentials.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "clients"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},

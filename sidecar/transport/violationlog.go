@@ -11,13 +11,14 @@ import (
 const (
 	// violationLogInterval is how often the violations of one peer and kind are logged.
 	violationLogInterval = time.Minute
-	// maxViolators bounds the peers, times the kinds of their violations, whose last log line is remembered. Those beyond it share one line
-	// for each kind.
+	// maxViolators bounds the peers, times the kinds of their violations, whose last log line is remembered. Those
+	// beyond it share one line for each kind.
 	maxViolators = 1024
 	otherPeers   = "others"
 )
 
-// violationLog logs violations with a limit for each peer and kind: a peer that does one thing often cannot hide that it does another one.
+// violationLog logs violations with a limit for each peer and kind: a peer that does one thing often cannot hide that
+// it does another one.
 type violationLog struct {
 	mu    sync.Mutex
 	lines map[violationLine]*loggedViolation
@@ -58,7 +59,8 @@ func (v *violationLog) add(kind Violation, who string, err error, now time.Time,
 	logViolation(log, violationLine{who, kind}, err, 0)
 }
 
-// flush forgets the lines that are old enough to be logged again. What was counted since is logged now, even if nothing follows.
+// flush forgets the lines that are old enough to be logged again. What was counted since is logged now, even if nothing
+// follows.
 func (v *violationLog) flush(now time.Time, log *slog.Logger) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
