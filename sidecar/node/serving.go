@@ -118,7 +118,8 @@ func (s *servingMiddleman) collect() {
 	}
 }
 
-// A group of requests that share a call to the store ends once it has this many requests or bytes.
+// A group of requests that share a call to the store has at most this many requests, and bytes unless it is a single one: with several members
+// it is one record of their log, which a message has to carry.
 const (
 	maxGroupOps   = 1024
 	maxGroupBytes = 8 << 20
@@ -127,8 +128,11 @@ const (
 // takeGroup moves the requests that share the next call to the store from the queue to group, which is empty.
 func (q *storageQueue) takeGroup(group []middleman.StorageOp) []middleman.StorageOp {
 	n, bytes := 0, 0
-	for n < len(q.ops) && n < maxGroupOps && (n == 0 || bytes < maxGroupBytes) {
+	for n < len(q.ops) && n < maxGroupOps {
 		bytes += len(q.ops[n].Key) + q.ops[n].Record.Value.Size()
+		if n > 0 && bytes > maxGroupBytes {
+			break
+		}
 		n++
 	}
 	if n == len(q.ops) {

@@ -181,14 +181,16 @@ func (m *Middleman) sendSalvaged(o topology.Origin, p *salvagePage) {
 	found := slices.DeleteFunc(p.found, func(f causal.Moved) bool { return f.Record.Version.HLC <= sv })
 	var parts [][]causal.Moved
 	for first, bytes, i := 0, 0, 0; ; i++ {
-		if i == len(found) || bytes >= salvagePartBytes {
+		if i == len(found) {
+			parts = append(parts, found[first:])
+			break
+		}
+		size := len(found[i].Key) + found[i].Record.Value.Size()
+		if i > first && bytes+size > salvagePartBytes {
 			parts = append(parts, found[first:i])
 			first, bytes = i, 0
 		}
-		if i == len(found) {
-			break
-		}
-		bytes += len(found[i].Key) + found[i].Record.Value.Size()
+		bytes += size
 	}
 	for i, records := range parts {
 		reply.Part, reply.Parts, reply.Records = uint64(i), uint64(len(parts)), records

@@ -88,3 +88,25 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 }
+
+func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
+	r := newRig(t)
+	missing := after(causal.Version{HLC: 1, Origin: 17}, r.key(peer, 1)) // so they stay pending
+	sizes := []int{salvagePartBytes - 100, 20<<20 - 400, causal.MaxValueBytes, 10, 10}
+	for i, size := range sizes {
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, size)}}, missing)
+	}
+	r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	records := 0
+	parts := r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	for _, p := range parts {
+		records += len(p.Records)
+		m := p.Message(self, coordinator)
+		if !m.FitsMessage() || len(p.Records) > 1 && m.PayloadBytes() > salvagePartBytes {
+			t.Errorf("a part of %d records takes %d bytes", len(p.Records), m.MaxEncodedSize())
+		}
+	}
+	if records != len(sizes) || len(parts) != 4 {
+		t.Errorf("%d records in %d parts", records, len(parts))
+	}
+}
