@@ -110,3 +110,42 @@ func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 		t.Errorf("%d records in %d parts", records, len(parts))
 	}
 }
+
+// A page larger than the queue of a link would never get through.
+func TestAPageOfStoredValuesIsBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.SalvageBytes = 1000 })
+	const n = 12
+	for i := range n {
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, 50+i%2*600)}})
+	}
+	r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	found, pages := map[causal.HLC]bool{}, 0
+	for after := ""; ; pages++ {
+		got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: after})
+		if pages%3 == 1 { // the answer is lost
+			got = r.salvage(causal.Salvage{ID: 1, Generation: 5, After: after})
+		}
+		bytes := 0
+		for _, s := range got {
+			if s.Failed || s.Edition == 0 || s.Edition != got[0].Edition {
+				t.Fatalf("after %q: %+v", after, s)
+			}
+			for _, m := range s.Records {
+				found[m.Record.Version.HLC] = true
+				bytes += len(m.Record.Value.Data)
+			}
+		}
+		if after != "" && bytes > 1000 {
+			t.Errorf("a page of %d bytes", bytes)
+		}
+		if after = got[0].Next; after == "" {
+			break
+		}
+	}
+	if len(found) != n || pages < 4 {
+		t.Errorf("%d records in %d pages", len(found), pages)
+	}
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: "r99"}); len(got) != 1 || !got[0].Failed {
+		t.Errorf("a page that is not known any more: %+v", got)
+	}
+}
