@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -75,5 +76,51 @@ func TestAPageOfAStorageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 	}
 	if len(got) != len(sizes) {
 		t.Errorf("the pages have %v", got)
+	}
+}
+
+// getCounter counts the reads of single keys, which are made while the lock of the middleman is held.
+type getCounter struct {
+	storage.Store
+	gets atomic.Int64
+}
+
+func (c *getCounter) Get(ctx context.Context, key string) (causal.Record, bool, error) {
+	c.gets.Add(1)
+	return c.Store.Get(ctx, key)
+}
+
+func TestAKeyWithALargeValueIsReadWithoutTheLockFromTheSecondTimeOn(t *testing.T) {
+	store := &getCounter{Store: openStore(t)}
+	for key, size := range map[string]int{"large": 1 << 20, "small": 10} {
+		if err := store.Apply(t.Context(), []storage.Write{{Key: key, Record: valueOf(size)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	net := newRecorder()
+	mm := startMiddleman(t, net, store)
+	defer mm.Close()
+	reads := 0
+	read := func(key string) (inline int64) {
+		t.Helper()
+		before := store.gets.Load()
+		reads++
+		mm.Handle([]causal.Message{causal.Get{ID: 1, Key: key}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Middleman})})
+		net.wait(t, causal.KindGetReply, reads)
+		return store.gets.Load() - before
+	}
+	for i, want := range []struct {
+		key    string
+		inline int64
+	}{{"large", 1}, {"large", 0}, {"small", 1}, {"large", 0}, {"small", 1}} {
+		if n := read(want.key); n != want.inline {
+			t.Errorf("read %d, of %s: %d with the lock held, want %d", i, want.key, n, want.inline)
+		}
+	}
+	if err := store.Apply(t.Context(), []storage.Write{{Key: "large", Record: valueOf(10), KeyExists: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := read("large"), read("large"); first != 0 || second != 1 {
+		t.Errorf("once the value is small: %d and %d", first, second)
 	}
 }
