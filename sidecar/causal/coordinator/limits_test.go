@@ -176,9 +176,10 @@ func TestManyPredecessorsWithManyDependenciesCostLittle(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
 	var named []causal.Dep
-	all := h.elsewhere(40 * causal.MaxInheritedDeps)
+	const each = 500
+	all := h.elsewhere(40 * each)
 	for i := range uint64(40) {
-		_, after := h.put(causal.Put{ID: i, Session: i, Seq: 1, Key: "k", Deps: all[i*causal.MaxInheritedDeps:][:causal.MaxInheritedDeps]})
+		_, after := h.put(causal.Put{ID: i, Session: i, Seq: 1, Key: "k", Deps: all[i*each:][:each]})
 		named = append(named, causal.Dep{Version: reply(t, after).Version, Slot: topology.SlotOf("k")})
 	}
 	h.put(causal.Put{ID: 99, Session: 99, Seq: 1, Key: "k", Deps: named})
@@ -186,7 +187,34 @@ func TestManyPredecessorsWithManyDependenciesCostLittle(t *testing.T) {
 	if len(last.deps) != len(named) || last.laneDeps != nil {
 		t.Errorf("it names %d dependencies by id and %d lanes, want its %d predecessors", len(last.deps), len(last.laneDeps), len(named))
 	}
-	if cap(last.deps) > 4*causal.MaxInheritedDeps {
+	if cap(last.deps) >= each {
 		t.Errorf("there was room for %d dependencies: it has collected those of all predecessors", cap(last.deps))
+	}
+}
+
+// Every checkpoint has all marks. One that does not fit the log would be the last.
+func TestACoordinatorThatTellsOfShardsWithoutEndDoesNotFillTheCheckpointsOfItsLeader(t *testing.T) {
+	h := newHarness(t, 2, 0)
+	h.tick(10)
+	other := topology.Node{Part: topology.Coordinator, Index: 1}
+	real := causal.ShardMark{DC: 1, Index: 0, Incarnation: 7}
+	for round := range uint64(2) {
+		told := []causal.ShardMark{{DC: 2, Incarnation: 1}}
+		for i := range uint64(4500) {
+			told = append(told, causal.ShardMark{DC: topology.DC(i % 2), Index: 1 + round*4500 + i, Incarnation: 1})
+		}
+		h.step(causal.Term{ID: round, Term: 2, Shards: append(told, real)}.Message(other, h.cfg.Self))
+		h.sync()
+	}
+	shards := h.c.log.durable.Shards
+	size := len((&LogRecord{Checkpoint: &Checkpoint{State: h.c.log.durable}}).AppendTo(nil))
+	if len(shards) > maxMarks || size > 1<<20 {
+		t.Errorf("a checkpoint has %d marks, and %d bytes", len(shards), size)
+	}
+	if got := h.c.log.durable.mark(topology.Node{DC: 1}); got.Incarnation != 7 {
+		t.Errorf("of a shard that there is: %+v", got)
+	}
+	if slices.ContainsFunc(shards, func(m causal.ShardMark) bool { return m.DC > 1 }) {
+		t.Error("a shard of no data center is noted")
 	}
 }
