@@ -53,7 +53,8 @@ type Salvaged struct {
 // Message returns s as a message.
 func (s Salvaged) Message(from, to topology.Node) Message {
 	return Message{Kind: KindSalvaged, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
-		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen, Hash: s.Incarnation, Duration: int64(s.Edition)}}
+		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen,
+		Hash: s.Incarnation, Duration: int64(s.Edition)}}
 }
 
 // Salvaged returns the content of a message of KindSalvaged.

@@ -51,7 +51,8 @@ func clientError(code causal.ErrCode, what string) error {
 	case causal.ErrUnknown:
 		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
 	case causal.ErrTooLarge:
-		return resp.Errorf("ERR", "the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written", contract.MaxKeyBytes, contract.MaxValueBytes)
+		return resp.Errorf("ERR", "the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
+			contract.MaxKeyBytes, contract.MaxValueBytes)
 	case causal.ErrStale:
 		return resp.Errorf("UNAVAILABLE", "the write was overtaken after a broken connection; nothing was written, try again")
 	default:

@@ -15,6 +15,8 @@ import (
 // legacyBytes is the size of a value that earlier versions have accepted, and that fits a message alone.
 const legacyBytes = 20<<20 - 400
 
+var shardNode = topology.Node{Part: topology.Middleman}
+
 func valueOf(size int) causal.Record {
 	return causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: make([]byte, size)}}
 }
@@ -40,7 +42,7 @@ func TestTheWritesThatShareACallFitAMessage(t *testing.T) {
 			for _, op := range group {
 				c.Writes = append(c.Writes, member.Write{Key: op.Key, Record: op.Record})
 			}
-			if m := (causal.GroupMessage{Body: c.AppendTo(nil)}).Message(topology.Node{Part: topology.Middleman}, topology.Node{Part: topology.Middleman, Member: 2}); !m.FitsMessage() {
+			if m := (causal.GroupMessage{Body: c.AppendTo(nil)}).Message(shardNode, shardNode); !m.FitsMessage() {
 				t.Errorf("%s: %d writes make a message of %d bytes", name, len(group), m.MaxEncodedSize())
 			}
 		}
@@ -105,7 +107,7 @@ func TestAKeyWithALargeValueIsReadWithoutTheLockFromTheSecondTimeOn(t *testing.T
 		t.Helper()
 		before := store.gets.Load()
 		reads++
-		mm.Handle([]causal.Message{causal.Get{ID: 1, Key: key}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Middleman})})
+		mm.Handle([]causal.Message{causal.Get{ID: 1, Key: key}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, shardNode)})
 		net.wait(t, causal.KindGetReply, reads)
 		return store.gets.Load() - before
 	}

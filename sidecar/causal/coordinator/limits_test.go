@@ -125,7 +125,8 @@ func TestAPutOfAnEarlierVersionWithTooManyDependenciesWaitsUntilTheyAreComplete(
 	h.keep(deps, 10)
 	h.restart(h.now)
 	h.tick(10)
-	if _, after := h.put(causal.Put{ID: 1, Session: 2, Seq: 1, Key: "new"}); reply(t, after).Err != causal.OK || len(ofKind(after, causal.KindPutAfter)) > 0 {
+	_, after := h.put(causal.Put{ID: 1, Session: 2, Seq: 1, Key: "new"})
+	if reply(t, after).Err != causal.OK || len(ofKind(after, causal.KindPutAfter)) > 0 {
 		t.Errorf("what is behind the put is refused, or overtakes it: %+v", after)
 	}
 	if sent := ofKind(h.tick(10), causal.KindPutAfter); len(sent) > 0 {

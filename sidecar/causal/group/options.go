@@ -57,5 +57,6 @@ const frameOverhead = 2 * maxValueBytes
 func DefaultOptions(self ID) Options {
 	return Options{Self: self, Register: true, Heartbeat: 100 * time.Millisecond, SilentAfter: time.Second, FailoverAfter: 1200 * time.Millisecond,
 		Retry: 300 * time.Millisecond, RegisterTimeout: 3 * time.Second, ReadEvery: 5 * time.Second, StuckAfter: 3 * time.Second, YieldFor: 500 * time.Millisecond, Lease: time.Second,
-		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20, MaxRecordBytes: causal.MaxMessageBytes - frameOverhead}
+		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20,
+		MaxRecordBytes: causal.MaxMessageBytes - frameOverhead}
 }

@@ -41,7 +41,8 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 	if r.fill && m.currentStream(now, r.from, r.epoch) == nil {
 		return
 	}
-	if len(r.key) > causal.MaxKeyBytes && r.from.Part != topology.Middleman { // one that gets its data back may ask for what an earlier version has accepted
+	// A shard that gets its data back may ask for what an earlier version has accepted.
+	if len(r.key) > causal.MaxKeyBytes && r.from.Part != topology.Middleman {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Err: causal.ErrTooLarge})
 		return
 	}

@@ -47,7 +47,7 @@ func withLargeValue(t testing.TB, dir string, opts Options, size int) (s *Store,
 		small = append(small, fmt.Sprintf("user:%04d", i))
 		writes = append(writes, storage.Write{Key: small[i], Record: record(i+1, strings.Repeat("v", 100))})
 	}
-	large := []storage.Write{{Key: "user:large", Record: causal.Record{Version: causal.Version{HLC: 1}, Value: causal.Value{Data: incompressible(size)}}}}
+	large := []storage.Write{{Key: "user:large", Record: record(1, string(incompressible(size)))}}
 	for _, w := range [][]storage.Write{writes, large} {
 		if err := s.Apply(ctx, w); err != nil {
 			t.Fatal(err)
@@ -155,10 +155,10 @@ func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 func TestTheSpaceOfOverwrittenLargeValuesIsReclaimed(t *testing.T) {
 	fs := vfs.NewMem()
 	s := mustOpen(t, "store", Options{FS: fs, MemTableBytes: 64 << 10, separateFrom: 1 << 10})
-	data := incompressible(20 << 10)
+	data := string(incompressible(20 << 10))
 	const keys, rounds = 50, 100
 	for i := range keys * rounds {
-		w := storage.Write{Key: fmt.Sprintf("k%02d", (i*7919)%keys), Record: causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1)}, Value: causal.Value{Data: data}}, KeyExists: i >= keys}
+		w := storage.Write{Key: fmt.Sprintf("k%02d", (i*7919)%keys), Record: record(i+1, data), KeyExists: i >= keys}
 		if err := s.Apply(ctx, []storage.Write{w}); err != nil {
 			t.Fatal(err)
 		}

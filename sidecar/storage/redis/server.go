@@ -133,8 +133,8 @@ func (s server) unsafeSettings() []string {
 		want("maxmemory-policy", "noeviction", "keys are evicted when memory is full")
 	}
 	if n, err := strconv.ParseInt(s.settings["proto-max-bulk-len"], 10, 64); err == nil && n < minBulk {
-		unsafe = append(unsafe, fmt.Sprintf("proto-max-bulk-len is %d, so long values could not be stored, and nothing behind them: CONFIG SET proto-max-bulk-len 512mb, "+
-			"and the same in redis.conf", n))
+		unsafe = append(unsafe, fmt.Sprintf("proto-max-bulk-len is %d, so long values could not be stored, and nothing behind them: "+
+			"CONFIG SET proto-max-bulk-len 512mb, and the same in redis.conf", n))
 	}
 	return unsafe
 }

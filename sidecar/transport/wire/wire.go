@@ -112,7 +112,8 @@ func Check(m *causal.Message) error {
 	case len(f.Deps) > causal.MaxDeps:
 		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, len(f.Deps), causal.MaxDeps)
 	case len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
-		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(f.Versions), len(f.Vectors), len(f.Moved), MaxList)
+		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind,
+			len(f.Versions), len(f.Vectors), len(f.Moved), MaxList)
 	case len(f.Exclusions) > MaxDCs:
 		return fmt.Errorf("%s lists exclusions of %d data centers; at most %d fit", m.Kind, len(f.Exclusions), MaxDCs)
 	case len(f.Latencies) > MaxDCs:

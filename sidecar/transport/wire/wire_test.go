@@ -283,8 +283,9 @@ func TestEveryMessageWithAGreatestRecordFits(t *testing.T) {
 	const room = 3 << 20
 	for name, f := range map[string]causal.Fields{
 		"a put, a put-after, and what an adopter collects and puts": {Key: key, Record: rec, Deps: deps},
-		"a reply, a fill":            {Key: key, Record: rec},
-		"a page of up to 1 MiB more": {Key: key, Moved: []causal.Moved{{Key: key, Record: rec}, {Record: causal.Record{Value: causal.Value{Data: make([]byte, 1<<20-256)}}}}},
+		"a reply, a fill": {Key: key, Record: rec},
+		"a page of up to 1 MiB more": {Key: key, Moved: []causal.Moved{{Key: key, Record: rec},
+			{Record: causal.Record{Value: causal.Value{Data: make([]byte, 1<<20-256)}}}}},
 	} {
 		m := greatest()
 		g := m.Fields()
