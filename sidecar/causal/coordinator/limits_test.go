@@ -198,13 +198,13 @@ func TestACoordinatorThatTellsOfShardsWithoutEndDoesNotFillTheCheckpointsOfItsLe
 	h := newHarness(t, 2, 0)
 	h.tick(10)
 	other := topology.Node{Part: topology.Coordinator, Index: 1}
-	real := causal.ShardMark{DC: 1, Index: 0, Incarnation: 7}
+	known := causal.ShardMark{DC: 1, Index: 0, Incarnation: 7}
 	for round := range uint64(2) {
 		told := []causal.ShardMark{{DC: 2, Incarnation: 1}}
 		for i := range uint64(4500) {
 			told = append(told, causal.ShardMark{DC: topology.DC(i % 2), Index: 1 + round*4500 + i, Incarnation: 1})
 		}
-		h.step(causal.Term{ID: round, Term: 2, Shards: append(told, real)}.Message(other, h.cfg.Self))
+		h.step(causal.Term{ID: round, Term: 2, Shards: append(told, known)}.Message(other, h.cfg.Self))
 		h.sync()
 	}
 	shards := h.c.log.durable.Shards
