@@ -174,9 +174,17 @@ type Limits struct {
 	Redis            RedisLimits `json:"redis,omitzero"`
 }
 
+// MaxKeyBytes and MaxValueBytes are the longest key and value that a store takes. Limits.Redis may only lower them.
+const (
+	MaxKeyBytes   = 64 << 10
+	MaxValueBytes = 16 << 20
+)
+
 // RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
 type RedisLimits struct {
-	KeyBytes      Bytes `json:"keyBytes,omitempty"`
+	// KeyBytes is the longest key: MaxKeyBytes at most, which is the default.
+	KeyBytes Bytes `json:"keyBytes,omitempty"`
+	// ValueBytes is the longest value or other argument: MaxValueBytes at most, which is the default.
 	ValueBytes    Bytes `json:"valueBytes,omitempty"`
 	Arguments     int   `json:"arguments,omitempty"`
 	CommandBytes  Bytes `json:"commandBytes,omitempty"`

@@ -329,6 +329,9 @@ func (t *Topology) AllRings() RingSet {
 // Origins returns the number of possible origins. They are 1 to Origins().
 func (t *Topology) Origins() int { return len(t.DCs) * MaxCoordinators }
 
+// HasOrigin reports whether o is one of them.
+func (t *Topology) HasOrigin(o Origin) bool { return o > 0 && int(o) <= t.Origins() }
+
 // OriginOf returns the origin of a coordinator.
 func (t *Topology) OriginOf(n Node) Origin { return Origin(n.DC)*MaxCoordinators + Origin(n.Index) + 1 }
 

@@ -23,8 +23,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// maxFrame is the largest frame: one that is not quite full, plus the largest message.
-const maxFrame = wire.MaxMessage + 2*frameBytes
+// maxFrame is the largest frame: one that is not quite full, plus the largest message, and what is no message. Readers of earlier versions take
+// as much.
+const maxFrame = wire.MaxMessage + frameBytes + 64<<10
 
 // GRPC connects this process to others by gRPC streams. To send to a process, it dials it; it sends to a process that
 // cannot be dialed, such as a sidecar, over the stream that the process has opened.

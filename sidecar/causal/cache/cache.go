@@ -184,6 +184,10 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		return
 	}
 	w := waiter{from, g.ID, g.Cut, g.From(), g.UpTo(), g.NearMax}
+	if len(g.Key) > causal.MaxKeyBytes { // it is no key, and would take as much memory here
+		c.reply(w, causal.GetReply{Err: causal.ErrTooLarge})
+		return
+	}
 	if c.isStarting(now) {
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
 		return

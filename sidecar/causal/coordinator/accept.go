@@ -131,6 +131,9 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	overtaken := p.Seq <= tail.seq && !asNew
 	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
+	if p.Value.Tombstone {
+		p.Value.Data = nil // nobody stores it
+	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
@@ -167,8 +170,10 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
 	case overtaken:
 		return causal.Version{}, causal.ErrStale // accepted now, it would take effect after a later one
-	case c.refusesPuts || c.Membership() != Serving:
+	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
 		return causal.Version{}, causal.ErrUnavailable
+	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
+		return causal.Version{}, causal.ErrTooLarge
 	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:
 		return causal.Version{}, causal.ErrBusy
 	}
@@ -189,6 +194,12 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrClock
 	}
 	return causal.Version{HLC: hlc, Origin: c.origin}, causal.OK
+}
+
+// namesUnknownOrigin reports whether a dependency is of a coordinator that this topology does not have. No shard would ever be without it, and
+// nothing behind the put could complete.
+func (c *Coordinator) namesUnknownOrigin(deps []causal.Dep) bool {
+	return slices.ContainsFunc(deps, func(d causal.Dep) bool { return !c.cfg.Topology.HasOrigin(d.Version.Origin) })
 }
 
 // pastOf returns the greatest HLC in the past of a put: what its session has seen and written, and what these depend on.
@@ -246,9 +257,14 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		w.laneDeps = make([]causal.HLC, n)
 	}
 	for _, d := range own {
+		if len(w.deps) > c.cfg.MaxDeps {
+			break // whoever names many predecessors that have many dependencies would else keep the coordinator busy
+		}
 		u := c.incomplete[d.Version.HLC]
 		for _, dep := range u.deps {
-			c.addDep(w, dep)
+			if c.addDep(w, dep); len(w.deps) > c.cfg.MaxDeps {
+				break
+			}
 		}
 		for i, h := range u.laneDeps {
 			w.laneDeps[i] = max(w.laneDeps[i], h)

@@ -61,7 +61,7 @@ const DefaultWindow = 8 << 20
 // DefaultConfig returns the defaults for a coordinator of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: causal.MaxInheritedDeps,
 		PublishEvery: 5 * time.Millisecond, IdleEvery: 50 * time.Millisecond, QuietEvery: defaultQuietEvery, QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
 		ExclusionDelay: defaultExclusionDelay,
 	}

@@ -28,7 +28,8 @@ type salvage struct {
 // salvagedShard is how far a shard has been read.
 type salvagedShard struct {
 	after       string
-	parts       map[uint64]bool // of the page after it
+	parts       map[uint64]bool // of the page after it, all of one edition
+	edition     uint64
 	done        bool
 	askAt       int64
 	incarnation uint64
@@ -159,8 +160,8 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 			s.seen = max(s.seen, v.HLC)
 		}
 	}
-	if shard.parts == nil {
-		shard.parts = map[uint64]bool{}
+	if shard.parts == nil || r.Edition != shard.edition {
+		shard.parts, shard.edition = map[uint64]bool{}, r.Edition
 	}
 	if shard.parts[r.Part] = true; uint64(len(shard.parts)) < r.Parts {
 		return

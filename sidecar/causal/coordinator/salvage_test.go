@@ -233,3 +233,22 @@ func TestALogThatWasGivenUpRetires(t *testing.T) {
 		}
 	}
 }
+
+// Between the two times that a shard has read a page, a record has moved from its second part to the first one.
+func TestOnlyPartsOfOneEditionMakeAPage(t *testing.T) {
+	h := newLost(t, 1, 0)
+	h.tick(600)
+	first := causal.HLCAt(h.now.WallMs - 500)
+	part := func(edition, part uint64, records ...causal.Moved) {
+		h.page(shardsA, func(s *causal.Salvaged) { s.Part, s.Parts, s.Edition, s.Records = part, 2, edition, records })
+	}
+	part(1, 0, held(first, "a"), held(first+1, "b")) // the other part, with c, is lost
+	part(2, 1, held(first+3, "d"))
+	if h.c.salvage.shards[shardsA].done {
+		t.Error("a page counts as whole, and lacks c")
+	}
+	part(2, 0, held(first+1, "b"), held(first+2, "c"))
+	if _, _, found := h.c.Salvaging(); !h.c.salvage.shards[shardsA].done || found != 4 {
+		t.Errorf("done %v, %d found", h.c.salvage.shards[shardsA].done, found)
+	}
+}

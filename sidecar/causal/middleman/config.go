@@ -40,6 +40,8 @@ type Config struct {
 	MaxHistoryBytes int
 	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
 	BackfillPage int
+	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the queue of a link.
+	SalvageBytes int
 	Broken       causal.Faults
 }
 
@@ -50,6 +52,6 @@ const DefaultLease = 3 * time.Second
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
-		MaxHistoryBytes: 64 << 20, BackfillPage: 512,
+		MaxHistoryBytes: 64 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
 	}
 }

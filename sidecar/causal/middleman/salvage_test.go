@@ -88,3 +88,64 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 }
+
+func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
+	r := newRig(t)
+	missing := after(causal.Version{HLC: 1, Origin: 17}, r.key(peer, 1)) // so they stay pending
+	sizes := []int{salvagePartBytes - 100, 20<<20 - 400, causal.MaxValueBytes, 10, 10}
+	for i, size := range sizes {
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, size)}}, missing)
+	}
+	r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	records := 0
+	parts := r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	for _, p := range parts {
+		records += len(p.Records)
+		m := p.Message(self, coordinator)
+		if !m.FitsMessage() || len(p.Records) > 1 && m.PayloadBytes() > salvagePartBytes {
+			t.Errorf("a part of %d records takes %d bytes", len(p.Records), m.MaxEncodedSize())
+		}
+	}
+	if records != len(sizes) || len(parts) != 4 {
+		t.Errorf("%d records in %d parts", records, len(parts))
+	}
+}
+
+// A page larger than the queue of a link would never get through.
+func TestAPageOfStoredValuesIsBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.SalvageBytes = 1000 })
+	const n = 12
+	for i := range n {
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, 50+i%2*600)}})
+	}
+	r.salvage(causal.Salvage{ID: 1, Generation: 5})
+	found, pages := map[causal.HLC]bool{}, 0
+	for after := ""; ; pages++ {
+		got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: after})
+		if pages%3 == 1 { // the answer is lost
+			got = r.salvage(causal.Salvage{ID: 1, Generation: 5, After: after})
+		}
+		bytes := 0
+		for _, s := range got {
+			if s.Failed || s.Edition == 0 || s.Edition != got[0].Edition {
+				t.Fatalf("after %q: %+v", after, s)
+			}
+			for _, m := range s.Records {
+				found[m.Record.Version.HLC] = true
+				bytes += len(m.Record.Value.Data)
+			}
+		}
+		if after != "" && bytes > 1000 {
+			t.Errorf("a page of %d bytes", bytes)
+		}
+		if after = got[0].Next; after == "" {
+			break
+		}
+	}
+	if len(found) != n || pages < 4 {
+		t.Errorf("%d records in %d pages", len(found), pages)
+	}
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: "r99"}); len(got) != 1 || !got[0].Failed {
+		t.Errorf("a page that is not known any more: %+v", got)
+	}
+}

@@ -13,15 +13,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The defaults suit a process with a dozen stores: each takes about 20 MiB when busy and less than 2 MiB when idle.
+// The defaults. Memtables, and batches that are larger than these, take their memory from the block cache: beside two, and the greatest value, there
+// is room for blocks. A store takes less than 2 MiB when idle.
 const (
-	DefaultCacheBytes    = 8 << 20
+	DefaultCacheBytes    = 32 << 20
 	DefaultMemTableBytes = 4 << 20
 	defaultOpenFiles     = 256
 )
 
 // diskFormat is fixed rather than "newest", because a store cannot be opened with an older Pebble once it was upgraded.
-const diskFormat = pebble.FormatWALSyncChunks
+const diskFormat = pebble.FormatValueSeparation
+
+// Values from a size on are kept in files of their own, and tables name them: else the block of a large value would also hold the keys before
+// it, which could only be read with it, and each compaction would copy the value.
+const (
+	defaultSeparateFrom = 32 << 10
+	// maxBlobDepth bounds how many files of values the keys of a small range may have theirs in. Beyond it, a compaction copies values.
+	maxBlobDepth = 10
+	// Files of values are rewritten when they are as old, and so large a part of all their values is garbage.
+	defaultRewriteAge, garbageRatio = time.Minute, 0.2
+)
 
 // Options configure a store. The zero value selects the defaults.
 type Options struct {
@@ -40,6 +51,9 @@ type Options struct {
 	Stop <-chan struct{}
 	// OnFull is called at intervals while Open or a write waits for space on a full disk. It may be nil.
 	OnFull func(error)
+
+	separateFrom int           // 0: defaultSeparateFrom
+	rewriteAge   time.Duration // 0: defaultRewriteAge
 }
 
 func (o Options) pebble() *pebble.Options {
@@ -48,6 +62,12 @@ func (o Options) pebble() *pebble.Options {
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = DefaultMemTableBytes
+	}
+	if o.separateFrom == 0 {
+		o.separateFrom = defaultSeparateFrom
+	}
+	if o.rewriteAge == 0 {
+		o.rewriteAge = defaultRewriteAge
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -70,6 +90,9 @@ func (o Options) pebble() *pebble.Options {
 			},
 		},
 	}
+	separation := pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: o.separateFrom, MaxBlobReferenceDepth: maxBlobDepth,
+		RewriteMinimumAge: o.rewriteAge, TargetGarbageRatio: garbageRatio}
+	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return separation }
 	// The middleman reads a key before it writes it; the filter answers for most new keys without reading a table.
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
