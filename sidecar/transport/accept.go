@@ -387,6 +387,9 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		case errors.Is(err, io.EOF): // the dialer has sent everything: send the rest of the outbox, and end
 			a.out.close()
 			return
+		case in.malformed != nil:
+			a.end(a.g.refuseFrame(in.malformed, who))
+			return
 		case err != nil:
 			a.terminate()
 			return

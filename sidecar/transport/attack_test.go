@@ -72,8 +72,12 @@ func forbiddenMessages(own, victim topology.Node) map[Violation][]causal.Message
 			causal.Term{Join: true}.Message(own, victim),
 		},
 		ViolationContent: {
-			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{far}}.Message(own, victim),
 			causal.LogGet{Version: causal.Version{HLC: 5, Origin: 40}}.Message(own, victim),
+		},
+		ViolationField: {
+			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{far}}.Message(own, victim),
+			causal.Put{ID: 1, Session: 1, Seq: causal.MaxCounter + 1, Key: "k"}.Message(own, victim),
+			causal.LogGet{Version: causal.Version{Origin: 1}}.Message(own, victim),
 		},
 	}
 }
@@ -104,6 +108,66 @@ func TestForgedMessagesCostTheLinkAndAreNotHandled(t *testing.T) {
 	same(t, "handled", c.all(), nil)
 	if n := strings.Count(c.log.String(), "link refused"); n != 1 {
 		t.Errorf("%d violations of one peer were logged %d times", total, n)
+	}
+}
+
+// A slot indexes the owners of slots: one that does not exist has ended the process.
+func TestADependencyOnASlotThatDoesNotExistCostsTheLink(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	shard := topology.Node{Part: topology.Middleman}
+	mm := startWith(t, newDirectory(), shard, newKeys(t, idOf(shard), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for i, slot := range []topology.Slot{topology.Slots, topology.Slots + 1, 1<<16 - 1} {
+		s, err := a.link(mm.addr, sidecarA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.SendMsg(frameOf(causal.DepCheck{Version: causal.Version{HLC: 5, Origin: 1}, Slot: slot}.Message(sidecarA, shard)))
+		if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "impossible value of Seq") {
+			t.Errorf("slot %d: the link ends with %v", slot, err)
+		}
+		if n := violationCount(mm, ViolationField); n != uint64(i+1) {
+			t.Errorf("slot %d: %d violations are counted", slot, n)
+		}
+	}
+	same(t, "handled", mm.all(), nil)
+}
+
+func TestAFrameThatCannotBeDecodedCostsTheLinkAndIsCounted(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	s, err := newAttacker(t, ca, idOf(sidecarA)).link(c.addr, sidecarA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SendMsg(&frame{batch: wire.Batch{Buf: []byte("no frame")}})
+	if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.Internal { // gRPC says it before this process can
+		t.Errorf("the link ends with %v", err)
+	}
+	if n := violationCount(c, ViolationField); n != 1 {
+		t.Errorf("%d violations are counted", n)
+	}
+}
+
+// What judges a message has changed nothing yet.
+func TestAPanicBeforeTheHandlerCostsTheLinkAndNotTheProcess(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(sidecarA, coordinatorA)
+	var calls int
+	healthy := c.config.Topology
+	c.config.Topology = func() *topology.Topology {
+		if calls++; calls == 2 {
+			panic("a bug")
+		}
+		return healthy()
+	}
+	admitted, violation := c.admit([]causal.Message{put, put, put}, &wire.Hello{Nodes: []topology.Node{sidecarA}}, "attacker")
+	if len(admitted) != 1 || status.Code(violation) != codes.InvalidArgument || violationCount(c, ViolationField) != 1 {
+		t.Errorf("%d messages admitted, violation %v", len(admitted), violation)
+	}
+	if log := c.log.String(); !strings.Contains(log, "a bug") || !strings.Contains(log, "attack_test.go") {
+		t.Errorf("the log does not say what and where: %s", log)
 	}
 }
 
