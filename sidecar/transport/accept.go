@@ -80,6 +80,12 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := g.checkHello(a.peer, a.identity); err != nil {
 		return g.refuseViolation(a, ViolationIdentity, err)
 	}
+	switch err := g.checkPlaces(a.peer); {
+	case errors.Is(err, errRemoved):
+		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
+	case err != nil:
+		return g.refuseViolation(a, ViolationIdentity, err)
+	}
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
 		return g.refuse(a, err)
 	}

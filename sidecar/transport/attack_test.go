@@ -25,6 +25,7 @@ type attacker struct {
 	t                 *testing.T
 	cert              tls.Certificate
 	incarnation, next uint64
+	epoch             uint64
 	manifest          wire.Manifest
 }
 
@@ -54,7 +55,7 @@ func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream,
 		return nil, err
 	}
 	a.next++
-	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest})
+	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest, TopologyEpoch: a.epoch})
 	return s, s.RecvMsg(&receivedFrame{})
 }
 
@@ -324,5 +325,38 @@ func TestOneIdentityCannotTakeAllLinks(t *testing.T) {
 	}
 	if got := fmt.Sprint(len(c.Stats().Links)); got != fmt.Sprint(3*quota+1) {
 		t.Errorf("%s links", got)
+	}
+}
+
+// The authority of a region can make certificates for any index.
+func TestAPartThatTheTopologyDoesNotHaveGetsNoLink(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	top := testTopology(t)
+	later := *top
+	later.Epoch = 5
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(c *Config, _ *timings) { c.Topology = func() *topology.Topology { return &later } })
+	dc := top.DCs[1]
+	violations := 0
+	for _, n := range []topology.Node{
+		{Part: topology.Coordinator, DC: 1, Index: uint64(dc.Coordinators), Member: 1}, {Part: topology.Coordinator, DC: 1, Index: 9, Member: 1}, {Part: topology.Coordinator, DC: 1, Member: 2},
+		{Part: topology.Middleman, DC: 1, Index: uint64(dc.Shards), Member: 1}, {Part: topology.Middleman, DC: 1, Index: 60_000, Member: 1}, {Part: topology.Cache, DC: 1, Index: uint64(dc.Caches)},
+	} {
+		a := newAttacker(t, ca, idOf(n.Group()))
+		for epoch, want := range map[uint64]codes.Code{4: codes.FailedPrecondition, 5: codes.PermissionDenied, 6: codes.OK} {
+			a.epoch = epoch
+			if _, err := a.link(c.addr, n); status.Code(err) != want {
+				t.Errorf("%v with topology epoch %d: %v; want %s", n, epoch, err, want)
+			}
+			if want == codes.PermissionDenied {
+				violations++
+			}
+			if got := violationCount(c, ViolationIdentity); got != uint64(violations) {
+				t.Errorf("%v with topology epoch %d: %d violations; want %d", n, epoch, got, violations)
+			}
+		}
+	}
+	a := newAttacker(t, ca, idOf(topology.Node{Part: topology.Middleman, DC: 1}))
+	if _, err := a.link(c.addr, topology.Node{Part: topology.Middleman, DC: 1, Member: 1}); err != nil {
+		t.Errorf("a part that there is: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -135,6 +136,29 @@ func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// errRemoved is wrapped by the refusal of a peer that was removed.
+var errRemoved = errors.New("it was removed, or its configuration is older than that")
+
+// checkPlaces returns why a peer is refused that runs a node which the topology does not have. A peer with a later topology is not: this process
+// will learn of that one, and meanwhile it may be the one to hear of a new part's writes. One with an earlier topology was removed, which is no
+// offense (errRemoved).
+func (g *GRPC) checkPlaces(h *wire.Hello) error {
+	if g.config.Topology == nil {
+		return nil
+	}
+	t := g.config.Topology()
+	for _, n := range h.Nodes {
+		switch {
+		case t.Runs(n), h.TopologyEpoch > t.Epoch:
+		case h.TopologyEpoch < t.Epoch:
+			return fmt.Errorf("topology epoch %d has no %v: %w", t.Epoch, n, errRemoved)
+		default:
+			return fmt.Errorf("topology epoch %d, which the peer has too, has no %v", t.Epoch, n)
+		}
+	}
+	return nil
 }
 
 // snapshot returns the counts, by Violation.

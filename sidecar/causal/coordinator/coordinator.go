@@ -93,8 +93,9 @@ type Coordinator struct {
 	member      membershipState
 	past        pastInquiry
 	adopter     adopter
-	salvage     *salvage // while a lost log is being given up
-	isRetired   bool     // this log was given up
+	salvage     *salvage        // while a lost log is being given up
+	isRetired   bool            // this log was given up
+	givenUpBy   []topology.Node // which shards say so
 	pastAnswers map[topology.Node]pastAnswer
 	exclusion   exclusionState
 

@@ -127,7 +127,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
-		m.salvage(msg.From, msg.Salvage())
+		m.salvage(now, msg.From, msg.Salvage())
 	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
 		m.handleAdopter(now, msg)
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:

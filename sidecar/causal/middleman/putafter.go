@@ -41,7 +41,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
-	if m.isGivenUp(from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
+	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
 	}
 	limit := m.timeLimit(now)
