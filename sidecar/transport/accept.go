@@ -35,6 +35,7 @@ type acceptor struct {
 	out        *outbox
 	peer       *wire.Hello
 	identity   *peerIdentity // nil without TLS
+	ownerName  string        // of identity
 	heard      atomic.Uint64 // frames that have arrived
 	meter      *meter        // of a sidecar's connection; else nil
 	roots      roots
@@ -316,10 +317,7 @@ func (a *acceptor) id() linkID { return linkID{a.peer.Process, a.peer.Incarnatio
 
 // owner returns the identity that the link belongs to; empty without TLS.
 func (a *acceptor) owner() string {
-	if a.identity == nil {
-		return ""
-	}
-	return a.identity.String()
+	return a.ownerName
 }
 
 // who returns the name of the peer in the log.
@@ -367,6 +365,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 	if a.identity, err = newPeerIdentity(info.State, a.g.keys.load(), x509.ExtKeyUsageClientAuth); err != nil {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
+	a.ownerName = a.identity.String()
 	return nil
 }
 

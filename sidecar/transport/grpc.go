@@ -273,6 +273,16 @@ func (g *GRPC) Room(n topology.Node) int64 {
 	return max(maxFrame, int64(g.config.QueueBytes))
 }
 
+// OwnerOf returns the identity behind a node that has opened a link to this process; "" if there is none, or without TLS.
+func (g *GRPC) OwnerOf(n topology.Node) string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if a := g.acceptedFrom[n]; a != nil {
+		return a.owner()
+	}
+	return ""
+}
+
 // deliverLocally passes a message between two nodes of this process to the handler.
 func (g *GRPC) deliverLocally(m *causal.Message) {
 	if reason := g.refusal(m.To); reason != notDropped {

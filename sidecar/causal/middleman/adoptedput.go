@@ -55,6 +55,10 @@ func (m *Middleman) isAheadOfClock(now causal.Now, a *causal.AdoptPut) bool {
 // stageAdopted stages a write that was not received before.
 func (m *Middleman) stageAdopted(now causal.Now, a *causal.AdoptPut) {
 	v := a.Record.Version
+	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, len(a.Deps)), maxStagedBytes+maxStagedAdopted) {
+		m.stats.Crowded++
+		return // its adopter is told that it is not here, and sends it again
+	}
 	m.stats.Puts++
 	if !slices.Contains(m.adoptedOf, v.Origin) {
 		m.adoptedOf = append(m.adoptedOf, v.Origin)

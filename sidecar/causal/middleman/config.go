@@ -40,7 +40,9 @@ type Config struct {
 	MaxHistoryBytes int
 	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
 	BackfillPage int
-	Broken       causal.Faults
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
+	Broken  causal.Faults
 }
 
 // DefaultLease is the default of Config.Lease.
