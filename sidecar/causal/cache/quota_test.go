@@ -46,3 +46,21 @@ func TestAShardThatDoesNotExistOpensNoStream(t *testing.T) {
 		t.Errorf("%d streams", n)
 	}
 }
+
+func TestNearCopiesHaveABoundForEachIdentity(t *testing.T) {
+	h := newNearHarness(t)
+	h.c.near.quota = causal.Quota{Total: 100, Each: 1, OwnerOf: func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }}
+	at := h.near(topology.Node{Part: topology.Sidecar, Index: 100})
+	for i := range uint64(10) {
+		h.send(causal.Get{ID: 2, Key: "x", NearMax: 1000}.Message(topology.Node{Part: topology.Sidecar, Index: 101 + i}, cacheNode))
+		if r := only(t, h.take(), causal.KindGetReply); r.StreamPosition().Epoch != 0 || r.GetReply().Err != causal.OK {
+			t.Errorf("sidecar %d of the identity gets %+v", i, r.GetReply())
+		}
+	}
+	h.near(sidecarNode)
+	h.invalidate(0)
+	if n := h.c.near.quota.Held(); n != 0 {
+		t.Errorf("%d are counted after the invalidation", n)
+	}
+	h.ackNear(topology.Node{Part: topology.Sidecar, Index: 100}, at)
+}
