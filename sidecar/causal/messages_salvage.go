@@ -96,13 +96,13 @@ func (m *Message) TermAnswer() TermAnswer {
 // Fences are, by origin, the generation of the log below which a shard takes no put. They are never changed in place.
 type Fences map[topology.Origin]uint64
 
-// With returns fences that include one more.
+// With returns fences with another one for an origin, in place of the one that it had.
 func (f Fences) With(o topology.Origin, generation uint64) Fences {
 	g := make(Fences, len(f)+1)
 	for origin, n := range f {
 		g[origin] = n
 	}
-	g[o] = max(g[o], generation)
+	g[o] = generation
 	return g
 }
 

@@ -87,7 +87,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 // startShard starts the host of m: a member of a group if there are several, or if the storage is that of one.
 func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember bool) (err error) {
 	config := middleman.DefaultConfig(p.topo(), p.self.Group())
-	config.Broken = brokenRules()
+	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}

@@ -376,6 +376,25 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
+// Runs reports whether the topology has a process that speaks for a node, or for a member of its group. Sidecars come and go by themselves.
+func (t *Topology) Runs(n Node) bool {
+	if int(n.DC) >= len(t.DCs) {
+		return false
+	}
+	dc, running := &t.DCs[n.DC], 0
+	switch n.Part {
+	case Sidecar:
+		return true
+	case Coordinator:
+		running = dc.RunningCoordinators()
+	case Middleman:
+		running = dc.RunningMiddlemen()
+	case Cache:
+		running = dc.Caches
+	}
+	return n.Index < uint64(running) && int(n.Member) <= dc.Members(n.Part)
+}
+
 // MembersOf returns the members of the group of a node that run, the preferred primary first. Coordinators and middlemen have a group, even if
 // it has one member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {

@@ -43,12 +43,14 @@ type buffer struct {
 	cursor     []int      // by ring: writes[:cursor] are acknowledged by it
 	newest     causal.HLC // of all accepted writes
 	sessions   map[sessionKey]*sessionTail
-	forgotten  causal.HLC // the greatest timestamp of an accepted put that this leadership has forgotten
-	expireAt   int64      // when idle sessions were last looked for, plus the interval
+	quota      causal.Quota // of sessions
+	forgotten  causal.HLC   // the greatest timestamp of an accepted put that this leadership has forgotten
+	expireAt   int64        // when idle sessions were last looked for, plus the interval
 }
 
-func newBuffer(rings int) buffer {
-	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{}}
+func newBuffer(rings int, ownerOf func(topology.Node) string) buffer {
+	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{},
+		quota: causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: ownerOf}}
 }
 
 func (b *buffer) add(w *write) {
@@ -81,18 +83,39 @@ func (k sessionKey) compare(o sessionKey) int {
 }
 
 const (
-	maxSessions     = 1 << 16 // above which idle sessions are forgotten
+	// maxSessions bounds the sessions that are remembered, to about 64 MiB, and maxSessionsOfOne those of one identity. An identity that opens a
+	// connection for every write may do so 4369 times a second with one coordinator.
+	maxSessions      = 1 << 19
+	maxSessionsOfOne = maxSessions / 2
+	// sessionIdle is how long a session is silent before it may be forgotten for others. It is longer than a copy of a put may be on its way:
+	// what comes later would be taken for a new put.
 	sessionIdle     = time.Minute
 	sessionScanWait = time.Second
 )
 
+// session returns what is known of a session, or nil if it is a new one and there is no room.
 func (b *buffer) session(now causal.Now, key sessionKey) *sessionTail {
 	t := b.sessions[key]
 	if t == nil {
-		if len(b.sessions) >= maxSessions {
+		holder, ok := b.quota.Take(key.sidecar)
+		if !ok {
 			b.forgetIdleSessions(now)
+			if holder, ok = b.quota.Take(key.sidecar); !ok {
+				return nil
+			}
 		}
-		t = &sessionTail{}
+		t = &sessionTail{holder: holder}
+		b.sessions[key] = t
+	}
+	t.usedAt = now.Mono
+	return t
+}
+
+// restoredSession is session for one that the log knows. There is always room: the log is bounded.
+func (b *buffer) restoredSession(now causal.Now, key sessionKey) *sessionTail {
+	t := b.sessions[key]
+	if t == nil {
+		t = &sessionTail{holder: b.quota.Must(key.sidecar)}
 		b.sessions[key] = t
 	}
 	t.usedAt = now.Mono
@@ -109,6 +132,7 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 	for key, t := range b.sessions {
 		if now.Mono-t.usedAt > int64(sessionIdle) && len(t.accepted) == 0 {
 			delete(b.sessions, key)
+			b.quota.Release(t.holder, 1)
 		}
 	}
 }
@@ -123,6 +147,10 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	tail := c.session(now, sessionKey{from, p.Session})
+	if tail == nil {
+		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+		return
+	}
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
 	if hlc, found := tail.find(p.Seq); found && !asNew {

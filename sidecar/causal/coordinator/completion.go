@@ -15,7 +15,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		return
 	}
 	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
-		c.retire(from)
+		c.noteGivenUp(now, from, a.GivenUpBelow)
 		return
 	}
 	c.noteIncarnation(now, l, a.Incarnation)

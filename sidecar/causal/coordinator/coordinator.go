@@ -41,6 +41,8 @@ type Config struct {
 	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data center: by then the
 	// others should have learned of it, since they ignore each other until both have.
 	ExclusionDelay time.Duration
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
 	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it is believed.
 	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
@@ -93,8 +95,9 @@ type Coordinator struct {
 	member      membershipState
 	past        pastInquiry
 	adopter     adopter
-	salvage     *salvage // while a lost log is being given up
-	isRetired   bool     // this log was given up
+	salvage     *salvage        // while a lost log is being given up
+	isRetired   bool            // this log was given up
+	givenUpBy   []topology.Node // which shards say so
 	pastAnswers map[topology.Node]pastAnswer
 	exclusion   exclusionState
 
@@ -124,7 +127,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	t := cfg.Topology
 	c := &Coordinator{
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
-		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
+		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
 	}

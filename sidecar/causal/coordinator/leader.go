@@ -49,10 +49,16 @@ func newLeader(cfg Config, known *causal.Stability, now causal.Now) *leader {
 	}
 }
 
+// maxSubscribers bounds the sidecars that are sent vectors: as many as there may be links of sidecars (limits.links).
+const maxSubscribers = 1 << 14
+
 func (l *leader) step(now causal.Now, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindSubscribe:
 		if _, ok := l.subscribers[m.From]; !ok {
+			if len(l.subscribers) >= maxSubscribers {
+				return // it asks again; those that are gone are forgotten soon
+			}
 			l.subscriberOrder = append(l.subscriberOrder, m.From)
 			l.Send(l.allVectors().Message(l.self, m.From))
 			if l.latencies != nil {

@@ -89,7 +89,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	if !c.isAdopting() {
 		c.release(w)
 	}
-	tail := c.session(now, sessionKey{r.Sidecar, r.Session})
+	tail := c.restoredSession(now, sessionKey{r.Sidecar, r.Session})
 	tail.last, tail.slot = r.Record.Version, w.slot
 }
 

@@ -42,7 +42,9 @@ type Config struct {
 	BackfillPage int
 	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the queue of a link.
 	SalvageBytes int
-	Broken       causal.Faults
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
+	Broken  causal.Faults
 }
 
 // DefaultLease is the default of Config.Lease.

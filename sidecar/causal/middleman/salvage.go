@@ -67,9 +67,24 @@ func newSalvages(fences causal.Fences) salvages {
 	return salvages{fences: fences, claims: map[topology.Origin]*claim{}}
 }
 
+// fenceOf returns the generation of the log of an origin below which no put is taken; 0: there is none. Generations begin with the wall clock of
+// the start of a log. A fence that is further ahead than any clock may be was never asked for by a coordinator, and does not count, wherever it
+// comes from: puts of the log that is healthy would be refused for good.
+func (m *Middleman) fenceOf(now causal.Now, o topology.Origin) uint64 {
+	if fence := m.salvages.fences[o]; m.isPlausible(now, fence) {
+		return fence
+	}
+	return 0
+}
+
+// isPlausible reports whether a log of a generation can have begun by now, by what the clocks of others may be ahead.
+func (m *Middleman) isPlausible(now causal.Now, generation uint64) bool {
+	return generation <= uint64(m.timeLimit(now).WallMs())
+}
+
 // isGivenUp reports whether a put is of a log that was given up, and tells its coordinator.
-func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
-	fence := m.salvages.fences[a.Record.Version.Origin]
+func (m *Middleman) isGivenUp(now causal.Now, from topology.Node, a *causal.PutAfter) bool {
+	fence := m.fenceOf(now, a.Record.Version.Origin)
 	if a.Generation >= fence || m.cfg.Broken.Has(causal.UnfencedLog) {
 		return false
 	}
@@ -81,12 +96,17 @@ func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
 func (m *Middleman) GaveUpLogOf(o topology.Origin) bool { return m.salvages.fences[o] > 0 }
 
 // salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to take a greater one.
-func (m *Middleman) salvage(from topology.Node, s causal.Salvage) {
+func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage) {
 	o := m.cfg.Topology.OriginOf(from)
 	if m.lanes.of(o) == nil || s.Generation == 0 {
 		return
 	}
-	fence, c := m.salvages.fences[o], m.salvages.claims[o]
+	if !m.isPlausible(now, s.Generation) {
+		m.stats.ClockRefused++
+		m.stats.LastRefused, m.stats.RefusedFrom = causal.Version{HLC: causal.HLCAt(int64(s.Generation)), Origin: o}, from
+		return // a coordinator with a clock that is wrong asks again
+	}
+	fence, c := m.fenceOf(now, o), m.salvages.claims[o]
 	switch {
 	case s.Generation > fence:
 		m.salvages.fences = m.salvages.fences.With(o, s.Generation)

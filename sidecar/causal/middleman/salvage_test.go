@@ -149,3 +149,28 @@ func TestAPageOfStoredValuesIsBounded(t *testing.T) {
 		t.Errorf("a page that is not known any more: %+v", got)
 	}
 }
+
+// Nobody can have begun a log in the future, so a fence there would refuse the puts of a log that is healthy for good.
+func TestAGenerationThatNoClockHasReachedGivesNoLogUp(t *testing.T) {
+	const absurd = 1 << 62
+	r := newRig(t)
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: absurd}); len(got) != 0 || r.fences[1] != 0 || r.m.Stats().ClockRefused != 1 {
+		t.Errorf("answered %+v, fences %v", got, r.fences)
+	}
+	r.fences = causal.Fences{1: absurd} // of an earlier version, which took it
+	r.restart()
+	r.wait(time.Minute)
+	r.put("k", record(version(10)))
+	r.wait(time.Minute)
+	if _, stored := r.records["k"]; !stored || len(r.received(causal.KindPutAck, coordinator)) == 0 {
+		t.Error("a put of a healthy log is refused because of a fence in storage")
+	}
+	soon := uint64(r.now.WallMs)
+	if r.salvage(causal.Salvage{ID: 1, Generation: soon}); r.fences[1] != soon {
+		t.Errorf("fences %v after a log was given up in earnest", r.fences)
+	}
+	r.put("l", record(version(11)))
+	if refused := r.received(causal.KindPutAck, coordinator); len(refused) != 1 || refused[0].PutAck().GivenUpBelow != soon {
+		t.Errorf("a put of the log that was given up is answered %v", refused)
+	}
+}
