@@ -204,8 +204,11 @@ func (c *Coordinator) isSomewhere(l *lane, slot topology.Slot, has func(*lane) b
 		return true
 	}
 	dc := l.mm.DC
+	goesBy := func(o *lane) bool {
+		return o.goesBy.Of(dc) >= c.exclusion.active.Of(dc) || c.cfg.Broken.Has(causal.ExclusionUnmarked) // nobody says
+	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
-		if o := c.laneTo(r, slot); o != l && !o.excluded && o.goesBy.Of(dc) >= c.exclusion.active.Of(dc) && has(o) {
+		if o := c.laneTo(r, slot); o != l && !o.excluded && goesBy(o) && has(o) {
 			return true
 		}
 	}
