@@ -24,7 +24,7 @@ type frame struct {
 	batch  wire.Batch
 	kinds  []causal.Kind // of its messages, to count them as sent or dropped
 	urgent bool          // of urgent messages only
-	users atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
+	users  atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
 
 	// set by take
 	from   *outbox
