@@ -264,6 +264,14 @@ func (c *Coordinator) askForUnknown(now causal.Now) {
 	clear(e.unknown)
 }
 
+// nextAskForUnknown returns when askForUnknown has something to do next.
+func (c *Coordinator) nextAskForUnknown() int64 {
+	if len(c.exclusion.unknown)+len(c.exclusion.complete) == 0 {
+		return causal.Never
+	}
+	return c.exclusion.askAt
+}
+
 // handleDepStatus takes a shard's word that a write is complete.
 func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
 	if s.Complete && len(c.exclusion.active) > 0 && len(c.exclusion.complete) < maxComplete {
