@@ -44,6 +44,9 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 		}
 		return []string{"nothing, if the store has another ring: it gets its data from there by itself, and the reason says how far it is, or what it waits for",
 			"in a store with one ring, give it its disk back as it was when the process stopped: docs/disasters.md#a-shard-has-lost-its-data"}
+	case diagnose.ReasonWithdrawn:
+		return []string{"bring back the shards that the text names: it begins again by itself when they have all data; delete nothing meanwhile",
+			"if they wait for this one, two sides have excluded each other, and you have to choose whose data count: docs/disasters.md#two-sides-have-excluded-each-other"}
 	case diagnose.ReasonDuplicate:
 		return []string{"stop the process that should not run; the text names both: docs/operations.md#two-processes-with-one-identity"}
 	case diagnose.ReasonStorageFull:

@@ -176,6 +176,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludeLastCopy:           "exclusions",
 	causal.ExcludeUnasked:            "exclusions",
 	causal.ExcludedCopiesStay:        "exclusions",
+	causal.EmptiesUnasked:            "exclusions",
+	causal.CompleteNowhere:           "exclusions",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

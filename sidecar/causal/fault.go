@@ -176,6 +176,8 @@ const (
 	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
 	ExcludeUnasked                         // coordinator: takes shards for having their data if it has heard of no loss, and begins also when it is not in use
 	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
+	EmptiesUnasked                         // shard: forgets its data when its data center was excluded, whether or not another ring has them
+	CompleteNowhere                        // coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	faultEnd
 )
 
@@ -348,6 +350,8 @@ var faultNames = [faultEnd]string{
 	ExcludeLastCopy:           "exclude-last-copy",
 	ExcludeUnasked:            "exclude-unasked",
 	ExcludedCopiesStay:        "excluded-copies-stay",
+	EmptiesUnasked:            "empties-unasked",
+	CompleteNowhere:           "complete-nowhere",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -133,7 +133,7 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 		return past, err
 	}
 	lost, err := metaUint(ctx, mm.store, metaDataLost)
-	if lost > uint64(shard.LossCleared) {
+	if lost > uint64(shard.LossKept) {
 		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it", metaDataLost, lost)
 	}
 	past.Loss = shard.Loss(lost)
@@ -169,6 +169,13 @@ func (mm *Middleman) isWhole() (whole bool) {
 func (mm *Middleman) Serves() (serves bool) {
 	mm.host.Inspect(func(s *shard.Shard) { serves = s.Serving() != nil })
 	return serves
+}
+
+// Withdrawn reports whether the data center was excluded and the shard keeps its data without answering anything, and which shards of other rings have
+// not said that they have all data.
+func (mm *Middleman) Withdrawn() (withdrawn bool, missing []topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { withdrawn, missing = s.Withdrawn() })
+	return withdrawn, missing
 }
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
@@ -250,6 +257,11 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 		}
 		if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
+		}
+	}
+	if plan.Loss == shard.LossKept { // with the exclusions alone, the next start would lack what is not complete, and not know that
+		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss)); err != nil {
+			return err
 		}
 	}
 	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before && !plan.Clear {

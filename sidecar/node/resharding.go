@@ -132,7 +132,12 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	mm.mu.Lock()
 	topo := mm.m.View()
 	lost, known := mm.m.DataLost()
+	withdrawn, _ := mm.m.Withdrawn()
 	mm.mu.Unlock()
+	if withdrawn {
+		mm.logger.Warn("the data center was excluded: the shard keeps its data and answers nothing until other rings have said that they have all of them")
+		return nil
+	}
 	if lost {
 		mm.logger.Error("the storage has lost its data: reads are refused, other rings serve them", "known_by", known)
 	}

@@ -37,6 +37,7 @@ type shardHost interface {
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
+	Withdrawn() (withdrawn bool, missing []topology.Node)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
 }
@@ -280,10 +281,16 @@ func (m *middlemanPart) ready() error {
 	m.mu.Lock()
 	pingErr := m.storageErr
 	m.mu.Unlock()
+	if withdrawn, missing := m.m.Withdrawn(); withdrawn {
+		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, missing))
+	}
 	if lost, known := m.m.DataLost(); lost {
 		var progress middleman.BackfillProgress
 		var refills bool
 		m.m.Inspect(func(mm *middleman.Middleman) { progress, refills = mm.Backfill() })
+		if progress.Kept {
+			return inState(contract.StateWithdrawn, explainKept(m.topo(), progress))
+		}
 		return inState(contract.StateDataLost, explainLostStorage(m.topo(), known, progress, refills))
 	}
 	_, writeErr := m.m.StorageState()

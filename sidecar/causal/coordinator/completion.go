@@ -33,6 +33,9 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
 		c.progress = true
 		c.noteOwnActivity(now)
+		if len(c.exclusion.active) > 0 {
+			c.countWithoutExcluded(w)
+		}
 		if w.acked == c.rings {
 			c.completeWrite(w)
 		}

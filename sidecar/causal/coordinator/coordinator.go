@@ -229,6 +229,9 @@ func (c *Coordinator) Tick(now causal.Now) {
 
 func (c *Coordinator) tickLeader(now causal.Now) {
 	c.tellLeaderOfActivity(now)
+	if c.isInUse() && c.isEstablished() {
+		c.leader.heard.note(now, c.cfg.Self.Index)
+	}
 	c.leader.tick(now)
 }
 
@@ -249,6 +252,7 @@ func (c *Coordinator) handleVectors(now causal.Now, from topology.Node, v causal
 	if c.leader != nil && !c.cfg.Broken.Has(causal.VectorsOfOthers) && !v.AreOf(from.DC, c.cfg.Topology) {
 		return
 	}
+	c.noteHeard(now, from, v)
 	c.mergeVectors(v.Entries, limit)
 	c.noteActivity(now, min(v.ActiveAt, limit))
 	switch {

@@ -26,11 +26,12 @@ type lane struct {
 	base        causal.HLC
 	flow        flow
 	resend      resending
-	incarnation uint64           // of the middleman; 0: it has not been heard of
-	stableMarks []causal.Version // to be sent with the next publication
-	marked      uint64           // the incarnation of which an acknowledgement was noted
-	excluded    bool             // the ring does without the shard: nothing is sent, see ackWithout
-	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
+	incarnation uint64            // of the middleman; 0: it has not been heard of
+	stableMarks []causal.Version  // to be sent with the next publication
+	marked      uint64            // the incarnation of which an acknowledgement was noted
+	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
+	goesBy      causal.Exclusions // that the shard has said to go by
+	voided      uint64            // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
 // queued is a write in a lane.

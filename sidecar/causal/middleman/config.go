@@ -25,6 +25,9 @@ type Config struct {
 	// read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings, it gets the data back from
 	// them (HasRefilled).
 	DataLost bool
+	// DataKept says, with DataLost, that storage holds what the shard had acknowledged when its data center was excluded, and that this counts:
+	// nothing is copied from other rings. It gets what is not complete from the coordinators.
+	DataKept bool
 	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
 	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
 	Inherited bool

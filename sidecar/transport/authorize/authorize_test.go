@@ -90,7 +90,7 @@ var expected = map[string]string{
 
 	"middleman>sidecar":     "get-reply=0123456 dep-status=0123456 count-reply=0123456 scan-reply=0123456 pong=0123456",
 	"middleman>coordinator": "put-ack=0123456 lane-hello=0123456 pong=0123456 past-query=0123456 past-reply=0123456 salvaged=0123456 adopt-held=25 adopt-state=25 dep-status=0123456",
-	"middleman>middleman":   "dep-check=0123456 dep-status=0123456 frontier=0123 dep-probe=0123 dep-missing=0123 ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 scan-reply=0123456 count=0123456 count-reply=0123456",
+	"middleman>middleman":   "dep-check=0123456 dep-status=0123456 frontier=0123 dep-probe=0123 dep-missing=0123 ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 scan-reply=0123456 count=0123456 count-reply=0123456 past-query=0123456 past-reply=0123456",
 	"middleman>cache":       "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
 
 	"cache>sidecar":   "get-reply=012 pong=012 lease-grant=012 invalidate=012 stream-reset=012",
