@@ -282,6 +282,10 @@ func lost(t *testing.T) vfs.FS {
 	return all.with(last, all[last][:len(all[last])/2]).disk(t)
 }
 
+func mark(storage.Store) ([]storage.Meta, error) {
+	return []storage.Meta{{Name: "mark", Value: []byte("lost")}}, nil
+}
+
 func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
@@ -291,7 +295,7 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := Renew("store", opts, keep, storage.Meta{Name: "mark", Value: []byte("lost")})
+		s, err := Renew("store", opts, keep, mark)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +371,7 @@ func renewUntilFatal(opts Options) (s *Store, err error) {
 			err = fmt.Errorf("fatal: %v", r)
 		}
 	}()
-	return Renew("store", opts, false, storage.Meta{Name: "mark", Value: []byte("lost")})
+	return Renew("store", opts, false, mark)
 }
 
 func TestAnAcceptedLossIsForgotten(t *testing.T) {

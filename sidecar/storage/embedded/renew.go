@@ -11,19 +11,20 @@ import (
 )
 
 // Renew begins anew with an empty store in place of one that Open has refused with storage.ErrDataLost. What is left of that one is removed, or
-// moved to the folder "damaged" in dir if keep says so and there is none yet. Until meta is durable, Open refuses what is there.
-func Renew(dir string, opts Options, keep bool, meta ...storage.Meta) (*Store, error) {
+// moved to the folder "damaged" in dir if keep says so and there is none yet. Until what mark returns for the new store is durable in it, Open
+// refuses what is there.
+func Renew(dir string, opts Options, keep bool, mark func(storage.Store) ([]storage.Meta, error)) (*Store, error) {
 	s, opts, err := lockStore(dir, opts)
 	if err != nil {
 		return nil, wrapFull(explainOpenError(dir, err))
 	}
-	if err := s.renew(opts, keep, meta); err != nil {
+	if err := s.renew(opts, keep, mark); err != nil {
 		return nil, wrapFull(errors.Join(fmt.Errorf("renew store in %s: %w", dir, err), s.abandon()))
 	}
 	return s, nil
 }
 
-func (s *Store) renew(opts Options, keep bool, meta []storage.Meta) error {
+func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]storage.Meta, error)) error {
 	w, err := watermark.Create(s.disk, s.disk.PathJoin(s.dir, watermarkName), watermark.Lost, nil)
 	if err == nil {
 		err = w.Close()
@@ -33,6 +34,10 @@ func (s *Store) renew(opts Options, keep bool, meta []storage.Meta) error {
 	}
 	if err == nil {
 		err = s.openDB(opts, fileState{})
+	}
+	var meta []storage.Meta
+	if err == nil {
+		meta, err = mark(s)
 	}
 	if err != nil {
 		return err
