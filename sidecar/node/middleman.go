@@ -183,7 +183,8 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
+			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
+			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil && !errors.Is(err, storage.ErrDataLost) {
 				cause = errors.Join(cause, err)
 			}
 			mm.onFailure(cause)
@@ -248,7 +249,7 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
 			return err
 		}
-		if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
+		if err := mm.wipeAll(ctx); err != nil {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
 		}
 	}
