@@ -192,6 +192,15 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 	})
 }
 
+// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what is missing.
+func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
+	lost, err := metaUint(ctx, s, metaDataLost)
+	if err != nil || lost == uint64(shard.NoLoss) {
+		return err
+	}
+	return setMetaUint(ctx, s, metaDataLost, uint64(shard.NoLoss))
+}
+
 // startServing starts a middleman under the current slot map, if the shard may serve.
 func (mm *Middleman) startServing(ctx context.Context) error {
 	history := shard.History{Horizon: mm.horizon.get(), Fences: mm.fences.get()}

@@ -17,6 +17,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/scrub"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -72,6 +73,9 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() metrics.Shard { return m.m }))
+	scrubbing := scrub.New(store, scrub.Defaults(p.log))
+	p.metrics.MustRegister(metrics.Scrub(scrubbing.Progress))
+	go scrubbing.Run(ctx) // it ends when the store is closed, at the latest
 	go m.watchStorage(p.fail)
 	return m, nil
 }

@@ -83,8 +83,11 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	if s, err = e.open(true); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(accepted); err != nil {
-		return nil, errors.Join(fmt.Errorf("remove the file that accepts a loss: %w", err), s.Close())
+	if err = node.AcceptStorageLoss(ctx, s); err == nil {
+		err = os.Remove(accepted)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("accept the loss of data: %w", err), s.Close())
 	}
 	return s, nil
 }
