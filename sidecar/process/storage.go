@@ -93,7 +93,7 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 }
 
 // isRefilled reports whether a storage that has lost its data gets them from elsewhere.
-func (p *process) isRefilled() bool { return len(p.topo().Rings) > 1 || p.o.Settings.isReplicated() }
+func (p *process) isRefilled() bool { return len(p.topo().Rings) > 1 || p.o.Settings.members() > 1 }
 
 // keepsDamaged reports whether what is left of a damaged storage may be all there is of something: nobody else may have it.
 func (p *process) keepsDamaged() bool {
