@@ -17,7 +17,8 @@ import (
 	"github.com/causalstore/causalstore/lab/redisserver"
 )
 
-// fillKeys writes keys with large values, so that a storage has tables and not only a log, and waits until they are in every ring.
+// fillKeys writes keys with large values, so that a storage has tables and not only a log, and waits until they are
+// in every ring.
 func fillKeys(t *testing.T, c *goredis.Client, round string) map[string]string {
 	t.Helper()
 	acknowledged := map[string]string{}
@@ -55,7 +56,8 @@ func changeFile(t *testing.T, path string, how func([]byte) []byte) {
 func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 func cutMiddle(b []byte) []byte  { return b[:len(b)/2] }
 
-// restartDamaged starts a process until it goes on, as what has started it would do. It ends at most a few times, and never with a dump of its goroutines.
+// restartDamaged starts a process until it goes on, as what has started it would do. It ends at most a few times, and
+// never with a dump of its goroutines.
 func (d *deployment) restartDamaged(name string) {
 	d.t.Helper()
 	p := d.procs[name]
@@ -86,7 +88,8 @@ func (d *deployment) restartDamaged(name string) {
 	}
 }
 
-// Whatever is damaged in the storage of a shard with one member while it is down, it gets everything back from the other ring.
+// Whatever is damaged in the storage of a shard with one member while it is down, it gets everything back from the
+// other ring.
 func TestAShardWhoseStorageIsDamagedIsRefilled(t *testing.T) {
 	d := deploy(t, nil)
 	a := d.client("a")
@@ -160,7 +163,8 @@ func TestALossThatNothingRefillsWaitsForAPerson(t *testing.T) {
 	d.restart(name)
 }
 
-// A Redis that cuts off the damaged end of its log, as is its default, or holds a value that is not as it was written, is refilled.
+// A Redis that cuts off the damaged end of its log, as is its default, or holds a value that is not as it was
+// written, is refilled.
 func TestAShardWhoseRedisIsDamagedIsRefilled(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("no redis-server in PATH: apt-get install redis-server")

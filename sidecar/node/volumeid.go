@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
-// volumeCopyFile holds the id of the volume and its checksum, from which volumeFile is repaired. A volume whose volumeFile is gone has no id, whatever
-// the copy says.
+// volumeCopyFile holds the id of the volume and its checksum, from which volumeFile is repaired. A volume whose
+// volumeFile is gone has no id, whatever the copy says.
 const volumeCopyFile = "volume.copy"
 
 // readID returns the id of the volume; 0: it has none. It repairs what is damaged of the two files.

@@ -55,14 +55,13 @@ const acceptLossFile = "accept-loss"
 
 // engine opens the storage of a middleman.
 type engine struct {
-	dir    string // where acceptLossFile is looked for; "": nowhere
-	open   func(acceptLoss bool) (storage.Store, error)
-	renew  func() (storage.Store, error)
-	remedy string // of a loss that nothing refills
+	dir   string // where acceptLossFile is looked for; "": nowhere
+	open  func(acceptLoss bool) (storage.Store, error)
+	renew func() (storage.Store, error)
 }
 
-// openStore opens the storage. One that has lost something begins anew, as one that gets its data from another ring, or from another member. If there is
-// neither, it is for a person to decide.
+// openStore opens the storage. One that has lost something begins anew, as one that gets its data from another ring,
+// or from another member. If there is neither, it is for a person to decide.
 func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -77,10 +76,16 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 		return e.renew()
 	}
 	accepted := filepath.Join(e.dir, acceptLossFile)
-	if _, statErr := os.Stat(accepted); statErr != nil || e.dir == "" {
-		return nil, inState(contract.StateDataLost, fmt.Errorf("data lost: %w; there is no other ring to get it from. %s", err, e.remedy))
+	if _, statErr := os.Stat(accepted); statErr == nil && e.dir != "" {
+		s, err = e.open(true)
 	}
-	if s, err = e.open(true); err != nil {
+	if errors.Is(err, storage.ErrDataLost) {
+		return nil, inState(contract.StateDataLost, fmt.Errorf("data lost: %w; there is no other ring to get it from. "+
+			"Put back the data as they were when the process stopped, from a mirror or a volume snapshot taken since. "+
+			"To go on without what is lost, if nothing else is damaged, create the file %s "+
+			"(docs/disasters.md, A shard has lost its data)", err, accepted))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err = node.AcceptStorageLoss(ctx, s); err == nil {
@@ -95,7 +100,8 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 // isRefilled reports whether a storage that has lost its data gets them from elsewhere.
 func (p *process) isRefilled() bool { return len(p.topo().Rings) > 1 || p.o.Settings.members() > 1 }
 
-// keepsDamaged reports whether what is left of a damaged storage may be all there is of something: nobody else may have it.
+// keepsDamaged reports whether what is left of a damaged storage may be all there is of something: nobody else may
+// have it.
 func (p *process) keepsDamaged() bool {
 	t := p.topo()
 	return len(t.Rings) == 1 || t.Resharding().Has(t.RingOf(p.self.DC))
@@ -109,17 +115,17 @@ func (p *process) engine(ctx context.Context) (engine, error) {
 	}
 	if c.Storage.Engine == contract.EngineEmbedded {
 		dir := c.Storage.Embedded.Dir
-		o := embedded.Options{CacheBytes: int64(c.Storage.Embedded.CacheBytes), Logger: p.log, Stop: ctx.Done(), CheckOwner: checkOwner,
-			OnFull:  func(err error) { p.health.setWaiting(inState(contract.StateStorageFull, err)) },
-			OnFatal: func(err error) { p.endAtOnce(fmt.Errorf("the storage in %s cannot go on: %w", dir, err)) }}
+		o := embedded.Options{CacheBytes: int64(c.Storage.Embedded.CacheBytes), Logger: p.log, Stop: ctx.Done(),
+			CheckOwner: checkOwner,
+			OnFull:     func(err error) { p.health.setWaiting(inState(contract.StateStorageFull, err)) },
+			OnFatal:    func(err error) { p.endAtOnce(fmt.Errorf("the storage in %s cannot go on: %w", dir, err)) }}
 		return engine{dir: dir,
 			open: func(acceptLoss bool) (storage.Store, error) {
 				o.AcceptLoss = acceptLoss
 				return storeOf(embedded.Open(dir, o))
 			},
 			renew: func() (storage.Store, error) { return storeOf(embedded.Renew(dir, o, p.keepsDamaged(), mark)) },
-			remedy: fmt.Sprintf("Put back the directory as it was when the process stopped, from a mirror or a volume snapshot taken since. To go on without what is lost, "+
-				"create the file %s (docs/disasters.md, A shard has lost its data)", filepath.Join(dir, acceptLossFile))}, nil
+		}, nil
 	}
 	o, err := p.redisOptions()
 	if err != nil {
@@ -132,8 +138,7 @@ func (p *process) engine(ctx context.Context) (engine, error) {
 			return storeOf(redis.Open(ctx, o))
 		},
 		renew: func() (storage.Store, error) { return storeOf(redis.Renew(ctx, o, mark)) },
-		remedy: fmt.Sprintf("Put back the data of the server as they were when it stopped, from a mirror or a volume snapshot taken since. To go on without what is lost, "+
-			"create the file %s (docs/disasters.md, A shard has lost its data)", filepath.Join(c.DataDir, acceptLossFile))}, nil
+	}, nil
 }
 
 // storeOf returns no storage.Store with an error: a nil pointer in it would not be nil.
@@ -163,16 +168,17 @@ func (p *process) redisOptions() (redis.Options, error) {
 
 // redisWatermark returns the path of the watermark of a Redis; "": this process has no disk for it.
 func (p *process) redisWatermark() string {
-	dir, name := p.o.Settings.Config.DataDir, fmt.Sprintf("storage-%s-%d-%d.acknowledged", p.topo().DCs[p.self.DC].Name, p.self.Index, max(p.self.Member, 1))
+	dir, dc := p.o.Settings.Config.DataDir, p.topo().DCs[p.self.DC].Name
+	path := filepath.Join(dir, fmt.Sprintf("storage-%s-%d-%d.acknowledged", dc, p.self.Index, max(p.self.Member, 1)))
 	err := errors.New("dataDir is not configured")
 	if dir != "" {
 		if err = os.MkdirAll(dir, 0o700); err == nil {
 			err = isWritable(dir)
 		}
 	}
-	path := filepath.Join(dir, name)
 	if _, statErr := os.Stat(path); err != nil && statErr != nil {
-		p.log.Warn("without a writable dataDir, it is not noticed at a start if Redis has lost the end of its log; give a folder on a disk that outlives the process", "error", err)
+		p.log.Warn("without a writable dataDir, it is not noticed at a start if Redis has lost the end of its log; "+
+			"give a folder on a disk that outlives the process", "error", err)
 		return ""
 	}
 	return path

@@ -179,7 +179,8 @@ func places(size, inBetween int) (offsets []int) {
 	return slices.Compact(offsets)
 }
 
-// openDamaged opens a store that may be damaged and returns whether it says so, and when. Else it has everything that was acknowledged.
+// openDamaged opens a store that may be damaged and returns whether it says so, and when. Else it has everything that
+// was acknowledged.
 func openDamaged(t testing.TB, fs vfs.FS, want contents, what string) string {
 	t.Helper()
 	opts := Options{FS: fs, Logger: slog.New(slog.DiscardHandler)}
@@ -212,7 +213,8 @@ func openDamaged(t testing.TB, fs vfs.FS, want contents, what string) string {
 	return "read"
 }
 
-// Everything that was acknowledged is there after each damage of each file, or the store knows that it has lost something.
+// Everything that was acknowledged is there after each damage of each file, or the store knows that it has lost
+// something.
 func TestADamagedStoreHasEverythingOrKnowsOfItsLoss(t *testing.T) {
 	for how, end := range map[string]func(testing.TB) (files, contents){"closed": closed, "killed": killed} {
 		t.Run(how, func(t *testing.T) {

@@ -17,11 +17,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// ledger is a file system below Pebble that keeps, as the note of the watermark, what Pebble itself does not check at a start: that its manifest goes as
-// far as it did, and that none of its logs is gone. If one of them is without its end, or gone, the last writes are there and earlier ones
-// are missing, so the number of the last batch does not tell.
+// ledger is a file system below Pebble that keeps, as the note of the watermark, what Pebble itself does not check at
+// a start: that its manifest goes as far as it did, and that none of its logs is gone. If one of them is without its
+// end, or gone, the last writes are there and earlier ones are missing, so the number of the last batch does not
+// tell.
 //
-// As for the watermark: nothing is noted before it is durable, and what is about to be removed is taken out first, durably.
+// As for the watermark: nothing is noted before it is durable, and what is about to be removed is taken out first,
+// durably.
 type ledger struct {
 	vfs.FS
 	dir string

@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// What a store does that finds that it is damaged: it refuses all calls, and its watermark says that it has lost something, so that the next Open
-// refuses it.
+// What a store does that finds that it is damaged: it refuses all calls, and its watermark says that it has lost
+// something, so that the next Open refuses it.
 
 // lossNote is the first damage that was found.
 type lossNote struct {
@@ -62,8 +62,8 @@ func (s *Store) readError(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
-// recoverDamage is deferred by reads: what Pebble does not expect in a file is an error of the read. Tables from before FormatTableFormatV6 have no
-// checksum over their last 53 bytes.
+// recoverDamage is deferred by reads: what Pebble does not expect in a file is an error of the read. Tables from
+// before FormatTableFormatV6 have no checksum over their last 53 bytes.
 func (s *Store) recoverDamage(err *error) {
 	if r := recover(); r != nil {
 		*err = s.noteLost(fmt.Errorf("%w: %v", pebble.ErrCorruption, r))
@@ -75,8 +75,9 @@ func isDamage(err error) bool {
 	return pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) || errors.Is(err, pebble.ErrDBDoesNotExist)
 }
 
-// isDamageAtOpen reports whether an error of pebble.Open says that files are gone or not as they were written. Not all of these errors can be told by
-// their type, so it is each that does not come from the system, and is not about the format of a later version.
+// isDamageAtOpen reports whether an error of pebble.Open says that files are gone or not as they were written. Not
+// all of these errors can be told by their type, so it is each that does not come from the system, and is not about
+// the format of a later version.
 func isDamageAtOpen(err error) bool {
 	var system syscall.Errno
 	switch {

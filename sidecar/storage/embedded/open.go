@@ -13,11 +13,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// watermarkName is the name of the watermark in the directory of a store. Pebble leaves files alone that it does not know.
+// watermarkName is the name of the watermark in the directory of a store. Pebble leaves files alone that it does not
+// know.
 const watermarkName = "acknowledged"
 
-// Open opens the store in dir, and creates it if there is none. If the store is without something that it had acknowledged, the error is
-// storage.ErrDataLost.
+// Open opens the store in dir, and creates it if there is none. If the store is without something that it had
+// acknowledged, the error is storage.ErrDataLost.
 func Open(dir string, opts Options) (*Store, error) {
 	s, opts, err := lockStore(dir, opts)
 	if err != nil {
@@ -195,8 +196,8 @@ func (s *Store) closeFiles() (err error) {
 	return errors.Join(err, s.lock.Close())
 }
 
-// removeDamagedOptions removes the file with Pebble's options if it cannot be read as such. Pebble only compares it with the options that it is
-// given, refuses to start if it cannot, and writes it anew at each start.
+// removeDamagedOptions removes the file with Pebble's options if it cannot be read as such. Pebble only compares it
+// with the options that it is given, refuses to start if it cannot, and writes it anew at each start.
 func removeDamagedOptions(dir string, opts Options, o *pebble.Options) error {
 	names, err := opts.FS.List(dir)
 	if err != nil {

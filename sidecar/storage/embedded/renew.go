@@ -10,9 +10,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// Renew begins anew with an empty store in place of one that Open has refused with storage.ErrDataLost. What is left of that one is removed, or
-// moved to the folder "damaged" in dir if keep says so and there is none yet. Until what mark returns for the new store is durable in it, Open
-// refuses what is there.
+// Renew begins anew with an empty store in place of one that Open has refused with storage.ErrDataLost. What is left
+// of that one is removed, or moved to the folder "damaged" in dir if keep says so and there is none yet. Until what
+// mark returns for the new store is durable in it, Open refuses what is there.
 func Renew(dir string, opts Options, keep bool, mark func(storage.Store) ([]storage.Meta, error)) (*Store, error) {
 	s, opts, err := lockStore(dir, opts)
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]stora
 // damagedName is the folder to which Renew moves what it keeps.
 const damagedName = "damaged"
 
-// removeContent removes everything from the directory of a store but its watermark, or moves it away. The lock of the directory is held.
+// removeContent removes everything from the directory of a store but its watermark, or moves it away. The lock of the
+// directory is held.
 func removeContent(dir string, fs vfs.FS, keep bool) error {
 	names, err := fs.List(dir)
 	if err != nil {

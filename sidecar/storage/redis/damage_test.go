@@ -17,7 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// change kills a server, changes the last file of its log, and starts it again. It returns the options for a store on it.
+// change kills a server, changes the last file of its log, and starts it again. It returns the options for a store on
+// it.
 func change(t *testing.T, p *redisserver.Server, dir string, opts Options, how func(log []byte) []byte) Options {
 	t.Helper()
 	if err := p.Kill(); err != nil {

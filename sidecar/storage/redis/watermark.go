@@ -13,11 +13,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// The canary of the last transaction that was acknowledged is also kept in a file of the store. By default, a server whose log is without its end, for
-// whatever reason, cuts it off and serves what is left: its canary is then below the watermark.
+// The canary of the last transaction that was acknowledged is also kept in a file of the store. By default, a server
+// whose log is without its end, for whatever reason, cuts it off and serves what is left: its canary is then below
+// the watermark.
 
 const (
-	// watermarkField is the field of metaKey that says that there is a watermark. Names of metadata never begin with a zero byte.
+	// watermarkField is the field of metaKey that says that there is a watermark. Names of metadata never begin with
+	// a zero byte.
 	watermarkField = "\x00watermark"
 	// watermarkSyncInterval is how often the watermark is synced at most, so that it survives a power cut.
 	watermarkSyncInterval = 10 * time.Second
@@ -59,7 +61,8 @@ func (s *Store) checkWatermark(ctx context.Context, canary uint64) error {
 
 func lostError(cause error) error { return fmt.Errorf("%w: %w", storage.ErrDataLost, cause) }
 
-// beginWatermark makes a watermark, or replaces it, after a transaction that changes metadata. The server says from then on that there is one.
+// beginWatermark makes a watermark, or replaces it, after a transaction that changes metadata. The server says from
+// then on that there is one.
 func (s *Store) beginWatermark(ctx context.Context, canary uint64, meta []storage.Meta) error {
 	if s.watermark != nil {
 		if err := s.watermark.Close(); err != nil {
@@ -101,8 +104,8 @@ func (s *Store) raiseWatermark(canary uint64) error {
 	return nil
 }
 
-// Renew opens a store that Open has refused with storage.ErrDataLost. What mark returns, which gets the store, is in its metadata before the next Open
-// returns no error. What is left in the server stays.
+// Renew opens a store that Open has refused with storage.ErrDataLost. What mark returns, which gets the store, is in
+// its metadata before the next Open returns no error. What is left in the server stays.
 func Renew(ctx context.Context, opts Options, mark func(storage.Store) ([]storage.Meta, error)) (*Store, error) {
 	s, canary, err := openLink(ctx, opts)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package scrub reads everything in a store now and then, so that damage to what nobody reads is found while another ring, or another member, has it
-// intact. A store that finds damage remembers it (storage.ErrDataLost): nothing more is done here.
+// Package scrub reads everything in a store now and then, so that damage to what nobody reads is found while another
+// ring, or another member, has it intact. A store that finds damage remembers it (storage.ErrDataLost): nothing more
+// is done here.
 package scrub
 
 import (
@@ -14,7 +15,8 @@ import (
 
 // Options say how much of a processor and a disk a scrub may take.
 type Options struct {
-	// First is when the first pass begins, and Interval how long after the begin of a pass the next one begins, or at the end of it.
+	// First is when the first pass begins, and Interval how long after the begin of a pass the next one begins, or at
+	// the end of it.
 	First, Interval time.Duration
 	// BytesPerSecond bounds how much is read. Reading takes at most one part in Share of the time.
 	BytesPerSecond, Share int

@@ -1,13 +1,13 @@
-// Package watermark keeps the number up to which a store was acknowledged, in a file beside it (PROTOCOL, Storages that have lost
-// something). The store alone cannot tell the rest of a write that was never acknowledged from one that was: both are missing at its
-// end. A store that is below its watermark has lost what it had acknowledged.
+// Package watermark keeps the number up to which a store was acknowledged, in a file beside it (PROTOCOL, Storages
+// that have lost something). The store alone cannot tell the rest of a write that was never acknowledged from one
+// that was: both are missing at its end. A store that is below its watermark has lost what it had acknowledged.
 //
-// The watermark never exceeds what was durable when it was written, so a crash never makes an intact store look like a damaged one.
-// It is written after each sync of the store and is not synced itself, so it survives the end of the process. Sync, now and then,
-// makes it survive a power cut. A note of the owner is kept with it.
+// The watermark never exceeds what was durable when it was written, so a crash never makes an intact store look like
+// a damaged one. It is written after each sync of the store and is not synced itself, so it survives the end of the
+// process. Sync, now and then, makes it survive a power cut. A note of the owner is kept with it.
 //
-// The file has two slots in different blocks. The one that was synced last is not written before the other one is synced: whatever a
-// power cut tears, one slot is intact.
+// The file has two slots in different blocks. The one that was synced last is not written before the other one is
+// synced: whatever a power cut tears, one slot is intact.
 //
 // Of two intact slots, the one with the greater generation counts.
 //
@@ -171,8 +171,8 @@ func (w *File) Note() []byte {
 	return w.now.note
 }
 
-// Raise records that everything up to value is durable, unless more is recorded already. It does not sync. On a full disk the file remains as
-// it is: a watermark that is too low is only less of use.
+// Raise records that everything up to value is durable, unless more is recorded already. It does not sync. On a full
+// disk the file remains as it is: a watermark that is too low is only less of use.
 func (w *File) Raise(value uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
