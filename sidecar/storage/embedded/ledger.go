@@ -238,14 +238,20 @@ type manifestFile struct {
 	number uint64
 }
 
-// Write implements vfs.File.
+// Write implements vfs.File. The file below may change p. A manifest that could not be written is not noted any more.
 func (f *manifestFile) Write(p []byte) (int, error) {
+	l := f.ledger
+	l.mu.Lock()
+	if m := l.manifests[f.number]; m != nil {
+		_, _ = m.digest.Write(p) // never fails
+		m.size += uint64(len(p))
+	}
+	l.mu.Unlock()
 	n, err := f.File.Write(p)
-	f.ledger.mu.Lock()
-	defer f.ledger.mu.Unlock()
-	if m := f.ledger.manifests[f.number]; m != nil {
-		_, _ = m.digest.Write(p[:n]) // never fails
-		m.size += uint64(n)
+	if err != nil {
+		l.mu.Lock()
+		delete(l.manifests, f.number)
+		l.mu.Unlock()
 	}
 	return n, err
 }
