@@ -23,7 +23,7 @@ RACE = $(if $(filter 1,$(shell CGO_ENABLED= $(GO) env CGO_ENABLED)),CGO_ENABLED=
 # packages test with it, or are about Kubernetes, whose libraries would have to be compiled once more.
 PLAIN = ^github.com/causalstore/causalstore$$|/console/browser$$|/lab/(bench|chart|cost|demo|history|planner|sim|sim/groups)$$|causalstore/(api|charts|controllers|docs|e2e|edge|sidecar/causal)(/|$$)
 # Packages tested in both ways: with the race detector, their tests play few of the seeds.
-BOTH = /sidecar/wal$$
+BOTH = /sidecar/wal$$|/sidecar/storage/embedded$$
 # Each run links every test binary; without the tables for debuggers that takes two thirds of the time.
 LINK = -ldflags=-w
 # Linters and their versions are in a module of their own.

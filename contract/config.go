@@ -31,7 +31,8 @@ type Config struct {
 	Listen    Listen               `json:"listen,omitzero"`
 	// Storage holds the data of a middleman.
 	Storage Storage `json:"storage,omitzero"`
-	// DataDir is the folder of a coordinator's write buffer log, and of the log of a middleman with a register.
+	// DataDir is the folder of a coordinator's write buffer log, of the log of a middleman with a register, and of what a middleman with a Redis keeps
+	// to tell whether that has lost data.
 	DataDir string `json:"dataDir,omitempty"`
 	// Register holds the configurations of the groups of coordinators and middlemen. Groups of one member need none.
 	Register *Register `json:"register,omitempty"`

@@ -190,12 +190,22 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
+			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
+			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil && !errors.Is(err, storage.ErrDataLost) {
 				cause = errors.Join(cause, err)
 			}
 			mm.onFailure(cause)
 		}()
 	})
+}
+
+// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what is missing.
+func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
+	lost, err := metaUint(ctx, s, metaDataLost)
+	if err != nil || lost == uint64(shard.NoLoss) {
+		return err
+	}
+	return setMetaUint(ctx, s, metaDataLost, uint64(shard.NoLoss))
 }
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
@@ -255,7 +265,7 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
 			return err
 		}
-		if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
+		if err := mm.wipeAll(ctx); err != nil {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
 		}
 	}

@@ -351,7 +351,10 @@ func (s *servingMiddleman) noteTombstones() {
 			}
 			return s.ctx.Err()
 		})
-		if err != nil && s.ctx.Err() == nil {
+		switch {
+		case errors.Is(err, storage.ErrDataLost):
+			s.mm.ReportDataLoss(err)
+		case err != nil && s.ctx.Err() == nil:
 			s.mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start", "error", err)
 		}
 	})

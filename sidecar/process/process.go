@@ -180,6 +180,12 @@ func (p *process) fail(err error) {
 	}
 }
 
+// endAtOnce ends the process as kill -9 does, for what must not go on even for an orderly stop.
+func (p *process) endAtOnce(err error) {
+	p.log.Error("the process ends at once", "error", err)
+	os.Exit(1)
+}
+
 // running returns the part, or nil before it has started.
 func (p *process) running() part {
 	if r := p.part.Load(); r != nil {

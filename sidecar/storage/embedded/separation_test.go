@@ -112,8 +112,9 @@ func TestTheCacheHasRoomBesideMemtablesAndALargeBatch(t *testing.T) {
 
 func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 	fs := vfs.NewMem()
-	old := Options{FS: fs, Logger: slog.New(slog.DiscardHandler)}.pebble()
+	old := Options{FS: fs, Logger: slog.New(slog.DiscardHandler)}.pebble(new(Store))
 	old.FormatMajorVersion = pebble.FormatWALSyncChunks
+	old.EventListener = nil
 	old.Experimental.ValueSeparationPolicy = nil
 	db, err := pebble.Open("store", old)
 	if err != nil {
@@ -122,7 +123,7 @@ func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 	longKey := strings.Repeat("k", 5<<20) // as such a version has accepted
 	want := map[string]causal.Record{"small": record(1, "v"), "large": record(2, strings.Repeat("v", 1<<20)), longKey: record(3, "v")}
 	for key, rec := range want {
-		if err := db.Set(append([]byte{prefixData}, key...), storage.AppendRecord(nil, rec), pebble.Sync); err != nil {
+		if err := db.Set(append([]byte{prefixData}, key...), storage.AppendRecord(nil, key, rec), pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Flush(); err != nil {

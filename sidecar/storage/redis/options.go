@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/causalstore/causalstore/sidecar/connlimit"
+	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
 // Options configure a store. Addr or Socket is required.
@@ -38,6 +39,15 @@ type Options struct {
 	Timeout time.Duration
 	// Connections is the maximum number of connections for reads. There is one more, for writes. Default 8.
 	Connections int
+
+	// Watermark is the path of a file, on a disk that outlives the process, that says up to where the store was acknowledged. Without it, Open does not
+	// detect that the server has lost acknowledged writes while no store was open.
+	Watermark string
+	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open: the store belongs to
+	// somebody else. It may be nil.
+	CheckOwner func(storage.Store) error
+	// AcceptLoss opens a store that has lost data as it is.
+	AcceptLoss bool
 
 	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
