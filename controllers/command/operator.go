@@ -208,7 +208,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Metrics:                       server.Options{BindAddress: f.metrics},
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              leaseName(f.region),
+		LeaderElectionID:              plan.LeaseName(f.region),
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		WebhookServer:                 f.webhook.server(certificate),
@@ -231,7 +231,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	expiries := &trust.Expiries{}
 	r := &causalstore.Reconciler{
 		Trust: keeper, Expiries: expiries,
-		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
+		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: plan.LeaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, EtcdImage: f.etcdImage, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},

@@ -145,6 +145,25 @@ func (e *Effects) addShards(s Store, gone map[string][]string) {
 
 func name(kind Kind, index int, dc string) string { return fmt.Sprintf("%s %d of %s", kind, index, dc) }
 
+// Add adds what clients notice in another situation. What is said then holds for the one that occurs.
+func (e *Effects) Add(other Effects) {
+	add := func(to *[]string, more []string) {
+		for _, m := range more {
+			if !slices.Contains(*to, m) {
+				*to = append(*to, m)
+			}
+		}
+	}
+	e.Unwritable = e.Unwritable || other.Unwritable
+	add(&e.Unreadable, other.Unreadable)
+	add(&e.NoFront, other.NoFront)
+	add(&e.ReadElsewhere, other.ReadElsewhere)
+	add(&e.WrittenElsewhere, other.WrittenElsewhere)
+	add(&e.TakenOver, other.TakenOver)
+	add(&e.Uncached, other.Uncached)
+	add(&e.WithoutQuorum, other.WithoutQuorum)
+}
+
 // Fails reports whether some operations of clients cannot succeed until the processes are back.
 func (e *Effects) Fails() bool { return len(e.Unreadable) > 0 || e.Unwritable || len(e.NoFront) > 0 }
 
