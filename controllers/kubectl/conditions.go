@@ -88,7 +88,7 @@ func (e *evidence) adviseCondition(c *metav1.Condition) (next []string, safe str
 	case v1alpha1.ConditionPeersTrusted:
 		return []string{"with a context for each cluster: kubectl causal trust --context THIS --context OTHER"}, "waiting: links that are open go on, until the certificates of either side expire"
 	case v1alpha1.ConditionCertificatesCurrent:
-		return []string{"docs/runbooks.md#causalstorecertificatesnotrenewed, by the reason"}, "waiting until the first certificate expires, which takes days from the first failure; the message says when"
+		return []string{"docs/runbooks.md#causalstorecertificatesnotrenewed explains the reasons"}, "waiting until the first certificate expires, which takes days from the first failure; the message says when"
 	case v1alpha1.ConditionEdgesReady:
 		return e.adviseEdges(c, describe("service,deployment", plan.ComponentEdge)), "deleting one pod of an edge at a time: it has no state. Parts dial again by themselves"
 	case v1alpha1.ConditionEtcdReady:
@@ -97,7 +97,7 @@ func (e *evidence) adviseCondition(c *metav1.Condition) (next []string, safe str
 	case v1alpha1.ConditionClientsReady:
 		return []string{"create or correct the Secret that the message names; the operator notices by itself"}, "waiting: clients that are connected go on"
 	case v1alpha1.ConditionInjectionReady:
-		return []string{"docs/runbooks.md#causalstoreinjectionnotready; by choice, injection.enabled of the chart is false"}, "pods that have a sidecar keep it"
+		return []string{"docs/runbooks.md#causalstoreinjectionnotready explains the reasons; by choice, injection.enabled of the chart is false"}, "pods that have a sidecar keep it"
 	case v1alpha1.ConditionPaused:
 		return []string{fmt.Sprintf("kubectl causal resume %s --namespace %s", s.Name, s.Namespace)}, "staying paused, but nothing of the store is repaired meanwhile"
 	case v1alpha1.ConditionDrillPassed:

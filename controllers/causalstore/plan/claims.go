@@ -24,6 +24,11 @@ type EndingClaim struct {
 
 func (c *EndingClaim) hasLabels(selector map[string]string) bool { return matches(selector, c.labels) }
 
+// IsBound reports whether a claim has, or had, a volume: only then anything can be in it.
+func IsBound(c *corev1.PersistentVolumeClaim) bool {
+	return c.Spec.VolumeName != "" || c.Status.Phase == corev1.ClaimBound || c.Status.Phase == corev1.ClaimLost
+}
+
 // EndingClaims returns the claims of parts that are to stay, and are being deleted, by name. Those of parts that have left are deleted by the operator
 // itself, and are not among them.
 func EndingClaims(in Observed) (all []EndingClaim) {
