@@ -33,6 +33,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/storepage"
 	"github.com/causalstore/causalstore/controllers/trust"
+	partmetrics "github.com/causalstore/causalstore/sidecar/metrics"
 )
 
 // operatorFlags are the flags of `causalstore operator`.
@@ -242,7 +243,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	if err := metrics.Registry.Register(NewStoreMetrics(m.GetClient())); err != nil {
+	if err := errors.Join(metrics.Registry.Register(partmetrics.Build()), metrics.Registry.Register(NewStoreMetrics(m.GetClient()))); err != nil {
 		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
 	if err := metrics.Registry.Register(expiries); err != nil {
