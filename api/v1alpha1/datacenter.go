@@ -233,7 +233,7 @@ type EdgeService struct {
 // Volume is the persistent volume of each pod.
 //
 // +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",messageExpression="'volume.size: a volume cannot shrink; set it to at least ' + oldSelf.size",message="volume.size: a volume cannot shrink; restore its size"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: cannot be changed, because volumes cannot move; restore it"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: cannot be changed, because volumes cannot move; restore it, or, if none was ever bound, delete the store and create it again"
 type Volume struct {
 	// Size of the volume, such as 10Gi. It can grow if the storage class allows expansion, and cannot shrink.
 	//

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +13,9 @@ import (
 // advise returns what to do about a pod that does not serve.
 func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	in := "kubectl -n " + p.Namespace
+	if ending := e.claimsOf(p); len(ending) > 0 {
+		return []string{fmt.Sprintf("first keep its volume, as the finding on claim %s says: whatever makes the pod anew would take it", ending[0])}
+	}
 	edit := fmt.Sprintf("%s edit causalstore %s", in, e.store.Name)
 	switch c.Reason {
 	case diagnose.ReasonImage:
@@ -98,18 +102,24 @@ func memoryField(p *corev1.Pod) string {
 }
 
 // safety says what may be done with a pod that does not serve.
-func safety(p *corev1.Pod, c diagnose.Cause) string {
+func (e *evidence) safety(p *corev1.Pod, c diagnose.Cause) string {
 	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
 		return "deleting the pod, also by force: a cache has no volume"
 	}
 	if isEdge(p) {
 		return "deleting the pod, also by force, one at a time: an edge has no state"
 	}
+	if ending := e.claimsOf(p); len(ending) > 0 {
+		return fmt.Sprintf("leaving the pod as it is: claim %s is being deleted, and its volume goes with the pod", ending[0])
+	}
 	if c.Reason == diagnose.ReasonDataLost {
 		return "waiting: the part refuses what it cannot do without the data. Never replace the volume by an older one"
 	}
 	if c.Reason == diagnose.ReasonNodeGone {
 		return "waiting. The taint, and deleting the pod by force, only if the machine is off: else two processes write to one volume. Never delete the volume claim"
+	}
+	if slices.Contains(e.unread, unreadClaims) {
+		return "waiting. Deleting the pod too, if none of its claims is Terminating, which you may not see. Never delete the volume claim"
 	}
 	return "deleting the pod: its volume stays. Never delete the volume claim"
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +25,9 @@ func (c *cluster) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [STORE]",
 		Short: "Check a store, and say what to do next and what is safe",
-		Long: `Checks the operator, the spec, the nodes, every pod, the rings and the sidecars of a store. Each problem comes with what to do
-next and what is safe meanwhile. It changes nothing, and fails if it finds a problem.
+		Long: `Checks the operator, every condition of the status, nodes, pods, claims, groups, rings and sidecars of a store. Each problem comes with what to do
+next and what is safe meanwhile, as follows from the layout of the store. It ends with what it has looked at, and what is not known. It changes nothing,
+and fails if it finds a problem.
 
 It needs the rights to get and list what it checks; what it may not read it leaves out, and says so.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
@@ -68,8 +70,9 @@ func (c *cluster) doctor(cmd *cobra.Command, name string) error {
 type evidence struct {
 	store *v1alpha1.CausalStore
 	parts []corev1.Pod
-	// operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
+	// leases are those of the operators of the regions here, by region; operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
 	// with a sidecar that is missing or old.
+	leases   map[string]*coordinationv1.Lease
 	operator []corev1.Pod
 	nodes    map[string]*corev1.Node
 	claims   map[string]*corev1.PersistentVolumeClaim
@@ -80,8 +83,14 @@ type evidence struct {
 	now    time.Time
 }
 
-// unreadApps is in evidence.unread if sidecars could not be checked.
-const unreadApps = "namespaces and the pods of apps"
+// What evidence.unread has if it could not be read.
+const (
+	unreadApps     = "namespaces and the pods of apps"
+	unreadOperator = "the pods of the operator"
+	unreadLeases   = "leases"
+	unreadNodes    = "nodes"
+	unreadClaims   = "claims"
+)
 
 // examine collects the evidence on a store.
 func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evidence, error) {
@@ -101,9 +110,9 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		into    client.ObjectList
 		options []client.ListOption
 	}{
-		{"the pods of the operator", &pods, []client.ListOption{labelsOfOperator}},
-		{"nodes", &nodes, nil},
-		{"claims", &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
+		{unreadOperator, &pods, []client.ListOption{labelsOfOperator}},
+		{unreadNodes, &nodes, nil},
+		{unreadClaims, &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
 	} {
 		err := k.List(ctx, l.into, l.options...)
 		if apierrors.IsForbidden(err) {
@@ -113,6 +122,11 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		}
 	}
 	e.operator = pods.Items
+	if e.leases, err = k.operatorLeases(ctx, s); apierrors.IsForbidden(err) {
+		e.unread = append(e.unread, unreadLeases)
+	} else if err != nil {
+		return nil, err
+	}
 	for i := range nodes.Items {
 		e.nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
@@ -140,9 +154,9 @@ type finding struct {
 	level   level
 	subject string
 	text    string
-	// next is what to do, in order; safe is what may be done meanwhile, and what must not be.
-	next []string
-	safe string
+	// next is what to do, in order; costs are what clients notice of steps that a person may take; safe is what may be done meanwhile, and what must not be.
+	next, costs []string
+	safe        string
 }
 
 func count(all []finding, l level) (n int) {
@@ -156,7 +170,7 @@ func count(all []finding, l level) (n int) {
 
 func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {
 	var b strings.Builder
-	summary := "no problem found"
+	summary := "no problem found in what was looked at"
 	if n := count(all, levelProblem); n > 0 {
 		summary = fmt.Sprintf("%d of %d checks found a problem", n, len(all))
 	}
@@ -165,6 +179,9 @@ func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {
 		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.level, f.subject, cmp.Or(f.text, "nothing to report"))
 		for _, step := range f.next {
 			fmt.Fprintf(&b, "         next: %s\n", step)
+		}
+		for _, cost := range f.costs {
+			fmt.Fprintf(&b, "         cost: %s\n", cost)
 		}
 		if f.safe != "" {
 			fmt.Fprintf(&b, "         safe: %s\n", f.safe)
