@@ -139,7 +139,21 @@ func (w *world) resize() {
 	if !w.withRegister {
 		return
 	}
+	members, preferred := w.members, w.preferred
 	w.members, w.preferred = 1+w.rng.IntN(min(3, len(w.hosts))), w.rng.IntN(len(w.hosts))
+	w.tellDesired()
+	if h := w.primary(); h != nil && w.happens(w.changesMind, Resize) {
+		again := w.upTo(time.Second)
+		h.cutTill = w.now + int64(again) // it begins to hand over, and cannot
+		w.after(again, func() {
+			w.members, w.preferred = members, preferred
+			w.tellDesired()
+			w.after(w.upTo(time.Second), func() { w.cutOff(h, w.now+int64(w.upTo(8*time.Second))) })
+		})
+	}
+}
+
+func (w *world) tellDesired() {
 	for _, h := range w.hosts {
 		w.after(w.upTo(500*time.Millisecond), func() {
 			h.with(func(g *group.Group, now causal.Now) { g.SetDesired(now, w.desiredNames()) })

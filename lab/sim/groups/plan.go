@@ -22,6 +22,7 @@ type plan struct {
 	repeatedResets int  // of a thousand requests to a joining member to start anew
 	repeatedAcks   int  // how often an acknowledgement arrives again
 	collects       int  // one of so many times that users act, they collect records
+	changesMind    int  // of a thousand changes of what the group should look like, those that are taken back at once
 	weights        [NumFaults]int
 }
 
@@ -35,7 +36,7 @@ func (p *plan) draw(rng *rand.Rand) {
 	}
 	p.weights = [NumFaults]int{CrashMember: 4, CutPair: 3, CutMember: 3, CutRegister: 2, SlowDisk: 2, HungDisk: 1, BreakLink: 2, Resize: 2, PauseMember: 1}
 	p.weights[WipeVolume], p.weights[FlipBit] = rng.IntN(3), rng.IntN(3)
-	switch rng.IntN(10) {
+	switch rng.IntN(12) {
 	case 0, 1: // swaps apply late while members come and go
 		p.unknownSwaps = 200 + rng.IntN(600)
 		p.weights = [NumFaults]int{CutPair: 4, Resize: 5, CutMember: 4, CrashMember: 2, CutRegister: 1, WipeVolume: rng.IntN(2)}
@@ -70,6 +71,10 @@ func (p *plan) draw(rng *rand.Rand) {
 	case 9: // volumes are lost again and again
 		p.weights = [NumFaults]int{CrashMember: 4, FlipBit: 4, WipeVolume: 2, CutMember: 1}
 		p.faultEvery = ms(500, 3000)
+	case 10, 11: // hand-overs are begun and given up, while members are cut off that hold leases which last longer than it takes to replace them
+		p.weights = [NumFaults]int{Resize: 10, CutMember: 5, CutPair: 3, CutRegister: 3, PauseMember: 1, CrashMember: 1}
+		p.faultEvery, p.lease, p.thinkTime, p.unknownSwaps = ms(50, 500), ms(2000, 4000), ms(5, 50), rng.IntN(300)
+		p.changesMind = 500
 	}
 	p.preferred = rng.IntN(p.hosts)
 }

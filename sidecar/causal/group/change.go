@@ -47,10 +47,7 @@ func (g *Group) plan(now causal.Now) {
 		g.peerOf(now, id)
 	}
 	if wanted.Primary != g.self && !l.paused {
-		l.paused = true
-		for _, p := range l.peers {
-			p.sentAt = 0 // at once, since the swap may be done before the next heartbeat: the frame gives the leases back
-		}
+		g.pause()
 	}
 	if g.isPrepared(now) {
 		g.submit(now)
@@ -62,7 +59,7 @@ func (g *Group) withdraw(now causal.Now) {
 	l := g.lead
 	l.change = nil
 	if l.paused && !l.unsettled {
-		l.paused, l.resumedAt = false, now.Mono
+		g.resume(now)
 	}
 }
 
@@ -134,7 +131,7 @@ func (g *Group) applyOwnChange(now causal.Now) {
 	l := g.lead
 	l.change, l.unsettled = nil, false
 	if l.paused {
-		l.paused, l.resumedAt = false, now.Mono
+		g.resume(now)
 	}
 	l.peers = slices.DeleteFunc(l.peers, func(p *peer) bool {
 		drop := p.gone || !g.state.Config.Has(p.id) && !g.desired.has(p.id.Name)

@@ -324,7 +324,8 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	case g.lead != nil && own && c.Primary == g.self:
 		g.applyOwnChange(now)
 	case g.lead != nil:
-		if g.stop(own && g.lead.paused); g.impaired && own {
+		// A swap of an earlier life may apply now, while other records are in progress.
+		if g.stop(own && c.Nonce.Life == g.state.Life && g.lead.paused); g.impaired && own {
 			g.silentFrom = now.Mono + int64(g.opts.YieldFor) // the next primary brings the logs in step, and drops this member
 		}
 		for _, id := range c.Members {

@@ -45,6 +45,8 @@ type register struct {
 	epoch   uint64
 	cluster string
 	readAt  int64
+	// members are those of this group in the configuration that was read last, also of one that is not believed: they may know more.
+	members []ID
 	// What was known when the read was sent.
 	knownEpoch   uint64
 	knownNonce   Nonce
@@ -148,9 +150,12 @@ const frozenForeign = "the register holds the configuration of another group"
 // observe judges what the register holds against what was known when the read was sent.
 func (g *Group) observe(now causal.Now, res RegisterResult) {
 	r := &g.register
-	r.cluster, r.expect, r.epoch = res.Cluster, Nonce{}, 0
+	r.cluster, r.expect, r.epoch, r.members = res.Cluster, Nonce{}, 0, nil
 	if res.Found {
 		r.expect, r.epoch = res.Config.Nonce, res.Config.Epoch
+		if !g.isForeign(&res.Config) {
+			r.members = res.Config.Members
+		}
 	}
 	if res.Found && r.cluster == r.knownCluster && !g.accept {
 		if g.forgetLost(now, &res.Config); g.state.Config.Epoch == 0 {
