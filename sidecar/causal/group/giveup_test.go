@@ -92,3 +92,44 @@ func TestAGroupIsGivenUpWhoseOnlyVolumeAFormerOneHasReplaced(t *testing.T) {
 		t.Errorf("events %+v", events)
 	}
 }
+
+// P gives up a group whose member it has not heard of. That one may run, and may serve until it reads in the register that it was replaced: it looks
+// each ReadEvery, the answer may take RegisterTimeout, and what was granted then lasts for a lease.
+func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	p.g.opts.External = true
+	absent := Config{Group: 77, Epoch: 4, Members: []ID{{"q", 77}}, Primary: ID{"q", 77}, Nonce: Nonce{77, 1, 9}}
+	b.teach(absent, "p")
+	p.g.SetDesired(b.now, Desired{Names: []string{"p"}})
+	read := func() {
+		if len(p.ops) > 0 && !p.ops[len(p.ops)-1].Swap {
+			b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: absent})
+		}
+	}
+	for began := b.now.Mono; p.g.AcceptLoss(b.now) != nil; b.pass(100*time.Millisecond, "p") {
+		if read(); b.now.Mono-began > 2*absentAfter {
+			t.Fatal("it cannot be given up")
+		}
+	}
+	for i := 0; len(p.ops) == 0 || !p.ops[len(p.ops)-1].Swap; i++ {
+		if p.g.GivesUp() {
+			p.g.SetFoundation(b.now, p.id.Volume) // its storage is empty
+		}
+		read()
+		if b.pass(100*time.Millisecond, "p"); i > 100 {
+			t.Fatalf("it proposes nothing: gives up %v", p.g.GivesUp())
+		}
+	}
+	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster"})
+	o := p.g.opts
+	replacedAt, wait := b.now.Mono, o.ReadEvery+o.RegisterTimeout+o.Lease
+	for b.role("p") != Serving {
+		if b.pass(50*time.Millisecond, "p"); b.now.Mono-replacedAt > int64(2*wait) {
+			t.Fatalf("it is %s", b.role("p"))
+		}
+	}
+	if after := time.Duration(b.now.Mono - replacedAt); after < wait || after > wait+time.Second {
+		t.Errorf("it serves after %s, want %s", after, wait)
+	}
+}
