@@ -63,7 +63,7 @@ func (w *world) injectFault() {
 
 func (w *world) inject(f Fault) bool {
 	h, other := w.hosts[w.rng.IntN(len(w.hosts))], w.hosts[w.rng.IntN(len(w.hosts))]
-	till := w.now + int64(w.upTo(4*time.Second))
+	till := w.now + int64(w.upTo(w.cutFor))
 	switch f {
 	case CrashMember:
 		h.crash()
@@ -105,6 +105,8 @@ func (w *world) inject(f Fault) bool {
 		return w.swapVolumes(h, other)
 	case RestoreRegister:
 		w.register.restore()
+	case GiveUp:
+		return h.giveUp()
 	}
 	return true
 }
@@ -115,7 +117,7 @@ func (w *world) cutOff(h *host, till int64) {
 		w.link(pair{h.name, other.name}).cutTill = till
 		w.link(pair{other.name, h.name}).cutTill = till
 	}
-	if w.rng.IntN(2) == 0 {
+	if !w.external && w.rng.IntN(2) == 0 { // one that may have been given up is to read that
 		h.cutTill = till
 	}
 }
@@ -169,7 +171,7 @@ func (w *world) loseVolume(h *host, damage bool) bool {
 			left++
 		}
 	}
-	if damage && !w.register.Found || left == 0 && (!w.register.Found || w.rng.IntN(40) > 0) {
+	if damage && !w.register.Found || left == 0 && (!w.register.Found || w.rng.IntN(w.keepsOne) > 0) {
 		return false
 	}
 	h.crash()

@@ -24,9 +24,7 @@ func (g *Group) plan(now causal.Now) {
 	if l == nil || !g.opts.Register || g.isStuck(now) || l.wasStuck {
 		return
 	}
-	if now.Mono-g.register.readAt > int64(g.opts.ReadEvery) {
-		g.read(now)
-	}
+	g.lookAtRegister(now)
 	if g.frozen != "" {
 		return
 	}

@@ -133,3 +133,60 @@ func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testin
 		t.Errorf("it serves after %s, want %s", after, wait)
 	}
 }
+
+// P is the only member, and its disk hangs, so it keeps silent and was given up for absent. It goes on to serve reads until it knows.
+func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	c := Config{Group: p.id.Volume, Epoch: 1, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}}
+	b.teach(c, "p")
+	b.pass(2*time.Second, "p")
+	if !p.g.HoldsLease(b.now) {
+		t.Fatal("P does not serve")
+	}
+	if _, err := p.g.Append(b.now, []byte("x")); err != nil { // and the disk does not answer
+		t.Fatal(err)
+	}
+	next := Config{Group: 99, Epoch: 2, Members: []ID{{"q", 99}}, Primary: ID{"q", 99}, Nonce: Nonce{99, 1, 1}, Replaced: []uint64{c.Group}}
+	end := b.now.Mono + int64(p.g.opts.StuckAfter+2*p.g.opts.ReadEvery+time.Second)
+	for p.g.HoldsLease(b.now) && b.now.Mono < end {
+		b.now.Mono += int64(50 * time.Millisecond)
+		p.g.Tick(b.now)
+		for _, op := range p.g.RegisterOps(nil) {
+			found := c
+			if p.g.isStuck(b.now) {
+				found = next
+			}
+			p.g.RegisterDone(b.now, RegisterResult{ID: op.ID, Outcome: Done, Cluster: "cluster", Found: true, Config: found})
+		}
+	}
+	if p.g.HoldsLease(b.now) {
+		t.Errorf("P serves still; it is stuck: %v", p.g.isStuck(b.now))
+	}
+}
+
+// The disk of P, the only member, takes ten seconds to write that P has started. Meanwhile its group may have been given up: P looks before it serves.
+func TestAPrimaryWhoseStartTakesLongLooksAtTheRegisterBeforeItServes(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	c := Config{Group: p.id.Volume, Epoch: 1, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}}
+	b.teach(c, "p")
+	b.pass(2*time.Second, "p")
+	var image Image
+	for i := range p.entries {
+		if err := image.Apply(&p.entries[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.g = New(DefaultOptions(p.id), &image, b.now)
+	b.now.Mono += int64(10 * time.Second)
+	p.ops = nil
+	b.sync("p")
+	b.pass(p.g.opts.Lease/2, "p")
+	if len(p.ops) == 0 || p.g.HoldsLease(b.now) {
+		t.Fatalf("P has asked the register %d times, and serves: %v", len(p.ops), p.g.HoldsLease(b.now))
+	}
+	if b.pass(p.g.opts.Lease, "p"); !p.g.HoldsLease(b.now) {
+		t.Error("P does not serve without the register")
+	}
+}

@@ -97,6 +97,13 @@ func (g *Group) swap(now causal.Now, c Config) {
 	g.request(now, RegisterOp{Swap: true, Cluster: r.cluster, Expect: r.expect, Config: c})
 }
 
+// lookAtRegister reads the register if a primary has not done so for long: notifications may be lost.
+func (g *Group) lookAtRegister(now causal.Now) {
+	if now.Mono-g.register.readAt > int64(g.opts.ReadEvery) {
+		g.read(now)
+	}
+}
+
 func (g *Group) request(now causal.Now, op RegisterOp) {
 	r := &g.register
 	r.lastID++

@@ -66,6 +66,9 @@ func (g *Group) Appended(now causal.Now, index uint64) {
 	if !g.ready() {
 		return
 	}
+	if !wasReady { // the disk may have taken long, and a primary is to find out first whether its group was given up meanwhile
+		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
+	}
 	if !wasReady && g.isPrimary() && !g.damaged && g.lead == nil && g.state.Config.Epoch > 0 {
 		g.begin(now)
 	}
