@@ -6,7 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// Data centers 0 and 1, of which 1 was excluded more than once: what a shard of it says by an earlier exclusion is of data that it has to drop.
+// Data centers 0 and 1, of which 1 was excluded more than once: what a shard of it says by an earlier exclusion is of
+// data that it has to drop.
 func TestAMessageIsHandledByTheNewestExclusionOfEachDataCenter(t *testing.T) {
 	shard, coordinator := topology.Node{DC: 1, Part: topology.Middleman}, topology.Node{DC: 1, Part: topology.Coordinator}
 	for _, c := range []struct {

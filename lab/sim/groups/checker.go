@@ -6,8 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// checker remembers what was ever committed, in a group and those that were created again in its place. One that replaces a group which was given up has
-// another one.
+// checker remembers what was ever committed, in a group and those that were created again in its place. One that
+// replaces a group which was given up has another one.
 type checker struct {
 	// committed maps positions to what was committed there; "" is a record that users do not see.
 	committed map[uint64]string

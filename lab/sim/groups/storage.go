@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// storage is what the user of a member keeps beside its log, if the group has Options.External. It is durable at once, on the volume of the log.
+// storage is what the user of a member keeps beside its log, if the group has Options.External. It is durable at once,
+// on the volume of the log.
 type storage struct {
 	foundation uint64 // the group that it belongs to; 0: it is incomplete, or empty
 	of         uint64 // the group of which it is, or was to be, a copy

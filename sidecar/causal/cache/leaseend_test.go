@@ -30,7 +30,8 @@ func TestACopyIsServedUpToTwoPercentBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// Otherwise confirmations of the new stream would come with renewals only, until it has as many messages as the one before had.
+// Otherwise confirmations of the new stream would come with renewals only, until it has as many messages as the one
+// before had.
 func TestAnInvalidationOnAReopenedStreamIsConfirmedAtOnce(t *testing.T) {
 	h := newHarness(t)
 	h.fill(h.get(1), 10, causal.Stable)
@@ -48,8 +49,8 @@ func TestAnInvalidationOnAReopenedStreamIsConfirmedAtOnce(t *testing.T) {
 	}
 }
 
-// The near stream has as many copies as it may have, so the sidecar is to begin with another one. It does not hear of it, and asks for a lease: copies that it
-// gets from now on are not on that stream, so it must not serve for longer.
+// The near stream has as many copies as it may have, so the sidecar is to begin with another one. It does not hear of
+// it, and asks for a lease: copies that it gets from now on are not on that stream, so it must not serve for longer.
 func TestANearStreamThatIsToEndGetsNoLease(t *testing.T) {
 	h := newNearHarness(t)
 	at := h.near(sidecarNode)

@@ -9,7 +9,8 @@ import (
 
 // What is on its way to the log may be lost by a crash: nothing is said or done by it before it is durable.
 
-// The disk is slow. A restart would begin at the ceiling that the log holds, and must issue nothing that is published as complete.
+// The disk is slow. A restart would begin at the ceiling that the log holds, and must issue nothing that is published
+// as complete.
 func TestNoSVIsPublishedAboveTheCeilingThatTheLogHolds(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
@@ -74,8 +75,8 @@ func TestThePastOfAPutHasThePutOfItsSessionThatIsNotAnsweredYet(t *testing.T) {
 	}
 }
 
-// The beginning of a log ended after its first write, before its checkpoint, and so did nothing. A later one has found something else: the first
-// write may be that of another value by now, or complete.
+// The beginning of a log ended after its first write, before its checkpoint, and so did nothing. A later one has found
+// something else: the first write may be that of another value by now, or complete.
 func TestASalvagedWriteOfAnInterruptedBeginningIsNotReplayed(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	salvaged := func(hlc causal.HLC, generation uint64) LogRecord {
@@ -91,7 +92,8 @@ func TestASalvagedWriteOfAnInterruptedBeginningIsNotReplayed(t *testing.T) {
 	}
 }
 
-// A shard that has lost its data counts a lane as received only up to what it is told. The newest write may be complete already.
+// A shard that has lost its data counts a lane as received only up to what it is told. The newest write may be
+// complete already.
 func TestAShardThatHasLostItsDataIsToldOfCompleteWritesBehindIncompleteOnes(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)

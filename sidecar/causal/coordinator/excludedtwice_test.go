@@ -32,7 +32,8 @@ func (h *harness) lost(incarnation uint64, n uint32) {
 	h.tick(10)
 }
 
-// A data center is excluded, comes back, and is excluded again. What its shards have said after the first time says nothing of the second.
+// A data center is excluded, comes back, and is excluded again. What its shards have said after the first time says
+// nothing of the second.
 func TestADataCenterIsExcludedTwice(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)

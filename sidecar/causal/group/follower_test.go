@@ -2,8 +2,8 @@ package group
 
 import "testing"
 
-// R has records of P's session that Q, the next primary, does not have. Q begins in front of them: what R acknowledges is what it has of Q, and not
-// what it had of P.
+// R has records of P's session that Q, the next primary, does not have. Q begins in front of them: what R acknowledges
+// is what it has of Q, and not what it had of P.
 func TestAMemberAcknowledgesInASessionWhatItHasOfThatSession(t *testing.T) {
 	b := newBench(t, "p", "q", "r")
 	p, q, r := b.members["p"], b.members["q"], b.members["r"]

@@ -93,8 +93,9 @@ func TestAGroupIsGivenUpWhoseOnlyVolumeAFormerOneHasReplaced(t *testing.T) {
 	}
 }
 
-// P gives up a group whose member it has not heard of. That one may run, and may serve until it reads in the register that it was replaced: it looks
-// each ReadEvery, the answer may take RegisterTimeout, and what was granted then lasts for a lease.
+// P gives up a group whose member it has not heard of. That one may run, and may serve until it reads in the register
+// that it was replaced: it looks each ReadEvery, the answer may take RegisterTimeout, and what was granted then lasts
+// for a lease.
 func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testing.T) {
 	b := newBench(t, "p")
 	p := b.members["p"]
@@ -134,7 +135,8 @@ func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testin
 	}
 }
 
-// P is the only member, and its disk hangs, so it keeps silent and was given up for absent. It goes on to serve reads until it knows.
+// P is the only member, and its disk hangs, so it keeps silent and was given up for absent. It goes on to serve reads
+// until it knows.
 func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
 	b := newBench(t, "p")
 	p := b.members["p"]
@@ -165,7 +167,8 @@ func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
 	}
 }
 
-// The disk of P, the only member, takes ten seconds to write that P has started. Meanwhile its group may have been given up: P looks before it serves.
+// The disk of P, the only member, takes ten seconds to write that P has started. Meanwhile its group may have been
+// given up: P looks before it serves.
 func TestAPrimaryWhoseStartTakesLongLooksAtTheRegisterBeforeItServes(t *testing.T) {
 	b := newBench(t, "p")
 	p := b.members["p"]

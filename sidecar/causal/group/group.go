@@ -150,8 +150,7 @@ const (
 func New(opts Options, image *Image, now causal.Now) *Group {
 	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit, next: image.index + 1,
 		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged, heardAt: now.Mono,
-		// A grant of the life before may have been given just before it ended.
-		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
+		tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}

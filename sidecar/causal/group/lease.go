@@ -42,8 +42,8 @@ func (g *Group) pause() {
 	}
 }
 
-// resume ends a pause, since no other member becomes the primary. What was granted before counts no more: it was given back, so another member
-// that becomes the primary by itself does not wait for it.
+// resume ends a pause, since no other member becomes the primary. What was granted before counts no more: it was given
+// back, so another member that becomes the primary by itself does not wait for it.
 func (g *Group) resume(now causal.Now) {
 	g.lead.paused, g.lead.resumedAt = false, now.Mono
 	for _, p := range g.lead.peers {
@@ -54,8 +54,8 @@ func (g *Group) resume(now causal.Now) {
 }
 
 // noteGrant notes that an acknowledgement of a frame grants a lease, or that the primary gives its lease back, so that another member
-// can serve at once. What it gave back before it asked again is late. A restart has forgotten for what it asked last, so a grant of the life
-// before ends by itself only.
+// can serve at once. What it gave back before it asked again is late. A restart has forgotten for what it asked last,
+// so a grant of the life before ends by itself only.
 func (g *Group) noteGrant(now causal.Now, f *Frame) {
 	if !f.Released {
 		g.grantSentAt = max(g.grantSentAt, f.SentAt)

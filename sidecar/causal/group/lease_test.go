@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// pauses returns members P, which is about to hand over to Q and has given its lease back, and Q. The register has answered nothing since.
+// pauses returns members P, which is about to hand over to Q and has given its lease back, and Q. The register has
+// answered nothing since.
 func pauses(t *testing.T) *bench {
 	b := pq(t)
 	for _, m := range b.members {
@@ -34,7 +35,8 @@ func (b *bench) holdsNoneBeforeItIsGranted() {
 	}
 }
 
-// P gives its lease back and is to hand over to Q. Then it is preferred again. Q may take over by itself without waiting, since it has got its grant back.
+// P gives its lease back and is to hand over to Q. Then it is preferred again. Q may take over by itself without
+// waiting, since it has got its grant back.
 func TestALeaseThatWasGivenBackDoesNotCountAgainWhenTheHandOverIsGivenUp(t *testing.T) {
 	b := pauses(t)
 	for _, m := range b.members {
@@ -78,7 +80,8 @@ func released(q *member, sentAt int64) *Frame {
 	return &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster", Position: last, Stamp: q.g.log.stamp(last), SentAt: sentAt, Released: true}
 }
 
-// Q grants a lease and restarts. Frames from before that, which are late, do not tell for what P asked last: Q has forgotten it.
+// Q grants a lease and restarts. Frames from before that, which are late, do not tell for what P asked last: Q has
+// forgotten it.
 func TestARestartedMemberWaitsForTheGrantsOfItsLifeBefore(t *testing.T) {
 	for name, late := range map[string]func(*Frame){
 		"one that gives the lease back": func(*Frame) {},

@@ -45,7 +45,8 @@ type register struct {
 	epoch   uint64
 	cluster string
 	readAt  int64
-	// members are those of this group in the configuration that was read last, also of one that is not believed: they may know more.
+	// members are those of this group in the configuration that was read last, also of one that is not believed: they may
+	// know more.
 	members []ID
 	// What was known when the read was sent.
 	knownEpoch   uint64

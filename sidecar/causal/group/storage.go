@@ -66,8 +66,10 @@ func (g *Group) Appended(now causal.Now, index uint64) {
 	if !g.ready() {
 		return
 	}
-	if !wasReady { // the disk may have taken long, and a primary is to find out first whether its group was given up meanwhile
-		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.Lease))
+	if !wasReady {
+		// A grant of the life before may have been given just before it ended. And a primary is to find out before it
+		// serves whether its group was given up while it was away, or while its disk took long.
+		g.grantUntil = now.Mono + int64(g.opts.Lease)
 	}
 	if !wasReady && g.isPrimary() && !g.damaged && g.lead == nil && g.state.Config.Epoch > 0 {
 		g.begin(now)

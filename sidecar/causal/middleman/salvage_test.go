@@ -89,7 +89,8 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 	}
 }
 
-// What is handed out before the fence holds is not all: a put of the lost log may arrive after a restart, and be acknowledged.
+// What is handed out before the fence holds is not all: a put of the lost log may arrive after a restart, and be
+// acknowledged.
 func TestNothingIsHandedOutWhileTheFenceCannotBeMadeDurable(t *testing.T) {
 	r := newRig(t)
 	r.put(r.key(self, 1), record(version(10)))

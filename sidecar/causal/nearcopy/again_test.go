@@ -2,7 +2,8 @@ package nearcopy
 
 import "testing"
 
-// A losing write has ended x10 for cuts from 20 on. Another answer with x10, which its cache sent from a copy that does not know, brings no news.
+// A losing write has ended x10 for cuts from 20 on. Another answer with x10, which its cache sent from a copy that
+// does not know, brings no news.
 func TestAVersionThatComesAgainStaysBelowWhatEndsIt(t *testing.T) {
 	r := newLeased(t)
 	r.invalidate("x", 20)

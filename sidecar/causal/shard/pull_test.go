@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The giver has stopped to serve, and its disk does not hold that yet. If it crashes now, it serves the old map again and writes what is in no list.
+// The giver has stopped to serve, and its disk does not hold that yet. If it crashes now, it serves the old map again
+// and writes what is in no list.
 func TestTheLastListIsMadeOnceItIsDurableThatTheGiverHasStopped(t *testing.T) {
 	r := newRing(t, 1, 1, 0)
 	r.run(time.Second)
