@@ -232,7 +232,9 @@ func (h *host) handle(e *group.Event) {
 		}
 		h.serving, h.pending = false, nil
 	case group.Reset:
-		if !h.disk.damaged && !h.isAsked && !h.g.Status().Replaced {
+		// A member that was dropped and had begun a copy does not know after a crash, perhaps, that it was dropped.
+		isCopy := h.w.external && h.disk.storage.foundation == 0
+		if !h.disk.damaged && !isCopy && !h.isAsked && !h.g.Status().Replaced {
 			h.w.violate("%s is to be emptied, and is not damaged", h.id())
 		}
 		h.crash()
