@@ -136,11 +136,26 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 		return
 	}
 	if g.givesUpAbsent && c.Primary == g.self {
-		// One that is absent may serve all the same, until it reads in the register that it was given up.
-		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.ReadEvery+g.opts.RegisterTimeout+g.opts.Lease))
+		g.grantUntil = max(g.grantUntil, now.Mono+g.untilReplacedNotice())
 	}
 	g.state.Config, g.lost, g.diverged = Config{}, false, false
 	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
+}
+
+// untilReplacedNotice is how long the members of a group that was given up may serve all the same, until they read in the register
+// that it was.
+func (g *Group) untilReplacedNotice() int64 {
+	return int64(g.opts.ReadEvery + g.opts.RegisterTimeout + g.opts.Lease)
+}
+
+// mayReplaceAbsent reports whether the group here has replaced another one perhaps just before this start, so that members of that
+// one may not have noticed: it has served nobody yet who has written.
+func (g *Group) mayReplaceAbsent() bool {
+	c := &g.state.Config
+	if !g.opts.External || len(c.Replaced) == 0 || c.Group != g.self.Volume || g.log.first() > 1 {
+		return false
+	}
+	return !slices.ContainsFunc(g.log.records, func(r held) bool { return !r.Start })
 }
 
 // noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what

@@ -167,6 +167,38 @@ func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
 	}
 }
 
+// P has given an absent group up, and restarts before it has waited for that to notice.
+func TestAGroupThatReplacesAnAbsentOneWaitsForThatAlsoAfterARestart(t *testing.T) {
+	for _, hasWritten := range []bool{false, true} {
+		b := newBench(t, "p")
+		p := b.members["p"]
+		p.g.opts.External = true
+		p.g.SetFoundation(b.now, p.id.Volume)
+		b.teach(Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}, Replaced: []uint64{77}}, "p")
+		b.pass(2*time.Second, "p")
+		if hasWritten {
+			b.append("p", "x")
+		}
+		var image Image
+		for i := range p.entries {
+			if err := image.Apply(&p.entries[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := DefaultOptions(p.id)
+		o.External, o.Foundation = true, p.id.Volume
+		p.g, p.ops = New(o, &image, b.now), nil
+		b.sync("p")
+		b.pass(o.ReadEvery+o.RegisterTimeout, "p")
+		if serves := b.role("p") == Serving; serves != hasWritten {
+			t.Errorf("it has written: %v; it serves %s after the restart: %v", hasWritten, o.ReadEvery+o.RegisterTimeout, serves)
+		}
+		if b.pass(2*o.Lease, "p"); b.role("p") != Serving {
+			t.Errorf("it is %s", b.role("p"))
+		}
+	}
+}
+
 // The disk of P, the only member, takes ten seconds to write that P has started. Meanwhile its group may have been
 // given up: P looks before it serves.
 func TestAPrimaryWhoseStartTakesLongLooksAtTheRegisterBeforeItServes(t *testing.T) {
