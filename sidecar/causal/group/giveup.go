@@ -118,6 +118,7 @@ func (g *Group) replaceLost(now causal.Now) bool {
 	if !g.register.fresh || !g.canRequest(now) {
 		return false
 	}
+	g.replacesAbsent = g.replacesAbsent || g.givesUpAbsent
 	old := &g.state.Config
 	replaced := append(slices.Clone(old.Replaced), old.Group)
 	replaced = replaced[max(len(replaced)-maxReplaced, 0):]
@@ -135,7 +136,8 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 	if !g.isForeign(c) || !g.isBlank() || c.Epoch <= g.state.Config.Epoch {
 		return
 	}
-	if g.givesUpAbsent && c.Primary == g.self {
+	// A life before this one may have proposed it, in place of whatever group.
+	if g.opts.External && c.Primary == g.self && (g.replacesAbsent || c.Nonce.Life != g.state.Life) {
 		g.grantUntil = max(g.grantUntil, now.Mono+g.untilReplacedNotice())
 	}
 	g.state.Config, g.lost, g.diverged = Config{}, false, false

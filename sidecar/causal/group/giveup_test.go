@@ -122,6 +122,8 @@ func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testin
 			t.Fatalf("it proposes nothing: gives up %v", p.g.GivesUp())
 		}
 	}
+	// It is heard of after all, but the swap is under way.
+	p.g.Step(b.now, &Message{From: absent.Primary, To: p.id, Body: &Answer{Config: absent, Cluster: "cluster"}})
 	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster"})
 	o := p.g.opts
 	replacedAt, wait := b.now.Mono, o.ReadEvery+o.RegisterTimeout+o.Lease
@@ -196,6 +198,31 @@ func TestAGroupThatReplacesAnAbsentOneWaitsForThatAlsoAfterARestart(t *testing.T
 		if b.pass(2*o.Lease, "p"); b.role("p") != Serving {
 			t.Errorf("it is %s", b.role("p"))
 		}
+	}
+}
+
+// P has given an absent group up and restarts. The swap applies after that.
+func TestAGroupThatALifeBeforeHasProposedWaitsForThoseThatAreAbsent(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	p.g.opts.External = true
+	absent := Config{Group: 77, Epoch: 4, Members: []ID{{"q", 77}}, Primary: ID{"q", 77}, Nonce: Nonce{77, 1, 9}}
+	b.teach(absent, "p")
+	p.g.SetFoundation(b.now, p.id.Volume)
+	life := p.g.state.Life
+	b.restart("p", Options{})
+	p.g.opts.External = true
+	p.g.SetFoundation(b.now, p.id.Volume)
+	p.g.SetDesired(b.now, Desired{Names: []string{"p"}})
+	b.pass(2*time.Second, "p")
+	next := Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, life, 1}, Replaced: []uint64{77}}
+	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: next})
+	b.pass(p.g.opts.ReadEvery+p.g.opts.RegisterTimeout, "p")
+	if b.role("p") != Aligning {
+		t.Errorf("P is %s", b.role("p"))
+	}
+	if b.pass(2*p.g.opts.Lease, "p"); b.role("p") != Serving {
+		t.Errorf("P is %s", b.role("p"))
 	}
 }
 

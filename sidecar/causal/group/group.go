@@ -81,8 +81,10 @@ type Group struct {
 	replacedBy  Config // of the group that has taken the place of the one that this volume belongs to; none: Epoch is 0
 	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
 	givesUp, givesUpAbsent, givesUpItself bool
-	startedAt                             int64
-	aliveAt                               int64 // when a member of the configuration was heard of that has its volume, by this one that has not
+	// replacesAbsent: a group was proposed in place of one with members that are absent. They may be heard of again before that is done.
+	replacesAbsent bool
+	startedAt      int64
+	aliveAt        int64 // when a member of the configuration was heard of that has its volume, by this one that has not
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to
