@@ -117,6 +117,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReadAfterLease:            "groups",
 	causal.GrantFromReceipt:          "groups",
 	causal.ServeBeforeLeaseEnd:       "groups",
+	causal.GrantGivenBack:            "groups",
 	causal.KeepMachine:               "members",
 	causal.CompleteUncommitted:       "members",
 	causal.ApplyUncommitted:          "shards",

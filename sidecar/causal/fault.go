@@ -117,6 +117,7 @@ const (
 	ReadAfterLease                         // group: a primary serves reads without grants
 	GrantFromReceipt                       // group: a grant counts from when it arrived
 	ServeBeforeLeaseEnd                    // group: a new primary serves while the grant of the earlier one may hold
+	GrantGivenBack                         // group: a lease that was given back counts again when the hand-over is given up
 	KeepMachine                            // member: a primary that serves again goes on with what it had in memory
 	CompleteUncommitted                    // member: a coordinator acknowledges what is not committed
 	ApplyUncommitted                       // member: a change is applied to the storage before it is committed
@@ -291,6 +292,7 @@ var faultNames = [faultEnd]string{
 	ReadAfterLease:            "read-after-lease",
 	GrantFromReceipt:          "grant-from-receipt",
 	ServeBeforeLeaseEnd:       "serve-before-lease-end",
+	GrantGivenBack:            "grant-given-back",
 	KeepMachine:               "keep-machine",
 	CompleteUncommitted:       "complete-uncommitted",
 	ApplyUncommitted:          "apply-uncommitted",

@@ -65,6 +65,9 @@ type host struct {
 	s      *Shard
 	plan   Start
 	broken causal.Faults
+	// hold keeps requests of the mover from being carried out; nil: none.
+	hold func(MoveOp) bool
+	held []MoveOp
 }
 
 func (h *host) boot(t *testing.T) {
@@ -97,6 +100,10 @@ func (h *host) reconcile(now causal.Now) []causal.Message {
 	}
 	for ops := h.s.MoveOps(nil); len(ops) > 0; ops = h.s.MoveOps(nil) {
 		for _, op := range ops {
+			if h.hold != nil && h.hold(op) {
+				h.held = append(h.held, op)
+				continue
+			}
 			h.s.Mover().OpDone(op, h.disk.carryOut(op))
 		}
 	}
