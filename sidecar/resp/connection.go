@@ -142,6 +142,9 @@ func (c *connection) execute(args [][]byte) {
 	switch {
 	case err != nil:
 		failed = true
+		if len(args) > 0 && equalFold(args[0], "exec") {
+			err = c.abortExec(err)
+		}
 		c.transaction.broken = c.transaction.open
 		c.out.writeError(err)
 	case c.transaction.open && cmd.traits&immediate == 0:

@@ -30,6 +30,17 @@ func execTransaction(c *connection, _ [][]byte) error {
 	return c.executeIsolated(&t, keys)
 }
 
+// abortExec ends the transaction of an EXEC that cannot be executed, as Redis does, and returns the error for it. The text has the code only if
+// that is not ERR.
+func (c *connection) abortExec(why *Error) *Error {
+	c.transaction = transaction{}
+	text := why.Message
+	if why.Code != "ERR" {
+		text = why.Error()
+	}
+	return Errorf("EXECABORT", "Transaction discarded because of: %s", text)
+}
+
 // executeIsolated executes a transaction while it holds the locks of its keys. Replies are sent afterwards, because a client
 // that does not read its replies must not hold a lock.
 func (c *connection) executeIsolated(t *transaction, keys []string) error {
