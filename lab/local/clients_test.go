@@ -271,7 +271,15 @@ try:
     there.lpush("py:list", 1)
     raise SystemExit("LPUSH is not supported, but was answered")
 except redis.ResponseError as e:
-    assert "unknown command" in str(e).lower(), e
+    assert "LPUSH is not supported" in str(e), e
+lock = here.lock("py:lock", timeout=60)
+assert lock.acquire(blocking=False)
+try:
+    lock.release()
+    raise SystemExit("a lock was released, which needs a script")
+except redis.ResponseError as e:
+    assert "SCRIPT is not supported" in str(e), e
+assert here.get("py:lock") and here.delete("py:lock") == 1
 print("ok")
 `
 

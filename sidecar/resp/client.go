@@ -134,12 +134,6 @@ func clientReply(c *connection, args [][]byte) error {
 	return nil
 }
 
-// CLIENT TRACKING ...
-func clientTracking(*connection, [][]byte) error {
-	return genericError("CLIENT TRACKING is not supported: the sidecar sends no invalidations. " +
-		"Disable client-side caching; the sidecar's data center has a cache")
-}
-
 // CLIENT HELP
 func clientHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("CLIENT",

@@ -80,13 +80,22 @@ func sortedCommands() []*command {
 
 // lookup returns the command that args name, or the error that Redis gives for them. It allocates only for errors.
 func lookup(args [][]byte) (*command, *Error) {
+	cmd, err := find(args)
+	if err == nil && !cmd.accepts(len(args)) {
+		return nil, errArity(cmd.name)
+	}
+	return cmd, err
+}
+
+// accepts reports whether the command takes so many arguments, with its name.
+func (cmd *command) accepts(argc int) bool { return argc == cmd.arity || cmd.arity < 0 && argc >= -cmd.arity }
+
+// find is lookup for any number of arguments.
+func find(args [][]byte) (*command, *Error) {
 	var name [maxNameBytes]byte
 	n := copyLower(name[:], args[0])
 	cmd := byName[string(name[:n])]
 	if cmd == nil || n < len(args[0]) || strings.Contains(cmd.name, "|") {
-		if why := refusals[string(name[:n])]; why != "" {
-			return nil, genericError(why)
-		}
 		return nil, errUnknownCommand(args)
 	}
 	if len(cmd.subs) > 0 && len(args) > 1 {
@@ -96,9 +105,6 @@ func lookup(args [][]byte) (*command, *Error) {
 		if cmd = byName[string(name[:n])]; cmd == nil {
 			return nil, errUnknownSubcommand(container, args[1])
 		}
-	}
-	if cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity {
-		return nil, errArity(cmd.name)
 	}
 	return cmd, nil
 }

@@ -238,6 +238,12 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 	}
 	cmd, err := lookup(args)
 	if err != nil {
+		if refused := refusalOf(args); refused != nil {
+			err = refused
+			if !c.in.authenticated {
+				err = errNoAuth
+			}
+		}
 		return nil, err
 	}
 	if !c.in.authenticated && cmd.traits&beforeAuth == 0 {

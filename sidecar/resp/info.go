@@ -17,6 +17,18 @@ func timeNow(c *connection, _ [][]byte) error {
 	return nil
 }
 
+// ROLE: balancers take the server for one that accepts writes. The offset of a replication log has no meaning here.
+func role(c *connection, _ [][]byte) error {
+	c.out.writeReply(Array{"master", 0, Array{}})
+	return nil
+}
+
+// MODULE LIST
+func moduleList(c *connection, _ [][]byte) error {
+	c.out.writeArrayHeader(0)
+	return nil
+}
+
 // DBSIZE
 func dbSize(c *connection, _ [][]byte) error {
 	n, err := c.session.DBSize(c.server.context)

@@ -106,7 +106,6 @@ func connectionCommands() []*command {
 		row("client|no-evict", 3, "admin "+quiet, admin, "7.0.0", 0, clientNoEvict, "Accepted; connections are never evicted"),
 		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
 		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply, "Instruct the server whether to reply to commands"),
-		row("client|tracking", -3, quiet, slow, "6.0.0", 0, clientTracking, "Refused: the sidecar sends no invalidations to clients"),
 		row("client|help", 2, "loading stale", slow, "5.0.0", 0, clientHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{
@@ -156,12 +155,12 @@ func serverCommands() []*command {
 		row("command|docs", -2, quiet, shell, "7.0.0", 0, commandDocs, "Get command documentation"),
 		row("command|info", -2, quiet, shell, "2.8.13", 0, commandInfo, "Get an array of command details"),
 		row("command|list", -2, quiet, shell, "7.0.0", 0, commandList, "Get an array of command names"),
+		row("command|getkeys", -4, quiet, shell, "2.8.13", 0, commandGetKeys, "Extract the keys of a command"),
 		row("command|help", 2, quiet, shell, "5.0.0", 0, commandHelp, "Show helpful text about the subcommands"),
 	}
 	config := row("config", -2, "", "@slow", "2.0.0", 0, nil, "A container for server configuration commands")
 	config.subs = []*command{
 		row("config|get", -3, admin, risky, "2.0.0", 0, configGet, "Get the values of configuration parameters"),
-		row("config|set", -4, admin, risky, "2.0.0", 0, configSet, "Refused: the deployment configures the sidecar"),
 		row("config|help", 2, quiet, "@slow", "5.0.0", 0, configHelp, "Show helpful text about the subcommands"),
 	}
 	acl := row("acl", -2, "", "@slow", "6.0.0", 0, nil, "A container for commands about users")
@@ -169,9 +168,11 @@ func serverCommands() []*command {
 		row("acl|whoami", 2, "noscript loading stale", "@slow", "6.0.0", 0, aclWhoAmI, "Return the name of the connection's user"),
 		row("acl|users", 2, admin, risky, "6.0.0", 0, aclUsers, "List the names of the users"),
 		row("acl|list", 2, admin, risky, "6.0.0", 0, aclList, "List the users, without passwords"),
-		row("acl|setuser", -3, admin, risky, "6.0.0", 0, aclChange, "Refused: the deployment configures the users"),
-		row("acl|deluser", -3, admin, risky, "6.0.0", 0, aclChange, "Refused: the deployment configures the users"),
 		row("acl|help", 2, quiet, "@slow", "6.0.0", 0, aclHelp, "Show helpful text about the subcommands"),
+	}
+	module := row("module", -2, "", "@slow", "4.0.0", 0, nil, "A container for module commands")
+	module.subs = []*command{
+		row("module|list", 2, "admin noscript", risky, "4.0.0", 0, moduleList, "List the modules: there are none"),
 	}
 	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
 	causal.subs = []*command{
@@ -186,6 +187,7 @@ func serverCommands() []*command {
 		row("info", -1, quiet, "@slow @dangerous", "1.0.0", 0, info, "Get information and statistics about the server"),
 		row("time", 1, "loading stale fast", "@fast", "2.6.0", 0, timeNow, "Return the current server time"),
 		row("dbsize", 1, "readonly fast", "@keyspace @read @fast", "1.0.0", needsSession, dbSize, "Return the number of keys"),
-		describe, config, acl, causal,
+		row("role", 1, "noscript loading stale fast", "@admin @fast @dangerous", "2.8.12", 0, role, "Return the role: each sidecar accepts writes"),
+		describe, config, acl, module, causal,
 	}
 }
