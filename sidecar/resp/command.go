@@ -88,7 +88,9 @@ func lookup(args [][]byte) (*command, *Error) {
 }
 
 // accepts reports whether the command takes so many arguments, with its name.
-func (cmd *command) accepts(argc int) bool { return argc == cmd.arity || cmd.arity < 0 && argc >= -cmd.arity }
+func (cmd *command) accepts(argc int) bool {
+	return argc == cmd.arity || cmd.arity < 0 && argc >= -cmd.arity
+}
 
 // find is lookup for any number of arguments.
 func find(args [][]byte) (*command, *Error) {
