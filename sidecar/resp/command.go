@@ -38,8 +38,8 @@ type trait uint8
 const (
 	// needsSession commands need a Session.
 	needsSession trait = 1 << iota
-	// blindWrite commands write without reading, so they need not wait for the pending puts of the connection.
-	blindWrite
+	// pipelinedWrite commands may be executed, or answered, together with those that follow them, so they need not wait for those before them.
+	pipelinedWrite
 	// beforeAuth commands are allowed before AUTH.
 	beforeAuth
 	// immediate commands are executed inside MULTI too, and not queued.

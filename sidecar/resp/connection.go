@@ -32,6 +32,7 @@ type connection struct {
 	pipeliner Pipeliner
 	reader    PipelinedReader
 	pending   pendingPuts
+	updates   pendingUpdates
 	ahead     readAhead
 	timed     timedCommands
 	direct    *directWriter // nil: the socket offers none
@@ -92,7 +93,7 @@ func (c *connection) serve() {
 			// Nothing is left to execute: send the replies before waiting for the client. While a reply is blocked, flush receives
 			// more commands, and the client may be waiting for their replies.
 			before := c.in.buffered()
-			c.awaitPuts()
+			c.awaitWrites()
 			c.out.flush()
 			c.flushCounters()
 			if c.in.buffered() == before && !c.receive() {
@@ -102,7 +103,7 @@ func (c *connection) serve() {
 			c.execute(args)
 		}
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 	c.out.flush()
 }
 
@@ -117,7 +118,7 @@ func (c *connection) rejectMalformed(err error) {
 			m.ProtocolError()
 		}
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 	c.out.beginReply()
 	c.out.writeError(toError(err))
 	c.out.endReply()
@@ -131,8 +132,8 @@ func (c *connection) execute(args [][]byte) {
 		return
 	}
 	cmd, err := c.admit(args)
-	if cmd == nil || cmd.traits&blindWrite == 0 {
-		c.awaitPuts()
+	if cmd == nil || cmd.traits&pipelinedWrite == 0 {
+		c.awaitWrites()
 	}
 	if err != nil || cmd.traits&readAheadOf == 0 {
 		c.ahead.drop()
@@ -174,7 +175,7 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 		err = cmd.run(c, args)
 	}
 	if err != nil {
-		c.awaitPuts()
+		c.awaitWrites()
 		c.out.writeError(toError(err))
 	}
 	c.timed.count++

@@ -77,8 +77,8 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 	c.out.writeArrayHeader(len(queue))
 	until := time.Now().Add(maxTransactionTime)
 	for _, q := range queue {
-		if q.cmd.traits&blindWrite == 0 {
-			c.awaitPuts()
+		if q.cmd.traits&pipelinedWrite == 0 {
+			c.awaitWrites()
 		}
 		c.commands++
 		var refused *Error
@@ -90,7 +90,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		}
 		failed := refused != nil
 		if failed {
-			c.awaitPuts()
+			c.awaitWrites()
 			c.out.writeError(refused)
 		} else {
 			failed = c.run(q.cmd, q.args)
@@ -100,7 +100,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		}
 		c.account()
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 }
 
 // keys returns the names under which the keys of the queued commands, and the watched keys, are stored.

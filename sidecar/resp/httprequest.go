@@ -16,7 +16,7 @@ func isHTTP(word []byte) bool {
 
 // rejectHTTP closes the connection without a reply.
 func (c *connection) rejectHTTP() {
-	c.awaitPuts()
+	c.awaitWrites()
 	c.quitting = true
 	c.failures++
 	c.server.stats.protocolErrors.Add(1)
