@@ -27,6 +27,8 @@ type memory struct {
 	operationError error
 	// together is how many keys GetEach reads at most; 0: all.
 	together int
+	// putError, if it returns an error, keeps a put from being stored.
+	putError func(key string) error
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
@@ -97,17 +99,28 @@ func (s *memorySession) Put(_ context.Context, key string, v causal.Value) error
 	if s.store.operationError != nil {
 		return s.store.operationError
 	}
-	if key == "refused" {
-		return errPutRefused
+	if err := s.store.refuses(key); err != nil {
+		return err
 	}
 	s.store.put(key, v)
 	return nil
 }
 
+// refuses returns the error of a put that is not stored.
+func (m *memory) refuses(key string) error {
+	if key == "refused" {
+		return errPutRefused
+	}
+	if m.putError != nil {
+		return m.putError(key)
+	}
+	return nil
+}
+
 func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	s.store.hook("issue", key)
-	if key == "refused" {
-		return func() error { return errPutRefused }
+	if err := s.store.refuses(key); err != nil {
+		return func() error { return err }
 	}
 	s.store.put(key, v)
 	return func() error {

@@ -95,7 +95,7 @@ func (c *connection) awaitUpdates() {
 
 // updateRound executes updates of some keys together.
 type updateRound struct {
-	names  []string // of the keys
+	names  []string       // of the keys
 	index  map[string]int // of names; nil if there is one
 	keys   []keyInRound
 	writes []writeInRound
