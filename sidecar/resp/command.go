@@ -19,6 +19,7 @@ type command struct {
 	traits  trait
 	run     handler
 	subs    []*command
+	index   int // in stats.byCommand
 }
 
 // keyRange says which arguments are keys: from first to last (negative: counted from the end), each step-th.
@@ -59,9 +60,9 @@ var byName = make(map[string]*command)
 
 func init() {
 	for _, cmd := range commandTable() {
-		byName[cmd.name] = cmd
-		for _, sub := range cmd.subs {
-			byName[sub.name] = sub
+		for _, each := range append([]*command{cmd}, cmd.subs...) {
+			each.index = len(byName)
+			byName[each.name] = each
 		}
 	}
 }

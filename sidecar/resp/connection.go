@@ -41,6 +41,7 @@ type connection struct {
 	transaction transaction
 	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
 
+	shown        shownState                    // to other connections
 	user         atomic.Pointer[contract.User] // that the client is, or nil; SetUsers looks at it too
 	authFailures int                           // since the last success
 	quitting     bool
@@ -49,10 +50,10 @@ type connection struct {
 	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
 	replyOff, skipNextReply, skipThisReply bool
 
-	name               string
-	libName, libVer    string
-	lastCommand        string
-	commands, failures int64 // not yet added to server.stats
+	name            string
+	libName, libVer string
+	lastCommand     string
+	counters        connectionCounters // not yet added to server.stats
 }
 
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
@@ -61,6 +62,7 @@ func newConnection(s *Server, socket net.Conn, id int64) *connection {
 	c.waitWithoutBuffers()
 	c.direct = newDirectWriter(socket)
 	c.login(s.users.Load().atStart())
+	c.showState()
 	return c
 }
 
@@ -96,6 +98,7 @@ func (c *connection) serve() {
 			c.awaitWrites()
 			c.out.flush()
 			c.flushCounters()
+			c.showState()
 			if c.in.buffered() == before && !c.receive() {
 				return
 			}
@@ -143,6 +146,7 @@ func (c *connection) execute(args [][]byte) {
 	switch {
 	case err != nil:
 		failed = true
+		c.noteRejected(args)
 		if len(args) > 0 && equalFold(args[0], "exec") {
 			err = c.abortExec(err)
 		}
@@ -157,9 +161,9 @@ func (c *connection) execute(args [][]byte) {
 
 	c.skipThisReply, c.skipNextReply = c.skipNextReply, false
 	c.out.mute = c.replyOff || c.skipThisReply
-	c.commands++
+	c.counters.commands++
 	if failed {
-		c.failures++
+		c.counters.failures++
 	}
 }
 
@@ -190,7 +194,7 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 
 // timedCommands are commands of one name that were timed together: one, or GETs that were read together.
 type timedCommands struct {
-	name          string
+	cmd           *command
 	count, failed int
 	since         time.Time
 }
@@ -201,17 +205,17 @@ func (c *connection) startTiming(cmd *command) {
 		return
 	}
 	c.reportTimed()
-	c.timed.name = cmd.name
-	if c.server.options.Metrics != nil {
-		c.timed.since = c.server.options.Clock()
-	}
+	c.timed.cmd = cmd
+	c.timed.since = c.server.options.Clock()
 }
 
 // reportTimed reports what was timed and not reported yet.
 func (c *connection) reportTimed() {
 	if t := &c.timed; t.count > 0 {
+		took := c.server.options.Clock().Sub(t.since)
+		c.server.stats.commandsDone(t.cmd, t.count, t.failed, took)
 		if m := c.server.options.Metrics; m != nil {
-			m.CommandsDone(t.name, t.count, t.failed, c.server.options.Clock().Sub(t.since).Seconds())
+			m.CommandsDone(t.cmd.name, t.count, t.failed, took.Seconds())
 		}
 		t.count, t.failed = 0, 0
 	}
@@ -287,14 +291,6 @@ func (c *connection) overLimit(args [][]byte) *Error {
 		}
 	}
 	return errTooLong("value", over.n, lim.MaxValueBytes)
-}
-
-// flushCounters adds the counters of the connection to those of the server, once per batch, so that connections do not
-// contend for them.
-func (c *connection) flushCounters() {
-	c.server.stats.commands.Add(c.commands)
-	c.server.stats.failures.Add(c.failures)
-	c.commands, c.failures = 0, 0
 }
 
 // close closes the socket and the session. A panic in Session.Close must not affect other connections either.

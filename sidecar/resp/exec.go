@@ -80,7 +80,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		if q.cmd.traits&pipelinedWrite == 0 {
 			c.awaitWrites()
 		}
-		c.commands++
+		c.counters.commands++
 		var refused *Error
 		switch {
 		case time.Now().After(until):
@@ -96,7 +96,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 			failed = c.run(q.cmd, q.args)
 		}
 		if failed {
-			c.failures++
+			c.counters.failures++
 		}
 		c.account()
 	}

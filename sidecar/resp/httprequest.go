@@ -18,7 +18,7 @@ func isHTTP(word []byte) bool {
 func (c *connection) rejectHTTP() {
 	c.awaitWrites()
 	c.quitting = true
-	c.failures++
+	c.counters.failures++
 	c.server.stats.protocolErrors.Add(1)
 	if m := c.server.options.Metrics; m != nil {
 		m.ProtocolError()

@@ -20,7 +20,9 @@ func (c *connection) getLive(key string) (causal.Value, bool, error) {
 	if err != nil {
 		return causal.Value{}, false, err
 	}
-	return v, c.isLive(v), nil
+	exists := c.isLive(v)
+	c.countRead(exists)
+	return v, exists, nil
 }
 
 // getAll returns the values of keys, expired ones included.
@@ -88,8 +90,12 @@ func exists(c *connection, args [][]byte) error {
 	err := eachBatch(args[1:], func(keys []string) error {
 		values, err := c.getAll(keys)
 		for _, v := range values {
-			if c.isLive(v) {
+			exists := c.isLive(v)
+			if exists {
 				n++
+			}
+			if err == nil {
+				c.countRead(exists)
 			}
 		}
 		return err

@@ -51,7 +51,9 @@ func mget(c *connection, args [][]byte) error {
 	defer c.hold(0)
 	c.out.writeArrayHeader(len(at))
 	for _, p := range at {
-		c.writeBulkOrNull(values[p], c.isLive(values[p]))
+		exists := c.isLive(values[p])
+		c.countRead(exists)
+		c.writeBulkOrNull(values[p], exists)
 	}
 	return nil
 }

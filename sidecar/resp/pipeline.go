@@ -47,7 +47,7 @@ func (c *connection) awaitPuts() {
 		case c.out.mute:
 		case err != nil:
 			c.out.writeError(toError(err))
-			c.failures++
+			c.counters.failures++
 		default:
 			c.out.writeOK()
 		}

@@ -13,7 +13,9 @@ func get(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.writeBulkOrNull(v, c.isLive(v))
+	exists := c.isLive(v)
+	c.countRead(exists)
+	c.writeBulkOrNull(v, exists)
 	return nil
 }
 

@@ -102,7 +102,7 @@ func connectionCommands() []*command {
 		row("client|setname", 3, quiet, slow, "2.6.9", 0, clientSetName, "Set the current connection's name"),
 		row("client|setinfo", 4, quiet, slow, "7.2.0", 0, clientSetInfo, "Set the name or version of the client library"),
 		row("client|info", 2, quiet, slow, "6.2.0", 0, clientInfo, "Returns information about the current connection"),
-		row("client|list", -2, "admin "+quiet, admin, "2.4.0", 0, clientList, "Lists the current connection; others are not shown"),
+		row("client|list", -2, "admin "+quiet, admin, "2.4.0", 0, clientList, "Lists the open connections of this sidecar"),
 		row("client|no-evict", 3, "admin "+quiet, admin, "7.0.0", 0, clientNoEvict, "Accepted; connections are never evicted"),
 		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
 		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply, "Instruct the server whether to reply to commands"),

@@ -79,7 +79,7 @@ func (c *connection) awaitUpdates() {
 		for i := range done { // after the locks were released: a client that does not read its replies must not hold them
 			switch u := &done[i]; {
 			case u.err != nil:
-				c.failures++
+				c.counters.failures++
 				if !c.out.mute {
 					c.out.writeError(toError(u.err))
 				}
