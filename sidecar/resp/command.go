@@ -19,7 +19,8 @@ type command struct {
 	traits  trait
 	run     handler
 	subs    []*command
-	index   int // in stats.byCommand
+	index   int  // in stats.byCommand
+	writes  bool // as its flags say
 }
 
 // keyRange says which arguments are keys: from first to last (negative: counted from the end), each step-th.
@@ -61,7 +62,7 @@ var byName = make(map[string]*command)
 func init() {
 	for _, cmd := range commandTable() {
 		for _, each := range append([]*command{cmd}, cmd.subs...) {
-			each.index = len(byName)
+			each.index, each.writes = len(byName), slices.Contains(strings.Fields(each.flags), "write")
 			byName[each.name] = each
 		}
 	}

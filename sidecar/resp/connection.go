@@ -96,8 +96,8 @@ func (c *connection) serve() {
 			// more commands, and the client may be waiting for their replies.
 			before := c.in.buffered()
 			c.awaitWrites()
+			c.flushCounters() // before the client has its replies
 			c.out.flush()
-			c.flushCounters()
 			c.showState()
 			if c.in.buffered() == before && !c.receive() {
 				return
@@ -170,6 +170,9 @@ func (c *connection) execute(args [][]byte) {
 // run calls the handler of a command and reports whether it failed.
 func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 	c.lastCommand = cmd.name
+	if cmd.writes {
+		c.counters.writes++
+	}
 	c.startTiming(cmd)
 	var err error
 	if cmd.traits&needsSession != 0 {

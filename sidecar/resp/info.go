@@ -1,6 +1,9 @@
 package resp
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // TIME
 func timeNow(c *connection, _ [][]byte) error {
@@ -25,10 +28,10 @@ func moduleList(c *connection, _ [][]byte) error {
 
 // DBSIZE
 func dbSize(c *connection, _ [][]byte) error {
-	n, err := c.session.DBSize(c.server.context)
+	n, err := c.countKeys()
 	if err != nil {
 		return err
 	}
-	c.out.writeInteger(n)
+	c.out.writeInteger(int64(math.Round(n.keys[c.database])))
 	return nil
 }

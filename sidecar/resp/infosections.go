@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -77,17 +78,23 @@ func (c *connection) sessionSections() []string {
 	return sections
 }
 
-// keyspaceSection omits the line of the database if its size is unknown.
+// keyspaceSection has a line for each database with keys, and none if they cannot be counted: INFO must work while the store is unavailable.
 func (c *connection) keyspaceSection() string {
-	const title = "# Keyspace\r\n"
 	if c.ensureSession() != nil {
-		return title
+		return section("Keyspace")
 	}
-	n, err := c.session.DBSize(c.server.context)
-	if err != nil || n == 0 {
-		return title
+	n, err := c.countKeys()
+	if err != nil {
+		return section("Keyspace")
 	}
-	return title + fmt.Sprintf("db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+	var lines []any
+	for database := range databases {
+		if keys := math.Round(n.keys[database]); keys > 0 {
+			lines = append(lines, fmt.Sprint("db", database), fmt.Sprintf("keys=%.0f,expires=%.0f,avg_ttl=%.0f", keys, n.expires[database],
+				n.ttlMs[database]/max(n.expires[database], 1)))
+		}
+	}
+	return section("Keyspace", lines...)
 }
 
 func (c *connection) serverSection() string {

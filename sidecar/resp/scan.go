@@ -136,6 +136,7 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 		names := slices.DeleteFunc(slices.Clone(stored), func(name string) bool { return !wanted(name) })
 		return c.putStored(names, func(int) causal.Value { return tombstone })
 	})
+	c.server.forgetKeyCount()
 	if err != nil {
 		return err
 	}
@@ -145,16 +146,23 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 
 // scanAll calls f with the names under which keys may be stored, until it has seen all or f fails.
 func (c *connection) scanAll(f func(stored []string) error) error {
+	_, err := c.scanWhile(func(stored []string) (bool, error) { return true, f(stored) })
+	return err
+}
+
+// scanWhile is scanAll as long as f returns true. It reports whether f has seen all.
+func (c *connection) scanWhile(f func(stored []string) (bool, error)) (all bool, err error) {
 	for cursor := uint64(0); ; {
 		if err := c.server.context.Err(); err != nil {
-			return err
+			return false, err
 		}
 		stored, next, err := c.session.Scan(c.server.context, cursor, maxScanCount)
-		if err == nil {
-			err = f(stored)
+		if err != nil {
+			return false, err
 		}
-		if err != nil || next == 0 {
-			return err
+		more, err := f(stored)
+		if err != nil || next == 0 || !more {
+			return next == 0, err
 		}
 		cursor = next
 	}

@@ -16,10 +16,11 @@ var ErrServerClosed = errors.New("resp: server closed")
 
 // Server serves Redis clients on any number of listeners, with one goroutine per connection.
 type Server struct {
-	options Options
-	started time.Time
-	stats   stats
-	nextID  atomic.Int64
+	options   Options
+	started   time.Time
+	stats     stats
+	keyCounts keyCounts
+	nextID    atomic.Int64
 
 	authGuard        authGuard
 	users            atomic.Pointer[userTable]

@@ -9,6 +9,7 @@ import (
 // stats are the counters of INFO.
 type stats struct {
 	commands, failures     atomic.Int64
+	writes                 atomic.Int64 // commands that may write
 	hits, misses           atomic.Int64 // of reads
 	received, sent         atomic.Int64 // bytes
 	accepted, refused      atomic.Int64
@@ -42,7 +43,7 @@ func (s *stats) commandsDone(cmd *command, n, failed int, took time.Duration) {
 }
 
 // connectionCounters are those of a connection. They are added to those of the server once per batch, so that connections do not contend for them.
-type connectionCounters struct{ commands, failures, hits, misses, received, sent int64 }
+type connectionCounters struct{ commands, failures, writes, hits, misses, received, sent int64 }
 
 // flushCounters adds the counters of the connection to those of the server.
 func (c *connection) flushCounters() {
@@ -50,7 +51,7 @@ func (c *connection) flushCounters() {
 	for _, f := range [...]struct {
 		from *int64
 		to   *atomic.Int64
-	}{{&n.commands, &s.commands}, {&n.failures, &s.failures}, {&n.hits, &s.hits}, {&n.misses, &s.misses}, {&n.received, &s.received}, {&n.sent, &s.sent}} {
+	}{{&n.commands, &s.commands}, {&n.failures, &s.failures}, {&n.writes, &s.writes}, {&n.hits, &s.hits}, {&n.misses, &s.misses}, {&n.received, &s.received}, {&n.sent, &s.sent}} {
 		if *f.from != 0 {
 			f.to.Add(*f.from)
 			*f.from = 0
