@@ -100,7 +100,7 @@ var rules = [NumKinds]kindRules{
 	KindInvalidate:    {Hash: anything, HLC: anything, Epoch: counter, Seq: counter},
 	KindInvalidateAck: {Epoch: counter, Seq: counter},
 
-	KindVectors:       {Vectors: vectors, Seq: coordinatorSet, HLC: anything, ID: dcSet},
+	KindVectors:       {Vectors: vectors, Seq: coordinatorSet, HLC: anything, ID: dcSet, Epoch: coordinatorSet},
 	KindSignedVectors: {Seq: aDC, Vectors: vectors, Record: anything},
 	KindSubscribe:     {},
 	KindPing:          {ID: anything},
