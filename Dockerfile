@@ -16,11 +16,12 @@ RUN go mod download
 COPY . .
 ARG TARGETOS=linux
 ARG TARGETARCH
-RUN GOOS=${TARGETOS} GOARCH=${TARGETARCH:-$(go env GOARCH)} go build -buildvcs=false -trimpath -ldflags='-s -w' -o /out/causalstore . \
+ARG REVISION=unknown
+RUN GOOS=${TARGETOS} GOARCH=${TARGETARCH:-$(go env GOARCH)} go build -buildvcs=false -trimpath -ldflags="-s -w -X github.com/causalstore/causalstore/version.revision=${REVISION}" -o /out/causalstore . \
  && mkdir -p /out/writable && mkdir -m 0700 /out/writable/data && mkdir -m 1777 /out/writable/tmp
 
 FROM ${BASE}
-ARG VERSION=dev
+ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="CausalStore" \
       org.opencontainers.image.description="Causal consistency across regions for the Redis clients you already have" \

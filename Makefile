@@ -23,7 +23,7 @@ RACE = $(if $(filter 1,$(shell CGO_ENABLED= $(GO) env CGO_ENABLED)),CGO_ENABLED=
 # packages test with it, or are about Kubernetes, whose libraries would have to be compiled once more.
 PLAIN = ^github.com/causalstore/causalstore$$|/console/browser$$|/lab/(bench|chart|cost|demo|history|planner|sim|sim/groups)$$|causalstore/(api|charts|controllers|docs|e2e|edge|sidecar/causal)(/|$$)
 # Packages tested in both ways: with the race detector, their tests play few of the seeds.
-BOTH = /sidecar/wal$$
+BOTH = /sidecar/wal$$|/sidecar/storage/embedded$$
 # Each run links every test binary; without the tables for debuggers that takes two thirds of the time.
 LINK = -ldflags=-w
 # Linters and their versions are in a module of their own.
@@ -33,6 +33,9 @@ GOLANGCI = $(GO) tool -modfile=e2e/tools/go.mod golangci-lint
 GOFMT    = $(shell $(GO) env GOROOT)/bin/gofmt
 # Without a git checkout that git can read, Go must not look for a revision.
 BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+# The version has one place; the revision is that of the checkout.
+VERSION  = $(shell cat version/VERSION)
+REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)
 .DEFAULT_GOAL := help
 .PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager chaos-mesh cluster-up cluster-down e2e e2e-bed e2e-regions e2e-drills demo sim bench image clean
 
@@ -40,7 +43,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/causalstore, a static binary
-	$(GO) build $(BUILDVCS) -trimpath -o $(BIN) .
+	$(GO) build $(BUILDVCS) -trimpath -ldflags='-X github.com/causalstore/causalstore/version.revision=$(REVISION)' -o $(BIN) .
 
 test: lint test-plain test-race ## Run linters and all tests, with the race detector where there is a C compiler
 
@@ -107,8 +110,7 @@ bench: build ## Benchmark on this machine: overhead, memory, and the comparison 
 
 image: ## Build the container image IMAGE; without DOCKER or its daemon, as an archive in bin
 	@if $(DOCKER) info >/dev/null 2>&1; then \
-		$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$$(git describe --always --dirty 2>/dev/null || echo dev) \
-			--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .; \
+		$(DOCKER) build -t $(IMAGE) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) .; \
 	else \
 		mkdir -p bin && $(GO) run $(BUILDVCS) ./e2e/cluster image-causalstore bin/causalstore.tar $(IMAGE) && \
 		echo "$(DOCKER) is not installed or reaches no daemon: wrote $(IMAGE) to bin/causalstore.tar, for docker load, kind load image-archive, minikube image load or ctr images import"; \

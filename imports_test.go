@@ -73,10 +73,11 @@ var importRules = []importRule{
 		folder:    "controllers",
 		forbidden: []string{"lab", "e2e"},
 		inTests: map[string]string{
-			"lab/local":      "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
-			"lab/ports":      "tests choose the ports of processes",
-			"e2e/apiserver":  "the controllers are tested against a real API server",
-			"e2e/etcdserver": "controllers/etcd is tested with a real etcd",
+			"lab/local":       "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
+			"lab/ports":       "tests choose the ports of processes",
+			"lab/credentials": "the webhook's server is tested with a certificate",
+			"e2e/apiserver":   "the controllers are tested against a real API server",
+			"e2e/etcdserver":  "controllers/etcd is tested with a real etcd",
 		},
 		excepted: map[string]exception{"controllers/drill": {[]string{"lab/canary", "lab/history", "lab/chart"},
 			"drills watch a store with canaries, judge it with the checker, and draw what they saw; the operator imports controllers/drill/record only"}},
@@ -87,10 +88,15 @@ var importRules = []importRule{
 		reason: "tests of processes use it, and each process is a copy of the test binary, which would start slower with Kubernetes in it",
 	},
 	{
+		folder: "controllers/outage", onlyOurs: []string{}, onlyTheirs: []string{},
+		reason: "it is pure, and tests of processes do what it says is safe",
+	},
+	{
 		folder:    "e2e/processes",
 		forbidden: []string{"api", "controllers"},
-		inTests:   map[string]string{"controllers/trust/acceptance": "the reports that real processes make are judged as the operator judges them"},
-		reason:    "each process is a copy of the test binary, which starts three times as slowly with Kubernetes in it",
+		inTests: map[string]string{"controllers/trust/acceptance": "the reports that real processes make are judged as the operator judges them",
+			"controllers/outage": "what people are told to be safe is done to real processes"},
+		reason: "each process is a copy of the test binary, which starts three times as slowly with Kubernetes in it",
 	},
 	{folder: "api", onlyOurs: []string{}, reason: "clients of the resource import the API and nothing else of this module"},
 	{

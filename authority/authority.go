@@ -83,6 +83,9 @@ func Load(certPEM, keyPEM []byte) (*Authority, error) {
 	if !ok || !isAuthority(pair.Leaf) {
 		return nil, errNoAuthority
 	}
+	if err := contract.CheckKey(pair.Leaf); err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
 	return &Authority{cert: pair.Leaf, key: key}, nil
 }
 
@@ -102,6 +105,9 @@ func TrustDomainOf(certPEM []byte) (string, error) {
 	}
 	if !isAuthority(cert) {
 		return "", errNoAuthority
+	}
+	if err := contract.CheckKey(cert); err != nil {
+		return "", fmt.Errorf("read the authority: %w", err)
 	}
 	return cert.PermittedURIDomains[0], nil
 }

@@ -62,6 +62,7 @@ func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 		"default":      "region=us-east-1",
 		"everything":   "region=us-east-1,image.repository=registry.example.com/causalstore,image.tag=v1,metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true,metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true,imagePullSecrets[0].name=pull,nodeSelector.pool=system,injection.certificates.provider=CertManager,injection.certificates.issuerRef.kind=ClusterIssuer,injection.certificates.issuerRef.name=internal,test.store=shop/orders,injection.failurePolicy=Fail",
 		"restricted":   "region=us-east-1,watchNamespaces={shop,web},limits.images={registry.example.com/causalstore/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated},limits.priorityClasses={important},limits.labels={team},limits.annotations={example.com/}",
+		"operated": "region=us-east-1,image.tag=20260102,etcd.image.repository=registry.example.com/etcd,etcd.image.tag=36,priorityClassName=important,podLabels.team=data,serviceAccount.annotations.example\\.com/role=causalstore,extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy.example.com,extraArgs={--log-format=text},metrics.authentication=true,metrics.serviceMonitor.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
 		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager,trust.domain=us.example.com,trust.issuer.name=region-ca",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +131,8 @@ func TestTheChartPassesLintAndRejectsInvalidValues(t *testing.T) {
 		"region=a,image.pullPolicy=Maybe":        "/image/pullPolicy",
 		"region=a,edge.image.tag=":               "/edge/image/tag",
 		"region=a,edge.replicas=3":               "replicas",
+		"region=a,extraArgs={log-level=debug}":   "/extraArgs/0",
+		"region=a,priorityClassName=A":           "/priorityClassName",
 		"region=a,reploicas=3":                   "reploicas",
 		"region=a,metrics.serviceMonitor=1":      "/metrics/serviceMonitor",
 		"region=a,test.store=orders":             "/test/store",

@@ -77,9 +77,13 @@ func TestEveryAlertOnAConditionCanFire(t *testing.T) {
 		return func(in *status.Observed) { in.Pods[i].Status.Conditions[0].Status = corev1.ConditionFalse }
 	}
 	situations := map[string]func(*status.Observed){
-		"CausalStoreDataUnavailable":        lose(1),
-		"CausalStoreDegraded":               lose(0),
-		"CausalStoreNotReady":               lose(0),
+		"CausalStoreDataUnavailable": lose(1),
+		"CausalStoreDegraded":        lose(0),
+		"CausalStoreNotReady":        lose(0),
+		"CausalStoreVolumeClaimDeleted": func(in *status.Observed) {
+			in.Claims = append(in.Claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-s-here-shard-0-0", DeletionTimestamp: &metav1.Time{Time: in.Now},
+				Labels: map[string]string{plan.LabelDataCenter: "here", plan.LabelComponent: plan.ComponentShard, plan.LabelShard: "0"}}})
+		},
 		"CausalStoreSpecNotApplied":         func(in *status.Observed) { in.Forbidden = []string{"spec.rings"} },
 		"CausalStorePeersDisconnected":      func(in *status.Observed) { in.Measured[plan.ComponentCoordinator].Answering["there"] = false },
 		"CausalStorePeersNotTrusted":        func(in *status.Observed) { in.Authority.Peers = nil },

@@ -37,7 +37,7 @@ func template(t *testing.T, set string) string {
 }
 
 // readable are the resources that an operator of some namespaces may read in the whole cluster.
-var readable = []string{"nodes", "namespaces", "persistentvolumes", "leases", "priorityclasses"}
+var readable = []string{"nodes", "namespaces", "persistentvolumes", "leases", "priorityclasses", "storageclasses"}
 
 func TestAnOperatorOfSomeNamespacesHasNoRightsInOthers(t *testing.T) {
 	text := template(t, "watchNamespaces={shop,web}")

@@ -31,7 +31,8 @@ type Config struct {
 	Listen    Listen               `json:"listen,omitzero"`
 	// Storage holds the data of a middleman.
 	Storage Storage `json:"storage,omitzero"`
-	// DataDir is the folder of a coordinator's write buffer log, and of the log of a middleman with a register.
+	// DataDir is the folder of a coordinator's write buffer log, of the log of a middleman with a register, and of what a middleman with a Redis keeps
+	// to tell whether that has lost data.
 	DataDir string `json:"dataDir,omitempty"`
 	// Register holds the configurations of the groups of coordinators and middlemen. Groups of one member need none.
 	Register *Register `json:"register,omitempty"`
@@ -174,9 +175,17 @@ type Limits struct {
 	Redis            RedisLimits `json:"redis,omitzero"`
 }
 
+// MaxKeyBytes and MaxValueBytes are the longest key and value that a store takes. Limits.Redis may only lower them.
+const (
+	MaxKeyBytes   = 64 << 10
+	MaxValueBytes = 16 << 20
+)
+
 // RedisLimits bound the memory that clients can make a sidecar use. The defaults are those of resp.Limits.
 type RedisLimits struct {
-	KeyBytes      Bytes `json:"keyBytes,omitempty"`
+	// KeyBytes is the longest key: MaxKeyBytes at most, which is the default.
+	KeyBytes Bytes `json:"keyBytes,omitempty"`
+	// ValueBytes is the longest value or other argument: MaxValueBytes at most, which is the default.
 	ValueBytes    Bytes `json:"valueBytes,omitempty"`
 	Arguments     int   `json:"arguments,omitempty"`
 	CommandBytes  Bytes `json:"commandBytes,omitempty"`

@@ -16,7 +16,7 @@ func AppliesLive(old, next *topology.Topology) bool {
 		x.Coordinators, x.CoordinatorsBefore = y.Coordinators, y.CoordinatorsBefore
 		x.CoordinatorMembers, x.CoordinatorMembersBefore = y.CoordinatorMembers, y.CoordinatorMembersBefore
 		x.ShardMembers, x.ShardMembersBefore = y.ShardMembers, y.ShardMembersBefore
-		x.Exclusions = y.Exclusions
+		x.Exclusions, x.KeepsData = y.Exclusions, y.KeepsData
 		x.Place = y.Place // pointers; and for maps only
 		return x == y
 	}

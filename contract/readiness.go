@@ -73,6 +73,8 @@ const (
 	// StateDataLost: the disk of a middleman or coordinator has lost data that it had acknowledged. A middleman then refuses
 	// reads, a coordinator writes, until it is given its data back. A coordinator whose log is damaged does not start.
 	StateDataLost State = "DataLost"
+	// StateWithdrawn: the data center of a middleman was excluded, and no other ring is known to have its data. It keeps them and answers nothing.
+	StateWithdrawn State = "Withdrawn"
 	// StateDuplicateIdentity: another process runs as the same part, and peers refuse this one.
 	StateDuplicateIdentity State = "DuplicateIdentity"
 )

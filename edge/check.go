@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/authority"
+	"github.com/causalstore/causalstore/contract"
 )
 
 // label is the form of what becomes a label of server names: of data centers and store ids.
@@ -75,8 +76,12 @@ func checkBundle(known map[string]string, trustDomain, bundle string) error {
 	known[trustDomain] = bundle
 	certificates := 0
 	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
-		if _, err := x509.ParseCertificate(block.Bytes); block.Type != "CERTIFICATE" || err != nil {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" || err != nil {
 			return fmt.Errorf("the bundle of trust domain %s holds something else than certificates", trustDomain)
+		}
+		if err := contract.CheckKey(c); err != nil {
+			return fmt.Errorf("the bundle of trust domain %s: %w", trustDomain, err)
 		}
 		certificates++
 	}

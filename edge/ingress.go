@@ -29,7 +29,7 @@ func (in Input) ingress() *listenerv3.Listener {
 			Name:             p.DataCenter,
 			FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: []string{in.outerName(p.DataCenter, in.DataCenter)}},
 			TransportSocket:  in.accepting(p), TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
-			Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.http_connection_manager", ingressManager(p))},
+			Filters: []*listenerv3.Filter{in.singleName(p), networkFilter("envoy.filters.network.http_connection_manager", ingressManager(p))},
 		})
 	}
 	return l

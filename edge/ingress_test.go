@@ -3,9 +3,11 @@ package edge_test
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -78,6 +80,17 @@ func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 		return &p
 	}
 	signed := func(trustDomain, dc string) *pair { return forge(t, rogueKey, rogue, edgeIdentity(trustDomain, dc)) }
+	id, other := edgeIdentity("ap", ap.dc).URI(), contract.Identity{TrustDomain: "ap", StoreID: storeID, DataCenter: ap.dc, Role: contract.RoleCoordinator, Member: "0"}.URI()
+	special := func(template *x509.Certificate) *pair { return forgeWith(t, template, newKey(t), rogue, rogueKey) }
+	twoURIs, twoURIsReversed := special(&x509.Certificate{URIs: []*url.URL{id, other}}), special(&x509.Certificate{URIs: []*url.URL{other, id}})
+	withDNSName := special(&x509.Certificate{URIs: []*url.URL{id}, DNSNames: []string{"edge.example.com"}})
+	weakKey, err := rsa.GenerateKey(rand.Reader, 1024)
+	must(t, err)
+	weak := forgeWith(t, &x509.Certificate{URIs: []*url.URL{id}}, weakKey, rogue, rogueKey)
+	betweenKey, between := sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "between"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}, rogue, rogueKey)
+	below := forgeWith(t, &x509.Certificate{URIs: []*url.URL{id}}, newKey(t), between, betweenKey)
+	below.tls.Certificate = append(below.tls.Certificate, between.Raw)
 	expired := issue(t, eu.ca, edgeIdentity("eu", eu.dc), now.Add(-time.Hour), time.Minute)
 	unknown := cn.issue(t, contract.RoleEdge, "0")
 	impostor := issue(t, newAuthority(t, "eu"), edgeIdentity("eu", eu.dc), now.Add(-time.Minute), time.Hour)
@@ -104,6 +117,11 @@ func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 		{"the name of eu in a certificate of ap's unrestricted authority", eu, signed("eu", eu.dc), false},
 		{"the same by the name of ap", ap, signed("eu", eu.dc), false},
 		{"the same authority's certificate for ap", ap, signed("ap", ap.dc), true},
+		{"a certificate with two URIs", ap, twoURIs, false},
+		{"the same in another order", ap, twoURIsReversed, false},
+		{"a certificate with a DNS name beside the URI", ap, withDNSName, false},
+		{"a certificate with an RSA key of 1024 bits", ap, weak, false},
+		{"a certificate below an intermediate authority", ap, below, false},
 	} {
 		status, err := tunnel(t, us, outerConfig(c.from, us, c.with), http.MethodConnect, us.part(0)+":7400")
 		if admitted := err == nil && status == http.StatusOK; admitted != c.want {
@@ -148,11 +166,26 @@ func sign(t *testing.T, template, parent *x509.Certificate, by *ecdsa.PrivateKey
 // forge makes a certificate for any identity.
 func forge(t *testing.T, by *ecdsa.PrivateKey, parent *x509.Certificate, id contract.Identity) *pair {
 	t.Helper()
-	key, c := sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, URIs: []*url.URL{id.URI()}}, parent, by)
+	return forgeWith(t, &x509.Certificate{URIs: []*url.URL{id.URI()}}, newKey(t), parent, by)
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	return key
+}
+
+// forgeWith makes a certificate with any names and any key.
+func forgeWith(t *testing.T, template *x509.Certificate, key crypto.Signer, parent *x509.Certificate, by *ecdsa.PrivateKey) *pair {
+	t.Helper()
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(2), time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	p := newPair(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	p := newPair(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 	return &p
 }
 

@@ -32,20 +32,30 @@ func certificate() *tlsv3.Secret {
 		CertificateChain: file("0.crt"), PrivateKey: file("0.key"), WatchedDirectory: &corev3.WatchedDirectory{Path: CertificateDir}}}}
 }
 
+// signatureAlgorithms are those of the keys that certificates of parts have. With them a peer cannot use an RSA key, of which Envoy accepts
+// 1024 bits.
+var signatureAlgorithms = []string{"ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384"}
+
+// edgesOf is how the identity of each edge of a peer begins: without a member, it ends with a slash.
+func (in Input) edgesOf(p Peer) string {
+	return contract.Identity{TrustDomain: p.TrustDomain, StoreID: in.StoreID, DataCenter: p.DataCenter, Role: contract.RoleEdge}.String()
+}
+
 // mutualTLS returns what both ends of a connection with a peer have in common: TLS 1.3, and a peer that has a certificate of its own
 // trust domain's authorities for the edge of its data center. A certificate of another part, store, data center or trust domain is
 // refused, whoever has issued it.
 func (in Input) mutualTLS(p Peer) *tlsv3.CommonTlsContext {
-	identity := contract.Identity{TrustDomain: p.TrustDomain, StoreID: in.StoreID, DataCenter: p.DataCenter, Role: contract.RoleEdge}
 	return &tlsv3.CommonTlsContext{
-		TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3},
+		TlsParams: &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+			SignatureAlgorithms: signatureAlgorithms},
 		AlpnProtocols:                  []string{"h2"},
 		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{Name: certificateName, SdsConfig: fromFile(certificateName + ".yaml")}},
 		ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{{
+			// Authorities sign directly, so that a chain has one of them.
+			DefaultValidationContext: &tlsv3.CertificateValidationContext{MaxVerifyDepth: wrapperspb.UInt32(1), MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{{
 				SanType: tlsv3.SubjectAltNameMatcher_URI,
-				// The identity without a member ends with a slash: whichever edge of that data center.
-				Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: identity.String()}}}}},
+				// Any of the names may match: singleName looks at all of them.
+				Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: in.edgesOf(p)}}}}},
 			ValidationContextSdsSecretConfig: &tlsv3.SdsSecretConfig{Name: p.trustName(), SdsConfig: fromFile(p.trustName() + ".yaml")},
 		}},
 	}

@@ -83,5 +83,5 @@ func (v *Volume) validateChange(old *Volume, p *problems) {
 	p.require(v.Size.atLeast(old.Size), "volume.size: a volume cannot shrink; set it to at least %s", old.Size)
 	is, was := v.StorageClassName, old.StorageClassName
 	p.require((is == nil) == (was == nil) && (is == nil || *is == *was),
-		"volume.storageClassName: cannot be changed, because volumes cannot move; restore it")
+		"volume.storageClassName: cannot be changed, because volumes cannot move; restore it, or, if none was ever bound, delete the store and create it again")
 }

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Types of conditions.
 const (
 	// ConditionReady is True while every part that the spec asks for in this cluster serves.
@@ -31,6 +33,9 @@ const (
 	// ConditionUnderReplicated is True while a group of members that hold one log has fewer of them than the spec asks for, or cannot change: it is
 	// frozen or lost, or its register does not answer. It is Unknown while a group has not reported.
 	ConditionUnderReplicated = "UnderReplicated"
+	// ConditionVolumesKept is True while no volume claim of a part in this cluster is being deleted. Kubernetes deletes such a claim, and its volume, as
+	// soon as the pod that uses it is gone.
+	ConditionVolumesKept = "VolumesKept"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
@@ -39,6 +44,47 @@ const (
 	// it, and the operator leaves it alone. A store of which no drill has run does not have it.
 	ConditionDrillPassed = "DrillPassed"
 )
+
+// healthyConditions are all types of conditions, in the order in which a person should look at them, with what they are in a healthy and idle store.
+var healthyConditions = []struct {
+	name string
+	is   metav1.ConditionStatus
+}{
+	{ConditionVolumesKept, metav1.ConditionTrue},
+	{ConditionTopologyValid, metav1.ConditionTrue},
+	{ConditionReady, metav1.ConditionTrue},
+	{ConditionDegraded, metav1.ConditionFalse},
+	{ConditionStorageReady, metav1.ConditionTrue},
+	{ConditionUnderReplicated, metav1.ConditionFalse},
+	{ConditionPeersConnected, metav1.ConditionTrue},
+	{ConditionPeersTrusted, metav1.ConditionTrue},
+	{ConditionCertificatesCurrent, metav1.ConditionTrue},
+	{ConditionEdgesReady, metav1.ConditionTrue},
+	{ConditionEtcdReady, metav1.ConditionTrue},
+	{ConditionClientsReady, metav1.ConditionTrue},
+	{ConditionInjectionReady, metav1.ConditionTrue},
+	{ConditionProgressing, metav1.ConditionFalse},
+	{ConditionPaused, metav1.ConditionFalse},
+	{ConditionDrillPassed, metav1.ConditionTrue},
+}
+
+// ConditionTypes returns all types of conditions, in the order in which a person should look at them.
+func ConditionTypes() (all []string) {
+	for _, c := range healthyConditions {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// HealthyStatus returns what a condition is in a healthy and idle store; "" if there is no condition of that type.
+func HealthyStatus(condition string) metav1.ConditionStatus {
+	for _, c := range healthyConditions {
+		if c.name == condition {
+			return c.is
+		}
+	}
+	return ""
+}
 
 // Reasons of conditions.
 const (
@@ -128,6 +174,9 @@ const (
 	ReasonGroupFrozen         = "GroupFrozen"
 	ReasonRegisterUnreachable = "RegisterUnreachable"
 	ReasonGroupsUnknown       = "GroupsNotReported"
+
+	ReasonClaimsKept       = "ClaimsKept"
+	ReasonClaimTerminating = "ClaimTerminating"
 
 	ReasonWebhookServing      = "WebhookServing"
 	ReasonWebhookNotServing   = "WebhookNotServing"

@@ -9,6 +9,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.exclusions) || has(self.exclusions) && self.exclusions >= oldSelf.exclusions",message="spec.dataCenters: exclusions cannot fall or be removed, because parts keep the greatest number that they have seen; restore it"
+// +kubebuilder:validation:XValidation:rule="!has(self.keepsData) || has(self.exclusions) && self.keepsData <= self.exclusions",message="spec.dataCenters: keepsData is above exclusions; set it to exclusions, or remove it"
 // +kubebuilder:validation:XValidation:rule="has(self.latitude) == has(self.longitude)",message="spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither"
 type DataCenter struct {
 	// Name of the data center. It becomes part of host names.
@@ -69,6 +70,14 @@ type DataCenter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Exclusions int32 `json:"exclusions,omitempty"`
+	// KeepsData is the number of the exclusion after which the shards of the data center go on with the data that they have: two sides have
+	// excluded each other, and no ring has all data. Set it to exclusions, in the data centers of the one ring whose data count; the others copy from
+	// it, and lose what only they have. Remove it when all shards serve.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	KeepsData int32 `json:"keepsData,omitempty"`
 	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps only, such as the one of
 	// kubectl causal console. Set both or neither.
 	//
@@ -224,7 +233,7 @@ type EdgeService struct {
 // Volume is the persistent volume of each pod.
 //
 // +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",messageExpression="'volume.size: a volume cannot shrink; set it to at least ' + oldSelf.size",message="volume.size: a volume cannot shrink; restore its size"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: cannot be changed, because volumes cannot move; restore it"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="volume.storageClassName: cannot be changed, because volumes cannot move; restore it, or, if none was ever bound, delete the store and create it again"
 type Volume struct {
 	// Size of the volume, such as 10Gi. It can grow if the storage class allows expansion, and cannot shrink.
 	//

@@ -11,12 +11,12 @@ type CausalStoreStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
-	// CertificatesCurrent, EdgesReady, EtcdReady, UnderReplicated, ClientsReady, InjectionReady and Paused.
+	// CertificatesCurrent, EdgesReady, EtcdReady, UnderReplicated, VolumesKept, ClientsReady, InjectionReady and Paused.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// HeartbeatTime is when the operator last looked at the store. It is updated about once a minute; if it is minutes old, no
 	// operator runs, and the rest of the status is as old. Of operators of several regions, the earliest counts.
@@ -82,7 +82,7 @@ type RegionStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// HeartbeatTime is when the operator of the region last looked at the store.
 	//

@@ -35,6 +35,8 @@ func (c *CausalStore) Validate() []string {
 	s.validateRings(&p)
 	p.require(len(s.Rings) > 1 || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Exclusions > 0 }),
 		"spec.dataCenters: exclusions needs several rings, because nobody else has the data of the only one; remove it")
+	p.require(len(s.keepingRings()) <= 1,
+		"spec.dataCenters: keepsData is set in several rings, whose data would differ for good; set it in one ring, from which the others copy")
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)
@@ -97,7 +99,18 @@ var (
 	hostPort = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[[][0-9a-f:.]+[]]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$`)
 )
 
+// keepingRings returns the rings with a data center whose data count though it was excluded.
+func (s *CausalStoreSpec) keepingRings() (rings []string) {
+	for _, r := range s.Rings {
+		if slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.KeepsData > 0 && slices.Contains(r.DataCenters, d.Name) }) {
+			rings = append(rings, r.Name)
+		}
+	}
+	return rings
+}
+
 func (d *DataCenter) validate(p *problems) {
+	p.require(d.KeepsData <= d.Exclusions, "spec.dataCenters: keepsData is above exclusions; set it to exclusions, or remove it")
 	for _, z := range d.Zones.Frontend {
 		p.require(!slices.Contains(d.Zones.Backend, z),
 			"zones: %s is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone", z)

@@ -161,7 +161,20 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 	if why := seen.Record.ForbiddenID(&seen.Store.Spec); why != "" && len(forbidden) == 0 {
 		forbidden = []string{why}
 	}
+	if len(forbidden) > 0 && err == nil {
+		if !seen.HasVolumes {
+			seen.Record, forbidden = seen.Record.WithoutData(&seen.Store.Spec), nil
+		} else {
+			forbidden = append(forbidden, remedyDelete(seen.Store))
+		}
+	}
 	return refused, append(forbidden, plan.MisplacedVolumes(seen.Observed)...)
+}
+
+// remedyDelete says how to give the data of a store up, which lifts what its volumes forbid. Kept volumes are those of the store from before.
+func remedyDelete(s *v1alpha1.CausalStore) string {
+	return fmt.Sprintf("the volumes of this store are there, with its data; to give ALL OF IT up in this cluster: delete the store, then its claims (kubectl -n %s delete persistentvolumeclaims -l %s=%s), and create it again",
+		s.Namespace, plan.LabelInstance, s.Name)
 }
 
 // execute makes a plan and carries it out, if it may. Every step is tried, even if others have failed. Nothing is done

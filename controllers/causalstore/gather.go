@@ -56,6 +56,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 			in.Pods = append(in.Pods, p)
 		}
 	}
+	in.HasVolumes = slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return plan.IsBound(&c) })
 	in.Claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return !in.IsLocal(c.Labels[plan.LabelDataCenter])
 	})

@@ -83,7 +83,8 @@ func needsAttention(c *metav1.Condition) bool {
 	switch c.Type {
 	case v1alpha1.ConditionDegraded, v1alpha1.ConditionUnderReplicated:
 		return c.Status == metav1.ConditionTrue
-	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent:
+	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent,
+		v1alpha1.ConditionVolumesKept:
 		return c.Status == metav1.ConditionFalse
 	case v1alpha1.ConditionEdgesReady:
 		return c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonEdgesStarting

@@ -317,6 +317,9 @@ func (w *workloads) orphan(ctx context.Context, s *appsv1.StatefulSet, pods map[
 	return w.client.Update(ctx, s)
 }
 
+// noSuchClass is a storage class that does not exist.
+const noSuchClass = "fats"
+
 func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name string, index int, revision string) error {
 	for _, template := range s.Spec.VolumeClaimTemplates {
 		c := template.DeepCopy()
@@ -327,6 +330,9 @@ func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name str
 		}
 		if err != nil {
 			return err
+		}
+		if class := c.Spec.StorageClassName; class != nil && *class == noSuchClass {
+			continue // nothing provisions a volume
 		}
 		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
 		if err := w.client.Status().Update(ctx, c); err != nil {

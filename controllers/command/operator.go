@@ -33,6 +33,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/storepage"
 	"github.com/causalstore/causalstore/controllers/trust"
+	partmetrics "github.com/causalstore/causalstore/sidecar/metrics"
 )
 
 // operatorFlags are the flags of `causalstore operator`.
@@ -219,7 +220,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Metrics:                       f.metricsOptions(),
 		HealthProbeBindAddress:        f.health,
 		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              leaseName(f.region),
+		LeaderElectionID:              plan.LeaseName(f.region),
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		WebhookServer:                 f.webhook.server(certificate),
@@ -242,7 +243,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	expiries := &trust.Expiries{}
 	r := &causalstore.Reconciler{
 		Trust: keeper, Expiries: expiries,
-		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: leaseName(f.region),
+		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: plan.LeaseName(f.region),
 		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
 		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, EtcdImage: f.etcdImage, SameZone: distribution, Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},
@@ -253,7 +254,7 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	if err := metrics.Registry.Register(NewStoreMetrics(m.GetClient())); err != nil {
+	if err := errors.Join(metrics.Registry.Register(partmetrics.Build()), metrics.Registry.Register(NewStoreMetrics(m.GetClient()))); err != nil {
 		return nil, fmt.Errorf("operator: register metrics: %w", err)
 	}
 	if err := metrics.Registry.Register(expiries); err != nil {

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/verify"
 )
 
@@ -35,7 +36,7 @@ the operator, because it uses the names of Services.`,
 			if in.Store, err = parseStoreName(store); err != nil {
 				return err
 			}
-			in.Lease = leaseName(region)
+			in.Lease = plan.LeaseName(region)
 			config, err := ctrl.GetConfig()
 			if err != nil {
 				return fmt.Errorf("find the cluster: %w; run in a pod", err)
@@ -65,9 +66,6 @@ the operator, because it uses the names of Services.`,
 	_ = cmd.MarkFlagRequired("namespace")
 	return cmd
 }
-
-// leaseName returns the name of the lease that the leader of a region's operator holds.
-func leaseName(region string) string { return "operator." + region + ".causalstore.io" }
 
 func parseStoreName(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")

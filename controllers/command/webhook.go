@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -58,9 +57,7 @@ func (f *webhookFlags) validate() error {
 }
 
 func (f *webhookFlags) server(certificate *inject.ServingCertificate) webhook.Server {
-	return webhook.NewServer(webhook.Options{Port: f.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion, c.GetCertificate = tls.VersionTLS13, certificate.Certificate
-	}}})
+	return inject.NewServer(f.port, certificate)
 }
 
 // certificateSource returns what keeps the served certificate up to date.

@@ -2,7 +2,9 @@ package drill
 
 import (
 	"testing"
+	"time"
 
+	"github.com/causalstore/causalstore/lab/canary"
 	"github.com/causalstore/causalstore/lab/history"
 )
 
@@ -52,5 +54,22 @@ func TestAWriteThatWasNotReportedIsKnownFromReads(t *testing.T) {
 	j.reported["north/sidecar/aaaa"] = true
 	if r := j.checkFinally(nil); r.OK() || r.Violations[0].Kind != history.ThinAir {
 		t.Errorf("a canary that has reported everything has not made the write: %s", r)
+	}
+}
+
+func TestOnlyAWriteThatBeganAfterTheFaultsShowsThatWritesAreCompleteAgain(t *testing.T) {
+	j := newJudge()
+	id := CanaryID{DataCenter: "north"}
+	sample := func(start, end int64, ok bool) canary.Sample {
+		return canary.Sample{Kind: canary.Complete, Start: start, End: end, OK: ok}
+	}
+	ended := time.Unix(0, 100)
+	j.samples[id] = []canary.Sample{sample(90, 130, true), sample(100, 140, true), sample(110, 150, false)}
+	if after, ok := j.completeAfter(ended, id); ok {
+		t.Errorf("complete after %s: the writes began before the faults ended, or are not complete", after)
+	}
+	j.samples[id] = append(j.samples[id], sample(120, 170, true))
+	if after, ok := j.completeAfter(ended, id); !ok || after != 70 {
+		t.Errorf("complete after %s, %t; want 70 ns", after, ok)
 	}
 }

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +13,9 @@ import (
 // advise returns what to do about a pod that does not serve.
 func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	in := "kubectl -n " + p.Namespace
+	if ending := e.claimsOf(p); len(ending) > 0 {
+		return []string{fmt.Sprintf("first keep its volume, as the finding on claim %s says: whatever makes the pod anew would take it", ending[0])}
+	}
 	edit := fmt.Sprintf("%s edit causalstore %s", in, e.store.Name)
 	switch c.Reason {
 	case diagnose.ReasonImage:
@@ -44,6 +48,9 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 		}
 		return []string{"nothing, if the store has another ring: it gets its data from there by itself, and the reason says how far it is, or what it waits for",
 			"in a store with one ring, give it its disk back as it was when the process stopped: docs/disasters.md#a-shard-has-lost-its-data"}
+	case diagnose.ReasonWithdrawn:
+		return []string{"bring back the shards that the text names: it begins again by itself when they have all data; delete nothing meanwhile",
+			"if they wait for this one, two sides have excluded each other, and you have to choose whose data count: docs/disasters.md#two-sides-have-excluded-each-other"}
 	case diagnose.ReasonDuplicate:
 		return []string{"stop the process that should not run; the text names both: docs/operations.md#two-processes-with-one-identity"}
 	case diagnose.ReasonStorageFull:
@@ -95,18 +102,24 @@ func memoryField(p *corev1.Pod) string {
 }
 
 // safety says what may be done with a pod that does not serve.
-func safety(p *corev1.Pod, c diagnose.Cause) string {
+func (e *evidence) safety(p *corev1.Pod, c diagnose.Cause) string {
 	if p.Labels[plan.LabelComponent] == plan.ComponentCache {
 		return "deleting the pod, also by force: a cache has no volume"
 	}
 	if isEdge(p) {
 		return "deleting the pod, also by force, one at a time: an edge has no state"
 	}
+	if ending := e.claimsOf(p); len(ending) > 0 {
+		return fmt.Sprintf("leaving the pod as it is: claim %s is being deleted, and its volume goes with the pod", ending[0])
+	}
 	if c.Reason == diagnose.ReasonDataLost {
 		return "waiting: the part refuses what it cannot do without the data. Never replace the volume by an older one"
 	}
 	if c.Reason == diagnose.ReasonNodeGone {
 		return "waiting. The taint, and deleting the pod by force, only if the machine is off: else two processes write to one volume. Never delete the volume claim"
+	}
+	if slices.Contains(e.unread, unreadClaims) {
+		return "waiting. Deleting the pod too, if none of its claims is Terminating, which you may not see. Never delete the volume claim"
 	}
 	return "deleting the pod: its volume stays. Never delete the volume claim"
 }

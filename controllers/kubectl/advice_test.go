@@ -38,7 +38,7 @@ func TestTheStateOfAPartDecidesTheAdvice(t *testing.T) {
 		if got := strings.Join(e.advise(p, cause), "; "); !strings.Contains(got, c.advice) {
 			t.Errorf("%s: the advice is %q", c.state, got)
 		}
-		if got := safety(p, cause); !strings.Contains(got, c.safe) {
+		if got := (&evidence{}).safety(p, cause); !strings.Contains(got, c.safe) {
 			t.Errorf("%s: what is safe: %q", c.state, got)
 		}
 	}

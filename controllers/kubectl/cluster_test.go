@@ -52,6 +52,7 @@ func newTestCluster(t *testing.T) *testCluster {
 	for _, n := range []string{"us-a", "us-b", "us-c", "us-d"} {
 		h.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + n, Labels: map[string]string{"zone": n}}})
 	}
+	h.createOperator()
 	for i := range h.parts {
 		p := &h.parts[i]
 		status := p.Status
@@ -64,6 +65,19 @@ func newTestCluster(t *testing.T) *testCluster {
 		}
 	}
 	return h
+}
+
+// createOperator makes a pod of an operator that is ready, and its lease.
+func (h *testCluster) createOperator() {
+	h.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1", Labels: labelsOfOperator},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "causalstore:v1"}}}}
+	lease := leaseOf("us", time.Now().Add(time.Hour)) // nobody renews it
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}, p, lease)
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := h.k.Status().Update(h.Context(), p); err != nil {
+		h.Fatal(err)
+	}
 }
 
 func (h *testCluster) create(all ...client.Object) {

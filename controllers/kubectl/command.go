@@ -4,9 +4,12 @@
 package kubectl
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/version"
 )
 
 // PluginName is the name of the binary as a kubectl plugin, CompletionName the one that kubectl runs to complete its
@@ -20,8 +23,9 @@ const (
 func NewCommand() *cobra.Command {
 	var c cluster
 	cmd := &cobra.Command{
-		Use:   "kubectl",
-		Short: "Inspect stores in a Kubernetes cluster; also a kubectl plugin",
+		Use:     "kubectl",
+		Short:   "Inspect stores in a Kubernetes cluster; also a kubectl plugin",
+		Version: version.Describe(),
 		Long: `Inspects stores in a Kubernetes cluster. To install it as a kubectl plugin:
 
   ln -s $(command -v causalstore) /usr/local/bin/kubectl-causal
@@ -36,7 +40,11 @@ STORE can be omitted if the namespace has only one store.`,
 	fs.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the store or pod; default: that of the context")
 	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.doctorCommand(), c.checkCommand(), c.consoleCommand(),
 		c.supportBundleCommand(), c.pauseCommand(), c.resumeCommand(), c.recoverCommand(), c.forgetCommand(),
-		c.trustCommand(), c.untrustCommand(), c.rotateCommand(), c.drillCommand())
+		c.trustCommand(), c.untrustCommand(), c.rotateCommand(), c.drillCommand(),
+		&cobra.Command{Use: "version", Short: "Show the version of this program", Args: cobra.NoArgs,
+			Run: func(cmd *cobra.Command, _ []string) {
+				fmt.Fprintln(cmd.OutOrStdout(), "kubectl causal version "+version.Describe())
+			}})
 	return cmd
 }
 

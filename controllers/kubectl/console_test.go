@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/contract"
@@ -47,7 +48,9 @@ func (h *testCluster) addOperatorPod(name string, ready corev1.ConditionStatus, 
 }
 
 func (h *testCluster) testConsole(t *testing.T) {
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "causalstore-system"}})
+	if err := h.k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1"}}, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
 	h.expectError("no pod of an operator is in this cluster; run: kubectl causal doctor orders --namespace shop", "console", "orders", "--no-browser")
 	h.addOperatorPod("operator-mars", corev1.ConditionTrue, "--region=mars")
 	h.expectError(`no operator in this cluster can show the store: causalstore-system/operator-mars runs region "mars", which is none of the store's`, "console", "orders", "--no-browser")

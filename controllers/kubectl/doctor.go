@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,8 +26,9 @@ func (c *cluster) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [STORE]",
 		Short: "Check a store, and say what to do next and what is safe",
-		Long: `Checks the operator, the spec, the nodes, every pod, the rings and the sidecars of a store. Each problem comes with what to do
-next and what is safe meanwhile. It changes nothing, and fails if it finds a problem.
+		Long: `Checks the operator, every condition of the status, nodes, pods, claims, groups, rings and sidecars of a store. Each problem comes with what to do
+next and what is safe meanwhile, as follows from the layout of the store. It ends with what it has looked at, and what is not known. It changes nothing,
+and fails if it finds a problem.
 
 It needs the rights to get and list what it checks; what it may not read it leaves out, and says so.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
@@ -83,8 +85,9 @@ func (c *cluster) doctor(cmd *cobra.Command, o outputFlag, name string) error {
 type evidence struct {
 	store *v1alpha1.CausalStore
 	parts []corev1.Pod
-	// operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
+	// leases are those of the operators of the regions here, by region; operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
 	// with a sidecar that is missing or old.
+	leases   map[string]*coordinationv1.Lease
 	operator []corev1.Pod
 	nodes    nodes
 	claims   map[string]*corev1.PersistentVolumeClaim
@@ -95,8 +98,14 @@ type evidence struct {
 	now    time.Time
 }
 
-// unreadApps is in evidence.unread if sidecars could not be checked.
-const unreadApps = "namespaces and the pods of apps"
+// What evidence.unread has if it could not be read.
+const (
+	unreadApps     = "namespaces and the pods of apps"
+	unreadOperator = "the pods of the operator"
+	unreadLeases   = "leases"
+	unreadNodes    = "nodes"
+	unreadClaims   = "claims"
+)
 
 // examine collects the evidence on a store.
 func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evidence, error) {
@@ -115,8 +124,8 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		into    client.ObjectList
 		options []client.ListOption
 	}{
-		{"the pods of the operator", &pods, []client.ListOption{labelsOfOperator}},
-		{"claims", &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
+		{unreadOperator, &pods, []client.ListOption{labelsOfOperator}},
+		{unreadClaims, &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
 	} {
 		err := k.List(ctx, l.into, l.options...)
 		if apierrors.IsForbidden(err) {
@@ -126,12 +135,17 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		}
 	}
 	e.operator = pods.Items
+	if e.leases, err = k.operatorLeases(ctx, s); apierrors.IsForbidden(err) {
+		e.unread = append(e.unread, unreadLeases)
+	} else if err != nil {
+		return nil, err
+	}
 	var allowed bool
 	if e.nodes, allowed, err = k.readNodes(ctx); err != nil {
 		return nil, err
 	}
 	if !allowed {
-		e.unread = append(e.unread, "nodes")
+		e.unread = append(e.unread, unreadNodes)
 	}
 	for i := range claims.Items {
 		e.claims[claims.Items[i].Name] = &claims.Items[i]
@@ -157,9 +171,9 @@ type finding struct {
 	level   level
 	subject string
 	text    string
-	// next is what to do, in order; safe is what may be done meanwhile, and what must not be.
-	next []string
-	safe string
+	// next is what to do, in order; costs are what clients notice of steps that a person may take; safe is what may be done meanwhile, and what must not be.
+	next, costs []string
+	safe        string
 }
 
 func count(all []finding, l level) (n int) {
@@ -198,7 +212,7 @@ func newDoctorReport(s *v1alpha1.CausalStore, all []finding) doctorReport {
 
 func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {
 	var b strings.Builder
-	summary := "no problem found"
+	summary := "no problem found in what was looked at"
 	if n := count(all, levelProblem); n > 0 {
 		summary = fmt.Sprintf("%d of %d checks found a problem", n, len(all))
 	}
@@ -207,6 +221,9 @@ func writeFindings(w io.Writer, s *v1alpha1.CausalStore, all []finding) error {
 		fmt.Fprintf(&b, "\n%-7s  %s: %s\n", f.level, f.subject, cmp.Or(f.text, "nothing to report"))
 		for _, step := range f.next {
 			fmt.Fprintf(&b, "         next: %s\n", step)
+		}
+		for _, cost := range f.costs {
+			fmt.Fprintf(&b, "         cost: %s\n", cost)
 		}
 		if f.safe != "" {
 			fmt.Fprintf(&b, "         safe: %s\n", f.safe)

@@ -36,7 +36,8 @@ of --context, and waits until the coordinators there go by it.
 
 All regions that are left need it: parts that have not heard of it are not heard by the others. Give a --context for each of them. A cluster that
 cannot be read is named, and the command goes on without it. It refuses a data center of which a part still serves, unless --force says that this is
-meant; that costs a copy of its data. It refuses if no ring would be left that may have the data; nothing overrides that.
+meant; that costs a copy of its data. Neither does it exclude one without --force if the clusters of --context do not run more than half of the rings that are
+not excluded, as in a store with two rings: two sides that are cut off from each other must not exclude each other. It refuses if no ring would be left that may have the data; nothing overrides that.
 
 If manifests come from a repository, raise the number there instead, or at once after it.`,
 		Example: `  kubectl causal forget dc eu-west-1 orders --namespace shop --context us --context asia
@@ -48,7 +49,7 @@ If manifests come from a repository, raise the number there instead, or at once 
 	}
 	f.register(dc)
 	dc.Flags().BoolVar(&f.accept, "accept-loss", false, "exclude the data center; without it, the command only says what that means")
-	dc.Flags().BoolVar(&f.force, "force", false, "exclude a data center of which a part serves, or is not known not to")
+	dc.Flags().BoolVar(&f.force, "force", false, "exclude a data center of which a part serves, or is not known not to, or from clusters that do not run most rings")
 	dc.Flags().DurationVar(&f.wait, "wait", time.Minute, "how long to wait until the coordinators go by it; 0: do not wait")
 	forget.AddCommand(dc)
 	return forget
@@ -127,7 +128,31 @@ func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, e
 	if alive := signsOfLife(v, dc, now); alive != "" && !force {
 		return 0, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force", alive)
 	}
+	if err := checkMajority(v, dc); err != nil && !force {
+		return 0, err
+	}
 	return count, nil
+}
+
+// checkMajority refuses to exclude a data center if the clusters that were read do not run more than half of the rings of which no data center is
+// away: the others may be cut off only, and exclude these.
+func checkMajority(v *storeRegions, dc string) error {
+	counted, here := 0, 0
+	for _, r := range v.rings() {
+		if slices.ContainsFunc(r.DataCenters, func(name string) bool { return name != dc && isAway(v, name) }) {
+			continue
+		}
+		counted++
+		if !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool { return len(v.runs(name)) == 0 }) {
+			here++
+		}
+	}
+	if 2*here > counted {
+		return nil
+	}
+	return fmt.Errorf("these clusters run %d of the %d rings that are not excluded without %s, which is not more than half: if the other side is only cut off, and excludes yours, "+
+		"neither serves any more when both hear of it, until a person gives up what one of them has written (docs/disasters.md, Two sides have excluded each other); "+
+		"give a --context for each region that is left, or, if you know that the other side is down or will not exclude yours, add --force", here, counted, dc)
 }
 
 // hasOtherRing reports whether another ring has no data center that is excluded and not known to be back.

@@ -59,6 +59,7 @@ var looseDataCenterFields = []struct {
 	}},
 	{"coordinators.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Coordinators.Replicas) }},
 	{"exclusions", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Exclusions) }},
+	{"keepsData", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.KeepsData) }},
 	{"caches.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Caches.Replicas) }},
 	{"shards", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Shards) }},
 }

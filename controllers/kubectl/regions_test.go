@@ -65,6 +65,12 @@ var changes = map[string]func(*regionsFixture){
 		s.DataCenters[2].Edge.Address = "old.virginia.example.com:15443"
 		f.all[1].store.Generation = 2
 	},
+	"-cut": func(f *regionsFixture) {
+		for _, r := range f.all {
+			setCondition(r.store, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllPartsReady, "all parts serve")
+			setCondition(r.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonRegionsAway, "no data center of the other region answers")
+		}
+	},
 	"-stale": func(f *regionsFixture) {
 		f.all[0].store.Status.HeartbeatTime = &metav1.Time{Time: testTime.Add(-time.Hour)}
 		f.all[0].err = errors.New("list the pods of orders: forbidden")

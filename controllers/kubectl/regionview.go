@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
@@ -68,10 +69,31 @@ func (v *storeRegions) title(now time.Time) string {
 		}
 	}
 	text := fmt.Sprintf("%s/%s: ready in %d of %d contexts", v.namespace, v.name, ready, len(v.all))
+	switch away, unknown := v.unconnected(now); {
+	case len(away) > 0:
+		text += "; NOT CONNECTED, by the status of " + strings.Join(away, ", ") + ": writes do not complete"
+	case len(unknown) > 0:
+		text += "; whether rings are connected is not known in " + strings.Join(unknown, ", ")
+	}
 	if len(v.faults()) > 0 {
 		text += "; THE MANIFESTS DIFFER"
 	}
 	return text
+}
+
+// unconnected returns the contexts whose operators report that a ring does not acknowledge writes, and those that do not know. Parts that serve are ready also
+// while a cut keeps regions apart.
+func (v *storeRegions) unconnected(now time.Time) (away, unknown []string) {
+	for _, r := range v.known() {
+		c := meta.FindStatusCondition(r.store.Status.Conditions, v1alpha1.ConditionPeersConnected)
+		switch is := conditionStatus(c); {
+		case is == metav1.ConditionUnknown || describeStaleness(r.store, now) != "":
+			unknown = append(unknown, r.context)
+		case is == metav1.ConditionFalse:
+			away = append(away, r.context)
+		}
+	}
+	return away, unknown
 }
 
 // dataCenters returns all data centers in the order of the first manifest; those that only others have follow.

@@ -73,12 +73,16 @@ func (s scaleDowns) unreadyReason(p *corev1.Pod, store *v1alpha1.CausalStore, no
 // causeOf returns why a pod does not serve. What only the pod itself knows, the operator has put into the status.
 func causeOf(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) diagnose.Cause {
 	c := diagnose.Of(p, nil, now)
-	if c.Reason != diagnose.ReasonNotReady {
+	known := map[diagnose.Reason]func(diagnose.Reason) bool{ // what the operator knows better than the pod says
+		diagnose.ReasonNotReady:      diagnose.IsReported,
+		diagnose.ReasonUnschedulable: func(r diagnose.Reason) bool { return r == diagnose.ReasonUnbound },
+	}[c.Reason]
+	if known == nil {
 		return c
 	}
-	for _, known := range store.Status.Problems {
-		if r := diagnose.Reason(known.Reason); known.Pod == p.Name && diagnose.IsReported(r) {
-			return diagnose.Cause{Reason: r, Message: known.Message, Lasting: diagnose.IsLasting(r)}
+	for _, problem := range store.Status.Problems {
+		if r := diagnose.Reason(problem.Reason); problem.Pod == p.Name && known(r) {
+			return diagnose.Cause{Reason: r, Message: problem.Message, Lasting: diagnose.IsLasting(r) || r == diagnose.ReasonUnbound}
 		}
 	}
 	return c

@@ -230,21 +230,11 @@ func writeConditions(w io.Writer, s *v1alpha1.CausalStore, now time.Time) {
 	writeRows(w, conditionColumns, conditionRows(s, now))
 }
 
-// healthyConditions has the conditions of a healthy, idle store.
-var healthyConditions = map[string]metav1.ConditionStatus{
-	v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionTopologyValid: metav1.ConditionTrue, v1alpha1.ConditionStorageReady: metav1.ConditionTrue,
-	v1alpha1.ConditionPeersConnected: metav1.ConditionTrue, v1alpha1.ConditionInjectionReady: metav1.ConditionTrue,
-	v1alpha1.ConditionClientsReady: metav1.ConditionTrue,
-	v1alpha1.ConditionEtcdReady:    metav1.ConditionTrue, v1alpha1.ConditionUnderReplicated: metav1.ConditionFalse,
-	v1alpha1.ConditionEdgesReady: metav1.ConditionTrue, v1alpha1.ConditionPeersTrusted: metav1.ConditionTrue, v1alpha1.ConditionCertificatesCurrent: metav1.ConditionTrue,
-	v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse, v1alpha1.ConditionPaused: metav1.ConditionFalse,
-}
-
 var conditionColumns = []string{"CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"}
 
 func conditionRows(s *v1alpha1.CausalStore, now time.Time) (rows table) {
 	for _, c := range s.Status.Conditions {
-		if healthyConditions[c.Type] != c.Status || c.Reason == v1alpha1.ReasonPeersVersion {
+		if v1alpha1.HealthyStatus(c.Type) != c.Status || c.Reason == v1alpha1.ReasonPeersVersion {
 			rows.row(c.Type, string(c.Status), duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)), c.Reason, c.Message)
 		}
 	}

@@ -24,6 +24,7 @@ type conditionProblem struct {
 }
 
 var conditionProblems = []conditionProblem{
+	{v1alpha1.ConditionVolumesKept, metav1.ConditionFalse, console.Critical, "CausalStoreVolumeClaimDeleted"},
 	{v1alpha1.ConditionDegraded, metav1.ConditionTrue, console.Critical, "CausalStoreDegraded"},
 	{v1alpha1.ConditionReady, metav1.ConditionFalse, console.Critical, "CausalStoreNotReady"},
 	{v1alpha1.ConditionTopologyValid, metav1.ConditionFalse, console.Warning, "CausalStoreSpecNotApplied"},

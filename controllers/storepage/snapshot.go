@@ -15,7 +15,6 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
-	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -31,11 +30,6 @@ type observed struct {
 	tooManySidecars bool
 	// unread says what could not be read.
 	unread []string
-}
-
-func version() string {
-	v, _ := metrics.Version()
-	return v
 }
 
 // snapshot returns what the page shows.

@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
+	"github.com/causalstore/causalstore/version"
 )
 
 // MaxSidecars bounds the sidecars of apps that are read for a snapshot. Of a store with more, the operations and sessions are unknown.
@@ -67,7 +68,7 @@ func (s *Store) Layout(ctx context.Context) (console.Layout, error) {
 	if err != nil {
 		return console.Layout{}, err
 	}
-	l := console.Layout{Title: fmt.Sprintf("store %s, region %s", s.name, s.region), Version: version(), NoClient: noClient, RunbookBase: console.Runbooks}
+	l := console.Layout{Title: fmt.Sprintf("store %s, region %s", s.name, s.region), Version: version.Exact(), NoClient: noClient, RunbookBase: console.Runbooks}
 	for _, r := range store.Spec.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/authority"
+	"github.com/causalstore/causalstore/contract"
 )
 
 // retireTime is how long an authority that no longer issues stays in the bundle: longer than a certificate that it has issued can be
@@ -239,6 +240,9 @@ func ParseBundle(bundle, trustDomain string) ([]*x509.Certificate, error) {
 			return nil, fmt.Errorf("certificate %s is not an authority that is restricted to trust domain %s", Fingerprint(c), trustDomain)
 		case c.CheckSignatureFrom(c) != nil:
 			return nil, fmt.Errorf("certificate %s is not signed by its own key", Fingerprint(c))
+		}
+		if err := contract.CheckKey(c); err != nil {
+			return nil, fmt.Errorf("certificate %s: %w", Fingerprint(c), err)
 		}
 		if all = append(all, c); len(all) > maxAuthorities {
 			return nil, fmt.Errorf("it has more than %d certificates", maxAuthorities)

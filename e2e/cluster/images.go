@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 	"github.com/causalstore/causalstore/e2e/debian"
 	"github.com/causalstore/causalstore/e2e/image"
+	"github.com/causalstore/causalstore/version"
 )
 
 // Images that every cluster has. They come from no registry, hence localhost.
@@ -121,11 +123,14 @@ func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) 
 	if faults != "" {
 		env, flags = append(env, "CAUSALSTORE_FAULTS="+faults), append(flags, "-tags=faults")
 	}
+	revision := revisionOf(ctx)
+	flags = append(flags, "-ldflags=-s -w -X github.com/causalstore/causalstore/version.revision="+revision)
 	if err := goBuild(ctx, program, ".", flags...); err != nil {
 		return err
 	}
 	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot, WorkingDir: "/data", Env: env,
-		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0"}}
+		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.version": version.Number(), "org.opencontainers.image.revision": revision}}
 	for pair := range slices.Chunk(pairs, 2) {
 		err := image.Write(pair[0], pair[1], config, func(l *image.Layer) error {
 			return errors.Join(l.Dir("data", 0o700, nonRootID), l.Dir("tmp", 0o1777, nonRootID), l.File("licenses/LICENSE", "LICENSE", 0o644),
@@ -136,6 +141,15 @@ func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) 
 		}
 	}
 	return nil
+}
+
+// revisionOf returns the revision of this checkout, as the Makefile names it, or "unknown".
+func revisionOf(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // goBuild builds a package of this checkout.

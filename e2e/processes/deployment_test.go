@@ -79,6 +79,7 @@ type deployment struct {
 type proc struct {
 	name, http, redis string
 	args              []string
+	env               []string // beside that of the test
 	log               string
 	cmd               *exec.Cmd
 	started           time.Time
@@ -236,7 +237,7 @@ func (d *deployment) start(p *proc) {
 	p.cmd = exec.Command(os.Args[0], p.args...)
 	// With one processor for each process of a deployment, a message wakes fewer threads: that takes a sixth less processor time. Parts that
 	// use several at a time are tested in lab/local and sidecar/node, with the race detector.
-	p.cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOMAXPROCS=1")
+	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOMAXPROCS=1"), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr, p.started = log, log, time.Now()
 	if err := p.cmd.Start(); err != nil {
 		d.t.Fatal(err)

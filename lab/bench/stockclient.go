@@ -21,7 +21,7 @@ type StockClientOptions struct {
 	Binary string
 	// Dir is where all servers keep their data: it decides which disk is measured.
 	Dir string
-	// Commands are GET and SET; Connections and Pipelines are the values of its -c and -P. All combinations are measured.
+	// Commands are GET, SET, INCR and MSET (of ten keys); Connections and Pipelines are the values of its -c and -P. All combinations are measured.
 	Commands               []string
 	Connections, Pipelines []int
 	// Each of Rounds measures every combination once on each system, for about Length each.
@@ -189,7 +189,7 @@ func parseStockFigures(out []byte, command string) (f stockFigures, err error) {
 	if err != nil {
 		return f, fmt.Errorf("its output is no CSV: %w: %.500s", err, out)
 	}
-	if len(lines) != 2 || lines[1][0] != command {
+	if len(lines) != 2 || strings.TrimSuffix(lines[1][0], " (10 keys)") != command {
 		return f, fmt.Errorf("its output is not a line for %s: %.500s", command, out)
 	}
 	for i, column := range lines[0] {

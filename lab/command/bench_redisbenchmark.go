@@ -32,8 +32,8 @@ are measured. Requires redis-server, redis-benchmark and Linux.`,
 				setUnlessGiven(cmd, "rounds", &o.Rounds, 1)
 			}
 			for i, c := range o.Commands {
-				if o.Commands[i] = strings.ToUpper(c); o.Commands[i] != "GET" && o.Commands[i] != "SET" {
-					return fmt.Errorf("--commands: %q; it must be get or set", c)
+				if o.Commands[i] = strings.ToUpper(c); !slices.Contains([]string{"GET", "SET", "INCR", "MSET"}, o.Commands[i]) {
+					return fmt.Errorf("--commands: %q; it must be get, set, incr or mset", c)
 				}
 			}
 			for _, n := range slices.Concat(o.Connections, o.Pipelines) {
@@ -63,7 +63,7 @@ are measured. Requires redis-server, redis-benchmark and Linux.`,
 	f.register(fs, "measure one round of half a second each")
 	fs.Float64Var(&seconds, "seconds", 1, "about the length of each round of a combination on one system")
 	fs.IntVar(&o.Rounds, "rounds", 3, "rounds of each combination on each system")
-	fs.StringSliceVar(&o.Commands, "commands", []string{"get", "set"}, "get, set, or both")
+	fs.StringSliceVar(&o.Commands, "commands", []string{"get", "set"}, "some of get, set, incr, and mset of ten keys")
 	fs.IntSliceVar(&o.Connections, "connections", []int{1, 50, 1000}, "numbers of client connections (-c)")
 	fs.IntSliceVar(&o.Pipelines, "pipelines", []int{1, 16, 64}, "numbers of commands that a connection sends at once (-P)")
 	fs.IntVar(&o.Keys, "keys", 10_000, "number of keys (-r)")

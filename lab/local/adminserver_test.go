@@ -41,11 +41,32 @@ func TestWebPagesCannotInjectFaults(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", c.what, w.Code, c.status, w.Body)
 		}
 	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/state", nil)
-	r.Host = "evil.example"
-	w := httptest.NewRecorder()
-	admin.ServeHTTP(w, r)
-	if w.Code != http.StatusForbidden {
-		t.Errorf("GET /state of a rebound name: status %d", w.Code)
+}
+
+func TestWebPagesCannotReadTheState(t *testing.T) {
+	admin := start(t, local.Options{Scope: node.ScopePod, Cache: true, WAN: true}).Admin()
+	for _, c := range []struct {
+		what, host string
+		status     int
+		header     map[string]string
+	}{
+		{"curl", "127.0.0.1:7000", 200, nil},
+		{"the page itself", "127.0.0.1:7000", 200, map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}},
+		{"the address bar", "127.0.0.1:7000", 200, map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}},
+		{"a link on another page", "127.0.0.1:7000", 200, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}},
+		{"a rebound name", "evil.example", 403, nil},
+		{"a page of another origin", "127.0.0.1:7000", 403, map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}},
+		{"a page of another origin in an old browser", "127.0.0.1:7000", 403, map[string]string{"Origin": "https://evil.example"}},
+		{"a frame or script of another page", "127.0.0.1:7000", 403, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/state", nil)
+		r.Host = c.host
+		for name, value := range c.header {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		if admin.ServeHTTP(w, r); w.Code != c.status {
+			t.Errorf("GET /state by %s: status %d, want %d", c.what, w.Code, c.status)
+		}
 	}
 }

@@ -206,6 +206,7 @@ func (d *Deployment) start(ctx context.Context) error {
 		}
 	}
 	d.net = transport.NewLocal(d.wan)
+	d.net.Validate(d.topo)
 	d.observer = newObserver(d.topo, d.clock)
 	d.ticker = node.NewTicker()
 	d.blocks = pebble.NewCache(64 << 20)

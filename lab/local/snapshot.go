@@ -11,15 +11,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/version"
 )
 
 // layout returns what the page shows of the deployment that does not change.
 func (d *Deployment) layout() console.Layout {
-	version, _ := metrics.Version()
-	l := console.Layout{Title: "a deployment on this machine", Version: version, Faults: true, PodSessions: d.o.Scope == node.ScopePod, RunbookBase: console.Runbooks}
+	l := console.Layout{Title: "a deployment on this machine", Version: version.Exact(), Faults: true, PodSessions: d.o.Scope == node.ScopePod, RunbookBase: console.Runbooks}
 	for _, r := range d.topo.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}
@@ -169,7 +168,6 @@ func (d *Deployment) snapshotCaches(dc topology.DC, s *console.DataCenter) {
 
 // snapshotParts returns the parts of a data center, member by member.
 func (d *Deployment) snapshotParts(dc topology.DC) (parts []console.Part) {
-	version, _ := metrics.Version()
 	d.topo.Nodes(func(n topology.Node) {
 		if n.DC != dc {
 			return
@@ -183,7 +181,7 @@ func (d *Deployment) snapshotParts(dc topology.DC) (parts []console.Part) {
 				s.Name += " member " + strconv.Itoa(int(m.Member))
 			}
 			if p.up() {
-				s.Version = version
+				s.Version = version.Exact()
 			}
 			parts = append(parts, s)
 		}

@@ -24,6 +24,9 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	wl.issuing = false
 	c.heal()
 	wl.scaler.stop()
+	if wl.scaler.divided != nil {
+		wl.resolveDivision()
+	}
 	idle := func() bool {
 		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress && w.haveJoined() && w.haveRefilled()
 	}
@@ -41,6 +44,9 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		return nil
 	}
 	violations := append(w.compareRings(), w.compareMembers()...)
+	if wl.scaler.divided != nil { // sessions may have seen what is lost
+		return append(violations, wl.checkKept()...)
+	}
 	for _, n := range append([]*node(nil), w.order...) {
 		if n.id.Part == topology.Sidecar {
 			wl.readAll(n.id)

@@ -36,6 +36,8 @@ type disk struct {
 	hungSince, hungUntil int64 // the storage does nothing meanwhile
 	lag                  int64 // added to the latency of the storage until lagUntil
 	lagUntil             int64
+	// service is what each request to the storage takes, one after the other; 0: requests do not wait for each other.
+	service, busyUntil int64
 
 	slowBy    int64 // added to the latency of every operation until slowUntil, ns
 	slowUntil int64
@@ -161,6 +163,10 @@ func (w *World) storageDelay(n *node, typical time.Duration) int64 {
 	d := max(0, n.disk.hungUntil-w.now) + w.diskDelay(n, typical)
 	if n.disk.lagUntil > w.now {
 		d += n.disk.lag
+	}
+	if n.disk.service > 0 { // one request after the other
+		n.disk.busyUntil = max(n.disk.busyUntil, w.now) + n.disk.service
+		d += n.disk.busyUntil - w.now
 	}
 	return d
 }

@@ -11,7 +11,11 @@ import (
 // which nothing is wrong. It comes back later, with its disks as they were. Nodes hear of the exclusion at different times, some of them late.
 func (c *faultInjector) excludeDC(duration int64) {
 	w, rng, dc := c.w, c.w.rng, c.anyDC()
-	if len(w.topo.Rings) == 1 || c.scaler.inProgress || w.topo.Resharding() != 0 {
+	if len(w.topo.Rings) == 1 || c.scaler.inProgress || w.topo.Resharding() != 0 || c.scaler.divided != nil {
+		return
+	}
+	if len(c.scaler.withheld) == 0 && rng.IntN(4) == 0 {
+		c.divide(duration)
 		return
 	}
 	w.countFault(Exclude)
@@ -52,7 +56,7 @@ func (c *faultInjector) excludeDC(duration int64) {
 		})
 	}
 	c.later(rng.Int64N(duration), func() {
-		if w.topo.Resharding() == 0 && !c.scaler.inProgress {
+		if w.topo.Resharding() == 0 && !c.scaler.inProgress && c.scaler.divided == nil {
 			c.scaler.exclude(dc)
 		}
 	})

@@ -117,6 +117,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ReadAfterLease:            "groups",
 	causal.GrantFromReceipt:          "groups",
 	causal.ServeBeforeLeaseEnd:       "groups",
+	causal.GrantGivenBack:            "groups",
 	causal.KeepMachine:               "members",
 	causal.CompleteUncommitted:       "members",
 	causal.ApplyUncommitted:          "shards",
@@ -176,6 +177,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludeLastCopy:           "exclusions",
 	causal.ExcludeUnasked:            "exclusions",
 	causal.ExcludedCopiesStay:        "exclusions",
+	causal.EmptiesUnasked:            "exclusions",
+	causal.CompleteNowhere:           "exclusions",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

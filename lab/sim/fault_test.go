@@ -96,7 +96,7 @@ func checkScripted(t *testing.T, file string, f causal.Fault) {
 	_, output, found := strings.Cut(string(b), "\nplay broken="+f.String()+"\n")
 	output, _, _ = strings.Cut(output, "\n\n")
 	isCaught := func(violation string) bool { return strings.Contains(output, violation) }
-	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data"}, isCaught) {
+	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data", "show withdrawn: use1/0"}, isCaught) {
 		t.Errorf("no scenario of %s detects %s", file, f)
 	}
 }

@@ -25,6 +25,7 @@ var groupFaults = [groups.NumFaults]InjectedFault{
 	groups.RepeatMessage:   Duplicate,
 	groups.UnknownSwap:     UnknownSwap,
 	groups.CutJoiner:       CutJoiner,
+	groups.GiveUp:          LogGivenUp,
 }
 
 // runGroup runs a seed of the profile of groups. Its operations are the records that were appended.

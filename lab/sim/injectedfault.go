@@ -64,13 +64,14 @@ const (
 	NearGrant                            // a grant of a lease on near copies arrives late, and none after it
 	CacheRestart                         // a cache restarts at once, and a sidecar cannot learn of it
 	Exclude                              // a data center that may be away is excluded, and comes back
+	Divide                               // two sides are cut off from each other, each excludes the other, and then all hear of both
 	PutLoss                              // a put, or the answer to one, is lost on a link that stays up
 	injectedFaultEnd
 )
 
 var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "link-stuck", "isolate", "cut", "congest", "crash", "slow",
 	"slow-disk", "clock-jump", "crash-dirty", "crash-late", "crash-staged", "write-cut", "cache-cut", "cache-lag", "late-grant", "duplicate", "storage-fail", "cache-oblivious", "empty-disk", "forged-put", "ring-lag", "crash-unheard", "leader-cut", "forged-vectors", "crash-unanswered",
-	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying", "hung-storage", "log-given-up", "shard-lost", "silence", "members-lost", "volume-returned", "near-cut", "near-lag", "near-grant", "cache-restart", "exclude", "put-loss"}
+	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap", "cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying", "hung-storage", "log-given-up", "shard-lost", "silence", "members-lost", "volume-returned", "near-cut", "near-lag", "near-grant", "cache-restart", "exclude", "divide", "put-loss"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -57,7 +57,7 @@ func (c *faultInjector) giveUpLog(duration int64) {
 // acceptLosses gives up every log that is lost, again and again.
 func (c *faultInjector) acceptLosses() {
 	for _, n := range c.byPart[topology.Coordinator] {
-		if m, ok := n.m.(*member.Coordinator); ok && m.Serving() != nil && m.Serving().Membership() == coordinator.LogLost {
+		if m, ok := n.m.(*member.Coordinator); ok && m.Serving() != nil && m.Serving().Membership() == coordinator.LogLost && !m.Serving().IsRetired() {
 			if err := m.AcceptLoss(c.w.clock(n)); err != nil {
 				panic(err) // it said that it is lost
 			}

@@ -77,7 +77,8 @@ var profiles = []Profile{
 	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
 	{"backfill", "shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and shards change", backfill, nil},
 	{"lost-shards", "all members of shards of one ring lose what they have; some are given up, and some of the volumes come back", lostShards, nil},
-	{"exclusions", "data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and messages are late", exclusions, nil},
+	{"exclusions", "data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and messages are late; " +
+		"or two sides are cut off from each other, each excludes the other, and a person then lets the data of one side count", exclusions, nil},
 	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
 }
 

@@ -20,8 +20,9 @@ type scaler struct {
 	every      time.Duration
 	part       scaledPart
 	stopped    bool
-	withheld   []*node // receive no topology
-	inProgress bool    // a change has started and has not been finished
+	withheld   []*node   // receive no topology
+	inProgress bool      // a change has started and has not been finished
+	divided    *division // two sides have excluded each other
 }
 
 // scaledPart is the part whose number changes.
@@ -77,6 +78,9 @@ func (r *scaler) step() {
 // stop starts no further change. It delivers the current topology to all nodes at once, so that the last change can complete.
 func (r *scaler) stop() {
 	r.stopped = true
+	if r.divided != nil {
+		r.merge()
+	}
 	for _, n := range append([]*node(nil), r.w.order...) {
 		r.deliver(n)
 	}
@@ -234,11 +238,7 @@ func (r *scaler) finishChange() {
 
 // propagate makes a topology the current one and delivers it to each node after a delay.
 func (r *scaler) propagate(dcs []topology.DataCenter) {
-	w := r.w
-	t, err := topology.New(w.topo.Epoch+1, dcs, w.topo.Rings, w.topo.RTT)
-	if err != nil {
-		panic(err) // it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
-	}
+	w, t := r.w, r.mustMake(dcs)
 	w.topo = t
 	for _, n := range w.order {
 		delay := int64(0)
@@ -256,6 +256,24 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 	}
 }
 
+// mustMake makes a topology that is newer than all others.
+func (r *scaler) mustMake(dcs []topology.DataCenter) *topology.Topology {
+	t, err := topology.New(r.newestEpoch()+1, dcs, r.w.topo.Rings, r.w.topo.RTT)
+	if err != nil {
+		panic(err) // it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
+	}
+	return t
+}
+
+// newestEpoch returns the greatest epoch of the topology of a node.
+func (r *scaler) newestEpoch() uint64 {
+	epoch := r.w.topo.Epoch
+	for _, n := range r.w.order {
+		epoch = max(epoch, n.topo.Epoch)
+	}
+	return epoch
+}
+
 // minSpread is within what time a topology reaches all nodes at least.
 const minSpread = 200 * time.Millisecond
 
@@ -264,7 +282,12 @@ func (r *scaler) deliver(n *node) {
 	if n.topo == r.w.topo || n.removed || slices.Contains(r.withheld, n) {
 		return
 	}
-	n.topo = r.w.topo
+	r.give(n, r.w.topo)
+}
+
+// give makes a topology that of a node.
+func (r *scaler) give(n *node, t *topology.Topology) {
+	n.topo = t
 	switch m := n.m.(type) {
 	case *session.Sidecar:
 		m.SetTopology(n.topo)

@@ -67,6 +67,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return s.coordinatorStates(), nil
 	case args[0] == "backfill":
 		return s.showBackfills(), nil
+	case args[0] == "withdrawn":
+		return s.showWithdrawn(), nil
 	case args[0] == "shards":
 		return s.shardStates(), nil
 	case args[0] == "adoptions":

@@ -124,7 +124,7 @@ func (w *World) serve(n *node, s *shard.Shard) {
 func (w *World) middlemanConfig(n *node) middleman.Config {
 	cfg := middleman.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken = w.settings.Broken
-	cfg.BackfillPage = 3
+	cfg.BackfillPage, cfg.SalvageBytes = 3, 60
 	if w.settings.Lease > 0 {
 		cfg.Lease = w.settings.Lease
 	}

@@ -7,6 +7,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -129,6 +130,8 @@ type World struct {
 	idleTick func(n *node, now causal.Now)
 	// delivered, if not nil, sees each message before the machine does.
 	delivered func(*causal.Message)
+	// refused says what was sent by parts that follow the protocol, and would have cost them the link.
+	refused []string
 }
 
 // startMs is the wall clock at virtual time 0, in milliseconds since the epoch.
@@ -300,11 +303,22 @@ func (w *World) deliver(d *delivery) {
 		return
 	}
 	if n.m != nil {
+		w.validate(&d.msg)
 		if w.delivered != nil {
 			w.delivered(&d.msg)
 		}
 		n.m.Step(w.clock(n), &d.msg)
 		w.flush(n)
+	}
+}
+
+// maxRefused bounds the messages that are noted as refused.
+const maxRefused = 3
+
+// validate notes a message that a transport would not pass on. Parts that break a rule may send anything.
+func (w *World) validate(m *causal.Message) {
+	if v, field := causal.Validate(m, w.topo); v != causal.Valid && len(w.refused) < maxRefused && !w.settings.Broken.Any() {
+		w.refused = append(w.refused, fmt.Sprintf("%s from %v to %v would be refused for its field %s: %+v", m.Kind, m.From, m.To, field, *m.Fields()))
 	}
 }
 

@@ -117,6 +117,7 @@ const (
 	ReadAfterLease                         // group: a primary serves reads without grants
 	GrantFromReceipt                       // group: a grant counts from when it arrived
 	ServeBeforeLeaseEnd                    // group: a new primary serves while the grant of the earlier one may hold
+	GrantGivenBack                         // group: a lease that was given back counts again when the hand-over is given up
 	KeepMachine                            // member: a primary that serves again goes on with what it had in memory
 	CompleteUncommitted                    // member: a coordinator acknowledges what is not committed
 	ApplyUncommitted                       // member: a change is applied to the storage before it is committed
@@ -176,6 +177,8 @@ const (
 	ExcludeLastCopy                        // coordinator: excludes a data center that may have the last copy
 	ExcludeUnasked                         // coordinator: takes shards for having their data if it has heard of no loss, and begins also when it is not in use
 	ExcludedCopiesStay                     // cache: keeps copies that it has from excluded shards
+	EmptiesUnasked                         // shard: forgets its data when its data center was excluded, whether or not another ring has them
+	CompleteNowhere                        // coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	faultEnd
 )
 
@@ -289,6 +292,7 @@ var faultNames = [faultEnd]string{
 	ReadAfterLease:            "read-after-lease",
 	GrantFromReceipt:          "grant-from-receipt",
 	ServeBeforeLeaseEnd:       "serve-before-lease-end",
+	GrantGivenBack:            "grant-given-back",
 	KeepMachine:               "keep-machine",
 	CompleteUncommitted:       "complete-uncommitted",
 	ApplyUncommitted:          "apply-uncommitted",
@@ -348,6 +352,8 @@ var faultNames = [faultEnd]string{
 	ExcludeLastCopy:           "exclude-last-copy",
 	ExcludeUnasked:            "exclude-unasked",
 	ExcludedCopiesStay:        "excluded-copies-stay",
+	EmptiesUnasked:            "empties-unasked",
+	CompleteNowhere:           "complete-nowhere",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -121,10 +121,11 @@ const (
 	ErrStarting            // the node is not ready yet
 	ErrMoved               // another middleman owns the slot of the key
 	ErrDataLost            // the storage has lost data that it had acknowledged; other rings have it
+	ErrTooLarge            // a key, a value or a list is beyond the bounds; nothing was done
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable", "outcome unknown",
-	"stale", "starting", "moved", "data lost"}
+	"stale", "starting", "moved", "data lost", "too large"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {

@@ -37,8 +37,10 @@ type Salvaged struct {
 	// Failed says that the storage could not be read, or cannot go on there: begin again.
 	Failed bool
 	After  string
-	// Part is the number of this part of the page, of Parts.
+	// Part is the number of this part of the page, of Parts. Edition tells the times apart that Incarnation has read the page: what is written
+	// meanwhile may move records from one part to another, so only parts of one of them make a page. 0: the sender does not say.
 	Part, Parts uint64
+	Edition     uint64
 	Records     []Moved
 	// Next is where the next page begins; "": this is the last one.
 	Next string
@@ -51,14 +53,15 @@ type Salvaged struct {
 // Message returns s as a message.
 func (s Salvaged) Message(from, to topology.Node) Message {
 	return Message{Kind: KindSalvaged, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
-		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen, Hash: s.Incarnation}}
+		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen,
+		Hash: s.Incarnation, Duration: int64(s.Edition)}}
 }
 
 // Salvaged returns the content of a message of KindSalvaged.
 func (m *Message) Salvaged() Salvaged {
 	f := &m.fields
 	return Salvaged{ID: f.ID, Generation: f.Epoch, Refused: f.Clean, Failed: f.Hit, After: f.Key, Part: f.Session, Parts: f.Seq, Records: f.Moved,
-		Next: string(f.Record.Value.Data), SV: f.HLC, Seen: f.Cut, Incarnation: f.Hash}
+		Next: string(f.Record.Value.Data), SV: f.HLC, Seen: f.Cut, Incarnation: f.Hash, Edition: uint64(f.Duration)}
 }
 
 // TermQuery is sent by a leader whose log is lost to another coordinator of its data center, for the term that the lost log knew.
@@ -93,13 +96,13 @@ func (m *Message) TermAnswer() TermAnswer {
 // Fences are, by origin, the generation of the log below which a shard takes no put. They are never changed in place.
 type Fences map[topology.Origin]uint64
 
-// With returns fences that include one more.
+// With returns fences with another one for an origin, in place of the one that it had.
 func (f Fences) With(o topology.Origin, generation uint64) Fences {
 	g := make(Fences, len(f)+1)
 	for origin, n := range f {
 		g[origin] = n
 	}
-	g[o] = max(g[o], generation)
+	g[o] = generation
 	return g
 }
 

@@ -16,16 +16,19 @@ type Vectors struct {
 	ActiveAt HLC
 	// Asks has a bit for each data center whose SignedVectors the sender, a leader, asks another leader for.
 	Asks uint64
+	// Heard has a bit for each coordinator of the sender's data center that its leader has lately heard of, in messages to other leaders: it is there,
+	// whether or not its vectors move. 0: unknown.
+	Heard uint64
 }
 
 // Message returns v as a message.
 func (v Vectors) Message(from, to topology.Node) Message {
-	return Message{Kind: KindVectors, From: from, To: to, fields: Fields{Vectors: v.Entries, Seq: v.InUse, HLC: v.ActiveAt, ID: v.Asks}}
+	return Message{Kind: KindVectors, From: from, To: to, fields: Fields{Vectors: v.Entries, Seq: v.InUse, HLC: v.ActiveAt, ID: v.Asks, Epoch: v.Heard}}
 }
 
 // Vectors returns the content of a message of KindVectors.
 func (m *Message) Vectors() Vectors {
-	return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq, ActiveAt: m.fields.HLC, Asks: m.fields.ID}
+	return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq, ActiveAt: m.fields.HLC, Asks: m.fields.ID, Heard: m.fields.Epoch}
 }
 
 // AreOf reports whether v speaks of the origins of a data center only.

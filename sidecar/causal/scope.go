@@ -41,14 +41,3 @@ func areOfDC(entries []VectorEntry, dc topology.DC, t *topology.Topology) bool {
 
 // IsOfRing reports whether m names a ring. An answer that reports a failure need not name one.
 func (m *Message) IsOfRing(r topology.RingID) bool { return m.fields.Ring == r || m.fields.Err != OK }
-
-// DependsOnlyOn reports whether every dependency in m is of an origin from 1 to last, and a write.
-func (m *Message) DependsOnlyOn(last topology.Origin) bool {
-	for i := range m.fields.Deps {
-		d := &m.fields.Deps[i]
-		if d.Version.Origin == 0 || d.Version.Origin > last || d.Slot >= topology.Slots {
-			return false
-		}
-	}
-	return true
-}

@@ -144,13 +144,16 @@ then trust the new one alone.`,
 			if err != nil {
 				return err
 			}
+			if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+				return err
+			}
 			return replaceFile(out, b, 0o644)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&store, "store-id", "", "name of the store, the same for all its parts (required)")
 	fs.StringArrayVar(&dcs, "data-center", nil, "name of a data center and the folder of its authority, as NAME=DIR; repeat it for each (required)")
-	fs.StringVar(&out, "out", "", "path of the trust file; it is replaced (required)")
+	fs.StringVar(&out, "out", "", "path of the trust file; it is replaced, and its folder is made (required)")
 	require(cmd, "store-id", "data-center", "out")
 	return cmd
 }

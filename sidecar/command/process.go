@@ -157,7 +157,7 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
 		fs.IntVar(&f.member, "member", 1, "which member of its group this middleman is, from 1; overrides member")
-		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of a shard with several members; overrides dataDir")
+		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of a shard with several members, and of what tells whether its Redis has lost data; overrides dataDir")
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
 		fs.BoolVar(&f.dropFuture, "drop-future-versions", false, "repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, before serving; check the clock first")
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
+
+	"github.com/causalstore/causalstore/version"
 )
 
 // ErrSilent is returned by a command that has already printed what went wrong.
@@ -34,15 +36,25 @@ of data centers, reads mostly locally, writes locally, and stays available when 
 
 Try it:   causalstore local      eight regions in three rings on this machine, with emulated WAN delays
           redis-cli -p 7001      connects to us-east-1; 7002 is us-west-1, and so on`,
+		Version:       version.Describe(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand, newMiddlemanCommand, newCacheCommand, newIdentityCommand, newRecoverCommand} {
 		root.AddCommand(newCommand(o))
 	}
+	root.AddCommand(newVersionCommand())
 	root.AddCommand(o.Commands...)
 	checkArguments(root)
 	return root
+}
+
+// newVersionCommand prints what --version does.
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Show the version and the revision of this program", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), "causalstore version "+version.Describe())
+		}}
 }
 
 // Execute runs the command line with the subcommands of the parts and those in more, and returns the exit code.

@@ -99,13 +99,7 @@ func (t *Trust) Verify(chain []*x509.Certificate, now time.Time, usage x509.ExtK
 	case t.bundles[domain] == nil:
 		return Peer{}, fmt.Errorf("%s: the trust file has no bundle of trust domain %s", id, domain)
 	}
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	chains, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: t.bundles[domain], Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage},
-	})
+	chains, err := contract.VerifyChain(chain, x509.VerifyOptions{Roots: t.bundles[domain], CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return Peer{}, fmt.Errorf("%s: %w", id, err)
 	}

@@ -2,13 +2,13 @@ package metrics
 
 import (
 	"runtime"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/version"
 )
 
 var (
@@ -19,24 +19,9 @@ var (
 	topologyEpoch  = topologyFamily.gauge("epoch", "Epoch of the topology in use.")
 )
 
-// Version returns the version and the revision of the build.
-func Version() (version, revision string) {
-	version, revision = "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
-	return version, revision
-}
-
 // Build collects the version of the build.
 func Build() prometheus.Collector {
-	version, revision := Version()
-	return collector{buildFamily, func(emit emitFunc) { emit(buildInfo, 1, version, revision, runtime.Version()) }}
+	return collector{buildFamily, func(emit emitFunc) { emit(buildInfo, 1, version.Number(), version.Revision(), runtime.Version()) }}
 }
 
 // Topology collects the epoch of the topology in use.

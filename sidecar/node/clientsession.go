@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
@@ -49,6 +50,9 @@ func clientError(code causal.ErrCode, what string) error {
 		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
 	case causal.ErrUnknown:
 		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
+	case causal.ErrTooLarge:
+		return resp.Errorf("ERR", "the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
+			contract.MaxKeyBytes, contract.MaxValueBytes)
 	case causal.ErrStale:
 		return resp.Errorf("UNAVAILABLE", "the write was overtaken after a broken connection; nothing was written, try again")
 	default:

@@ -9,12 +9,12 @@ import (
 )
 
 // GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the keys between the reads of
-// two: then all are read again, each before the transaction or after it.
+// two: then all are read again, each before the transaction or after it. A session that holds the keys reads the newest versions.
 func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) int {
 	locks := &c.sidecar.keyLocks
 	begun := locks.begun.Load()
-	if !c.locked && locks.transactions.Load() == 0 {
-		if n, ok := c.getTogether(keys, results); ok && locks.begun.Load() == begun {
+	if c.locked || locks.transactions.Load() == 0 {
+		if n, ok := c.getTogether(keys, results); ok && (c.locked || locks.begun.Load() == begun) {
 			if n > 0 {
 				return n
 			}
@@ -41,7 +41,7 @@ func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (in
 	for len(c.gets) < len(keys) {
 		c.gets = append(c.gets, nil)
 	}
-	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys)) {
+	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys), c.locked) {
 		return 0, false
 	}
 	read, ahead := len(keys), 0
@@ -79,7 +79,7 @@ func (c *clientSession) getNear(keys [][]byte, results []resp.GetResult) (n int)
 	}
 	now := s.clock()
 	for n < len(keys) {
-		r, ok := s.m.GetNear(now, c.id, keys[n], false)
+		r, ok := s.m.GetNear(now, c.id, keys[n], c.locked)
 		if !ok {
 			break
 		}
@@ -112,7 +112,7 @@ func (c *clientSession) copyKeys(keys [][]byte) []string {
 const maxKeyText = 16 << 10
 
 // startGets starts pipelined gets of a session, and sets ws to what receives their results. It returns false if the sidecar is stopped.
-func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string) bool {
+func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string, latest bool) bool {
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string) bool {
 		w.state.Store(opPending)
 		w.use(false)
 		ws[i] = w
-		s.gets = append(s.gets, session.Op{Kind: session.OpGet, ID: w.id, Session: id, Key: key})
+		s.gets = append(s.gets, session.Op{Kind: session.OpGet, ID: w.id, Session: id, Key: key, Latest: latest})
 	}
 	before, now := len(s.queue), s.clock()
 	s.m.DoGets(now, s.gets)

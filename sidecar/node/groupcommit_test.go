@@ -240,7 +240,7 @@ func TestWritesThatArriveDuringAnApplyShareTheNextUpToTheLimits(t *testing.T) {
 		t.Errorf("the next Apply has %d writes, want 100", n)
 	}
 	addWrites(mm, maxGroupOps+3, 10)
-	addWrites(mm, 3, maxGroupBytes/2)
+	addWrites(mm, 3, maxGroupBytes/2-100)
 	store.unblock <- errors.New("a failure that affects this group only")
 	for i, want := range []int{maxGroupOps, 3 + 2, 1} {
 		if n := len(<-store.applying); n != want {

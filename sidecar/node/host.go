@@ -10,6 +10,7 @@
 package node
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,10 +125,23 @@ func (h *host[M]) Probe() { h.Inspect(func(M) {}) }
 // Handle implements Host. Messages that come while the gate is closed are dropped, as by a process that is away.
 func (h *host[M]) Handle(batch []causal.Message) {
 	h.tryStep(func(now causal.Now, m M) {
-		for i := range batch {
+		i := 0
+		defer func() {
+			if r := recover(); r != nil {
+				panic(brokenMachine(h.id, &batch[i], r))
+			}
+		}()
+		for i = range batch {
 			m.Step(now, &batch[i])
 		}
 	})
+}
+
+// brokenMachine returns what a process ends with whose machine has panicked at a message. What precedes the machine may panic without harm. But
+// a machine may have changed half of its state, such as a put that has its place in a lane and no dependencies: what it would do from then on may
+// lose writes or break their order. What it has promised is on disk, so the process ends and starts again from there.
+func brokenMachine(id topology.Node, m *causal.Message, value any) error {
+	return fmt.Errorf("%v ends, because handling %s from %v panicked; it starts again from its disk. This is a bug: please report it with the stack that follows: %v", id, m.Kind, m.From, value)
 }
 
 // Tick implements Host. While the gate is closed it does nothing.

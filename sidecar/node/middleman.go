@@ -133,7 +133,7 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 		return past, err
 	}
 	lost, err := metaUint(ctx, mm.store, metaDataLost)
-	if lost > uint64(shard.LossCleared) {
+	if lost > uint64(shard.LossKept) {
 		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it", metaDataLost, lost)
 	}
 	past.Loss = shard.Loss(lost)
@@ -171,6 +171,13 @@ func (mm *Middleman) Serves() (serves bool) {
 	return serves
 }
 
+// Withdrawn reports whether the data center was excluded and the shard keeps its data without answering anything, and which shards of other rings have
+// not said that they have all data.
+func (mm *Middleman) Withdrawn() (withdrawn bool, missing []topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { withdrawn, missing = s.Withdrawn() })
+	return withdrawn, missing
+}
+
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
 func (mm *Middleman) Unanswered() (nodes []topology.Node) {
 	mm.host.Inspect(func(s *shard.Shard) { nodes = s.Unanswered() })
@@ -183,12 +190,22 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
+			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
+			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil && !errors.Is(err, storage.ErrDataLost) {
 				cause = errors.Join(cause, err)
 			}
 			mm.onFailure(cause)
 		}()
 	})
+}
+
+// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what is missing.
+func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
+	lost, err := metaUint(ctx, s, metaDataLost)
+	if err != nil || lost == uint64(shard.NoLoss) {
+		return err
+	}
+	return setMetaUint(ctx, s, metaDataLost, uint64(shard.NoLoss))
 }
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
@@ -248,8 +265,13 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
 			return err
 		}
-		if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
+		if err := mm.wipeAll(ctx); err != nil {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
+		}
+	}
+	if plan.Loss == shard.LossKept { // with the exclusions alone, the next start would lack what is not complete, and not know that
+		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss)); err != nil {
+			return err
 		}
 	}
 	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before && !plan.Clear {

@@ -132,7 +132,12 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	mm.mu.Lock()
 	topo := mm.m.View()
 	lost, known := mm.m.DataLost()
+	withdrawn, _ := mm.m.Withdrawn()
 	mm.mu.Unlock()
+	if withdrawn {
+		mm.logger.Warn("the data center was excluded: the shard keeps its data and answers nothing until other rings have said that they have all of them")
+		return nil
+	}
 	if lost {
 		mm.logger.Error("the storage has lost its data: reads are refused, other rings serve them", "known_by", known)
 	}
@@ -267,13 +272,32 @@ func (mm *Middleman) wipe(want func(topology.Slot) bool) error {
 	if err != nil {
 		return err
 	}
+	return mm.remove(mm.ctx, keys)
+}
+
+// wipeAll removes all keys, also those whose values are damaged or were written by somebody else.
+func (mm *Middleman) wipeAll(ctx context.Context) error {
+	var all []string
+	for next := ""; ; {
+		keys, after, err := mm.store.Keys(ctx, next, wipeBatch)
+		if err != nil {
+			return err
+		}
+		if all = append(all, keys...); after == "" {
+			return mm.remove(ctx, all)
+		}
+		next = after
+	}
+}
+
+func (mm *Middleman) remove(ctx context.Context, keys []string) error {
 	for len(keys) > 0 {
 		n := min(len(keys), wipeBatch)
 		writes := make([]storage.Write, n)
 		for i, key := range keys[:n] {
 			writes[i] = storage.Write{Key: key, Delete: true, KeyExists: true}
 		}
-		ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
+		ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 		err := mm.store.Apply(ctx, writes)
 		cancel()
 		if err != nil {

@@ -21,6 +21,7 @@ type servingMiddleman struct {
 	ops    []middleman.StorageOp
 	reads  storageQueue
 	writes storageQueue
+	large  largeValues
 	// readsAsked counts the requests of reads that are for others.
 	readsAsked int
 	closing    bool
@@ -89,7 +90,7 @@ func (s *servingMiddleman) step(f func(now causal.Now)) {
 }
 
 // collect queues the machine's storage requests. It executes reads of an embedded store itself, which is faster than waking
-// another goroutine, unless their values are large together; their results may lead to further requests.
+// another goroutine, unless their values are large; their results may lead to further requests.
 func (s *servingMiddleman) collect() {
 	mm := s.mm
 	for bytes := 0; ; {
@@ -99,9 +100,10 @@ func (s *servingMiddleman) collect() {
 		}
 		for _, op := range s.ops {
 			switch {
-			case op.Kind == middleman.StorageRead && mm.options.InlineReads && bytes < maxGroupBytes:
+			case op.Kind == middleman.StorageRead && mm.options.InlineReads && bytes < maxGroupBytes && !s.large.has(op.Key):
 				r := s.get(op)
 				bytes += r.Record.Value.Size()
+				s.large.note(op.Key, r.Record.Value.Size())
 				s.noteRead(&op, &r)
 				s.m.StorageDone(mm.clock(), r)
 			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount || op.Kind == middleman.StorageScan:
@@ -118,7 +120,8 @@ func (s *servingMiddleman) collect() {
 	}
 }
 
-// A group of requests that share a call to the store ends once it has this many requests or bytes.
+// A group of requests that share a call to the store has at most this many requests, and bytes unless it is a single one: with several members
+// it is one record of their log, which a message has to carry.
 const (
 	maxGroupOps   = 1024
 	maxGroupBytes = 8 << 20
@@ -127,8 +130,11 @@ const (
 // takeGroup moves the requests that share the next call to the store from the queue to group, which is empty.
 func (q *storageQueue) takeGroup(group []middleman.StorageOp) []middleman.StorageOp {
 	n, bytes := 0, 0
-	for n < len(q.ops) && n < maxGroupOps && (n == 0 || bytes < maxGroupBytes) {
+	for n < len(q.ops) && n < maxGroupOps {
 		bytes += len(q.ops[n].Key) + q.ops[n].Record.Value.Size()
+		if n > 0 && bytes > maxGroupBytes {
+			break
+		}
 		n++
 	}
 	if n == len(q.ops) {
@@ -185,6 +191,9 @@ func (s *servingMiddleman) finish(now causal.Now, group []middleman.StorageOp, r
 		return
 	}
 	for i := range results {
+		if group[i].Kind == middleman.StorageRead && !results[i].Failed && !results[i].Busy {
+			s.large.note(group[i].Key, results[i].Record.Value.Size())
+		}
 		if group[i].ForReader {
 			s.readsAsked--
 			s.noteRead(&group[i], &results[i])
@@ -342,7 +351,10 @@ func (s *servingMiddleman) noteTombstones() {
 			}
 			return s.ctx.Err()
 		})
-		if err != nil && s.ctx.Err() == nil {
+		switch {
+		case errors.Is(err, storage.ErrDataLost):
+			s.mm.ReportDataLoss(err)
+		case err != nil && s.ctx.Err() == nil:
 			s.mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start", "error", err)
 		}
 	})

@@ -115,6 +115,14 @@ func (sm *ShardMember) Unanswered() []topology.Node {
 	return nil
 }
 
+// Withdrawn is as for Middleman.
+func (sm *ShardMember) Withdrawn() (withdrawn bool, missing []topology.Node) {
+	if mm := sm.Serving(); mm != nil {
+		return mm.Withdrawn()
+	}
+	return false, nil
+}
+
 // Resharding is as for Middleman.
 func (sm *ShardMember) Resharding() (stage string, copied, of int) {
 	if mm := sm.Serving(); mm != nil {

@@ -88,8 +88,11 @@ func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r me
 		taken := 0
 		for ; taken < len(results) && bytes < t.MaxBytes; taken++ {
 			if a := results[taken]; a.Found {
-				r.Records = append(r.Records, causal.Moved{Key: names[taken], Record: a.Record})
 				bytes += len(names[taken]) + a.Record.Value.Size()
+				if len(r.Records) > 0 && bytes > t.MaxBytes {
+					break // it is read again, for the next page: beside others, even a record that fits alone might not
+				}
+				r.Records = append(r.Records, causal.Moved{Key: names[taken], Record: a.Record})
 			} else if errors.Is(a.Err, storage.ErrForeign) {
 				sm.logger.Warn("a value that this deployment did not write is not copied to another member", "key", names[taken])
 			}

@@ -1,14 +1,9 @@
 package node
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -93,61 +88,6 @@ func (v *volume) damaged() (o *opened, err error) {
 }
 
 func (v *volume) path(name string) string { return v.fs.PathJoin(v.dir, name) }
-
-// readID returns the id of the volume; 0: it has none.
-func (v *volume) readID() (uint64, error) {
-	f, err := v.fs.Open(v.path(volumeFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("open %s: %w", v.path(volumeFile), err)
-	}
-	b, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, fmt.Errorf("read %s: %w", v.path(volumeFile), err)
-	}
-	id, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil || id == 0 {
-		return 0, &wal.CorruptError{File: v.path(volumeFile), Problem: "it holds no volume id"}
-	}
-	return id, nil
-}
-
-func drawID() (uint64, error) {
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("draw a volume id: %w", err)
-	}
-	return max(binary.LittleEndian.Uint64(b[:]), 1), nil
-}
-
-// writeID gives the volume an id, durably.
-func (v *volume) writeID() (uint64, error) {
-	id, err := drawID()
-	if err != nil {
-		return 0, err
-	}
-	staged := v.path(volumeFile + ".tmp")
-	f, err := v.fs.Create(staged, diskCategory)
-	if err != nil {
-		return 0, fmt.Errorf("create %s: %w", staged, err)
-	}
-	_, err = fmt.Fprintln(f, id)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = v.fs.Rename(staged, v.path(volumeFile))
-	}
-	if err == nil {
-		err = v.sync()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", v.path(volumeFile), err)
-	}
-	return id, nil
-}
 
 // sync makes the names in the directory durable.
 func (v *volume) sync() error {

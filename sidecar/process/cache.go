@@ -14,7 +14,7 @@ type cachePart struct{ c *node.Cache }
 
 func (p *process) startCache() part {
 	config := cache.DefaultConfig(p.topo(), p.self)
-	config.Broken = brokenRules()
+	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	config.NearLease = cache.DefaultNearLease // whatever the sidecars are configured to: an earlier start may have given them copies
 	if b := p.o.Settings.Config.Limits.CacheBytes; b > 0 {
 		config.MaxBytes = int(b)

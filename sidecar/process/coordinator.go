@@ -44,7 +44,7 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, err
 	}
 	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
-	config.Broken = brokenRules()
+	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}

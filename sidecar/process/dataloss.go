@@ -36,6 +36,22 @@ func explainUnanswered(t *topology.Topology, disk string, nodes []topology.Node)
 		"a new store serves once all of its data centers have been up once", disk, nameParts(t, nodes))
 }
 
+// explainWithdrawal says why a middleman keeps its data and answers nothing.
+func explainWithdrawal(t *topology.Topology, dc topology.DC, missing []topology.Node) error {
+	return fmt.Errorf("its data center %s was excluded: it keeps what it has and answers nothing until shards of other rings have said that they serve, have all data, "+
+		"and know the same exclusions; waiting for %s. If these wait for it, too, two sides have excluded each other, and a person has to choose whose data count; "+
+		"see docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
+}
+
+// explainKept says why a middleman whose data count though its data center was excluded refuses reads.
+func explainKept(t *topology.Topology, b middleman.BackfillProgress) error {
+	next := b.Stage
+	if len(b.Waiting) > 0 {
+		next = "waiting for " + nameParts(t, b.Waiting)
+	}
+	return fmt.Errorf("its data center was excluded, and its data count all the same (keepsData): it serves once it has what coordinators had under way (%s)", next)
+}
+
 // explainLostStorage says why a middleman refuses reads, and how far it has come in getting its data back.
 func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman.BackfillProgress, refills bool) error {
 	because := "this was found at an earlier start"

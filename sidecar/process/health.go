@@ -46,7 +46,8 @@ func (h *health) serve(addr string, withPprof bool, fail func(error)) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathHealth, h.healthz)
 	mux.HandleFunc("GET "+contract.PathReady, h.readyz)
-	mux.Handle("GET "+contract.PathMetrics, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET "+contract.PathMetrics, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: maxScrapes}))
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -54,9 +55,10 @@ func (h *health) serve(addr string, withPprof bool, fail func(error)) error {
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server, limit := defaultHTTPBounds.server(mux, h.p.log)
+	h.server = server
 	go func() {
-		if err := h.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(limit(l)); !errors.Is(err, http.ErrServerClosed) {
 			fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()

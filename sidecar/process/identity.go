@@ -135,23 +135,33 @@ func (id identity) writeDir(dir string) error {
 // metaIdentity is the name of the identity in a store.
 const metaIdentity = "identity"
 
-// claimStore compares id with the identity in a store, and writes id there.
-func (id identity) claimStore(ctx context.Context, s storage.Store) error {
+// checkStore compares id with the identity in a store. A store without one is new.
+func (id identity) checkStore(ctx context.Context, s storage.Store) error {
 	b, found, err := s.Meta(ctx, metaIdentity)
 	if err != nil {
 		return fmt.Errorf("storage: read identity: %w", err)
 	}
-	if found {
-		var before identity
-		if err := json.Unmarshal(b, &before); err != nil {
-			return fmt.Errorf("storage: its identity record cannot be read; it is damaged, or the storage belongs to another "+
-				"application: %w", err)
-		}
-		if err := id.checkSuccessor(before); err != nil {
-			return fmt.Errorf("storage: %w", err)
-		}
+	if !found {
+		return nil
 	}
-	if b, err = json.Marshal(id); err != nil {
+	var before identity
+	if err := json.Unmarshal(b, &before); err != nil {
+		return fmt.Errorf("storage: its identity record cannot be read; it is damaged, or the storage belongs to another "+
+			"application: %w", err)
+	}
+	if err := id.checkSuccessor(before); err != nil {
+		return fmt.Errorf("storage: %w", err)
+	}
+	return nil
+}
+
+// claimStore compares id with the identity in a store, and writes id there.
+func (id identity) claimStore(ctx context.Context, s storage.Store) error {
+	if err := id.checkStore(ctx, s); err != nil {
+		return err
+	}
+	b, err := json.Marshal(id)
+	if err != nil {
 		return err
 	}
 	if err := s.SetMeta(ctx, metaIdentity, b); err != nil {

@@ -95,20 +95,21 @@ func TestAMiddlemanWaitsForARedisThatIsNotUpYet(t *testing.T) {
 	}
 	dir := t.TempDir()
 	set := mustLoad(t, strings.Replace(good, `address: "127.0.0.1:6380"`, "socket: "+filepath.Join(dir, "redis.sock"), 1), topology.Middleman)
-	waiting := make(chan error, 100)
+	set.Config.DataDir = t.TempDir()
+	p := newProcess(Options{Settings: set, Logger: slog.New(slog.DiscardHandler)})
 	type opened struct {
 		ping, err error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		s, err := awaitStore(t.Context(), set, slog.New(slog.DiscardHandler), func(err error) { waiting <- err })
+		s, err := p.awaitStore(t.Context())
 		if err != nil {
 			done <- opened{err: err}
 			return
 		}
 		done <- opened{ping: s.Ping(t.Context()), err: s.Close()}
 	}()
-	<-waiting
+	await(t, "the middleman to wait", func() bool { return strings.Contains(p.health.readiness().Reason, "waiting: ") })
 	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestAMiddlemanWaitsForARedisThatIsNotUpYet(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	set.Config.Storage.Redis.Socket = filepath.Join(dir, "none.sock")
-	if _, err := awaitStore(ctx, set, slog.New(slog.DiscardHandler), func(error) {}); err == nil {
+	if _, err := p.awaitStore(ctx); err == nil {
 		t.Error("it opened a server that is not there")
 	}
 }

@@ -2,16 +2,10 @@ package process
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"os"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,8 +17,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/storage/redis"
+	"github.com/causalstore/causalstore/sidecar/storage/scrub"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
@@ -37,6 +30,7 @@ type shardHost interface {
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
+	Withdrawn() (withdrawn bool, missing []topology.Node)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
 }
@@ -58,7 +52,7 @@ type middlemanPart struct {
 }
 
 func (p *process) startMiddleman(ctx context.Context) (part, error) {
-	store, err := awaitStore(ctx, p.o.Settings, p.log, p.health.setWaiting)
+	store, err := p.awaitStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +74,9 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	p.metrics.MustRegister(metrics.Middleman(func() metrics.Shard { return m.m }))
+	scrubbing := scrub.New(store, scrub.Defaults(p.log))
+	p.metrics.MustRegister(metrics.Scrub(scrubbing.Progress))
+	go scrubbing.Run(ctx) // it ends when the store is closed, at the latest
 	go m.watchStorage(p.fail)
 	return m, nil
 }
@@ -87,7 +84,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 // startShard starts the host of m: a member of a group if there are several, or if the storage is that of one.
 func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember bool) (err error) {
 	config := middleman.DefaultConfig(p.topo(), p.self.Group())
-	config.Broken = brokenRules()
+	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
@@ -114,90 +111,10 @@ func replyBytes(l contract.Limits) int64 {
 }
 
 const (
-	// openRetryInterval is the pause between attempts to open a storage that is not available yet.
-	openRetryInterval = 500 * time.Millisecond
 	// pingInterval is how often the storage is pinged, and pingTimeout how long it may take to answer.
 	pingInterval = time.Second
 	pingTimeout  = 2 * time.Second
 )
-
-// awaitStore opens the storage. It waits for a server that cannot be reached yet, as when both start together.
-func awaitStore(ctx context.Context, set *Settings, log *slog.Logger, waiting func(error)) (storage.Store, error) {
-	last := ""
-	for {
-		s, err := openStore(ctx, set, log, waiting)
-		if err == nil || !isTransient(err) {
-			return s, err
-		}
-		waiting(err)
-		if last != err.Error() {
-			last = err.Error()
-			log.Warn("waiting for the storage", "error", err)
-		}
-		select {
-		case <-time.After(openRetryInterval):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// isTransient reports whether opening a store may succeed later.
-func isTransient(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "loading")
-}
-
-func openStore(ctx context.Context, set *Settings, log *slog.Logger, waiting func(error)) (storage.Store, error) {
-	c := set.Config.Storage
-	if c.Engine == contract.EngineEmbedded {
-		s, err := embedded.Open(c.Embedded.Dir, embedded.Options{CacheBytes: int64(c.Embedded.CacheBytes), Logger: log,
-			Stop: ctx.Done(), OnFull: func(err error) { waiting(inState(contract.StateStorageFull, err)) }})
-		if err != nil {
-			return nil, err // not s: a nil *Store in a storage.Store is not nil
-		}
-		return s, nil
-	}
-	o := redis.Options{
-		Addr: c.Redis.Address, Socket: c.Redis.Socket, Username: c.Redis.Username, Password: set.storagePassword, DB: c.Redis.Database,
-		AllowUnsafe: c.Redis.AllowUnsafe, WaitReplicas: c.Redis.WaitReplicas, Logger: log,
-	}
-	var err error
-	if c.Redis.TLS != nil {
-		if o.TLS, err = storageTLS(c.Redis.TLS); err != nil {
-			return nil, fmt.Errorf("storage.redis.tls: %w", err)
-		}
-	}
-	s, err := redis.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func storageTLS(files *contract.TLS) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: files.ServerName}
-	if files.CA != "" {
-		pem, err := os.ReadFile(files.CA)
-		if err != nil {
-			return nil, err
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", files.CA)
-		}
-	}
-	if files.Cert != "" {
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-			return &pair, err
-		}
-		if _, err := c.GetClientCertificate(nil); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
 
 // watchStorage pings the storage until close. It ends the process when another middleman has taken the storage over.
 func (m *middlemanPart) watchStorage(fail func(error)) {
@@ -280,10 +197,16 @@ func (m *middlemanPart) ready() error {
 	m.mu.Lock()
 	pingErr := m.storageErr
 	m.mu.Unlock()
+	if withdrawn, missing := m.m.Withdrawn(); withdrawn {
+		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, missing))
+	}
 	if lost, known := m.m.DataLost(); lost {
 		var progress middleman.BackfillProgress
 		var refills bool
 		m.m.Inspect(func(mm *middleman.Middleman) { progress, refills = mm.Backfill() })
+		if progress.Kept {
+			return inState(contract.StateWithdrawn, explainKept(m.topo(), progress))
+		}
 		return inState(contract.StateDataLost, explainLostStorage(m.topo(), known, progress, refills))
 	}
 	_, writeErr := m.m.StorageState()

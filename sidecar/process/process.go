@@ -31,6 +31,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/version"
 )
 
 // Options are what a process is started with.
@@ -136,7 +137,7 @@ func newProcess(o Options) *process {
 	set := o.Settings
 	p := &process{o: o, log: o.Logger, self: set.Self, book: newAddressBook(set.addresses), clock: node.NewClock(), failed: make(chan error, 1)}
 	p.inUse.Store(set.Topology)
-	p.version, _ = metrics.Version()
+	p.version = version.Exact()
 	p.version = p.version[:min(len(p.version), wire.MaxVersion)]
 	if p.self.Part == topology.Sidecar {
 		p.self.Index = node.NewSidecarIndex()
@@ -178,6 +179,12 @@ func (p *process) fail(err error) {
 	case p.failed <- err:
 	default:
 	}
+}
+
+// endAtOnce ends the process as kill -9 does, for what must not go on even for an orderly stop.
+func (p *process) endAtOnce(err error) {
+	p.log.Error("the process ends at once", "error", err)
+	os.Exit(1)
 }
 
 // running returns the part, or nil before it has started.

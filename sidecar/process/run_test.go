@@ -40,8 +40,12 @@ func runWith(t *testing.T, text string, part topology.Part, o Options, change fu
 		t.Fatal(err)
 	}
 	httpAddr = ports.ForTest(t)
+	dataDir := t.TempDir()
 	source := Source{Path: path, Override: func(c *contract.Config) {
 		c.Listen = contract.Listen{GRPC: "127.0.0.1:0", HTTP: httpAddr, Redis: "127.0.0.1:0"}
+		if c.DataDir != "" {
+			c.DataDir = dataDir
+		}
 		change(c)
 	}}
 	set, err := source.Load(part)

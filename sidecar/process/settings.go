@@ -314,6 +314,8 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	if part != topology.Sidecar {
 		return
 	}
+	checkAtMost(p, "limits.redis.keyBytes", c.Limits.Redis.KeyBytes, contract.MaxKeyBytes)
+	checkAtMost(p, "limits.redis.valueBytes", c.Limits.Redis.ValueBytes, contract.MaxValueBytes)
 	if b := c.NearCopies.MaxBytes; b != 0 && b < contract.MinNearBytes {
 		p.add("nearCopies.maxBytes", "%d bytes; give at least %dKi, or 0 for no near copies", b, contract.MinNearBytes>>10)
 	}
@@ -331,6 +333,13 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	}
 	if c.Auth != nil {
 		s.users = readUsers(c.Auth.UsersFile, p)
+	}
+}
+
+// checkAtMost checks a size that may only be lowered.
+func checkAtMost(p *problems, field string, b, most contract.Bytes) {
+	if b > most {
+		p.add(field, "%d bytes; give at most %dKi: coordinators and shards take no more", b, most>>10)
 	}
 }
 

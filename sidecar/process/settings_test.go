@@ -133,6 +133,8 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, "readTimeout: 250ms", "readTimeout: 250", []string{"250", `"5s"`}},
 		{topology.Sidecar, "binding: static", "tokenKeyFile: " + short, []string{"tokenKeyFile:", "at least 16", "openssl"}},
 		{topology.Sidecar, "binding: static", "tokenKeyFile: " + dir + "/none", []string{"tokenKeyFile:", "no such file"}},
+		{topology.Sidecar, "redis: {clients: 7,", "redis: {keyBytes: 65Ki, valueBytes: 17Mi,", []string{"limits.redis.keyBytes: 66560", "64Ki",
+			"limits.redis.valueBytes: 17825792", "16384Ki"}},
 		{topology.Sidecar, "binding: static", "auth: {}", []string{"auth.usersFile: missing"}},
 		{topology.Sidecar, "binding: static", "auth: {usersFile: " + short + "}", []string{"auth.usersFile:", "line 1 is not: user NAME"}},
 		{topology.Sidecar, "binding: static", "auth: {usersFile: " + dir + "/none}", []string{"auth.usersFile:", "no such file"}},

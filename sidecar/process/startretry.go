@@ -34,6 +34,7 @@ func stateOf(err error) contract.State {
 // restart and says what is wrong: what the part holds already is safe, and it may be able to free the space itself. A part
 // that has lost data waits for people.
 func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part, error)) (part, error) {
+	foundLoss := false
 	for last := ""; ; {
 		r, err := start()
 		state := contract.StateStorageFull
@@ -43,6 +44,10 @@ func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part,
 		case errors.Is(err, storage.ErrFull):
 		case stateOf(err) == contract.StateDataLost:
 			return nil, p.refuseToStart(ctx, err)
+		case errors.Is(err, storage.ErrDataLost) && !foundLoss: // the storage has noted that, and is opened as one that has lost data
+			foundLoss = true
+			p.log.Error("the storage was found to be damaged; starting again", "error", err)
+			continue
 		case errors.Is(err, wal.ErrNoSpace), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 			state = contract.StateLogFull
 		default:

@@ -13,6 +13,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 const (
@@ -53,6 +56,10 @@ func (e *etcd) newSession(ctx context.Context, addr string) (*session, error) {
 	var err error
 	if config.TLS, err = e.tlsConfig(s); err == nil {
 		config.Username, config.Password, err = e.user()
+	}
+	if config.TLS != nil {
+		config.DialOptions = append(config.DialOptions,
+			grpc.WithTransportCredentials(connlimit.DialingCredentials{TransportCredentials: credentials.NewTLS(config.TLS)}))
 	}
 	if config.TLS != nil && config.TLS.ServerName != "" {
 		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(config.TLS.ServerName)) // else it is the host of the endpoint

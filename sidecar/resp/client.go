@@ -1,8 +1,13 @@
 package resp
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // CLIENT ID
@@ -51,56 +56,112 @@ func clientSetInfo(c *connection, args [][]byte) error {
 
 // CLIENT INFO
 func clientInfo(c *connection, _ [][]byte) error {
-	c.out.writeVerbatim(c.clientLine())
+	state := c.state()
+	c.out.writeVerbatim(c.clientLine(&state))
 	return nil
 }
 
-// CLIENT LIST [TYPE type] [ID id ...]: a client sees only itself.
+// CLIENT LIST [TYPE type] [ID id ...]
 func clientList(c *connection, args [][]byte) error {
-	shown := true
+	shown := func(int64) bool { return true }
 	switch {
 	case len(args) == 2:
 	case len(args) == 4 && equalFold(args[2], "type"):
 		switch kind := strings.ToLower(string(args[3])); kind {
 		case "normal":
 		case "master", "replica", "slave", "pubsub":
-			shown = false
+			shown = func(int64) bool { return false }
 		default:
 			return Errorf("ERR", "Unknown client type '%s'", cString(args[3], len(args[3])))
 		}
 	case len(args) > 3 && equalFold(args[2], "id"):
-		shown = false
+		ids := make(map[int64]bool, len(args)-3)
 		for _, arg := range args[3:] {
 			id, ok := parseInt(arg)
 			if !ok || id < 1 {
 				return genericError("Invalid client ID")
 			}
-			shown = shown || id == c.id
+			ids[id] = true
 		}
+		shown = func(id int64) bool { return ids[id] }
 	default:
 		return errSyntax
 	}
-	if shown {
-		c.out.writeVerbatim(c.clientLine())
-	} else {
-		c.out.writeVerbatim("")
+	c.showState()
+	var text strings.Builder
+	for _, other := range c.server.connectionsByID() {
+		if shown(other.id) {
+			state := other.shown.load()
+			text.WriteString(other.clientLine(&state))
+		}
 	}
+	c.hold(text.Len())
+	defer c.hold(0)
+	c.out.writeVerbatim(text.String())
 	return nil
 }
 
+// connectionsByID returns the open connections in the order in which they were opened.
+func (s *Server) connectionsByID() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.connections), func(a, b *connection) int { return cmp.Compare(a.id, b.id) })
+}
+
+// clientState is what others see of a connection.
+type clientState struct {
+	name, libName, libVer, lastCommand string
+	active                             time.Time // when the connection had last executed what it had received
+	database, proto                    int
+	inMulti                            bool
+	queued, queuedBytes                int
+	buffered, readBuffer               int // bytes
+	replies, replyBuffer               int
+}
+
+// shownState is the state of a connection as of the last time that it waited for its client, for CLIENT LIST on others.
+type shownState struct {
+	mu    sync.Mutex
+	state clientState
+}
+
+func (s *shownState) load() clientState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// state returns the present state of the connection.
+func (c *connection) state() clientState {
+	return clientState{name: c.name, libName: c.libName, libVer: c.libVer, lastCommand: c.lastCommand, active: c.server.options.Clock(),
+		database: c.database, proto: c.out.proto, inMulti: c.transaction.open, queued: len(c.transaction.queue), queuedBytes: c.transaction.bytes,
+		buffered: c.in.buffered(), readBuffer: cap(c.in.buf), replies: len(c.out.buf), replyBuffer: cap(c.out.buf)}
+}
+
+// showState shows the present state to others.
+func (c *connection) showState() {
+	state := c.state()
+	c.shown.mu.Lock()
+	defer c.shown.mu.Unlock()
+	c.shown.state = state
+}
+
 // clientLine returns the line of CLIENT LIST. Fields without meaning here have the value of an ordinary Redis client.
-func (c *connection) clientLine() string {
-	age := int64(c.server.options.Clock().Sub(c.opened).Seconds())
-	flags, queued := "N", -1
-	if c.transaction.open {
-		flags, queued = "x", len(c.transaction.queue)
+func (c *connection) clientLine(s *clientState) string {
+	now := c.server.options.Clock()
+	flags, queued, lastCommand := "N", -1, s.lastCommand
+	if s.inMulti {
+		flags, queued = "x", s.queued
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=0 flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
+	if lastCommand == "" {
+		lastCommand = "NULL"
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
 		"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s\n",
-		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), c.name, age, flags, c.database, queued, c.in.buffered(), cap(c.in.buf)-len(c.in.buf),
-		c.transaction.bytes, cap(c.out.buf), cap(c.out.buf), len(c.out.buf), cap(c.in.buf)+cap(c.out.buf), c.lastCommand,
-		c.userName(), c.out.proto, c.libName, c.libVer)
+		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.opened).Seconds()), int64(now.Sub(s.active).Seconds()), flags, s.database, queued,
+		s.buffered, s.readBuffer-s.buffered, s.queuedBytes, s.replyBuffer, s.replyBuffer, s.replies, c.memory.accounted.Load(), lastCommand,
+		c.userName(), s.proto, s.libName, s.libVer)
 }
 
 // CLIENT NO-EVICT ON|OFF
@@ -134,19 +195,13 @@ func clientReply(c *connection, args [][]byte) error {
 	return nil
 }
 
-// CLIENT TRACKING ...
-func clientTracking(*connection, [][]byte) error {
-	return genericError("CLIENT TRACKING is not supported: the sidecar sends no invalidations. " +
-		"Disable client-side caching; the sidecar's data center has a cache")
-}
-
 // CLIENT HELP
 func clientHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("CLIENT",
 		"GETNAME", "    Return the name of the current connection.",
 		"ID", "    Return the ID of the current connection.",
 		"INFO", "    Return information about the current client connection.",
-		"LIST [TYPE type] [ID id ...]", "    Return information about the current client connection; others are not shown.",
+		"LIST [TYPE type] [ID id ...]", "    Return information about client connections.",
 		"NO-EVICT (ON|OFF)", "    Accepted, without effect.",
 		"NO-TOUCH (ON|OFF)", "    Accepted: reads have no effect on eviction.",
 		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",

@@ -19,6 +19,8 @@ type command struct {
 	traits  trait
 	run     handler
 	subs    []*command
+	index   int  // in stats.byCommand
+	writes  bool // as its flags say
 }
 
 // keyRange says which arguments are keys: from first to last (negative: counted from the end), each step-th.
@@ -38,8 +40,8 @@ type trait uint8
 const (
 	// needsSession commands need a Session.
 	needsSession trait = 1 << iota
-	// blindWrite commands write without reading, so they need not wait for the pending puts of the connection.
-	blindWrite
+	// pipelinedWrite commands may be executed, or answered, together with those that follow them, so they need not wait for those before them.
+	pipelinedWrite
 	// beforeAuth commands are allowed before AUTH.
 	beforeAuth
 	// immediate commands are executed inside MULTI too, and not queued.
@@ -59,9 +61,9 @@ var byName = make(map[string]*command)
 
 func init() {
 	for _, cmd := range commandTable() {
-		byName[cmd.name] = cmd
-		for _, sub := range cmd.subs {
-			byName[sub.name] = sub
+		for _, each := range append([]*command{cmd}, cmd.subs...) {
+			each.index, each.writes = len(byName), slices.Contains(strings.Fields(each.flags), "write")
+			byName[each.name] = each
 		}
 	}
 }
@@ -80,13 +82,24 @@ func sortedCommands() []*command {
 
 // lookup returns the command that args name, or the error that Redis gives for them. It allocates only for errors.
 func lookup(args [][]byte) (*command, *Error) {
+	cmd, err := find(args)
+	if err == nil && !cmd.accepts(len(args)) {
+		return nil, errArity(cmd.name)
+	}
+	return cmd, err
+}
+
+// accepts reports whether the command takes so many arguments, with its name.
+func (cmd *command) accepts(argc int) bool {
+	return argc == cmd.arity || cmd.arity < 0 && argc >= -cmd.arity
+}
+
+// find is lookup for any number of arguments.
+func find(args [][]byte) (*command, *Error) {
 	var name [maxNameBytes]byte
 	n := copyLower(name[:], args[0])
 	cmd := byName[string(name[:n])]
 	if cmd == nil || n < len(args[0]) || strings.Contains(cmd.name, "|") {
-		if why := refusals[string(name[:n])]; why != "" {
-			return nil, genericError(why)
-		}
 		return nil, errUnknownCommand(args)
 	}
 	if len(cmd.subs) > 0 && len(args) > 1 {
@@ -96,9 +109,6 @@ func lookup(args [][]byte) (*command, *Error) {
 		if cmd = byName[string(name[:n])]; cmd == nil {
 			return nil, errUnknownSubcommand(container, args[1])
 		}
-	}
-	if cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity {
-		return nil, errArity(cmd.name)
 	}
 	return cmd, nil
 }

@@ -89,12 +89,34 @@ func commandList(c *connection, args [][]byte) error {
 	return nil
 }
 
+// COMMAND GETKEYS command arg [arg ...]
+func commandGetKeys(c *connection, args [][]byte) error {
+	args = args[2:]
+	cmd, err := find(args)
+	switch {
+	case err != nil:
+		return genericError("Invalid command specified")
+	case cmd.keys == noKey:
+		return genericError("The command has no key arguments")
+	case !cmd.accepts(len(args)):
+		return genericError("Invalid number of arguments specified for command")
+	}
+	keys := Array{}
+	cmd.keys.forEach(len(args), func(i int) bool {
+		keys = append(keys, args[i])
+		return true
+	})
+	c.out.writeReply(keys)
+	return nil
+}
+
 // COMMAND HELP
 func commandHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("COMMAND",
 		"(no subcommand)", "    Return details about all commands.",
 		"COUNT", "    Return the total number of commands.",
 		"DOCS [<command-name> ...]", "    Return documentation of the given commands, or of all.",
+		"GETKEYS <full-command>", "    Return the keys of a command with its arguments.",
 		"INFO [<command-name> ...]", "    Return details about the given commands, or about all.",
 		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    Return a list of commands.")
 	return nil

@@ -35,11 +35,6 @@ func configGet(c *connection, args [][]byte) error {
 	return nil
 }
 
-// CONFIG SET parameter value [parameter value ...]
-func configSet(*connection, [][]byte) error {
-	return genericError("CONFIG SET is not supported: change the configuration of the deployment")
-}
-
 // CONFIG HELP
 func configHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.")

@@ -32,6 +32,7 @@ type connection struct {
 	pipeliner Pipeliner
 	reader    PipelinedReader
 	pending   pendingPuts
+	updates   pendingUpdates
 	ahead     readAhead
 	timed     timedCommands
 	direct    *directWriter // nil: the socket offers none
@@ -40,6 +41,7 @@ type connection struct {
 	transaction transaction
 	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
 
+	shown        shownState                    // to other connections
 	user         atomic.Pointer[contract.User] // that the client is, or nil; SetUsers looks at it too
 	authFailures int                           // since the last success
 	quitting     bool
@@ -48,10 +50,10 @@ type connection struct {
 	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
 	replyOff, skipNextReply, skipThisReply bool
 
-	name               string
-	libName, libVer    string
-	lastCommand        string
-	commands, failures int64 // not yet added to server.stats
+	name            string
+	libName, libVer string
+	lastCommand     string
+	counters        connectionCounters // not yet added to server.stats
 }
 
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
@@ -60,6 +62,7 @@ func newConnection(s *Server, socket net.Conn, id int64) *connection {
 	c.waitWithoutBuffers()
 	c.direct = newDirectWriter(socket)
 	c.login(s.users.Load().atStart())
+	c.showState()
 	return c
 }
 
@@ -92,9 +95,10 @@ func (c *connection) serve() {
 			// Nothing is left to execute: send the replies before waiting for the client. While a reply is blocked, flush receives
 			// more commands, and the client may be waiting for their replies.
 			before := c.in.buffered()
-			c.awaitPuts()
+			c.awaitWrites()
+			c.flushCounters() // before the client has its replies
 			c.out.flush()
-			c.flushCounters()
+			c.showState()
 			if c.in.buffered() == before && !c.receive() {
 				return
 			}
@@ -102,7 +106,7 @@ func (c *connection) serve() {
 			c.execute(args)
 		}
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 	c.out.flush()
 }
 
@@ -117,7 +121,7 @@ func (c *connection) rejectMalformed(err error) {
 			m.ProtocolError()
 		}
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 	c.out.beginReply()
 	c.out.writeError(toError(err))
 	c.out.endReply()
@@ -131,8 +135,8 @@ func (c *connection) execute(args [][]byte) {
 		return
 	}
 	cmd, err := c.admit(args)
-	if cmd == nil || cmd.traits&blindWrite == 0 {
-		c.awaitPuts()
+	if cmd == nil || cmd.traits&pipelinedWrite == 0 {
+		c.awaitWrites()
 	}
 	if err != nil || cmd.traits&readAheadOf == 0 {
 		c.ahead.drop()
@@ -142,6 +146,10 @@ func (c *connection) execute(args [][]byte) {
 	switch {
 	case err != nil:
 		failed = true
+		c.noteRejected(args)
+		if len(args) > 0 && equalFold(args[0], "exec") {
+			err = c.abortExec(err)
+		}
 		c.transaction.broken = c.transaction.open
 		c.out.writeError(err)
 	case c.transaction.open && cmd.traits&immediate == 0:
@@ -153,15 +161,18 @@ func (c *connection) execute(args [][]byte) {
 
 	c.skipThisReply, c.skipNextReply = c.skipNextReply, false
 	c.out.mute = c.replyOff || c.skipThisReply
-	c.commands++
+	c.counters.commands++
 	if failed {
-		c.failures++
+		c.counters.failures++
 	}
 }
 
 // run calls the handler of a command and reports whether it failed.
 func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 	c.lastCommand = cmd.name
+	if cmd.writes {
+		c.counters.writes++
+	}
 	c.startTiming(cmd)
 	var err error
 	if cmd.traits&needsSession != 0 {
@@ -171,7 +182,7 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 		err = cmd.run(c, args)
 	}
 	if err != nil {
-		c.awaitPuts()
+		c.awaitWrites()
 		c.out.writeError(toError(err))
 	}
 	c.timed.count++
@@ -186,7 +197,7 @@ func (c *connection) run(cmd *command, args [][]byte) (failed bool) {
 
 // timedCommands are commands of one name that were timed together: one, or GETs that were read together.
 type timedCommands struct {
-	name          string
+	cmd           *command
 	count, failed int
 	since         time.Time
 }
@@ -197,17 +208,17 @@ func (c *connection) startTiming(cmd *command) {
 		return
 	}
 	c.reportTimed()
-	c.timed.name = cmd.name
-	if c.server.options.Metrics != nil {
-		c.timed.since = c.server.options.Clock()
-	}
+	c.timed.cmd = cmd
+	c.timed.since = c.server.options.Clock()
 }
 
 // reportTimed reports what was timed and not reported yet.
 func (c *connection) reportTimed() {
 	if t := &c.timed; t.count > 0 {
+		took := c.server.options.Clock().Sub(t.since)
+		c.server.stats.commandsDone(t.cmd, t.count, t.failed, took)
 		if m := c.server.options.Metrics; m != nil {
-			m.CommandsDone(t.name, t.count, t.failed, c.server.options.Clock().Sub(t.since).Seconds())
+			m.CommandsDone(t.cmd.name, t.count, t.failed, took.Seconds())
 		}
 		t.count, t.failed = 0, 0
 	}
@@ -235,6 +246,12 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 	}
 	cmd, err := lookup(args)
 	if err != nil {
+		if refused := refusalOf(args); refused != nil {
+			err = refused
+			if !c.in.authenticated {
+				err = errNoAuth
+			}
+		}
 		return nil, err
 	}
 	if !c.in.authenticated && cmd.traits&beforeAuth == 0 {
@@ -277,14 +294,6 @@ func (c *connection) overLimit(args [][]byte) *Error {
 		}
 	}
 	return errTooLong("value", over.n, lim.MaxValueBytes)
-}
-
-// flushCounters adds the counters of the connection to those of the server, once per batch, so that connections do not
-// contend for them.
-func (c *connection) flushCounters() {
-	c.server.stats.commands.Add(c.commands)
-	c.server.stats.failures.Add(c.failures)
-	c.commands, c.failures = 0, 0
 }
 
 // close closes the socket and the session. A panic in Session.Close must not affect other connections either.

@@ -37,7 +37,7 @@ func decrBy(c *connection, args [][]byte) error {
 // add adds n to the integer at key; a missing key counts as 0. It keeps the expire time.
 func (c *connection) add(key []byte, n int64) error {
 	var sum int64
-	err := c.modify(string(key), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	return c.update(key, 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		var old int64
 		if ok {
 			if old, ok = parseInt(v.Data); !ok {
@@ -48,24 +48,19 @@ func (c *connection) add(key []byte, n int64) error {
 			return v, false, errOverflow
 		}
 		return causal.Value{Data: strconv.AppendInt(nil, sum, 10), ExpireAtMs: v.ExpireAtMs}, true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(sum)
-	return nil
+	}, func() { c.out.writeInteger(sum) })
 }
 
 // INCRBYFLOAT key increment
 func incrByFloat(c *connection, args [][]byte) error {
 	var text string
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	b, ok2 := parseFloat(args[2])
+	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old := v.Data
 		if !ok {
 			old = []byte("0")
 		}
 		a, ok1 := parseFloat(old)
-		b, ok2 := parseFloat(args[2])
 		if !ok1 || !ok2 {
 			return v, false, errNotFloat
 		}
@@ -75,10 +70,5 @@ func incrByFloat(c *connection, args [][]byte) error {
 		}
 		text = formatFloat(sum)
 		return causal.Value{Data: []byte(text), ExpireAtMs: v.ExpireAtMs}, true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeBulkString(text)
-	return nil
+	}, func() { c.out.writeBulkString(text) })
 }

@@ -3,10 +3,23 @@ package resp
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
+
+// A key that a client may write is one that a coordinator accepts, in each database.
+func TestTheNameOfTheLongestKeyIsOneThatCanBeStored(t *testing.T) {
+	longest := strings.Repeat(string(databaseMark), contract.MaxKeyBytes)
+	for n := range databases {
+		if err := causal.CheckPut(storageKey(n, longest), causal.Value{Data: make([]byte, contract.MaxValueBytes)}, causal.MaxPutDeps); err != nil {
+			t.Errorf("in database %d: %v", n, err)
+		}
+	}
+}
 
 func TestDatabasesAreSeparateKeySpaces(t *testing.T) {
 	store := newMemory()

@@ -30,6 +30,17 @@ func execTransaction(c *connection, _ [][]byte) error {
 	return c.executeIsolated(&t, keys)
 }
 
+// abortExec ends the transaction of an EXEC that cannot be executed, as Redis does, and returns the error for it. The text has the code only if
+// that is not ERR.
+func (c *connection) abortExec(why *Error) *Error {
+	c.transaction = transaction{}
+	text := why.Message
+	if why.Code != "ERR" {
+		text = why.Error()
+	}
+	return Errorf("EXECABORT", "Transaction discarded because of: %s", text)
+}
+
 // executeIsolated executes a transaction while it holds the locks of its keys. Replies are sent afterwards, because a client
 // that does not read its replies must not hold a lock.
 func (c *connection) executeIsolated(t *transaction, keys []string) error {
@@ -66,10 +77,10 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 	c.out.writeArrayHeader(len(queue))
 	until := time.Now().Add(maxTransactionTime)
 	for _, q := range queue {
-		if q.cmd.traits&blindWrite == 0 {
-			c.awaitPuts()
+		if q.cmd.traits&pipelinedWrite == 0 {
+			c.awaitWrites()
 		}
-		c.commands++
+		c.counters.commands++
 		var refused *Error
 		switch {
 		case time.Now().After(until):
@@ -79,17 +90,17 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		}
 		failed := refused != nil
 		if failed {
-			c.awaitPuts()
+			c.awaitWrites()
 			c.out.writeError(refused)
 		} else {
 			failed = c.run(q.cmd, q.args)
 		}
 		if failed {
-			c.failures++
+			c.counters.failures++
 		}
 		c.account()
 	}
-	c.awaitPuts()
+	c.awaitWrites()
 }
 
 // keys returns the names under which the keys of the queued commands, and the watched keys, are stored.

@@ -66,19 +66,14 @@ func (c *connection) expireGeneric(command string, args [][]byte, unitMs int64, 
 		return errExpireTime(command)
 	}
 	set := false
-	err = c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		set = ok && o.allows(v.ExpireAtMs, at)
 		if set && at <= c.nowMs() {
 			return tombstone, true, nil
 		}
 		v.ExpireAtMs = at
 		return v, set, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(oneIf(set))
-	return nil
+	}, func() { c.out.writeInteger(oneIf(set)) })
 }
 
 // expireOptions are the conditions of EXPIRE on the current expire time of a key.
@@ -126,16 +121,11 @@ func (o expireOptions) allows(currentMs, nextMs int64) bool {
 // PERSIST key
 func persist(c *connection, args [][]byte) error {
 	removed := false
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		removed = ok && v.ExpireAtMs != 0
 		v.ExpireAtMs = 0
 		return v, removed, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(oneIf(removed))
-	return nil
+	}, func() { c.out.writeInteger(oneIf(removed)) })
 }
 
 // TTL key

@@ -126,6 +126,9 @@ func (f *frame) header(b []byte, lim *Limits, authenticated bool) (parseResult, 
 	return incomplete, nil
 }
 
+// maxBulkBytes is Redis' own limit for one argument, proto-max-bulk-len.
+const maxBulkBytes = 512 << 20
+
 // bulkHeader parses "$length". Once the command exceeds a limit, arguments are dropped together with their headers, so
 // that memory does not grow with what the client continues to send; only the command's name is stored.
 func (f *frame) bulkHeader(b []byte, lim *Limits, authenticated bool) (parseResult, error) {

@@ -16,9 +16,9 @@ func isHTTP(word []byte) bool {
 
 // rejectHTTP closes the connection without a reply.
 func (c *connection) rejectHTTP() {
-	c.awaitPuts()
+	c.awaitWrites()
 	c.quitting = true
-	c.failures++
+	c.counters.failures++
 	c.server.stats.protocolErrors.Add(1)
 	if m := c.server.options.Metrics; m != nil {
 		m.ProtocolError()

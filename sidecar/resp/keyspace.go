@@ -20,7 +20,9 @@ func (c *connection) getLive(key string) (causal.Value, bool, error) {
 	if err != nil {
 		return causal.Value{}, false, err
 	}
-	return v, c.isLive(v), nil
+	exists := c.isLive(v)
+	c.countRead(exists)
+	return v, exists, nil
 }
 
 // getAll returns the values of keys, expired ones included.
@@ -32,31 +34,19 @@ func (c *connection) getAll(keys []string) ([]causal.Value, error) {
 	return c.session.MGet(c.server.context, keys)
 }
 
-// modify reads key, calls f to decide what to put, if anything, and puts it, all under the lock of the key. Callers reply
-// afterwards, because a client that does not read its reply must not hold a lock.
-func (c *connection) modify(key string, f func(old causal.Value, exists bool) (next causal.Value, put bool, err error)) error {
-	unlock := c.session.Lock(key)
-	defer unlock()
-	old, exists, err := c.getLive(key)
-	if err != nil {
-		return err
-	}
-	if !exists {
-		old = causal.Value{Tombstone: true}
-	}
-	next, put, err := f(old, exists)
-	if err != nil || !put {
-		return err
-	}
-	return c.session.Put(c.server.context, key, next)
-}
-
 // tombstone is the value that deletes a key.
 var tombstone = causal.Value{Tombstone: true}
 
 // DEL and UNLINK key [key ...]: many keys are deleted in batches.
 func del(c *connection, args [][]byte) error {
 	total := 0
+	if len(args) == 2 {
+		return c.update(args[1], 0, func(_ causal.Value, ok bool) (causal.Value, bool, error) {
+			total = int(oneIf(ok))
+			return tombstone, ok, nil
+		}, func() { c.out.writeInteger(int64(total)) })
+	}
+	c.awaitWrites()
 	err := eachBatch(args[1:], func(keys []string) error {
 		n, err := c.remove(keys)
 		total += n
@@ -100,8 +90,12 @@ func exists(c *connection, args [][]byte) error {
 	err := eachBatch(args[1:], func(keys []string) error {
 		values, err := c.getAll(keys)
 		for _, v := range values {
-			if c.isLive(v) {
+			exists := c.isLive(v)
+			if exists {
 				n++
+			}
+			if err == nil {
+				c.countRead(exists)
 			}
 		}
 		return err

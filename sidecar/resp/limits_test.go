@@ -57,8 +57,10 @@ func TestReplyLargerThanTheBufferIsComplete(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]Options{
-		"Backend":      {},
-		"MaxKeyBytes":  {Backend: newMemory(), Limits: Limits{MaxKeyBytes: -1}},
+		"Backend":                      {},
+		"MaxKeyBytes":                  {Backend: newMemory(), Limits: Limits{MaxKeyBytes: -1}},
+		"MaxKeyBytes is 65537; set it": {Backend: newMemory(), Limits: Limits{MaxKeyBytes: 64<<10 + 1}},
+		"MaxValueBytes is 16777217; set it between": {Backend: newMemory(), Limits: Limits{MaxValueBytes: 16<<20 + 1}},
 		"MaxArgs":      {Backend: newMemory(), Limits: Limits{MaxArgs: 1 << 31}},
 		"WriteTimeout": {Backend: newMemory(), Limits: Limits{WriteTimeout: -1}},
 	} {

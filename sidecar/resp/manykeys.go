@@ -51,7 +51,9 @@ func mget(c *connection, args [][]byte) error {
 	defer c.hold(0)
 	c.out.writeArrayHeader(len(at))
 	for _, p := range at {
-		c.writeBulkOrNull(values[p], c.isLive(values[p]))
+		exists := c.isLive(values[p])
+		c.countRead(exists)
+		c.writeBulkOrNull(values[p], exists)
 	}
 	return nil
 }
@@ -59,6 +61,11 @@ func mget(c *connection, args [][]byte) error {
 // putAll puts values in order, a bounded number at a time. It continues after an error, so that each put is tried, and returns
 // the first error.
 func (c *connection) putAll(keys []string, value func(i int) causal.Value) error {
+	return c.putStored(storageKeys(c.database, keys), value)
+}
+
+// putStored is putAll for the names under which keys are stored.
+func (c *connection) putStored(names []string, value func(i int) causal.Value) error {
 	var first error
 	note := func(err error) {
 		if first == nil {
@@ -66,8 +73,8 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 		}
 	}
 	if c.pipeliner == nil {
-		for i, key := range keys {
-			note(c.session.Put(c.server.context, key, value(i)))
+		for i, name := range names {
+			note(c.session.Session.Put(c.server.context, name, value(i)))
 		}
 		return first
 	}
@@ -82,13 +89,13 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 		pending[0] = pendingPut{}
 		pending = pending[1:]
 	}
-	for i, key := range keys {
+	for i, name := range names {
 		v := value(i)
-		p := pendingPut{bytes: len(key) + v.Size()}
+		p := pendingPut{bytes: len(name) + v.Size()}
 		for len(pending) >= maxPendingPuts || len(pending) > 0 && c.pending.bytes+p.bytes > c.server.options.Limits.MaxPipelineBytes {
 			awaitOldest()
 		}
-		p.wait = c.pipeliner.PutAsync(storageKey(c.database, key), v)
+		p.wait = c.pipeliner.PutAsync(name, v)
 		c.pending.bytes += p.bytes
 		c.account()
 		pending = append(pending, p)

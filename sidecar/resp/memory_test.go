@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -28,6 +27,8 @@ type memory struct {
 	operationError error
 	// together is how many keys GetEach reads at most; 0: all.
 	together int
+	// putError, if it returns an error, keeps a put from being stored.
+	putError func(key string) error
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
@@ -74,7 +75,10 @@ func (m *memory) put(key string, v causal.Value) {
 
 var errPutRefused = &Error{Code: "BUSY", Message: "the write buffer is full; try again"}
 
-type memorySession struct{ store *memory }
+type memorySession struct {
+	store *memory
+	names []string // of the scan
+}
 
 func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
 	s.store.hook("get", key)
@@ -95,17 +99,28 @@ func (s *memorySession) Put(_ context.Context, key string, v causal.Value) error
 	if s.store.operationError != nil {
 		return s.store.operationError
 	}
-	if key == "refused" {
-		return errPutRefused
+	if err := s.store.refuses(key); err != nil {
+		return err
 	}
 	s.store.put(key, v)
 	return nil
 }
 
+// refuses returns the error of a put that is not stored.
+func (m *memory) refuses(key string) error {
+	if key == "refused" {
+		return errPutRefused
+	}
+	if m.putError != nil {
+		return m.putError(key)
+	}
+	return nil
+}
+
 func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	s.store.hook("issue", key)
-	if key == "refused" {
-		return func() error { return errPutRefused }
+	if err := s.store.refuses(key); err != nil {
+		return func() error { return err }
 	}
 	s.store.put(key, v)
 	return func() error {
@@ -166,22 +181,30 @@ func (s *memorySession) Newest(_ context.Context, keys []string) ([]causal.Recor
 	return records, s.store.operationError
 }
 
-// Scan takes the position in the sorted list of all keys as the cursor.
-func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]string, uint64, error) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(s.store.values)) {
-		if !s.store.values[key].Tombstone {
-			keys = append(keys, key)
+// living returns the sorted names of values that are no tombstones.
+func (m *memory) living() (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, v := range m.values {
+		if !v.Tombstone {
+			names = append(names, name)
 		}
 	}
-	from := min(int(cursor), len(keys))
-	to := min(from+limit, len(keys))
-	if to == len(keys) {
-		return keys[from:], 0, s.store.operationError
+	slices.Sort(names)
+	return names
+}
+
+// Scan takes the position in the list of all names as the cursor. A scan sorts them when it begins.
+func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]string, uint64, error) {
+	if cursor == 0 {
+		s.names = s.store.living()
 	}
-	return keys[from:to], uint64(to), s.store.operationError
+	from := min(int(cursor), len(s.names))
+	to := min(from+limit, len(s.names))
+	if to == len(s.names) {
+		return s.names[from:], 0, s.store.operationError
+	}
+	return s.names[from:to], uint64(to), s.store.operationError
 }
 
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {

@@ -10,10 +10,10 @@ import (
 
 // Limits bound the memory that clients can make the sidecar use. Zero fields take the default.
 type Limits struct {
-	// MaxKeyBytes is the longest key. Default 64 KiB.
+	// MaxKeyBytes is the longest key. Default, and at most, contract.MaxKeyBytes.
 	MaxKeyBytes int
-	// MaxValueBytes is the longest argument that is not a key, and the longest result of APPEND. Default 16 MiB, at most
-	// 512 MiB.
+	// MaxValueBytes is the longest argument that is not a key, and the longest result of APPEND. Default, and at most,
+	// contract.MaxValueBytes.
 	MaxValueBytes int
 	// MaxArgs is the number of arguments of a command, including its name. Default 1 Mi.
 	MaxArgs int
@@ -35,15 +35,12 @@ type Limits struct {
 	WriteTimeout time.Duration
 }
 
-// maxBulkBytes is Redis' own limit for one argument, proto-max-bulk-len.
-const maxBulkBytes = 512 << 20
-
 func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		field *int
 		value int
 	}{
-		{&l.MaxKeyBytes, 64 << 10}, {&l.MaxValueBytes, 16 << 20}, {&l.MaxArgs, 1 << 20}, {&l.MaxCommandBytes, 64 << 20},
+		{&l.MaxKeyBytes, contract.MaxKeyBytes}, {&l.MaxValueBytes, contract.MaxValueBytes}, {&l.MaxArgs, 1 << 20}, {&l.MaxCommandBytes, 64 << 20},
 		{&l.MaxInlineBytes, 64 << 10}, {&l.MaxPipelineBytes, 32 << 20}, {&l.MaxMGetKeys, 64 << 10},
 		{&l.MaxClientBytes, 512 << 20}, {&l.MaxClients, 10000},
 	} {
@@ -62,7 +59,7 @@ func (l Limits) check() error {
 		name       string
 		value, max int
 	}{
-		{"MaxKeyBytes", l.MaxKeyBytes, maxBulkBytes}, {"MaxValueBytes", l.MaxValueBytes, maxBulkBytes},
+		{"MaxKeyBytes", l.MaxKeyBytes, contract.MaxKeyBytes}, {"MaxValueBytes", l.MaxValueBytes, contract.MaxValueBytes},
 		{"MaxArgs", l.MaxArgs, 1 << 30}, {"MaxCommandBytes", l.MaxCommandBytes, 1 << 31}, {"MaxInlineBytes", l.MaxInlineBytes, 1 << 30},
 		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxMGetKeys", l.MaxMGetKeys, 1 << 30}, {"MaxClientBytes", l.MaxClientBytes, 1 << 40},
 		{"MaxClients", l.MaxClients, 1 << 30},

@@ -14,6 +14,7 @@ type pendingPuts struct {
 
 // putBlind stores v under key and replies OK: at once, or in awaitPuts if the put is part of a pipeline.
 func (c *connection) putBlind(key string, v causal.Value) error {
+	c.awaitUpdates()
 	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
 		c.awaitPuts()
 		if len(v.Data) >= noCopyBytes && c.memory.held == 0 {
@@ -46,7 +47,7 @@ func (c *connection) awaitPuts() {
 		case c.out.mute:
 		case err != nil:
 			c.out.writeError(toError(err))
-			c.failures++
+			c.counters.failures++
 		default:
 			c.out.writeOK()
 		}

@@ -128,6 +128,7 @@ func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
 	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2), next: 1, bytes: 3}}
 	c.ahead.results[1].Value.Data = []byte("old")
 	c.server = &Server{options: Options{Clock: time.Now}}
+	c.server.stats.init(time.Now())
 	c.in = newReader(&c.server.options.Limits)
 	c.out = writer{send: func([]byte) error { return nil }}
 	c.execute([][]byte{[]byte("GET"), []byte("b")}) // it is refused: the user is gone

@@ -1,17 +1,89 @@
 package resp
 
-// refusals are commands of Redis that are not in the table, with an error that says what to do instead. Other commands that are
-// not in the table are unknown.
-var refusals = map[string]string{
-	"randomkey": "RANDOMKEY is not supported: use SCAN",
-	"move":      "MOVE is not supported: read the key, SELECT the other database, write it there, and delete it here",
-	"swapdb":    "SWAPDB is not supported: the database is part of the name under which a key is stored",
-	"eval":      noScripts("EVAL"),
-	"evalsha":   noScripts("EVALSHA"),
-	"script":    noScripts("SCRIPT"),
-	"fcall":     noScripts("FCALL"),
+import "strings"
+
+// refusal is a family of commands of Redis 7.0 that are not in the table, with what to do instead.
+type refusal struct {
+	names  string // lower case; "container|sub" for a subcommand
+	advice string
 }
 
-func noScripts(name string) string {
-	return name + " is not supported: there are no scripts. Use MULTI and WATCH, or do it in the client"
+// refusalTable lists every command of Redis that is not in the command table, so that clients can tell a refused command from a typo. A test
+// compares both tables with a real server.
+func refusalTable() []refusal {
+	return []refusal{
+		{"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
+			"there are no lists; keep one as a serialized string, or each element under a key of its own"},
+		{"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen hvals",
+			"there are no hashes; keep one as a serialized string, or each field under a key of its own"},
+		{"sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop srandmember srem sscan sunion sunionstore",
+			"there are no sets; keep one as a serialized string, or each member under a key of its own"},
+		{"bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin " +
+			"zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange " +
+			"zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
+			"there are no sorted sets; keep one as a serialized string, or each member under a key of its own"},
+		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
+			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
+		{"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore",
+			"there are no geospatial indexes"},
+		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
+		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit", "there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
+		{"lcs sort sort_ro", "read the values, and compute in the client"},
+		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
+			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},
+		{"eval eval_ro script", "there are no scripts; use MULTI and WATCH, or do it in the client"},
+		{"function", "there are no functions; use MULTI and WATCH, or do it in the client"},
+
+		{"randomkey", "use SCAN"},
+		{"touch object", "nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
+		{"copy", "read the key, and write its value under the other one"},
+		{"move", "read the key, SELECT the other database, write it there, and delete it here"},
+		{"swapdb", "the database is part of the name under which a key is stored"},
+		{"dump migrate restore restore-asking", "copy with SCAN, GET, PEXPIRETIME, and SET with PXAT"},
+
+		{"client|caching client|getredir client|tracking client|trackinginfo",
+			"the sidecar sends no invalidations; disable client-side caching, the sidecar's data center has a cache"},
+		{"client|kill client|pause client|unblock client|unpause", "clients cannot stop each other; restart the sidecar or the app"},
+		{"command|getkeysandflags", "COMMAND INFO tells the keys of a command"},
+		{"config|resetstat config|rewrite config|set", "change the configuration of the deployment"},
+		{"acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|load acl|log acl|save acl|setuser",
+			"every user may use every command; change the users in the file of users of the deployment"},
+		{"bgrewriteaof bgsave lastsave save", "a write is durable when it is answered"},
+		{"failover psync replconf replicaof slaveof sync wait", "the deployment replicates; CAUSAL WAIT waits until a write is in one ring or in all rings"},
+		{"debug latency lolwut memory monitor slowlog", "use INFO, and the metrics of the sidecar"},
+		{"module|help module|load module|loadex module|unload", "there are no modules"},
+		{"shutdown", "whoever runs the deployment stops a sidecar"},
+	}
+}
+
+// refusalErrors are the errors of refused commands, by their names. Clients branch on those that Redis gives itself.
+var refusalErrors = func() map[string]*Error {
+	errs := make(map[string]*Error)
+	for _, r := range refusalTable() {
+		for name := range strings.FieldsSeq(r.names) {
+			errs[name] = Errorf("ERR", "%s is not supported: %s", strings.ToUpper(strings.Replace(name, "|", " ", 1)), r.advice)
+		}
+	}
+	for _, name := range []string{"evalsha", "evalsha_ro"} { // clients send EVAL next, which says what to do
+		errs[name] = &Error{Code: "NOSCRIPT", Message: "No matching script. Please use EVAL."}
+	}
+	for _, name := range []string{"fcall", "fcall_ro"} {
+		errs[name] = genericError("Function not found")
+	}
+	for _, name := range []string{"cluster", "asking", "readonly", "readwrite"} { // clients go on without a cluster
+		errs[name] = genericError("This instance has cluster support disabled")
+	}
+	return errs
+}()
+
+// refusalOf returns the error for a command of Redis that is refused, or nil.
+func refusalOf(args [][]byte) *Error {
+	name := strings.ToLower(cString(args[0], maxNameBytes))
+	if len(name) != len(args[0]) || strings.Contains(name, "|") {
+		return nil
+	}
+	if err := refusalErrors[name]; err != nil || len(args) == 1 {
+		return err
+	}
+	return refusalErrors[name+"|"+strings.ToLower(cString(args[1], maxNameBytes))]
 }

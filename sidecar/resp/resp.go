@@ -64,7 +64,7 @@ type Session interface {
 	// the calls name every key that the session knew when the first began, perhaps more than once, and perhaps others: reads tell
 	// which exist.
 	Scan(ctx context.Context, cursor uint64, limit int) (keys []string, next uint64, err error)
-	// DBSize returns the number of keys, or an estimate.
+	// DBSize returns about how many names there are that Scan may return.
 	DBSize(ctx context.Context) (int64, error)
 	// Info returns additional sections of INFO: lines "# Name" and "field:value", each terminated by "\r\n".
 	Info() string

@@ -1,7 +1,10 @@
 package resp
 
 import (
+	"slices"
 	"strconv"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // A scan of the store returns the names of keys that may exist, of all databases. The commands here read those of the selected
@@ -15,14 +18,11 @@ const (
 	readTogether = 100
 	// maxKeysVisited and maxKeysReturned bound KEYS.
 	maxKeysVisited, maxKeysReturned = 1_000_000, 100_000
-	// maxFlushed bounds the keys that one FLUSHDB or FLUSHALL deletes.
-	maxFlushed = 100_000
 )
 
 var (
 	errInvalidCursor = genericError("invalid cursor")
 	errTooManyKeys   = Errorf("ERR", "KEYS returns at most %d keys and visits at most %d; use SCAN", maxKeysReturned, maxKeysVisited)
-	errNotFlushed    = Errorf("ERR", "deleted %d keys, and there are more: send the command again", maxFlushed)
 )
 
 // scanOptions are the options of SCAN.
@@ -113,35 +113,30 @@ func keysMatching(c *connection, args [][]byte) error {
 	return nil
 }
 
-// FLUSHDB [ASYNC|SYNC]: deletes the keys of the database that the session knows, one after the other.
-func flushDB(c *connection, args [][]byte) error { return c.flush(args, c.database, c.database) }
+// FLUSHDB [ASYNC|SYNC]: deletes the keys of the database that a scan names.
+func flushDB(c *connection, args [][]byte) error {
+	return c.flush(args, func(name string) bool {
+		database, _, ok := keyStoredAs(name)
+		return ok && database == c.database
+	})
+}
 
-// FLUSHALL [ASYNC|SYNC]
-func flushAll(c *connection, args [][]byte) error { return c.flush(args, 0, databases-1) }
+// FLUSHALL [ASYNC|SYNC]: also what is stored under names that are keys of no database.
+func flushAll(c *connection, args [][]byte) error {
+	return c.flush(args, func(string) bool { return true })
+}
 
-func (c *connection) flush(args [][]byte, first, last int) error {
+// flush deletes what is stored under the names that a scan returns and that are wanted, a page at a time. It does not read first: the page would be
+// in memory with all its values, and what has expired would stay in the storage.
+func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	if len(args) > 2 || len(args) == 2 && !equalFold(args[1], "async") && !equalFold(args[1], "sync") {
 		return errSyntax
 	}
-	selected := c.database
-	defer func() { c.database = selected }()
-	deleted := 0
 	err := c.scanAll(func(stored []string) error {
-		for c.database = first; c.database <= last; c.database++ {
-			keys := c.keysOfDatabase(stored, "")
-			for len(keys) > 0 {
-				n, err := c.remove(keys[:min(readTogether, len(keys)):min(readTogether, len(keys))])
-				if err != nil {
-					return err
-				}
-				if deleted += n; deleted > maxFlushed {
-					return errNotFlushed
-				}
-				keys = keys[min(readTogether, len(keys)):]
-			}
-		}
-		return nil
+		names := slices.DeleteFunc(slices.Clone(stored), func(name string) bool { return !wanted(name) })
+		return c.putStored(names, func(int) causal.Value { return tombstone })
 	})
+	c.server.forgetKeyCount()
 	if err != nil {
 		return err
 	}
@@ -151,13 +146,23 @@ func (c *connection) flush(args [][]byte, first, last int) error {
 
 // scanAll calls f with the names under which keys may be stored, until it has seen all or f fails.
 func (c *connection) scanAll(f func(stored []string) error) error {
+	_, err := c.scanWhile(func(stored []string) (bool, error) { return true, f(stored) })
+	return err
+}
+
+// scanWhile is scanAll as long as f returns true. It reports whether f has seen all.
+func (c *connection) scanWhile(f func(stored []string) (bool, error)) (all bool, err error) {
 	for cursor := uint64(0); ; {
-		stored, next, err := c.session.Scan(c.server.context, cursor, maxScanCount)
-		if err == nil {
-			err = f(stored)
+		if err := c.server.context.Err(); err != nil {
+			return false, err
 		}
-		if err != nil || next == 0 {
-			return err
+		stored, next, err := c.session.Scan(c.server.context, cursor, maxScanCount)
+		if err != nil {
+			return false, err
+		}
+		more, err := f(stored)
+		if err != nil || next == 0 || !more {
+			return next == 0, err
 		}
 		cursor = next
 	}

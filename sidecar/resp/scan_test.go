@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // bulks returns the strings in a reply.
@@ -79,4 +81,54 @@ func TestScanAndKeysReturnTheExistingKeysOfTheDatabase(t *testing.T) {
 	p.expect("$-1\r\n", "GET", "user:007")
 	p.do("SELECT", "0")
 	p.expect("*0\r\n", "KEYS", "*")
+}
+
+func TestAFlushDeletesAnyNumberOfKeysWithoutReadingThem(t *testing.T) {
+	m := newMemory()
+	for i := range 120_000 {
+		m.values[fmt.Sprint("k", i)] = causal.Value{Data: []byte("v")}
+	}
+	for _, other := range []string{"\x013:a", "\x01nobody's", "\x010:\x01b"} {
+		m.values[other] = causal.Value{Data: []byte("v")}
+	}
+	m.values["expired"] = causal.Value{Data: []byte("v"), ExpireAtMs: 1}
+	m.before = func(operation, key string) {
+		if operation == "get" || operation == "read" {
+			t.Errorf("%s %s", operation, key)
+		}
+	}
+	_, address := serve(t, Options{Backend: m})
+	p := dial(t, address)
+	p.do("SELECT", "3")
+	p.expect("+OK\r\n", "FLUSHDB", "ASYNC")
+	if left := m.living(); len(left) != 120_003 {
+		t.Fatalf("%d keys are left", len(left))
+	}
+	p.do("SELECT", "0")
+	p.expect("+OK\r\n", "FLUSHDB")
+	if left := m.living(); !slices.Equal(left, []string{"\x01nobody's"}) {
+		t.Errorf("left after FLUSHDB: %q", left)
+	}
+	p.expect("+OK\r\n", "FLUSHALL", "SYNC")
+	if left := m.living(); len(left) != 0 {
+		t.Errorf("left after FLUSHALL: %q", left)
+	}
+	p.expect("-ERR syntax error\r\n", "FLUSHALL", "NOW")
+}
+
+func TestAFlushThatFailsHasDeletedWhatCameBefore(t *testing.T) {
+	for _, sequential := range []bool{false, true} {
+		m := newMemory()
+		m.sequential = sequential
+		for i := range 5000 {
+			m.values[fmt.Sprintf("%s%04d", "k", i)] = causal.Value{Data: []byte("v")}
+		}
+		m.values["refused"] = causal.Value{Data: []byte("v")} // behind the others
+		m.values["z"] = causal.Value{Data: []byte("v")}
+		_, address := serve(t, Options{Backend: m})
+		dial(t, address).expect("-BUSY the write buffer is full; try again\r\n", "FLUSHALL")
+		if left := m.living(); !slices.Equal(left, []string{"refused"}) {
+			t.Errorf("left: %q", left)
+		}
+	}
 }

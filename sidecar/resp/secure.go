@@ -14,6 +14,9 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 // TLSFiles names the PEM files of a listener with TLS. They are read again for every new connection, so that rotating them
@@ -95,9 +98,14 @@ func (k *Certificates) read() error {
 		SessionTicketsDisabled: true,
 	}
 	if k.files.ClientCA != "" {
-		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(content[k.files.ClientCA]) {
+		authorities := x509.NewCertPool()
+		if !authorities.AppendCertsFromPEM(content[k.files.ClientCA]) {
 			return fmt.Errorf("redisTLS: the authorities %s: the file contains no certificate in PEM", k.files.ClientCA)
+		}
+		config.ClientAuth, config.ClientCAs = tls.RequireAnyClientCert, authorities // VerifyConnection verifies it
+		config.VerifyConnection = func(s tls.ConnectionState) error {
+			_, err := contract.VerifyChain(s.PeerCertificates, x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+			return err
 		}
 	}
 	if k.config != nil {
@@ -109,7 +117,9 @@ func (k *Certificates) read() error {
 }
 
 // ServeTLS is Serve for clients that use TLS, version 1.2 or newer.
-func (s *Server) ServeTLS(l net.Listener, k *Certificates) error { return s.serve(l, k) }
+func (s *Server) ServeTLS(l net.Listener, k *Certificates) error {
+	return s.serve(s.handshakes.CountHandshakes(l), k)
+}
 
 const (
 	// handshakeTimeout bounds the time until a client has completed the handshake.
@@ -122,7 +132,7 @@ const (
 // may write a whole pipeline before they read its first reply. What it reads meanwhile is kept as it came, because a TLS
 // connection must not be used from inside of its own write; nor may its writes time out, since it could not continue then.
 type ciphertext struct {
-	net.Conn
+	*connlimit.Conn
 	c     *connection
 	ahead []byte // received during writes
 }
@@ -157,8 +167,8 @@ func (s *ciphertext) receive() error {
 }
 
 // secure puts TLS between the connection and its socket.
-func (c *connection) secure(k *Certificates) {
-	c.below = &ciphertext{Conn: c.socket, c: c}
+func (c *connection) secure(limited *connlimit.Conn, k *Certificates) {
+	c.below = &ciphertext{Conn: limited, c: c}
 	c.certificates = k
 	c.socket = tls.Server(c.below, &tls.Config{MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.load() }})
@@ -169,8 +179,8 @@ func (c *connection) handshake() bool {
 	ctx, cancel := context.WithTimeout(c.server.context, handshakeTimeout)
 	defer cancel()
 	err := c.socket.(*tls.Conn).HandshakeContext(ctx)
-	if err == nil {
-		return true
+	if isOpen := c.below.Complete(); err == nil {
+		return isOpen
 	}
 	var other tls.RecordHeaderError
 	wrongProtocol := errors.As(err, &other) && other.Conn != nil

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 // ErrServerClosed is returned by Serve after Shutdown.
@@ -16,15 +19,17 @@ var ErrServerClosed = errors.New("resp: server closed")
 
 // Server serves Redis clients on any number of listeners, with one goroutine per connection.
 type Server struct {
-	options Options
-	started time.Time
-	stats   stats
-	nextID  atomic.Int64
+	options   Options
+	started   time.Time
+	stats     stats
+	keyCounts keyCounts
+	nextID    atomic.Int64
 
 	authGuard        authGuard
 	users            atomic.Pointer[userTable]
 	authLog, httpLog logLimit
 	tlsLog           logLimit
+	handshakes       *connlimit.Counter // of clients with TLS
 
 	// context is passed to the methods of sessions. Shutdown cancels it when it aborts connections.
 	context context.Context
@@ -40,14 +45,6 @@ type Server struct {
 	memoryFreed   *sync.Cond // a connection has ended, or was evicted
 }
 
-// stats are the counters of INFO.
-type stats struct {
-	commands, failures     atomic.Int64
-	accepted, refused      atomic.Int64
-	evicted                atomic.Int64
-	protocolErrors, panics atomic.Int64
-}
-
 // NewServer validates the options and returns a server. It accepts no connections until Serve is called.
 func NewServer(o Options) (*Server, error) {
 	o, err := o.withDefaults()
@@ -56,6 +53,8 @@ func NewServer(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
 		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
+	s.handshakes = connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil) // their handshakes fail, and say why
+	s.stats.init(o.Clock())
 	s.users.Store(newUserTable(o.Users))
 	s.context, s.cancel = context.WithCancel(context.Background())
 	s.noConnections, s.memoryFreed = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
@@ -132,9 +131,13 @@ func (s *Server) startConnection(socket net.Conn, k *Certificates) {
 		socket.Close()
 		return
 	}
+	limited, isSecure := socket.(*connlimit.Conn)
+	if isSecure {
+		socket = limited.Conn
+	}
 	c := newConnection(s, socket, s.nextID.Add(1))
-	if k != nil {
-		c.secure(k)
+	if isSecure {
+		c.secure(limited, k)
 	}
 	s.connections[c] = struct{}{}
 	s.mu.Unlock()

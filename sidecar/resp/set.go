@@ -1,6 +1,10 @@
 package resp
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"bytes"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
 
 // setOptions are the options of SET and GETEX.
 type setOptions struct {
@@ -98,33 +102,30 @@ func set(c *connection, args [][]byte) error {
 
 // setIf is SET with options that depend on the stored value.
 func setIf(c *connection, args [][]byte, o setOptions, expireAtMs int64) error {
-	c.awaitPuts()
 	var old causal.Value
 	var had, stored bool
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	data := bytes.Clone(args[2])
+	return c.update(args[1], len(data), func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old, had = v, ok
 		stored = !(o.nx && ok) && !(o.xx && !ok)
 		if !stored {
 			return v, false, nil
 		}
-		next := cloneValue(args[2])
-		next.ExpireAtMs = expireAtMs
+		next := causal.Value{Data: data, ExpireAtMs: expireAtMs}
 		if o.keepTTL {
 			next.ExpireAtMs = v.ExpireAtMs
 		}
 		return next, true, nil
+	}, func() {
+		switch {
+		case o.get:
+			c.writeBulkOrNull(old, had)
+		case stored:
+			c.out.writeOK()
+		default:
+			c.out.writeNull()
+		}
 	})
-	switch {
-	case err != nil:
-		return err
-	case o.get:
-		c.writeBulkOrNull(old, had)
-	case stored:
-		c.out.writeOK()
-	default:
-		c.out.writeNull()
-	}
-	return nil
 }
 
 // SETEX key seconds value
@@ -149,19 +150,11 @@ func (c *connection) setWithExpireTime(command string, args [][]byte, arg expire
 
 // SETNX key value
 func setNX(c *connection, args [][]byte) error {
-	stored := false
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	stored, next := false, cloneValue(args[2])
+	return c.update(args[1], len(next.Data), func(_ causal.Value, ok bool) (causal.Value, bool, error) {
 		stored = !ok
-		if ok {
-			return v, false, nil
-		}
-		return cloneValue(args[2]), true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(oneIf(stored))
-	return nil
+		return next, stored, nil
+	}, func() { c.out.writeInteger(oneIf(stored)) })
 }
 
 // GETEX key [EX|PX|EXAT|PXAT time | PERSIST]
@@ -171,23 +164,20 @@ func getEx(c *connection, args [][]byte) error {
 		return err
 	}
 	if o.expire.text == nil && !o.persist {
+		c.awaitWrites()
 		return get(c, args)
 	}
 	var old causal.Value
 	var had bool
-	err = c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	o.expire.text = bytes.Clone(o.expire.text)
+	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old, had = v, ok
 		if !ok {
 			return v, false, nil
 		}
 		at, err := c.parseExpireArg("getex", o.expire)
 		return withExpireTime(v, at, c.nowMs()), at != v.ExpireAtMs, err
-	})
-	if err != nil {
-		return err
-	}
-	c.writeBulkOrNull(old, had)
-	return nil
+	}, func() { c.writeBulkOrNull(old, had) })
 }
 
 func oneIf(b bool) int64 {

@@ -35,6 +35,7 @@ func (c *connection) receive() bool {
 		n, err = c.receiveLast()
 	}
 	c.in.commit(n)
+	c.counters.received += int64(n)
 	return n > 0 || err == nil
 }
 
@@ -72,6 +73,7 @@ func (c *connection) linger() {
 
 // send writes replies.
 func (c *connection) send(b []byte) error {
+	c.counters.sent += int64(len(b))
 	if len(b) >= noCopyBytes && c.memory.held == 0 && !c.out.owns(b) { // a value that waits for a slow client
 		c.hold(len(b))
 		defer c.hold(0)
@@ -153,6 +155,7 @@ func (c *connection) receiveOnce() error {
 	}
 	n, err := c.raw.Read(c.in.reserveKeepingArgs())
 	c.in.commit(n)
+	c.counters.received += int64(n)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -12,7 +13,9 @@ func get(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.writeBulkOrNull(v, c.isLive(v))
+	exists := c.isLive(v)
+	c.countRead(exists)
+	c.writeBulkOrNull(v, exists)
 	return nil
 }
 
@@ -82,27 +85,22 @@ func setRange(c *connection, args [][]byte) error {
 	case offset < 0:
 		return errOffset
 	}
-	length := 0
-	err := c.modify(string(args[1]), func(v causal.Value, _ bool) (causal.Value, bool, error) {
-		if length = len(v.Data); len(args[3]) == 0 {
+	length, part := 0, bytes.Clone(args[3])
+	return c.update(args[1], len(part), func(v causal.Value, _ bool) (causal.Value, bool, error) {
+		if length = len(v.Data); len(part) == 0 {
 			return v, false, nil
 		}
 		limit := c.server.options.Limits.MaxValueBytes
-		if offset > int64(limit-len(args[3])) {
+		if offset > int64(limit-len(part)) {
 			return v, false, Errorf("ERR", "the resulting value would end at byte %d, after the limit of %d bytes",
-				uint64(offset)+uint64(len(args[3])), limit)
+				uint64(offset)+uint64(len(part)), limit)
 		}
-		length = max(length, int(offset)+len(args[3]))
+		length = max(length, int(offset)+len(part))
 		data := make([]byte, length)
 		copy(data, v.Data)
-		copy(data[offset:], args[3])
+		copy(data[offset:], part)
 		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(int64(length))
-	return nil
+	}, func() { c.out.writeInteger(int64(length)) })
 }
 
 // MSET key value [key value ...]: a sequence of puts, not atomic.
@@ -162,47 +160,33 @@ func (c *connection) putNewPairs(pairs [][]byte) (stored bool, err error) {
 func getSet(c *connection, args [][]byte) error {
 	var old causal.Value
 	var had bool
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	next := cloneValue(args[2])
+	return c.update(args[1], len(next.Data), func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old, had = v, ok
-		return cloneValue(args[2]), true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.writeBulkOrNull(old, had)
-	return nil
+		return next, true, nil
+	}, func() { c.writeBulkOrNull(old, had) })
 }
 
 // GETDEL key
 func getDel(c *connection, args [][]byte) error {
 	var old causal.Value
 	var had bool
-	err := c.modify(string(args[1]), func(v causal.Value, ok bool) (causal.Value, bool, error) {
+	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
 		old, had = v, ok
 		return tombstone, ok, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.writeBulkOrNull(old, had)
-	return nil
+	}, func() { c.writeBulkOrNull(old, had) })
 }
 
 // APPEND key value: keeps the expire time.
 func appendTo(c *connection, args [][]byte) error {
-	length := 0
-	err := c.modify(string(args[1]), func(v causal.Value, _ bool) (causal.Value, bool, error) {
-		length = len(v.Data) + len(args[2])
+	length, more := 0, bytes.Clone(args[2])
+	return c.update(args[1], len(more), func(v causal.Value, _ bool) (causal.Value, bool, error) {
+		length = len(v.Data) + len(more)
 		if limit := c.server.options.Limits.MaxValueBytes; length > limit {
 			return v, false, errTooLong("the resulting value", length, limit)
 		}
 		data := make([]byte, 0, length)
-		data = append(append(data, v.Data...), args[2]...)
+		data = append(append(data, v.Data...), more...)
 		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
-	})
-	if err != nil {
-		return err
-	}
-	c.out.writeInteger(int64(length))
-	return nil
+	}, func() { c.out.writeInteger(int64(length)) })
 }

@@ -61,8 +61,25 @@ func randomTransactionCommand(r *rand.Rand) []string {
 	case "SELECT":
 		return []string{name, pick(r, "0", "0", "0", "1", "15", "16", "x")}
 	default:
+		if r.IntN(20) == 0 && name != "PING" {
+			return []string{name, "extra"}
+		}
 		return []string{name}
 	}
+}
+
+func TestAnExecThatIsRefusedEndsTheTransaction(t *testing.T) {
+	_, address := serve(t, Options{Backend: newMemory(), Limits: Limits{MaxValueBytes: 100}})
+	p := dial(t, address)
+	for _, refused := range [][]string{{"EXEC", "extra"}, {"exec", strings.Repeat("x", 101)}} {
+		p.expect("+OK\r\n", "MULTI")
+		p.expect("+QUEUED\r\n", "SET", "k", "1")
+		if got := p.do(refused...); !strings.HasPrefix(got, "-EXECABORT Transaction discarded because of: ") {
+			t.Errorf("%.20q: %q", refused, got)
+		}
+		p.expect("-ERR EXEC without MULTI\r\n", "EXEC")
+	}
+	p.expect(":0\r\n", "EXISTS", "k")
 }
 
 func TestExecExecutesNothingIfAnotherConnectionChangedAWatchedKey(t *testing.T) {

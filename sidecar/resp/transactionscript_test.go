@@ -4,6 +4,22 @@ package resp
 const transactionScript = `
 EXEC
 DISCARD
+EXEC extra
+MULTI
+SET discarded 1
+EXEC extra
+PING
+EXEC
+GET discarded
+MULTI
+DISCARD extra
+EXEC
+WATCH discarded
+EXEC extra
+SET discarded 2
+MULTI
+DEL discarded
+EXEC
 UNWATCH
 MULTI x
 MULTI

@@ -123,11 +123,6 @@ func aclList(c *connection, _ [][]byte) error {
 	return nil
 }
 
-// ACL SETUSER name [rule ...], ACL DELUSER name [name ...]
-func aclChange(*connection, [][]byte) error {
-	return genericError("users cannot be changed by clients: change the file of users of the deployment")
-}
-
 // ACL HELP
 func aclHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("ACL",

@@ -40,7 +40,7 @@ func TestEachUserHasItsPasswords(t *testing.T) {
 		t.Errorf("ACL LIST: %q", got)
 	}
 	for _, name := range []string{"SETUSER", "DELUSER"} {
-		if got := q.do("ACL", name, "app"); !strings.Contains(got, "cannot be changed by clients") {
+		if got := q.do("ACL", name, "app"); !strings.Contains(got, "change the users in the file of users") {
 			t.Errorf("ACL %s: %q", name, got)
 		}
 	}

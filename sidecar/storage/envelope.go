@@ -2,6 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -10,22 +11,26 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// The envelope precedes every value, so that the version is stored with the value and survives a restart (PROTOCOL §5).
+// The envelope is around every value, so that the version is stored with the value and survives a restart (PROTOCOL §5).
 // Integers are big-endian:
 //
 //	magic     1  0xC5
-//	format    1  1
+//	format    1  2
 //	flags     1  bit 0: tombstone, bit 1: has a deadline, other bits: 0
 //	hlc       8
 //	origin    4
 //	deadline  8  milliseconds since the epoch, not 0; only with bit 1
-//	checksum  2  the low bits of the xxhash of all preceding bytes
-//	data      the rest; a tombstone has none
+//	data         a tombstone has none
+//	checksum  8  xxhash of all preceding bytes, plus a hash of the key
 //
-// Each record has exactly one encoding. The probability that a random foreign value passes for an envelope is below 2^-37.
+// Each record has exactly one encoding. The checksum detects a value that is not as it was written, and one that is under another
+// key. The probability that a random foreign value passes for an envelope is below 2^-64.
+//
+// Format 1 is read as well: its checksum has 2 bytes, covers what precedes the data, and is before them.
 const (
 	envelopeMagic  = 0xC5
-	envelopeFormat = 1
+	envelopeFormat = 2
+	headSumFormat  = 1
 
 	flagTombstone = 1 << 0
 	flagDeadline  = 1 << 1
@@ -33,7 +38,8 @@ const (
 
 	fixedLen    = 1 + 1 + 1 + 8 + 4
 	deadlineLen = 8
-	checksumLen = 2
+	checksumLen = 8
+	headSumLen  = 2
 
 	// MaxEnvelopeOverhead is the maximum size of an envelope without the data, in bytes.
 	MaxEnvelopeOverhead = fixedLen + deadlineLen + checksumLen
@@ -51,8 +57,8 @@ func EncodedLen(rec causal.Record) int {
 	return n
 }
 
-// AppendRecord appends rec in its envelope to dst, without the data if rec is a tombstone.
-func AppendRecord(dst []byte, rec causal.Record) []byte {
+// AppendRecord appends the record of a key in its envelope to dst, without the data if rec is a tombstone.
+func AppendRecord(dst []byte, key string, rec causal.Record) []byte {
 	dst = slices.Grow(dst, EncodedLen(rec))
 	start := len(dst)
 	var flags byte
@@ -68,39 +74,67 @@ func AppendRecord(dst []byte, rec causal.Record) []byte {
 	if flags&flagDeadline != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(rec.Value.ExpireAtMs))
 	}
-	dst = binary.BigEndian.AppendUint16(dst, headerSum(dst[start:]))
-	if rec.Value.Tombstone {
-		return dst
+	if !rec.Value.Tombstone {
+		dst = append(dst, rec.Value.Data...)
 	}
-	return append(dst, rec.Value.Data...)
+	return binary.BigEndian.AppendUint64(dst, checksum(key, dst[start:]))
 }
 
-// DecodeRecord decodes what AppendRecord wrote. The record's data is a part of b, not a copy; that of a tombstone is nil.
-// If b is anything else, the error is a *ForeignError for key.
+// checksum returns the checksum of the envelope of a key, of which b is all but the checksum.
+func checksum(key string, b []byte) uint64 {
+	return xxhash.Sum64(b) + bits.RotateLeft64(xxhash.Sum64String(key), 32)
+}
+
+// DecodeRecord decodes what AppendRecord wrote for a key. The record's data is a part of b, not a copy; that of a tombstone is nil.
+// If b is the envelope of a record and not as it was written, the error is a *DamagedError. If b is anything else, it is a
+// *ForeignError.
 func DecodeRecord(key string, b []byte) (causal.Record, error) {
-	rec, reason := decode(b)
-	if reason != "" {
-		return causal.Record{}, &ForeignError{Key: key, Data: b, Reason: reason}
+	rec, reason := decode(key, b)
+	switch {
+	case reason == "":
+		return rec, nil
+	case wasEnvelope(key, b):
+		return causal.Record{}, &DamagedError{Key: key, Reason: reason}
 	}
-	return rec, nil
+	return causal.Record{}, &ForeignError{Key: key, Data: b, Reason: reason}
+}
+
+// wasEnvelope reports whether b, which cannot be decoded, once was the envelope of a record of the key, or of another key. No text begins
+// with the magic and the number of a format. If one of these two is damaged, the checksum fits to what it was.
+func wasEnvelope(key string, b []byte) bool {
+	switch {
+	case len(b) < 2:
+		return false
+	case b[0] == envelopeMagic && (b[1] == envelopeFormat || b[1] == headSumFormat):
+		return true
+	case len(b) < fixedLen+checksumLen || b[0] != envelopeMagic && b[1] != envelopeFormat:
+		return false
+	}
+	was := slices.Clone(b)
+	was[0], was[1] = envelopeMagic, envelopeFormat
+	_, reason := decode(key, was)
+	return reason == ""
 }
 
 // decode returns the record, or the reason why b is not one.
-func decode(b []byte) (rec causal.Record, reason string) {
+func decode(key string, b []byte) (rec causal.Record, reason string) {
 	switch {
-	case len(b) < fixedLen+checksumLen:
+	case len(b) < fixedLen:
 		return rec, "shorter than an envelope"
 	case b[0] != envelopeMagic:
 		return rec, "no envelope magic"
-	case b[1] != envelopeFormat:
+	case b[1] != envelopeFormat && b[1] != headSumFormat:
 		return rec, "unknown envelope format"
 	}
-	flags := b[2]
-	header := fixedLen
+	flags, header := b[2], fixedLen
 	if flags&flagDeadline != 0 {
 		header += deadlineLen
 	}
-	if flags&^knownFlags != 0 || len(b) < header+checksumLen || headerSum(b[:header]) != binary.BigEndian.Uint16(b[header:]) {
+	if flags&^knownFlags != 0 || len(b) < header {
+		return rec, "wrong envelope checksum"
+	}
+	data, ok := open(key, b, header)
+	if !ok {
 		return rec, "wrong envelope checksum"
 	}
 	rec.Version.HLC = causal.HLC(binary.BigEndian.Uint64(b[3:]))
@@ -111,7 +145,6 @@ func decode(b []byte) (rec causal.Record, reason string) {
 			return causal.Record{}, "envelope with an empty deadline"
 		}
 	}
-	data := b[header+checksumLen:]
 	if flags&flagTombstone != 0 {
 		if len(data) != 0 {
 			return causal.Record{}, "tombstone with data"
@@ -123,4 +156,17 @@ func decode(b []byte) (rec causal.Record, reason string) {
 	return rec, ""
 }
 
-func headerSum(header []byte) uint16 { return uint16(xxhash.Sum64(header)) }
+// open returns the data in an envelope, if its checksum is right.
+func open(key string, b []byte, header int) (data []byte, ok bool) {
+	if b[1] == headSumFormat {
+		if len(b) < header+headSumLen {
+			return nil, false
+		}
+		return b[header+headSumLen:], uint16(xxhash.Sum64(b[:header])) == binary.BigEndian.Uint16(b[header:])
+	}
+	end := len(b) - checksumLen
+	if end < header {
+		return nil, false
+	}
+	return b[header:end], checksum(key, b[:end]) == binary.BigEndian.Uint64(b[end:])
+}

@@ -2,10 +2,13 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
@@ -30,7 +33,7 @@ func sampleRecords() []causal.Record {
 
 func TestRecordsSurviveEncoding(t *testing.T) {
 	for _, rec := range sampleRecords() {
-		b := AppendRecord(nil, rec)
+		b := AppendRecord(nil, "k", rec)
 		if len(b) != EncodedLen(rec) || len(b) > len(rec.Value.Data)+MaxEnvelopeOverhead {
 			t.Errorf("%+v: %d bytes, EncodedLen says %d", rec, len(b), EncodedLen(rec))
 		}
@@ -53,7 +56,7 @@ func TestRandomRecordsSurviveEncoding(t *testing.T) {
 		if !rec.Value.Tombstone {
 			rec.Value.Data = rapid.SliceOf(rapid.Byte()).Draw(t, "data")
 		}
-		got, err := DecodeRecord("k", AppendRecord(nil, rec))
+		got, err := DecodeRecord("k", AppendRecord(nil, "k", rec))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,27 +68,99 @@ func TestRandomRecordsSurviveEncoding(t *testing.T) {
 
 func TestAppendRecordKeepsTheDestination(t *testing.T) {
 	rec := sampleRecords()[2]
-	got := AppendRecord([]byte("before"), rec)
-	if want := append([]byte("before"), AppendRecord(nil, rec)...); !bytes.Equal(got, want) {
+	got := AppendRecord([]byte("before"), "k", rec)
+	if want := append([]byte("before"), AppendRecord(nil, "k", rec)...); !bytes.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestTombstonesAreEncodedWithoutData(t *testing.T) {
-	rec, err := DecodeRecord("k", AppendRecord(nil, causal.Record{Value: causal.Value{Data: []byte("gone"), Tombstone: true}}))
+	rec, err := DecodeRecord("k", AppendRecord(nil, "k", causal.Record{Value: causal.Value{Data: []byte("gone"), Tombstone: true}}))
 	if err != nil || rec.Value.Data != nil || !rec.Value.Tombstone {
 		t.Errorf("got %+v, %v", rec, err)
 	}
 }
 
-func TestDecodeDetectsEveryFlippedHeaderBit(t *testing.T) {
+func TestDecodeDetectsEveryFlippedBit(t *testing.T) {
 	for _, rec := range sampleRecords() {
-		whole := AppendRecord(nil, rec)
-		for bit := range (len(whole) - len(rec.Value.Data)) * 8 {
+		whole := AppendRecord(nil, "k", rec)
+		for bit := range len(whole) * 8 {
 			damaged := bytes.Clone(whole)
 			damaged[bit/8] ^= 1 << (bit % 8)
-			if _, err := DecodeRecord("k", damaged); !errors.Is(err, ErrForeign) {
-				t.Errorf("%+v with bit %d flipped: got %v, want ErrForeign", rec, bit, err)
+			if _, err := DecodeRecord("k", damaged); !isDamaged(err) {
+				t.Errorf("%+v with bit %d flipped: got %v, want a DamagedError", rec, bit, err)
+			}
+		}
+	}
+}
+
+func TestDecodeDetectsEveryCut(t *testing.T) {
+	for _, rec := range sampleRecords() {
+		whole := AppendRecord(nil, "k", rec)
+		for n := 2; n < len(whole); n++ {
+			if _, err := DecodeRecord("k", whole[:n]); !isDamaged(err) {
+				t.Errorf("%+v cut to %d bytes: got %v, want a DamagedError", rec, n, err)
+			}
+		}
+	}
+}
+
+func TestDecodeDetectsARecordOfAnotherKey(t *testing.T) {
+	for _, rec := range sampleRecords() {
+		if got, err := DecodeRecord("j", AppendRecord(nil, "k", rec)); !isDamaged(err) {
+			t.Errorf("%+v: got %+v, %v, want a DamagedError", rec, got, err)
+		}
+	}
+}
+
+func isDamaged(err error) bool {
+	damaged, ok := errors.AsType[*DamagedError](err)
+	return ok && errors.Is(err, ErrDataLost) && !errors.Is(err, ErrForeign) && damaged.Key != "" && damaged.Reason != ""
+}
+
+// appendHeadSum appends a record in the envelope of format 1, as earlier versions wrote it.
+func appendHeadSum(dst []byte, rec causal.Record) []byte {
+	start := len(dst)
+	whole := AppendRecord(nil, "", rec)
+	end := len(whole) - checksumLen
+	header := end
+	if !rec.Value.Tombstone {
+		header -= len(rec.Value.Data)
+	}
+	dst = append(dst, whole[:header]...)
+	dst[start+1] = headSumFormat
+	dst = binary.BigEndian.AppendUint16(dst, uint16(xxhash.Sum64(dst[start:])))
+	return append(dst, whole[header:end]...)
+}
+
+func TestRecordsOfEarlierVersionsAreRead(t *testing.T) {
+	// As an earlier version has written them.
+	for text, want := range map[string]causal.Record{
+		"c50100018bcfe56800000700000003ab7b68656c6c6f": sampleRecords()[2],
+		"c50101018bcfe56800000700000003c1c9":           sampleRecords()[4],
+	} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := appendHeadSum(nil, want); !bytes.Equal(got, b) {
+			t.Errorf("%+v: the test writes %x, and earlier versions wrote %x", want, got, b)
+		}
+	}
+	for _, rec := range sampleRecords() {
+		b := appendHeadSum(nil, rec)
+		got, err := DecodeRecord("any", b)
+		if err != nil {
+			t.Fatalf("%+v: %v", rec, err)
+		}
+		if diff := cmp.Diff(rec, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+		for bit := 16; bit < (len(b)-len(rec.Value.Data))*8; bit++ { // without magic and format
+			damaged := bytes.Clone(b)
+			damaged[bit/8] ^= 1 << (bit % 8)
+			if _, err := DecodeRecord("any", damaged); !isDamaged(err) {
+				t.Errorf("%+v in format 1 with bit %d flipped: got %v, want a DamagedError", rec, bit, err)
 			}
 		}
 	}
@@ -105,7 +180,7 @@ func TestEncodingDoesNotAllocate(t *testing.T) {
 	rec := sampleRecords()[6]
 	buf := make([]byte, 0, EncodedLen(rec))
 	allocs := testing.AllocsPerRun(100, func() {
-		b := AppendRecord(buf[:0], rec)
+		b := AppendRecord(buf[:0], "k", rec)
 		if _, err := DecodeRecord("k", b); err != nil {
 			t.Fatal(err)
 		}
@@ -118,18 +193,23 @@ func TestEncodingDoesNotAllocate(t *testing.T) {
 // FuzzDecode checks that any bytes that decode are the one encoding of the result, and that decoding stays within bounds.
 func FuzzDecode(f *testing.F) {
 	for _, rec := range sampleRecords() {
-		f.Add(AppendRecord(nil, rec))
+		f.Add(AppendRecord(nil, "k", rec))
 	}
+	f.Add(appendHeadSum(nil, sampleRecords()[2]))
 	f.Add([]byte("foreign"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rec, err := DecodeRecord("k", b)
 		if err != nil {
-			if !errors.Is(err, ErrForeign) {
-				t.Fatalf("got %v, want ErrForeign", err)
+			if !errors.Is(err, ErrForeign) && !isDamaged(err) {
+				t.Fatalf("got %v, want ErrForeign or a DamagedError", err)
 			}
 			return
 		}
-		if again := AppendRecord(nil, rec); !bytes.Equal(again, b) {
+		again := AppendRecord(nil, "k", rec)
+		if b[1] == headSumFormat {
+			again = appendHeadSum(nil, rec)
+		}
+		if !bytes.Equal(again, b) {
 			t.Fatalf("%x decodes to %+v, which encodes to %x", b, rec, again)
 		}
 	})

@@ -16,8 +16,9 @@ var (
 	// The middleman continues with that as well. It repeats writes that were not acknowledged.
 	ErrRestarted = errors.New("the store restarted or failed over")
 
-	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, or came back with older data.
-	// Every later call returns it too. The middleman must not answer reads from what is left (PROTOCOL, Empty disks).
+	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, came back with older data, or holds
+	// something that is not as it was written. Every later call returns it too, and so does the next attempt to open the store, until it is
+	// renewed. The middleman must not answer reads from what is left (PROTOCOL, Storages that have lost something).
 	ErrDataLost = errors.New("the store has lost data that it had acknowledged")
 
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.
@@ -48,6 +49,21 @@ func (e *ForeignError) Error() string {
 
 // Is makes errors.Is(e, ErrForeign) true.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
+
+// DamagedError says that the record of one key is not as it was written. It is ErrDataLost: what the record was is unknown, so it must be
+// neither returned, nor compared with, nor taken for missing.
+type DamagedError struct {
+	Key string
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("key %.100q: %s: %v", e.Key, e.Reason, ErrDataLost)
+}
+
+// Is makes errors.Is(e, ErrDataLost) true.
+func (e *DamagedError) Is(target error) bool { return target == ErrDataLost }
 
 // maxSkippedKeys limits the examples in a SkippedError.
 const maxSkippedKeys = 8

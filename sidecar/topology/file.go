@@ -43,6 +43,9 @@ type FileDataCenter struct {
 	// Exclusions is how often the data center was excluded: given up for now, because it is lost. The others then complete writes without
 	// its shards, and these begin again with nothing when they are back. To exclude it once more, raise the number; it never falls.
 	Exclusions *int `json:"exclusions,omitempty"`
+	// KeepsData is the number of the exclusion that takes nothing from the shards of the data center: they go on with what they have, because the
+	// other rings were excluded, too, and nobody has all data. Set it to exclusions, in the data centers of one ring only.
+	KeepsData *int `json:"keepsData,omitempty"`
 	// Latitude, -90 to 90, and Longitude, -180 to 180, in degrees, are where maps show the data center. Set both or neither.
 	Latitude  *float64 `json:"latitude,omitempty"`
 	Longitude *float64 `json:"longitude,omitempty"`
@@ -66,7 +69,8 @@ func (d *FileDataCenter) Counts() DataCenter {
 	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1), CoordinatorsBefore: countOr(d.CoordinatorsBefore, 0),
 		CoordinatorMembers: countOr(d.CoordinatorMembers, 1), CoordinatorMembersBefore: countOr(d.CoordinatorMembersBefore, 0),
 		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardMembersBefore: countOr(d.ShardMembersBefore, 0),
-		ShardsBefore: countOr(d.ShardsBefore, 0), Exclusions: countOr(d.Exclusions, 0)}
+		ShardsBefore: countOr(d.ShardsBefore, 0), Exclusions: countOr(d.Exclusions, 0),
+		KeepsData: countOr(d.KeepsData, 0)}
 }
 
 // FileRing is one ring: data centers that together hold one full copy of the data.

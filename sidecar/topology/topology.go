@@ -143,6 +143,9 @@ type DataCenter struct {
 	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL, Excluded data centers). It never
 	// falls. The digest of a topology without one is that of versions that do not know it.
 	Exclusions int `json:",omitempty"`
+	// KeepsData is the number of the exclusion of which a person has said that the shards go on with the data that they have: no other ring
+	// has them. 0: none. The digest of a topology without one is that of versions that do not know it.
+	KeepsData int `json:",omitempty"`
 	// Place is where maps show the data center; nil: unknown. It is no part of what processes must agree on.
 	Place *Place `json:"-"`
 }
@@ -250,6 +253,8 @@ func (t *Topology) validate() error {
 				dc.ShardMembersBefore, MaxMembers)
 		case dc.Exclusions < 0 || dc.Exclusions > 0 && len(t.Rings) == 1:
 			return fmt.Errorf("data center %q: exclusions is %d with %d rings; a data center can be excluded where another ring has its data", dc.Name, dc.Exclusions, len(t.Rings))
+		case dc.KeepsData < 0 || dc.KeepsData > dc.Exclusions:
+			return fmt.Errorf("data center %q: keepsData is %d and exclusions is %d; set it to the number of the exclusion, or remove it", dc.Name, dc.KeepsData, dc.Exclusions)
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
 		}
@@ -274,6 +279,21 @@ func (t *Topology) validate() error {
 	for i, dc := range t.DCs {
 		if _, ok := ringOf[DC(i)]; !ok {
 			return fmt.Errorf("data center %q is in no ring; add it to one", dc.Name)
+		}
+	}
+	return t.validateKept()
+}
+
+// validateKept refuses two rings that both go on with what they have: they would differ for good.
+func (t *Topology) validateKept() error {
+	kept := -1
+	for i, dc := range t.DCs {
+		switch {
+		case dc.KeepsData == 0:
+		case kept >= 0 && t.DCs[kept].Ring != dc.Ring:
+			return fmt.Errorf("data centers %q and %q of two rings have keepsData; set it in the data centers of one ring, from which the others copy", t.DCs[kept].Name, dc.Name)
+		default:
+			kept = i
 		}
 	}
 	return nil
@@ -329,6 +349,9 @@ func (t *Topology) AllRings() RingSet {
 // Origins returns the number of possible origins. They are 1 to Origins().
 func (t *Topology) Origins() int { return len(t.DCs) * MaxCoordinators }
 
+// HasOrigin reports whether o is one of them.
+func (t *Topology) HasOrigin(o Origin) bool { return o > 0 && int(o) <= t.Origins() }
+
 // OriginOf returns the origin of a coordinator.
 func (t *Topology) OriginOf(n Node) Origin { return Origin(n.DC)*MaxCoordinators + Origin(n.Index) + 1 }
 
@@ -371,6 +394,25 @@ func (t *Topology) Nodes(f func(Node)) {
 			}
 		}
 	}
+}
+
+// Runs reports whether the topology has a process that speaks for a node, or for a member of its group. Sidecars come and go by themselves.
+func (t *Topology) Runs(n Node) bool {
+	if int(n.DC) >= len(t.DCs) {
+		return false
+	}
+	dc, running := &t.DCs[n.DC], 0
+	switch n.Part {
+	case Sidecar:
+		return true
+	case Coordinator:
+		running = dc.RunningCoordinators()
+	case Middleman:
+		running = dc.RunningMiddlemen()
+	case Cache:
+		running = dc.Caches
+	}
+	return n.Index < uint64(running) && int(n.Member) <= dc.Members(n.Part)
 }
 
 // MembersOf returns the members of the group of a node that run, the preferred primary first. Coordinators and middlemen have a group, even if

@@ -97,15 +97,17 @@ func TestKeysWithTheSameTagShareASlot(t *testing.T) {
 
 func TestParseRefusesInvalidTopologies(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"dataCenters":[{"name":"a"}],"rings":[]}`:                                                                                          "between 1 and 64",
-		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             `data center "b" is in no ring`,
-		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["a"]}]}`:                         "belongs to exactly one",
-		`{"dataCenters":[{"name":"a"},{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                             "declared twice",
-		`{"dataCenters":[{"name":"a","shards":0}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                               "at least 1",
-		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["c"]}]}`:                                                          `"c", which dataCenters does not list`,
-		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}],"roundTripMs":{"a":{"b":1}}}`:                              "does not list both",
-		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","data-centers":["a"]}]}`:                                                         "data-centers",
-		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a","b"]}],"roundTripMs":{"a":{"b":1},"b":{"a":2}}}`: "twice",
+		`{"dataCenters":[{"name":"a"}],"rings":[]}`:                                                                                                                                         "between 1 and 64",
+		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                                                                            `data center "b" is in no ring`,
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["a"]}]}`:                                                                        "belongs to exactly one",
+		`{"dataCenters":[{"name":"a"},{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                                                                            "declared twice",
+		`{"dataCenters":[{"name":"a","shards":0}],"rings":[{"name":"r","dataCenters":["a"]}]}`:                                                                                              "at least 1",
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["c"]}]}`:                                                                                                         `"c", which dataCenters does not list`,
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","dataCenters":["a"]}],"roundTripMs":{"a":{"b":1}}}`:                                                                             "does not list both",
+		`{"dataCenters":[{"name":"a"}],"rings":[{"name":"r","data-centers":["a"]}]}`:                                                                                                        "data-centers",
+		`{"dataCenters":[{"name":"a"},{"name":"b"}],"rings":[{"name":"r","dataCenters":["a","b"]}],"roundTripMs":{"a":{"b":1},"b":{"a":2}}}`:                                                "twice",
+		`{"dataCenters":[{"name":"a","exclusions":1},{"name":"b","exclusions":1,"keepsData":2}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["b"]}]}`:               "keepsData is 2 and exclusions is 1",
+		`{"dataCenters":[{"name":"a","exclusions":1,"keepsData":1},{"name":"b","exclusions":1,"keepsData":1}],"rings":[{"name":"r","dataCenters":["a"]},{"name":"q","dataCenters":["b"]}]}`: `"a" and "b" of two rings`,
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n  got error %v, want one that contains %q", text, err, want)

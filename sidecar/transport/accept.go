@@ -35,6 +35,7 @@ type acceptor struct {
 	out        *outbox
 	peer       *wire.Hello
 	identity   *peerIdentity // nil without TLS
+	ownerName  string        // of identity
 	heard      atomic.Uint64 // frames that have arrived
 	meter      *meter        // of a sidecar's connection; else nil
 	roots      roots
@@ -78,6 +79,12 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return g.refuseViolation(a, ViolationManifest, err)
 	}
 	if err := g.checkHello(a.peer, a.identity); err != nil {
+		return g.refuseViolation(a, ViolationIdentity, err)
+	}
+	switch err := g.checkPlaces(a.peer); {
+	case errors.Is(err, errRemoved):
+		return g.refuse(a, status.Error(codes.FailedPrecondition, err.Error()))
+	case err != nil:
 		return g.refuseViolation(a, ViolationIdentity, err)
 	}
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
@@ -310,10 +317,7 @@ func (a *acceptor) id() linkID { return linkID{a.peer.Process, a.peer.Incarnatio
 
 // owner returns the identity that the link belongs to; empty without TLS.
 func (a *acceptor) owner() string {
-	if a.identity == nil {
-		return ""
-	}
-	return a.identity.String()
+	return a.ownerName
 }
 
 // who returns the name of the peer in the log.
@@ -361,6 +365,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 	if a.identity, err = newPeerIdentity(info.State, a.g.keys.load(), x509.ExtKeyUsageClientAuth); err != nil {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
+	a.ownerName = a.identity.String()
 	return nil
 }
 
@@ -386,6 +391,9 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		switch err := stream.RecvMsg(in); {
 		case errors.Is(err, io.EOF): // the dialer has sent everything: send the rest of the outbox, and end
 			a.out.close()
+			return
+		case in.malformed != nil:
+			a.end(a.g.refuseFrame(in.malformed, who))
 			return
 		case err != nil:
 			a.terminate()

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
 // A process that anybody reaches must stay within its memory whatever they send. So connections are counted from the moment they are
@@ -22,10 +22,6 @@ import (
 const (
 	// connectionBytes is the memory of an idle connection with its stream: buffers, TLS and goroutines.
 	connectionBytes = 64 << 10
-	// handshakeBytes is that of a handshake.
-	handshakeBytes = 32 << 10
-	// maxHandshakes bounds the handshakes at a time.
-	maxHandshakes = 4096
 	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it dials, and another one
 	// while it renews that.
 	partConnections = 64
@@ -50,7 +46,7 @@ func limitsFor(links, linksPerIdentity int, memory int64) limits {
 	if l.linksPerIdentity == 0 {
 		l.linksPerIdentity = max(1, l.links/4)
 	}
-	l.handshakes = int(max(32, min(maxHandshakes, memory/16/handshakeBytes)))
+	l.handshakes = connlimit.HandshakesFor(memory)
 	l.receive = max(1<<20, min(256<<20, memory/8))
 	l.send = max(maxFrame, l.receive) // the largest value can be sent
 	return l
@@ -69,76 +65,41 @@ func memoryLimit() int64 {
 type admission struct {
 	limits        limits
 	receive, send *budget
+	handshakes    *connlimit.Counter
 	// note counts a refusal and logs it. who is an address or an identity.
 	note func(who string, err error)
 
-	mu             sync.Mutex
-	handshakes     int
-	handshakesFrom map[string]*list.List // of *admitted, the oldest first, by IP address
-	sidecars       int
-	identities     map[string]int
+	mu         sync.Mutex
+	sidecars   int
+	identities map[string]int
 }
 
 func newAdmission(l limits, note func(who string, err error)) *admission {
-	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), note: note, handshakesFrom: map[string]*list.List{}, identities: map[string]int{}}
+	displaced := func(address net.Addr) { note(address.String(), connlimit.ErrDisplaced) }
+	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), handshakes: connlimit.NewCounter(l.handshakes, displaced),
+		note: note, identities: map[string]int{}}
 }
 
-var errHandshakes = errors.New("too many handshakes at a time, most of them from this address")
-
-// accept counts a connection that was just accepted. If there are too many handshakes, the oldest one from the address with most of them
-// makes place, and is returned: whoever begins many and ends none is in its own way first.
-func (a *admission) accept(c net.Conn) (accepted, displaced *admitted) {
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
-		host = c.RemoteAddr().String()
-	}
-	accepted = &admitted{Conn: c, a: a, host: host}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.handshakes >= a.limits.handshakes {
-		displaced = a.busiest().Front().Value.(*admitted)
-		displaced.endHandshake()
-	}
-	if a.handshakesFrom[host] == nil {
-		a.handshakesFrom[host] = list.New()
-	}
-	a.handshakes++
-	accepted.handshake = a.handshakesFrom[host].PushBack(accepted)
-	return accepted, displaced
-}
-
-// busiest returns the handshakes of the address with most of them. It needs a.mu.
-func (a *admission) busiest() (most *list.List) {
-	for _, l := range a.handshakesFrom {
-		if most == nil || l.Len() > most.Len() {
-			most = l
-		}
-	}
-	return most
-}
-
-// admitted is a connection that counts.
+// admitted is a connection that counts: during the handshake by its address, then by its peer.
 type admitted struct {
-	net.Conn
-	a    *admission
-	host string
+	*connlimit.Conn
+	a *admission
 
 	// guarded by a.mu
-	closed    bool
-	handshake *list.Element // nil after the handshake
-	identity  string        // empty until the handshake has succeeded
-	sidecar   bool
+	closed   bool
+	identity string // empty until the handshake has succeeded
+	sidecar  bool
 }
 
 // identify counts the connection for the identity of its peer, or returns why it is refused.
 func (c *admitted) identify(id contract.Identity) error {
 	a, who := c.a, id.String()
+	isOpen := c.Complete()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.closed || c.handshake == nil { // displaced
+	if c.closed || !isOpen {
 		return net.ErrClosed
 	}
-	c.endHandshake()
 	if id.Role != contract.RoleSidecar {
 		if a.identities[who] >= partConnections {
 			return fmt.Errorf("it has %d connections, which is the limit for one part", partConnections)
@@ -159,25 +120,10 @@ func (c *admitted) identify(id contract.Identity) error {
 	return nil
 }
 
-// endHandshake needs a.mu.
-func (c *admitted) endHandshake() {
-	if c.handshake == nil {
-		return
-	}
-	all := c.a.handshakesFrom[c.host]
-	all.Remove(c.handshake)
-	if all.Len() == 0 {
-		delete(c.a.handshakesFrom, c.host)
-	}
-	c.handshake = nil
-	c.a.handshakes--
-}
-
 func (c *admitted) Close() error {
 	c.a.mu.Lock()
 	if !c.closed {
 		c.closed = true
-		c.endHandshake()
 		if c.identity != "" {
 			decrement(c.a.identities, c.identity)
 		}
@@ -195,10 +141,14 @@ func decrement(counts map[string]int, key string) {
 	}
 }
 
-// admissionListener counts connections.
+// admissionListener accepts connections that count.
 type admissionListener struct {
 	net.Listener
 	a *admission
+}
+
+func (a *admission) listen(l net.Listener) net.Listener {
+	return admissionListener{a.handshakes.CountHandshakes(l), a}
 }
 
 func (l admissionListener) Accept() (net.Conn, error) {
@@ -206,12 +156,7 @@ func (l admissionListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	accepted, displaced := l.a.accept(c)
-	if displaced != nil {
-		_ = displaced.Conn.Close() // its handshake fails
-		l.a.note(displaced.RemoteAddr().String(), errHandshakes)
-	}
-	return accepted, nil
+	return &admitted{Conn: c.(*connlimit.Conn), a: l.a}, nil
 }
 
 // admittingCredentials are the server's credentials. They count each connection for its peer, and let sidecars hold only as much memory
@@ -230,6 +175,9 @@ type meteredInfo struct {
 func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		if errors.Is(err, connlimit.ErrHandshakeBytes) {
+			c.a.note(raw.RemoteAddr().String(), err)
+		}
 		return nil, nil, err
 	}
 	tlsInfo := info.(credentials.TLSInfo)

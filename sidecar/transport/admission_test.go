@@ -264,15 +264,15 @@ func TestConnectionsWithoutAStreamAreBoundedAndEnd(t *testing.T) {
 	waitFor(t, "all to be forgotten", func() bool {
 		c.admission.mu.Lock()
 		defer c.admission.mu.Unlock()
-		return len(c.admission.identities) == 0 && c.admission.sidecars == 0 && c.admission.handshakes == 0
+		return len(c.admission.identities) == 0 && c.admission.sidecars == 0 && c.admission.handshakes.Number() == 0
 	})
 }
 
 func TestLimitsFollowTheMemory(t *testing.T) {
 	for memory, want := range map[int64]limits{
 		math.MaxInt64: {1 << 14, 1 << 12, 4096, 256 << 20, 256 << 20},
-		512 << 20:     {2048, 512, 1024, 64 << 20, 64 << 20},
-		64 << 20:      {256, 64, 128, 8 << 20, maxFrame},
+		512 << 20:     {2048, 512, 512, 64 << 20, 64 << 20},
+		64 << 20:      {256, 64, 64, 8 << 20, maxFrame},
 	} {
 		if got := limitsFor(0, 0, memory); got != want {
 			t.Errorf("%d MiB: %+v, want %+v", memory>>20, got, want)

@@ -25,6 +25,7 @@ type attacker struct {
 	t                 *testing.T
 	cert              tls.Certificate
 	incarnation, next uint64
+	epoch             uint64
 	manifest          wire.Manifest
 }
 
@@ -54,7 +55,7 @@ func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream,
 		return nil, err
 	}
 	a.next++
-	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest})
+	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest, TopologyEpoch: a.epoch})
 	return s, s.RecvMsg(&receivedFrame{})
 }
 
@@ -72,8 +73,12 @@ func forbiddenMessages(own, victim topology.Node) map[Violation][]causal.Message
 			causal.Term{Join: true}.Message(own, victim),
 		},
 		ViolationContent: {
-			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{far}}.Message(own, victim),
 			causal.LogGet{Version: causal.Version{HLC: 5, Origin: 40}}.Message(own, victim),
+		},
+		ViolationField: {
+			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{far}}.Message(own, victim),
+			causal.Put{ID: 1, Session: 1, Seq: causal.MaxCounter + 1, Key: "k"}.Message(own, victim),
+			causal.LogGet{Version: causal.Version{Origin: 1}}.Message(own, victim),
 		},
 	}
 }
@@ -102,8 +107,70 @@ func TestForgedMessagesCostTheLinkAndAreNotHandled(t *testing.T) {
 		}
 	}
 	same(t, "handled", c.all(), nil)
-	if n := strings.Count(c.log.String(), "link refused"); n != 1 {
-		t.Errorf("%d violations of one peer were logged %d times", total, n)
+	for violation := range forbiddenMessages(sidecarA, coordinatorA) { // one kind does not hide another
+		if n := strings.Count(c.log.String(), "violation="+violation.String()+" "); n != 1 {
+			t.Errorf("of %d violations of one peer, those of the kind %s were logged %d times", total, violation, n)
+		}
+	}
+}
+
+// A slot indexes the owners of slots: one that does not exist has ended the process.
+func TestADependencyOnASlotThatDoesNotExistCostsTheLink(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	shard := topology.Node{Part: topology.Middleman}
+	mm := startWith(t, newDirectory(), shard, newKeys(t, idOf(shard), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for i, slot := range []topology.Slot{topology.Slots, topology.Slots + 1, 1<<16 - 1} {
+		s, err := a.link(mm.addr, sidecarA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.SendMsg(frameOf(causal.DepCheck{Version: causal.Version{HLC: 5, Origin: 1}, Slot: slot}.Message(sidecarA, shard)))
+		if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "impossible value of Seq") {
+			t.Errorf("slot %d: the link ends with %v", slot, err)
+		}
+		if n := violationCount(mm, ViolationField); n != uint64(i+1) {
+			t.Errorf("slot %d: %d violations are counted", slot, n)
+		}
+	}
+	same(t, "handled", mm.all(), nil)
+}
+
+func TestAFrameThatCannotBeDecodedCostsTheLinkAndIsCounted(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	s, err := newAttacker(t, ca, idOf(sidecarA)).link(c.addr, sidecarA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SendMsg(&frame{batch: wire.Batch{Buf: []byte("no frame")}})
+	if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.Internal { // gRPC says it before this process can
+		t.Errorf("the link ends with %v", err)
+	}
+	if n := violationCount(c, ViolationField); n != 1 {
+		t.Errorf("%d violations are counted", n)
+	}
+}
+
+// What judges a message has changed nothing yet.
+func TestAPanicBeforeTheHandlerCostsTheLinkAndNotTheProcess(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(sidecarA, coordinatorA)
+	var calls int
+	healthy := c.config.Topology
+	c.config.Topology = func() *topology.Topology {
+		if calls++; calls == 2 {
+			panic("a bug")
+		}
+		return healthy()
+	}
+	admitted, violation := c.admit([]causal.Message{put, put, put}, &wire.Hello{Nodes: []topology.Node{sidecarA}}, "attacker")
+	if len(admitted) != 1 || status.Code(violation) != codes.InvalidArgument || violationCount(c, ViolationField) != 1 {
+		t.Errorf("%d messages admitted, violation %v", len(admitted), violation)
+	}
+	if log := c.log.String(); !strings.Contains(log, "a bug") || !strings.Contains(log, "attack_test.go") {
+		t.Errorf("the log does not say what and where: %s", log)
 	}
 }
 
@@ -260,5 +327,38 @@ func TestOneIdentityCannotTakeAllLinks(t *testing.T) {
 	}
 	if got := fmt.Sprint(len(c.Stats().Links)); got != fmt.Sprint(3*quota+1) {
 		t.Errorf("%s links", got)
+	}
+}
+
+// The authority of a region can make certificates for any index.
+func TestAPartThatTheTopologyDoesNotHaveGetsNoLink(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	top := testTopology(t)
+	later := *top
+	later.Epoch = 5
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(c *Config, _ *timings) { c.Topology = func() *topology.Topology { return &later } })
+	dc := top.DCs[1]
+	violations := 0
+	for _, n := range []topology.Node{
+		{Part: topology.Coordinator, DC: 1, Index: uint64(dc.Coordinators), Member: 1}, {Part: topology.Coordinator, DC: 1, Index: 9, Member: 1}, {Part: topology.Coordinator, DC: 1, Member: 2},
+		{Part: topology.Middleman, DC: 1, Index: uint64(dc.Shards), Member: 1}, {Part: topology.Middleman, DC: 1, Index: 60_000, Member: 1}, {Part: topology.Cache, DC: 1, Index: uint64(dc.Caches)},
+	} {
+		a := newAttacker(t, ca, idOf(n.Group()))
+		for epoch, want := range map[uint64]codes.Code{4: codes.FailedPrecondition, 5: codes.PermissionDenied, 6: codes.OK} {
+			a.epoch = epoch
+			if _, err := a.link(c.addr, n); status.Code(err) != want {
+				t.Errorf("%v with topology epoch %d: %v; want %s", n, epoch, err, want)
+			}
+			if want == codes.PermissionDenied {
+				violations++
+			}
+			if got := violationCount(c, ViolationIdentity); got != uint64(violations) {
+				t.Errorf("%v with topology epoch %d: %d violations; want %d", n, epoch, got, violations)
+			}
+		}
+	}
+	a := newAttacker(t, ca, idOf(topology.Node{Part: topology.Middleman, DC: 1}))
+	if _, err := a.link(c.addr, topology.Node{Part: topology.Middleman, DC: 1, Member: 1}); err != nil {
+		t.Errorf("a part that there is: %v", err)
 	}
 }

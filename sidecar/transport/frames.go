@@ -37,15 +37,23 @@ type receivedFrame struct {
 	messages *[]causal.Message
 	control  wire.Control
 	size     int
+	// malformed is why the last frame was not decoded.
+	malformed error
 }
 
 // Unmarshal decodes a frame to a receivedFrame. gRPC reuses the buffers after it returns, so the decoded messages do not alias
-// them.
+// them. A panic costs the peer the link: nothing but the frame has been touched.
 func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	in, ok := v.(*receivedFrame)
 	if !ok {
 		return fmt.Errorf("cannot decode to a %T", v)
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+		}
+		in.malformed = err
+	}()
 	var b []byte
 	if len(data) == 1 {
 		b = data[0].ReadOnlyData()

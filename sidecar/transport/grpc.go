@@ -23,8 +23,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// maxFrame is the largest frame: one that is not quite full, plus the largest message.
-const maxFrame = wire.MaxMessage + 2*frameBytes
+// maxFrame is the largest frame: one that is not quite full, plus the largest message, and what is no message. Readers of earlier versions take
+// as much.
+const maxFrame = wire.MaxMessage + frameBytes + 64<<10
 
 // GRPC connects this process to others by gRPC streams. To send to a process, it dials it; it sends to a process that
 // cannot be dialed, such as a sidecar, over the stream that the process has opened.
@@ -150,7 +151,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 // Serve accepts links from l until Close is called, and then returns nil.
 func (g *GRPC) Serve(l net.Listener) error {
 	if g.keys != nil {
-		l = admissionListener{l, g.admission}
+		l = g.admission.listen(l)
 	}
 	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("accept links on %v: %w", l.Addr(), err)
@@ -273,6 +274,16 @@ func (g *GRPC) Room(n topology.Node) int64 {
 	return max(maxFrame, int64(g.config.QueueBytes))
 }
 
+// OwnerOf returns the identity behind a node that has opened a link to this process; "" if there is none, or without TLS.
+func (g *GRPC) OwnerOf(n topology.Node) string {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if a := g.acceptedFrom[n]; a != nil {
+		return a.owner()
+	}
+	return ""
+}
+
 // deliverLocally passes a message between two nodes of this process to the handler.
 func (g *GRPC) deliverLocally(m *causal.Message) {
 	if reason := g.refusal(m.To); reason != notDropped {
@@ -290,8 +301,7 @@ func (g *GRPC) deliverLocally(m *causal.Message) {
 	callWithOne(g.config.Handler, m)
 }
 
-// deliver passes received messages to the handler. It drops those for nodes that do not run here, which arrive if the
-// address that the sender uses is outdated. It returns an error if the peer, known as who, has sent a message that it must not
+// deliver passes received messages to the handler. It returns an error if the peer, known as who, has sent a message that it must not
 // send: the messages before it are handled, and the link must end.
 func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violation error) {
 	defer in.release()
@@ -302,7 +312,25 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 		return nil
 	}
 	defer g.calls.Leave()
-	messages, n := *in.messages, 0
+	admitted, violation := g.admit(*in.messages, peer, who)
+	if len(admitted) > 0 {
+		g.config.Handler(admitted)
+	}
+	return violation
+}
+
+// admit returns the messages that the handler may have, in the room of messages. It drops those for nodes that do not run here, which arrive
+// if the address that the sender uses is outdated, and those that a later version may send. With an error, those before the first that the peer
+// must not send are returned.
+//
+// A panic costs the peer the link, and the process goes on: nothing but the frame has been touched. That ends where a machine begins.
+func (g *GRPC) admit(messages []causal.Message, peer *wire.Hello, who string) (admitted []causal.Message, violation error) {
+	n := 0
+	defer func() {
+		if r := recover(); r != nil {
+			admitted, violation = messages[:n], g.refuseFrame(panicked(r), who)
+		}
+	}()
 	for i := range messages {
 		m := &messages[i]
 		if reason := g.refusal(m.To); reason != notDropped {
@@ -311,14 +339,11 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 		}
 		switch reason := g.authorize(m, peer); reason {
 		case authorize.Permitted:
-		case authorize.UnknownKind:
+		case authorize.Unknown:
 			g.countDropped(m.Kind, DropInvalid)
 			continue
 		default:
-			violation = g.refuseMessage(m, reason, who)
-		}
-		if violation != nil {
-			break
+			return messages[:n], g.refuseMessage(m, reason, who)
 		}
 		g.countReceived(m.Kind)
 		if n != i {
@@ -326,10 +351,7 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 		}
 		n++
 	}
-	if n > 0 {
-		g.config.Handler(messages[:n])
-	}
-	return violation
+	return messages[:n], nil
 }
 
 // hello returns the hello of this process for a link with a peer, which is nil without TLS.

@@ -106,6 +106,32 @@ func TestLargestValueArrives(t *testing.T) {
 	}
 }
 
+// The frame has as much in it as one that is not full may have, and the greatest message behind that.
+func TestTheGreatestMessageArrivesInAFrameWithOthers(t *testing.T) {
+	if maxFrame != 20<<20+512<<10 {
+		t.Errorf("a frame has up to %d bytes: readers of earlier versions take 20.5 MiB", maxFrame)
+	}
+	d := newDirectory()
+	a, b := start(t, d, []topology.Node{coordinatorA}), start(t, d, []topology.Node{middlemanB})
+	var all []causal.Message
+	for size := frameBytes - 1<<10; size > 0; size -= 32 << 10 {
+		m := put(coordinatorA, middlemanB, uint64(len(all)))
+		setValue(&m, make([]byte, min(size, 32<<10)-100))
+		all = append(all, m)
+	}
+	m := put(coordinatorA, middlemanB, uint64(len(all)))
+	setValue(&m, make([]byte, wire.MaxMessage-m.MaxEncodedSize()))
+	all = append(all, m)
+	a.SendAll(all)
+	got := b.wait(t, len(all))
+	if n := len(got[len(got)-1].Put().Value.Data); n != len(m.Put().Value.Data) {
+		t.Errorf("%d bytes have arrived", n)
+	}
+	if s := a.Stats(); len(s.Drops) > 0 {
+		t.Errorf("drops: %v", s.Drops)
+	}
+}
+
 func TestStuckReceiverDoesNotBlockTheSender(t *testing.T) {
 	d := newDirectory()
 	a := start(t, d, []topology.Node{coordinatorA}, func(c *Config, _ *timings) { c.QueueBytes = 1 << 20 })

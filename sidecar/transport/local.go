@@ -26,7 +26,8 @@ type Local struct {
 	counters
 	line *wan.Line[wanItem] // nil without emulation
 
-	mu        sync.Mutex // serializes updates of endpoints and guards watchers
+	topology  atomic.Pointer[topology.Topology] // nil: messages are not validated
+	mu        sync.Mutex                        // serializes updates of endpoints and guards watchers
 	endpoints atomic.Pointer[map[topology.Node]*endpoint]
 	calls     *gate.Gate // of Handlers
 	watchers
@@ -144,8 +145,18 @@ func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error
 	return nil
 }
 
+// Validate makes the network drop messages that would cost a link between processes (causal.Validate), so that a machine meets no other ones
+// here. The data centers and rings of a deployment do not change.
+func (l *Local) Validate(t *topology.Topology) { l.topology.Store(t) }
+
 // Send implements Network. Local describes what it does before it returns.
 func (l *Local) Send(m causal.Message) {
+	if t := l.topology.Load(); t != nil {
+		if v, _ := causal.Validate(&m, t); v != causal.Valid {
+			l.countDropped(m.Kind, DropInvalid)
+			return
+		}
+	}
 	ep := (*l.endpoints.Load())[m.To]
 	switch {
 	case ep == nil && m.To.HasGroup() && m.To.Member == 0:

@@ -110,6 +110,20 @@ func TestWithoutEmulationMessagesAreHandledBeforeSendReturns(t *testing.T) {
 	same(t, "handled", b.seqs(), []uint64{1})
 }
 
+func TestWhatWouldCostALinkIsDroppedInOneProcessToo(t *testing.T) {
+	l := NewLocal(nil)
+	defer l.Close()
+	l.Validate(testTopology(t))
+	b := newRecorder()
+	register(t, l, middlemanB, b.handle)
+	for _, slot := range []topology.Slot{1, topology.Slots} {
+		l.Send(causal.DepCheck{Version: causal.Version{HLC: 1, Origin: 1}, Slot: slot}.Message(middlemanA, middlemanB))
+	}
+	if got := b.all(); len(got) != 1 || got[0].DepCheck().Slot != 1 || dropped(l.Stats(), DropInvalid) != 1 {
+		t.Errorf("handled %v; %d dropped", got, dropped(l.Stats(), DropInvalid))
+	}
+}
+
 func TestHandlerMaySendBackBeforeSendReturns(t *testing.T) {
 	l := NewLocal(nil)
 	defer l.Close()

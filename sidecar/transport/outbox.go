@@ -15,13 +15,16 @@ const (
 	frameBytes = 256 << 10
 	// frameMessages bounds the messages of a frame, and so what the receiver allocates for it.
 	frameMessages = 4096
+	// urgentBytes is how much may wait in the only frame before urgent messages get one of their own.
+	urgentBytes = 16 << 10
 )
 
 // frame is an encoded batch of messages to send.
 type frame struct {
-	batch wire.Batch
-	kinds []causal.Kind // of its messages, to count them as sent or dropped
-	users atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
+	batch  wire.Batch
+	kinds  []causal.Kind // of its messages, to count them as sent or dropped
+	urgent bool          // of urgent messages only
+	users  atomic.Int32  // the pump, which counts them, and gRPC, which writes the batch
 
 	// set by take
 	from   *outbox
@@ -42,7 +45,8 @@ type outbox struct {
 
 	mu      sync.Mutex
 	state   outboxState
-	frames  []*frame // oldest first; the last one is being filled
+	frames  []*frame // oldest first, urgent ones before all others; the last one of either is being filled
+	urgent  int      // how many of frames are urgent
 	bytes   int      // of frames
 	sending int      // bytes that were taken in this period and are not written to the connection yet
 	period  uint64   // changes when what was taken does not count any more, because its stream has ended
@@ -104,25 +108,53 @@ func (o *outbox) push(ms []causal.Message) (queued int, reason DropReason) {
 
 // add appends a message to the last frame. It needs o.mu.
 func (o *outbox) add(m *causal.Message) DropReason {
-	size := wire.EstimateSize(m)
+	size, limit := wire.EstimateSize(m), o.limit
+	if isUrgent(m.Kind) {
+		limit += frameBytes // they are not dropped because of others
+	}
 	switch {
 	case o.state == outboxBroken:
 		return DropBroken
 	case o.state == outboxClosed:
 		return DropClosed
-	case o.bytes > 0 && o.bytes+size > o.limit, !o.settle(size):
+	case o.bytes > 0 && o.bytes+size > limit, !o.settle(size):
 		o.lacksAnswers = o.lacksAnswers || m.Kind == causal.KindPutReply
 		return DropOverflow
 	}
-	if len(o.frames) == 0 || o.frames[len(o.frames)-1].isFull() {
-		o.frames = append(o.frames, newFrame())
-	}
-	f := o.frames[len(o.frames)-1]
+	f := o.frameFor(m.Kind)
 	before := len(f.batch.Buf)
 	f.batch.Add(m)
 	f.kinds = append(f.kinds, m.Kind)
 	o.grow(len(f.batch.Buf) - before)
 	return notDropped
+}
+
+// isUrgent reports whether messages of a kind are sent before all others that wait. They are few and small, and tell whether somebody is there: behind
+// megabytes of puts to a slow process they would come so late that the process, or its whole data center, is taken for dead. They may overtake
+// others: the machines do not rely on the order of messages of different kinds.
+func isUrgent(k causal.Kind) bool {
+	switch k {
+	case causal.KindPing, causal.KindPong, causal.KindVectors, causal.KindSignedVectors:
+		return true
+	}
+	return false
+}
+
+// frameFor returns the frame to which a message is added. If nothing waits, or the next frame is still small, there is nothing to overtake. It needs o.mu.
+func (o *outbox) frameFor(k causal.Kind) *frame {
+	if !isUrgent(k) || len(o.frames)-o.urgent <= 1 && o.bytes < urgentBytes {
+		if len(o.frames) == o.urgent || o.frames[len(o.frames)-1].isFull() {
+			o.frames = append(o.frames, newFrame())
+		}
+		return o.frames[len(o.frames)-1]
+	}
+	if o.urgent == 0 || o.frames[o.urgent-1].isFull() {
+		f := newFrame()
+		f.urgent = true
+		o.frames = slices.Insert(o.frames, o.urgent, f)
+		o.urgent++
+	}
+	return o.frames[o.urgent-1]
 }
 
 // grow counts bytes that were queued. It needs o.mu.
@@ -153,7 +185,7 @@ func (o *outbox) pushControl(inNewFrame bool, add func(frame []byte) []byte) boo
 	if o.state != outboxOpen {
 		return false
 	}
-	if len(o.frames) == 0 || inNewFrame {
+	if len(o.frames) == o.urgent || inNewFrame {
 		o.frames = append(o.frames, newFrame())
 	}
 	f := o.frames[len(o.frames)-1]
@@ -187,6 +219,9 @@ func (o *outbox) take() (f *frame, more bool) {
 	}
 	f = o.frames[0]
 	o.frames = slices.Delete(o.frames, 0, 1)
+	if f.urgent {
+		o.urgent--
+	}
 	f.from, f.period, f.size = o, o.period, len(f.batch.Buf)
 	o.bytes -= f.size
 	o.sending += f.size
@@ -236,7 +271,7 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 		puts = append(puts, f.puts()...)
 	}
 	clear(o.frames)
-	o.frames = o.frames[:0]
+	o.frames, o.urgent = o.frames[:0], 0
 	o.grow(-o.bytes)
 	o.period++ // gRPC may never say that it has written what was taken
 	o.stopSending(o.sending)

@@ -167,3 +167,29 @@ func TestAnOutboxCountsWhatIsQueuedUntilItIsWrittenOrItsStreamHasEnded(t *testin
 		t.Errorf("%d bytes of a stream that has ended, room for %d", left, o.room())
 	}
 }
+
+// What tells whether a process is there goes before megabytes that wait, and has room when they have none left.
+func TestUrgentMessagesOvertakeBulk(t *testing.T) {
+	o := newOutbox(&counters{}, 2<<20, new(atomic.Int64))
+	for i := range uint64(40) {
+		m := put(coordinatorA, middlemanB, i)
+		setValue(&m, make([]byte, 100<<10))
+		pushOne(o, m)
+	}
+	pings := []causal.Message{causal.Ping{ID: 1}.Message(coordinatorA, middlemanB), causal.Ping{ID: 2}.Message(coordinatorA, middlemanB)}
+	if n, why := o.push(pings); n != len(pings) {
+		t.Fatalf("%d of %d pings were queued: %v", n, len(pings), why)
+	}
+	all, _ := drain(t, o)
+	if len(all) < 10 || all[0].Kind != causal.KindPing || all[0].Ping().ID != 1 || all[1].Ping().ID != 2 {
+		t.Errorf("the first of %d messages is %s, want the pings in order", len(all), all[0].Kind)
+	}
+	for i, m := range all[2:] {
+		if m.Kind != causal.KindPut || m.Put().Seq != uint64(i) {
+			t.Fatalf("message %d behind the pings is %s, number %d", i, m.Kind, m.Put().Seq)
+		}
+	}
+	if o.queuedBytes() != 0 || o.urgent != 0 {
+		t.Errorf("%d bytes and %d urgent frames are left", o.queuedBytes(), o.urgent)
+	}
+}

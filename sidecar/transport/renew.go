@@ -103,7 +103,8 @@ func (d *dialer) finish(s *dialedStream, broken <-chan struct{}, why *error) err
 }
 
 // watchKeys reads the TLS files from time to time. It ends links whose certificates have expired or are not trusted any more,
-// renews links when this process has a new certificate, and tells peers which of their authorities it trusts when that has changed.
+// renews links when this process has a new certificate, and tells peers which of their authorities it trusts when that has changed. It
+// also logs the violations that wait for their line.
 func (g *GRPC) watchKeys() {
 	tick := time.NewTicker(g.timing.keysInterval)
 	defer tick.Stop()
@@ -117,6 +118,7 @@ func (g *GRPC) watchKeys() {
 		before := set
 		set = g.keys.load()
 		g.verifyLinks(set, set.cert != before.cert)
+		g.violations.log.flush(time.Now(), g.config.Log)
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	DropNoRoute               // the node has no address and no link
 	DropOverflow              // the queue of the peer was full
 	DropBroken                // the link to the peer was down or broke
-	DropInvalid               // it exceeds a bound of the encoding
+	DropInvalid               // it exceeds a bound of the encoding, or has a kind or value that this version does not know
 	DropMisrouted             // it arrived at a process that does not run the node it is for
 	DropCut                   // the emulated WAN is cut
 	DropClosed                // the network or the receiving node was closed

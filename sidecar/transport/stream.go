@@ -198,6 +198,9 @@ func (d *dialer) exchangeMessages(s *dialedStream) (next *dialedStream, err erro
 func (d *dialer) receive(s *dialedStream) error {
 	for {
 		if err := s.stream.RecvMsg(s.in); err != nil {
+			if s.in.malformed != nil {
+				return d.g.refuseFrame(s.in.malformed, d.addr)
+			}
 			return err
 		}
 		d.out.touch()

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/connlimit"
 	"github.com/causalstore/causalstore/sidecar/identity"
 )
 
@@ -172,7 +173,7 @@ func (g *GRPC) serverCredentials() credentials.TransportCredentials {
 func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) credentials.TransportCredentials {
 	set := g.keys.load()
 	host, _, _ := net.SplitHostPort(addr) // dialing returns the error
-	return gatheringCredentials{credentials.NewTLS(&tls.Config{
+	return connlimit.DialingCredentials{TransportCredentials: gatheringCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		ServerName:         host,
 		Certificates:       []tls.Certificate{*set.cert},
@@ -185,7 +186,7 @@ func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) 
 			}
 			return accept(p)
 		},
-	})}
+	})}}
 }
 
 // peerIdentity is who is at the other end of a link, with what proves it.

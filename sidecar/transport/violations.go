@@ -1,11 +1,10 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
-	"sync"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -28,67 +27,32 @@ const (
 	ViolationSender                       // a message is from a node that it does not run
 	ViolationKind                         // a message of a kind that it may not send there
 	ViolationContent                      // a message speaks for others
+	ViolationField                        // a field of a message, or the encoding, is one that no version sends
 	ViolationLimit                        // it opens more links than it may
 	ViolationManifest                     // it runs other data centers, rings or another binding
 	numViolations
 )
 
-var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "limit", "manifest"}
+var violationNames = [...]string{"certificate", "identity", "sender", "kind", "content", "field", "limit", "manifest"}
 
 func (v Violation) String() string { return violationNames[v] }
 
-const (
-	// violationLogInterval is how often the violations of one peer are logged.
-	violationLogInterval = time.Minute
-	// maxViolators bounds the peers whose last log line is remembered. Beyond it, violations are only counted.
-	maxViolators = 1024
-)
-
-// violations counts what peers did that they may not, and logs it with a limit for each peer.
+// violations counts what peers did that they may not, and logs it.
 type violations struct {
 	counts [numViolations]atomic.Uint64
-
-	mu       sync.Mutex
-	loggedAt map[string]time.Time // by peer
+	log    violationLog
 }
 
 // note counts a violation. who is the identity of the peer, or its address if that is not known.
 func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
 	v.counts[kind].Add(1)
-	if host, _, errAddr := net.SplitHostPort(who); errAddr == nil && !strings.Contains(who, "://") {
-		who = host // each attempt comes from another port; an identity is a URI
-	}
-	if v.mayLog(who, time.Now()) {
-		log.Error("link refused: the peer must not do this", "peer", who, "violation", kind, "error", err, "quietFor", violationLogInterval)
-	}
-}
-
-func (v *violations) mayLog(who string, now time.Time) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if at, ok := v.loggedAt[who]; ok && now.Sub(at) < violationLogInterval {
-		return false
-	}
-	if len(v.loggedAt) >= maxViolators {
-		for other, at := range v.loggedAt {
-			if now.Sub(at) >= violationLogInterval {
-				delete(v.loggedAt, other)
-			}
-		}
-		if len(v.loggedAt) >= maxViolators {
-			return false
-		}
-	}
-	if v.loggedAt == nil {
-		v.loggedAt = map[string]time.Time{}
-	}
-	v.loggedAt[who] = now
-	return true
+	v.log.add(kind, who, err, time.Now(), log)
 }
 
 // violationOf says what a message that is refused amounts to.
 var violationOf = map[authorize.Reason]Violation{
 	authorize.ForeignNode: ViolationSender, authorize.Forbidden: ViolationKind, authorize.ForeignData: ViolationContent,
+	authorize.Malformed: ViolationField,
 }
 
 // authorize returns why the peer of a link must not send m, or Permitted.
@@ -105,8 +69,23 @@ func (g *GRPC) authorize(m *causal.Message, peer *wire.Hello) authorize.Reason {
 // refuseMessage counts and logs a message that the peer must not send, and returns the error that ends the link.
 func (g *GRPC) refuseMessage(m *causal.Message, reason authorize.Reason, who string) error {
 	err := fmt.Errorf("%s from %v to %v: %s", m.Kind, m.From, m.To, reason)
+	if reason == authorize.Malformed {
+		_, field := causal.Validate(m, g.config.Topology())
+		err = fmt.Errorf("%w of %s", err, field)
+	}
 	g.violations.note(violationOf[reason], who, err, g.config.Log)
 	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// refuseFrame counts and logs a frame that cannot be decoded or judged, and returns the error that ends the link.
+func (g *GRPC) refuseFrame(err error, who string) error {
+	g.violations.note(ViolationField, who, err, g.config.Log)
+	return status.Error(codes.InvalidArgument, "a frame is not as the protocol has it")
+}
+
+// panicked returns the error for a panic, with the stack where it came from.
+func panicked(value any) error {
+	return fmt.Errorf("it broke this part, which is a bug: please report it: %v\n%s", value, debug.Stack())
 }
 
 // refuseViolation refuses a stream because of what its peer did.
@@ -117,6 +96,29 @@ func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return status.Error(codes.PermissionDenied, err.Error())
+}
+
+// errRemoved is wrapped by the refusal of a peer that was removed.
+var errRemoved = errors.New("it was removed, or its configuration is older than that")
+
+// checkPlaces returns why a peer is refused that runs a node which the topology does not have. A peer with a later topology is not: this process
+// will learn of that one, and meanwhile it may be the one to hear of a new part's writes. One with an earlier topology was removed, which is no
+// offense (errRemoved).
+func (g *GRPC) checkPlaces(h *wire.Hello) error {
+	if g.config.Topology == nil {
+		return nil
+	}
+	t := g.config.Topology()
+	for _, n := range h.Nodes {
+		switch {
+		case t.Runs(n), h.TopologyEpoch > t.Epoch:
+		case h.TopologyEpoch < t.Epoch:
+			return fmt.Errorf("topology epoch %d has no %v: %w", t.Epoch, n, errRemoved)
+		default:
+			return fmt.Errorf("topology epoch %d, which the peer has too, has no %v", t.Epoch, n)
+		}
+	}
+	return nil
 }
 
 // snapshot returns the counts, by Violation.

@@ -53,12 +53,13 @@ const (
 	ReasonStorageFull    = Reason(contract.StateStorageFull)
 	ReasonStorageFailing = Reason(contract.StateStorageFailing)
 	ReasonLogFull        = Reason(contract.StateLogFull)
+	ReasonWithdrawn      = Reason(contract.StateWithdrawn)
 )
 
 // IsReported reports whether only the part itself knows a cause with this reason.
 func IsReported(r Reason) bool {
 	switch r {
-	case ReasonNotReady, ReasonDataLost, ReasonDuplicate, ReasonStorageFull, ReasonStorageFailing, ReasonLogFull:
+	case ReasonNotReady, ReasonDataLost, ReasonDuplicate, ReasonStorageFull, ReasonStorageFailing, ReasonLogFull, ReasonWithdrawn:
 		return true
 	}
 	return false

@@ -25,6 +25,9 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 		if dc.Exclusions > 0 {
 			d.Exclusions = count(dc.Exclusions)
 		}
+		if dc.KeepsData > 0 {
+			d.KeepsData = count(dc.KeepsData)
+		}
 		f.DataCenters = append(f.DataCenters, d)
 	}
 	for _, r := range s.Rings {

@@ -86,6 +86,9 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 	return labels
 }
 
+// LeaseName is the name of the lease that the operator of a region holds, in the namespace of its release.
+func LeaseName(region string) string { return "operator." + region + ".causalstore.io" }
+
 // RecordName and KeysName are the names of the objects that are kept with the volumes of a deleted store. Each region
 // has a record of its own, even if a cluster has several. Its name has a dot, which no data center's has.
 func RecordName(store, region string) string { return store + "-record." + region }

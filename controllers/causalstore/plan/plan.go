@@ -45,6 +45,8 @@ type Observed struct {
 	Services    []corev1.Service
 	Claims      []corev1.PersistentVolumeClaim
 	ConfigMaps  []corev1.ConfigMap
+	// HasVolumes is set if any claim of the store in this namespace has a volume, whatever its data center is called.
+	HasVolumes bool
 	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record has (see
 	// InvolvedPods), and those that are not ready.
 	Reports map[string]Report

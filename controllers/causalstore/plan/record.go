@@ -129,6 +129,16 @@ func (r *Record) LastSpec() (*v1alpha1.CausalStoreSpec, error) {
 	return s, nil
 }
 
+// WithoutData returns the record of a store that has no volume any more, or never had one: what it was binds nobody. The epoch still grows, since parts in
+// other clusters may have seen it. An id that the spec names replaces the one from before.
+func (r *Record) WithoutData(s *v1alpha1.CausalStoreSpec) *Record {
+	next := &Record{Epoch: r.Epoch, RestartEpoch: r.RestartEpoch, Image: r.Image, Operator: r.Operator, ID: r.ID}
+	if s.ID != "" {
+		next.ID = s.ID
+	}
+	return next
+}
+
 // LayoutFile returns the recorded layout, or nil if there is none yet.
 func (r *Record) LayoutFile() (*topology.File, error) {
 	if r == nil || r.Layout == "" {

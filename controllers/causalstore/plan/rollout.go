@@ -90,8 +90,10 @@ func classifyPods(in Observed, f *topology.File) (pods rolloutPods, observed Dec
 
 // decideRestart decides whether a pod restarts now.
 func decideRestart(in Observed, next *corev1.Pod, pods rolloutPods, drained Decision, resharding bool) Decision {
-	present := checkPodCounts(in)
+	present, kept := checkPodCounts(in), checkClaimsOf(in, next)
 	switch {
+	case !kept.Allowed:
+		return kept
 	case Ready(next) && resharding:
 		return deny(ReasonResharding, "resharding is in progress")
 	case Ready(next) && len(pods.unready) > 0:

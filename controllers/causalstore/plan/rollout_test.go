@@ -135,6 +135,10 @@ func TestNothingRestartsWhileAPodIsMissingOrTerminating(t *testing.T) {
 	if got := nextRestart(t, in); got != "a pod is terminating" {
 		t.Errorf("while a pod terminates: %q", got)
 	}
+	setPod(in, "orders-us-east-1-cc-1", "old", false) // what terminates may be another member of the same group, or the only one of a shard
+	if got := nextRestart(t, in); got != "a pod is terminating" {
+		t.Errorf("a pod that is not ready, while another one terminates: %q", got)
+	}
 	in = outdatedStore(t)
 	in.Pods = in.Pods[1:]
 	if got := nextRestart(t, in); !strings.Contains(got, "has 1 of 2 pods") {

@@ -169,6 +169,9 @@ func (b *builder) shardSet(dc *v1alpha1.DataCenter, i, member int) *appsv1.State
 		return b.statefulSet(dc, s)
 	}
 	socket := corev1.VolumeMount{Name: "socket", MountPath: socketDir}
+	if in.Register == nil { // the watermark of the storage has no other disk
+		mm.VolumeMounts = append(mm.VolumeMounts, data)
+	}
 	mm.VolumeMounts = append(mm.VolumeMounts, socket, corev1.VolumeMount{Name: "keys", MountPath: keysDir, ReadOnly: true})
 	s.volumes = append(s.volumes, corev1.Volume{Name: "socket", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: KeysName(b.store.Name),

@@ -496,3 +496,24 @@ func TestAConditionKeepsItsTransitionTimeWhileItsStatusStays(t *testing.T) {
 		t.Errorf("Ready has changed at %s, want now", at)
 	}
 }
+
+// TestAClaimThatIsBeingDeletedShowsWithItsPodAndNode: Ready stays True, since the pod serves, and the next restart takes the volume.
+func TestAClaimThatIsBeingDeletedShowsWithItsPodAndNode(t *testing.T) {
+	in := one()
+	i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Labels[plan.LabelComponent] == plan.ComponentShard })
+	in.Pods[i].Name, in.Pods[i].Labels[plan.LabelShard], in.Pods[i].Spec.NodeName = "s-here-shard-0-0", "0", "n2"
+	at := metav1.NewTime(time.Date(2026, 1, 1, 11, 0, 0, 0, time.UTC))
+	in.Claims = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data-s-here-shard-0-0", Labels: in.Pods[i].Labels}}}
+	find := func() *metav1.Condition {
+		return meta.FindStatusCondition(status.Of(in).Conditions, v1alpha1.ConditionVolumesKept)
+	}
+	if c := find(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonClaimsKept {
+		t.Errorf("%+v", c)
+	}
+	in.Claims[0].DeletionTimestamp = &at
+	c := find()
+	if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonClaimTerminating ||
+		!strings.Contains(c.Message, "data-s-here-shard-0-0, of pod s-here-shard-0-0 on node n2, since 2026-01-01 11:00 UTC") {
+		t.Errorf("%+v", c)
+	}
+}

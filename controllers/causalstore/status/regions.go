@@ -138,8 +138,7 @@ func combineRings(all, more []v1alpha1.RingStatus) []v1alpha1.RingStatus {
 // combineCondition returns a condition of the whole cluster: that of the regions which need attention, or else of all.
 func combineCondition(name string, entries []v1alpha1.RegionStatus, generation int64) metav1.Condition {
 	order := []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue}
-	switch name {
-	case v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionUnderReplicated, v1alpha1.ConditionPaused:
+	if v1alpha1.HealthyStatus(name) == metav1.ConditionFalse {
 		slices.Reverse(order) // True is what is to be seen
 	}
 	for _, is := range order {

@@ -97,6 +97,7 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 		{v1alpha1.ConditionEdgesReady, edgesReady},
 		{v1alpha1.ConditionEtcdReady, etcdReady},
 		{v1alpha1.ConditionUnderReplicated, underReplicated},
+		{v1alpha1.ConditionVolumesKept, volumesKept},
 		{v1alpha1.ConditionInjectionReady, injectionReady},
 		{v1alpha1.ConditionPaused, paused},
 		{v1alpha1.ConditionProgressing, progressing},

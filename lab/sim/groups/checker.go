@@ -6,14 +6,43 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// checker remembers what was ever committed.
+// checker remembers what was ever committed, in a group and those that were created again in its place. One that
+// replaces a group which was given up has another one.
 type checker struct {
 	// committed maps positions to what was committed there; "" is a record that users do not see.
 	committed map[uint64]string
 	top       uint64 // the greatest position
+	// sums maps positions to the sum of a storage with all records up to there.
+	sums map[uint64]uint64
 }
 
-func (c *checker) init() { c.committed = map[uint64]string{} }
+// checkers holds a checker for each group that was given up, and for the present one.
+type checkers struct {
+	all []*checker
+	of  map[uint64]int // the index of its checker, by group; other groups have the first one
+}
+
+func (cs *checkers) init() { cs.of = map[uint64]int{}; cs.add(0) }
+
+func (cs *checkers) add(group uint64) {
+	cs.of[group] = len(cs.all)
+	cs.all = append(cs.all, &checker{committed: map[uint64]string{}, sums: map[uint64]uint64{}})
+}
+
+// checker returns the one for the group of a member.
+func (h *host) checker() *checker { return h.w.all[h.w.of[h.g.Group()]] }
+
+// noteApplied notes that a storage has a record, and returns what is wrong with that.
+func (c *checker) noteApplied(s *storage, data string) string {
+	if was, ok := c.sums[s.position]; ok && was != s.sum {
+		return fmt.Sprintf("with %q at position %d it differs from another one", data, s.position)
+	}
+	c.sums[s.position] = s.sum
+	if data == "" {
+		return "" // a primary that does not serve yet may have committed the start of its session, while the one before serves by its lease
+	}
+	return c.note(s.position, data)
+}
 
 // note notes that a record is committed, and returns what is wrong with that.
 func (c *checker) note(pos uint64, data string) string {
@@ -27,9 +56,13 @@ func (c *checker) note(pos uint64, data string) string {
 
 // checkLead checks the log that a primary begins to serve with.
 func (w *world) checkLead(h *host, e *group.Event) {
-	if e.Position < w.top {
-		w.violate("%s serves with a log up to %d, and %d was committed", h.id(), e.Position, w.top)
+	c := h.checker()
+	if e.Position < c.top {
+		w.violate("%s serves with a log up to %d, and %d was committed", h.id(), e.Position, c.top)
 		return
+	}
+	if w.external {
+		return // what is in the log is seen when it is applied to the storage
 	}
 	rest := e.Records
 	for pos := h.g.Status().Base; pos <= e.Position; pos++ {
@@ -37,7 +70,7 @@ func (w *world) checkLead(h *host, e *group.Event) {
 		if len(rest) > 0 && rest[0].Position == pos {
 			data, rest = string(rest[0].Data), rest[1:]
 		}
-		if problem := w.note(pos, data); problem != "" {
+		if problem := c.note(pos, data); problem != "" {
 			w.violate("%s serves: %s", h.id(), problem)
 			return
 		}
@@ -48,7 +81,7 @@ func (w *world) checkLead(h *host, e *group.Event) {
 func (w *world) checkCommitted(h *host, records []group.Positioned) {
 	for _, r := range records {
 		w.Commits++
-		if problem := w.note(r.Position, string(r.Data)); problem != "" {
+		if problem := h.checker().note(r.Position, string(r.Data)); problem != "" {
 			w.violate("%s committed: %s", h.id(), problem)
 		}
 	}

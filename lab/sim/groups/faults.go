@@ -63,7 +63,7 @@ func (w *world) injectFault() {
 
 func (w *world) inject(f Fault) bool {
 	h, other := w.hosts[w.rng.IntN(len(w.hosts))], w.hosts[w.rng.IntN(len(w.hosts))]
-	till := w.now + int64(w.upTo(4*time.Second))
+	till := w.now + int64(w.upTo(w.cutFor))
 	switch f {
 	case CrashMember:
 		h.crash()
@@ -105,6 +105,8 @@ func (w *world) inject(f Fault) bool {
 		return w.swapVolumes(h, other)
 	case RestoreRegister:
 		w.register.restore()
+	case GiveUp:
+		return h.giveUp()
 	}
 	return true
 }
@@ -115,7 +117,7 @@ func (w *world) cutOff(h *host, till int64) {
 		w.link(pair{h.name, other.name}).cutTill = till
 		w.link(pair{other.name, h.name}).cutTill = till
 	}
-	if w.rng.IntN(2) == 0 {
+	if !w.external && w.rng.IntN(2) == 0 { // one that may have been given up is to read that
 		h.cutTill = till
 	}
 }
@@ -136,10 +138,24 @@ func (w *world) cutJoiners(h *host, c *group.Config) {
 
 // resize changes what the group should look like. Hosts learn of it one after the other.
 func (w *world) resize() {
-	if !w.withRegister {
+	if !w.withRegister || w.external && !w.register.Found { // the first member has marked its storage, and is to create the group
 		return
 	}
+	members, preferred := w.members, w.preferred
 	w.members, w.preferred = 1+w.rng.IntN(min(3, len(w.hosts))), w.rng.IntN(len(w.hosts))
+	w.tellDesired()
+	if h := w.primary(); h != nil && w.happens(w.changesMind, Resize) {
+		again := w.upTo(time.Second)
+		h.cutTill = w.now + int64(again) // it begins to hand over, and cannot
+		w.after(again, func() {
+			w.members, w.preferred = members, preferred
+			w.tellDesired()
+			w.after(w.upTo(time.Second), func() { w.cutOff(h, w.now+int64(w.upTo(8*time.Second))) })
+		})
+	}
+}
+
+func (w *world) tellDesired() {
 	for _, h := range w.hosts {
 		w.after(w.upTo(500*time.Millisecond), func() {
 			h.with(func(g *group.Group, now causal.Now) { g.SetDesired(now, w.desiredNames()) })
@@ -155,7 +171,7 @@ func (w *world) loseVolume(h *host, damage bool) bool {
 			left++
 		}
 	}
-	if damage && !w.register.Found || left == 0 && (!w.register.Found || w.rng.IntN(40) > 0) {
+	if damage && !w.register.Found || left == 0 && (!w.register.Found || w.rng.IntN(w.keepsOne) > 0) {
 		return false
 	}
 	h.crash()

@@ -10,6 +10,7 @@ import (
 // disk is a volume with its entries.
 type disk struct {
 	volume   uint64
+	storage  storage       // used with plan.external only
 	entries  []group.Entry // some at the beginning may be removed
 	synced   uint64        // index of the last entry that is durable
 	damaged  bool
@@ -36,6 +37,8 @@ type host struct {
 	queued     []group.Entry
 	cutTill    int64 // from the register
 	pausedTill int64 // the process is stopped
+	copy       *copying
+	isAsked    bool // a person has asked it to give the group up
 
 	// What the user of a primary knows.
 	serving bool
@@ -80,9 +83,13 @@ func (h *host) start() {
 	o.Damaged, o.Broken, o.Register = h.disk.damaged, h.w.broken, h.w.withRegister
 	o.MaxFrameBytes, o.MaxInflightBytes, o.MaxUncommittedBytes, o.MaxLogBytes, o.MaxRecordBytes = 300, 900, 200, 40_000, 1000
 	o.ReadEvery, o.Lease = 3*time.Second, h.w.lease
+	if s := &h.disk.storage; h.w.external {
+		o.External, o.Foundation, o.Applied, o.Occupied, o.Blank = true, s.foundation, s.position, *s != storage{}, s.position == 0
+	}
 	h.instance++
 	h.g = group.New(o, &image, h.clock())
 	h.g.SetDesired(h.clock(), h.w.desiredNames())
+	h.g.SetReplaceable(h.w.replaceable)
 	h.flush()
 	h.w.after(h.w.upTo(25*time.Millisecond), h.ticker(h.instance))
 	for _, other := range h.w.hosts {
@@ -105,6 +112,8 @@ func (h *host) ticker(instance int) func() {
 			h.g.Tick(now)
 		}
 		h.flush()
+		h.useStorage()
+		h.flush()
 		h.w.checkLease(h)
 		h.w.after(25*time.Millisecond, h.ticker(instance))
 	}
@@ -115,7 +124,7 @@ func (h *host) crash() {
 	if h.g == nil {
 		return
 	}
-	h.g, h.syncing, h.queued = nil, false, nil
+	h.g, h.syncing, h.queued, h.copy = nil, false, nil, nil
 	h.instance++
 	h.serving, h.pending = false, nil
 	d := h.disk
@@ -208,6 +217,7 @@ func (h *host) handle(e *group.Event) {
 	case group.Lead:
 		h.serving, h.commit, h.pending = true, e.Position, nil
 		h.w.checkLead(h, e)
+		h.g.SetWhole(true)
 	case group.Committed:
 		n := 0
 		for n < len(h.pending) && h.pending[n].Position <= e.Position {
@@ -222,12 +232,16 @@ func (h *host) handle(e *group.Event) {
 		}
 		h.serving, h.pending = false, nil
 	case group.Reset:
-		if !h.disk.damaged {
+		// A member that was dropped and had begun a copy does not know after a crash, perhaps, that it was dropped.
+		isCopy := h.w.external && h.disk.storage.foundation == 0
+		if !h.disk.damaged && !isCopy && !h.isAsked && !h.g.Status().Replaced {
 			h.w.violate("%s is to be emptied, and is not damaged", h.id())
 		}
 		h.crash()
 		h.disk.lost = true
 		h.disk = h.w.newDisk()
 		h.w.after(h.w.upTo(500*time.Millisecond), h.start)
+	case group.NeedsCopy:
+		h.beginCopy(e.From)
 	}
 }

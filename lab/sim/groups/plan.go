@@ -22,6 +22,11 @@ type plan struct {
 	repeatedResets int  // of a thousand requests to a joining member to start anew
 	repeatedAcks   int  // how often an acknowledgement arrives again
 	collects       int  // one of so many times that users act, they collect records
+	external       bool // a storage is beside the log, and groups are given up
+	replaceable    bool // by themselves, if nothing is lost
+	cutFor         time.Duration
+	keepsOne       int // the last volume is lost once in so many times
+	changesMind    int // of a thousand changes of what the group should look like, those that are taken back at once
 	weights        [NumFaults]int
 }
 
@@ -29,13 +34,14 @@ type plan struct {
 func (p *plan) draw(rng *rand.Rand) {
 	ms := func(from, to int) time.Duration { return time.Duration(from+rng.IntN(to-from+1)) * time.Millisecond }
 	*p = plan{hosts: 3, members: 2 + rng.IntN(2), withRegister: true, length: ms(5000, 20000), thinkTime: ms(5, 100),
-		faultEvery: ms(100, 1500), latency: ms(1, 40), syncTime: ms(1, 30), lease: ms(500, 3000), reorders: rng.IntN(3) == 0, perMille: rng.IntN(30), unknownSwaps: rng.IntN(100), collects: 40}
+		faultEvery: ms(100, 1500), latency: ms(1, 40), syncTime: ms(1, 30), lease: ms(500, 3000), reorders: rng.IntN(3) == 0, perMille: rng.IntN(30), unknownSwaps: rng.IntN(100), collects: 40,
+		cutFor: 4 * time.Second, keepsOne: 40}
 	if rng.IntN(3) == 0 {
 		p.hosts = 4
 	}
 	p.weights = [NumFaults]int{CrashMember: 4, CutPair: 3, CutMember: 3, CutRegister: 2, SlowDisk: 2, HungDisk: 1, BreakLink: 2, Resize: 2, PauseMember: 1}
 	p.weights[WipeVolume], p.weights[FlipBit] = rng.IntN(3), rng.IntN(3)
-	switch rng.IntN(10) {
+	switch rng.IntN(14) {
 	case 0, 1: // swaps apply late while members come and go
 		p.unknownSwaps = 200 + rng.IntN(600)
 		p.weights = [NumFaults]int{CutPair: 4, Resize: 5, CutMember: 4, CrashMember: 2, CutRegister: 1, WipeVolume: rng.IntN(2)}
@@ -70,6 +76,14 @@ func (p *plan) draw(rng *rand.Rand) {
 	case 9: // volumes are lost again and again
 		p.weights = [NumFaults]int{CrashMember: 4, FlipBit: 4, WipeVolume: 2, CutMember: 1}
 		p.faultEvery = ms(500, 3000)
+	case 10, 11: // hand-overs are begun and given up, while members are cut off that hold leases which last longer than it takes to replace them
+		p.weights = [NumFaults]int{Resize: 10, CutMember: 5, CutPair: 3, CutRegister: 3, PauseMember: 1, CrashMember: 1}
+		p.faultEvery, p.lease, p.thinkTime, p.unknownSwaps = ms(50, 500), ms(2000, 4000), ms(5, 50), rng.IntN(300)
+		p.changesMind = 500
+	case 12, 13: // shards: a storage is beside the log; volumes are lost, and groups are given up, also such of which members are only not heard of
+		p.external, p.replaceable, p.members = true, rng.IntN(2) == 0, 1+rng.IntN(2)
+		p.weights = [NumFaults]int{CrashMember: 3, CutMember: 3, WipeVolume: 2, FlipBit: 1, Resize: 2, HungDisk: 1, GiveUp: 6}
+		p.length, p.faultEvery, p.cutFor, p.keepsOne, p.unknownSwaps = ms(20_000, 50_000), ms(300, 2000), 30*time.Second, 3, rng.IntN(2)*100
 	}
 	p.preferred = rng.IntN(p.hosts)
 }
@@ -97,5 +111,6 @@ const (
 	RepeatMessage // a message arrives again, perhaps seconds later
 	UnknownSwap   // the outcome of a swap is not told: it was done, was not, or will be
 	CutJoiner     // while such a swap is under way, its author does not reach who joins, and perhaps crashes
+	GiveUp        // a person gives a group up
 	NumFaults
 )

@@ -72,6 +72,9 @@ func (r *registry) swap(op group.RegisterOp, number int) bool {
 	if found && op.Config.Epoch <= before.Epoch {
 		r.w.violate("epoch %d follows epoch %d in the register", op.Config.Epoch, before.Epoch)
 	}
+	if found && op.Config.Group != before.Group && slices.Contains(op.Config.Replaced, before.Group) {
+		r.w.add(op.Config.Group)
+	}
 	r.history = append(r.history, before)
 	r.latest = op.Config
 	r.notify()

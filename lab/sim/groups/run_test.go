@@ -8,7 +8,7 @@ import (
 
 func TestNoScheduleLosesACommittedRecord(t *testing.T) {
 	var total Outcome
-	for seed := range uint64(1000) {
+	for seed := range uint64(3000) {
 		o := Run(seed, causal.Faults{})
 		if len(o.Violations) > 0 {
 			t.Errorf("seed %d: %q", seed, o.Violations)

@@ -23,6 +23,11 @@ func (w *world) settle() {
 	if w.becomesWhole() || len(w.Violations) > 0 || w.isFrozenAndDecided() || len(w.Violations) > 0 {
 		return
 	}
+	for range 4 { // the volume of who is asked may have to be emptied first, and another one comes back
+		if w.external && w.hostNamed(d.Names[0]).giveUp() && w.becomesWhole() || len(w.Violations) > 0 {
+			return
+		}
+	}
 	w.checkLoss()
 }
 
@@ -124,7 +129,7 @@ func (w *world) checkLoss() {
 		says = says || s.Lost || s.Role == group.Broken || s.Frozen != ""
 		lost = lost && !w.isLeft(h)
 	}
-	if lost && says {
+	if lost && says && !w.external { // else somebody has given it up
 		w.Losses++
 		return
 	}

@@ -42,7 +42,7 @@ type world struct {
 	volumes  uint64 // the last id that was given
 	records  int
 	faulty   bool // faults are injected
-	checker
+	checkers
 	Outcome
 	broken causal.Faults
 }
@@ -51,7 +51,7 @@ type world struct {
 func Run(seed uint64, broken causal.Faults) Outcome {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), broken: broken, links: map[pair]*link{}, faulty: true}
 	w.plan.draw(w.rng)
-	w.checker.init()
+	w.checkers.init()
 	w.register.init(w)
 	for i := range w.plan.hosts {
 		h := &host{w: w, name: string(rune('a' + i)), drift: (w.rng.Float64() - 0.5) * 0.018}

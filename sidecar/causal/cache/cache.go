@@ -28,7 +28,9 @@ type Config struct {
 	// NearLease is how long sidecars may serve near copies without hearing from the cache, and how long the cache waits after its start,
 	// for those of an earlier one. It must be well below the lease of the middlemen. 0: no sidecar has ever got near copies, and none does.
 	NearLease time.Duration
-	Broken    causal.Faults
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
+	Broken  causal.Faults
 }
 
 // DefaultConfig returns the defaults for a cache of t.
@@ -85,8 +87,8 @@ type Stats struct {
 func New(cfg Config) *Cache {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
-	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(), streams: map[topology.Node]*stream{},
-		near: nearCopies{byID: map[nearID]*nearStream{}}}
+	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(cfg.OwnerOf), streams: map[topology.Node]*stream{},
+		near: nearCopies{byID: map[nearID]*nearStream{}, quota: causal.Quota{Total: maxAllNearCopies, Each: maxNearCopiesOfOne, OwnerOf: cfg.OwnerOf}}}
 	lru, err := simplelru.NewLRU(1<<40, func(hash uint64, e *entry) {
 		c.bytes -= e.size()
 		if c.cfg.Broken.Has(causal.NearForgetEvicted) {
@@ -183,7 +185,11 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
 		return
 	}
-	w := waiter{from, g.ID, g.Cut, g.From(), g.UpTo(), g.NearMax}
+	w := waiter{to: from, id: g.ID, cut: g.Cut, from: g.From(), upTo: g.UpTo(), nearMax: g.NearMax}
+	if len(g.Key) > causal.MaxKeyBytes { // it is no key, and would take as much memory here
+		c.reply(w, causal.GetReply{Err: causal.ErrTooLarge})
+		return
+	}
 	if c.isStarting(now) {
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
 		return
@@ -210,6 +216,11 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		return
 	}
 	c.stats.Misses++
+	var room bool
+	if w.holder, room = c.flights.quota.Take(from); !room {
+		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
+		return
+	}
 	key := flightKey{key: g.Key, snapshot: g.Snapshot}
 	if f := c.flights.byKey[key]; f != nil {
 		c.stats.Joined++

@@ -34,17 +34,26 @@ type waiter struct {
 	id              uint64
 	cut, from, upTo causal.HLC // of a snapshot read
 	nearMax         uint64     // of the values of which it wants near copies, the largest
+	holder          causal.Holder
 }
+
+const (
+	// maxWaiters bounds the reads that wait for flights, to about 16 MiB, and maxWaitersOfOne those of one identity: four times what a sidecar
+	// sends at a time. Others are answered that the key is not here, and ask a middleman.
+	maxWaiters, maxWaitersOfOne = 1 << 16, 1 << 14
+)
 
 // flights are those in progress.
 type flights struct {
 	byKey map[flightKey]*flight
 	byID  map[uint64]*flight // those whose request is with a middleman
 	order []*flight          // may hold some that have ended
+	quota causal.Quota       // of waiters
 }
 
-func newFlights() flights {
-	return flights{byKey: map[flightKey]*flight{}, byID: map[uint64]*flight{}}
+func newFlights(ownerOf func(topology.Node) string) flights {
+	return flights{byKey: map[flightKey]*flight{}, byID: map[uint64]*flight{},
+		quota: causal.Quota{Total: maxWaiters, Each: maxWaitersOfOne, OwnerOf: ownerOf}}
 }
 
 func newFlight(k flightKey) *flight { return &flight{flightKey: k, slot: topology.SlotOf(k.key)} }
@@ -199,6 +208,7 @@ func (c *Cache) land(now causal.Now, f *flight, r causal.GetReply, n int, e *ent
 			c.passOn(now, w, e, &r)
 		}
 		c.reply(w, r)
+		c.flights.quota.Release(w.holder, 1)
 	}
 	f.waiters = f.waiters[n:]
 	if len(f.waiters) == 0 {

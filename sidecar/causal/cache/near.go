@@ -20,6 +20,9 @@ const (
 	// maxNearCopies bounds the keys that are registered for one near stream. A sidecar does not say what it has evicted; at the bound, it
 	// starts anew.
 	maxNearCopies = 1 << 15
+	// maxAllNearCopies bounds the keys that are registered for all near streams, to about 64 MiB, and maxNearCopiesOfOne those for the sidecars
+	// of one identity. Beyond, sidecars get no copies and ask each time.
+	maxAllNearCopies, maxNearCopiesOfOne = 1 << 20, 1 << 19
 	// nearTickInterval is how often near streams whose lease has ended are removed while nothing waits for that.
 	nearTickInterval = 250 * time.Millisecond
 )
@@ -40,6 +43,7 @@ type nearStream struct {
 	waitsSince int64  // since when it owes a confirmation; 0: it owes none
 	ending     bool   // the sidecar was told to drop everything
 	copies     map[uint64]struct{}
+	holder     causal.Holder
 }
 
 // isLeased reports whether the sidecar may be serving copies that the stream has brought.
@@ -55,6 +59,7 @@ type nearWait struct {
 // nearCopies are what is known of near copies, beside what the streams hold.
 type nearCopies struct {
 	byID     map[nearID]*nearStream
+	quota    causal.Quota // of copies
 	lastID   uint64
 	tickedAt int64
 	// opensFrom is when streams to middlemen may be opened: the sidecars serve copies from before the start until then. 0: nothing has
@@ -105,7 +110,10 @@ func (c *Cache) passOn(now causal.Now, w waiter, e *entry, r *causal.GetReply) {
 	hash := topology.Hash(e.key)
 	if c.cfg.Broken.Has(causal.NearRegisterLate) {
 		c.near.faultCopies = append(c.near.faultCopies, lateNearCopy{n, hash, now.Mono + int64(100*time.Millisecond)})
-	} else {
+	} else if _, has := n.copies[hash]; !has {
+		if !c.near.quota.TakeFor(n.holder) {
+			return
+		}
 		n.copies[hash] = struct{}{}
 	}
 	n.seq++
@@ -123,7 +131,7 @@ func (c *Cache) nearStreamTo(now causal.Now, s *stream, to topology.Node) *nearS
 		c.removeNearStream(now, n)
 	}
 	c.near.lastID++
-	n := &nearStream{to: to, from: s, id: c.cfg.Incarnation<<16 + c.near.lastID, openedAt: now.Mono, copies: map[uint64]struct{}{}}
+	n := &nearStream{to: to, from: s, id: c.cfg.Incarnation<<16 + c.near.lastID, openedAt: now.Mono, copies: map[uint64]struct{}{}, holder: c.near.quota.Holder(to)}
 	s.near = append(s.near, n)
 	c.near.byID[nearID{to, n.id}] = n
 	return n
@@ -141,6 +149,7 @@ func (c *Cache) invalidateNear(now causal.Now, s *stream, i causal.Invalidate) {
 		}
 		if i.Next == 0 || c.cfg.Broken.Has(causal.NearLoserEnds) {
 			delete(n.copies, i.KeyHash)
+			c.near.quota.Release(n.holder, 1)
 		}
 		n.seq++
 		m := i.Message(c.cfg.Self, n.to)
@@ -255,6 +264,7 @@ func (c *Cache) endNearStream(now causal.Now, n *nearStream) {
 
 func (c *Cache) removeNearStream(now causal.Now, n *nearStream) {
 	delete(c.near.byID, nearID{n.to, n.id})
+	c.near.quota.Release(n.holder, len(n.copies))
 	n.from.near = slices.DeleteFunc(n.from.near, func(x *nearStream) bool { return x == n })
 	c.releaseNearWaits(now, n, true)
 	c.openIfDue(now, n.from)
@@ -266,6 +276,7 @@ func (c *Cache) endNearStreams(now causal.Now, s *stream) {
 	if c.cfg.Broken.Has(causal.NearReopenEarly) {
 		for _, n := range s.near {
 			delete(c.near.byID, nearID{n.to, n.id})
+			c.near.quota.Release(n.holder, len(n.copies))
 		}
 		s.near = nil
 	}
@@ -313,7 +324,10 @@ func (c *Cache) nextNearTick(now causal.Now) int64 {
 func (c *Cache) registerLate(now causal.Now) {
 	for len(c.near.faultCopies) > 0 && c.near.faultCopies[0].at <= now.Mono {
 		l := c.near.faultCopies[0]
-		l.near.copies[l.hash] = struct{}{}
+		if _, has := l.near.copies[l.hash]; !has {
+			l.near.copies[l.hash] = struct{}{}
+			l.near.holder = c.near.quota.Must(l.near.to)
+		}
 		c.near.faultCopies = c.near.faultCopies[1:]
 	}
 }
@@ -322,7 +336,10 @@ func (c *Cache) registerLate(now causal.Now) {
 func (c *Cache) forgetNear(hash uint64) {
 	for _, s := range c.order {
 		for _, n := range s.near {
-			delete(n.copies, hash)
+			if _, has := n.copies[hash]; has {
+				delete(n.copies, hash)
+				c.near.quota.Release(n.holder, 1)
+			}
 		}
 	}
 }

@@ -96,6 +96,9 @@ func (c *Cache) openIfDue(now causal.Now, s *stream) {
 
 // handleStreamReset opens a new stream: the middleman does not know the present one, perhaps because it has restarted.
 func (c *Cache) handleStreamReset(now causal.Now, from topology.Node, r causal.StreamReset) {
+	if c.streams[from] == nil && !c.cfg.Topology.Runs(from) {
+		return
+	}
 	s := c.streamFrom(from)
 	if s.open && r.Incarnation == s.incarnation && r.MaxEpoch < s.epoch && now.Mono-s.openedAt < int64(reopenInterval) {
 		return // it is about an earlier stream

@@ -43,12 +43,14 @@ type buffer struct {
 	cursor     []int      // by ring: writes[:cursor] are acknowledged by it
 	newest     causal.HLC // of all accepted writes
 	sessions   map[sessionKey]*sessionTail
-	forgotten  causal.HLC // the greatest timestamp of an accepted put that this leadership has forgotten
-	expireAt   int64      // when idle sessions were last looked for, plus the interval
+	quota      causal.Quota // of sessions
+	forgotten  causal.HLC   // the greatest timestamp of an accepted put that this leadership has forgotten
+	expireAt   int64        // when idle sessions were last looked for, plus the interval
 }
 
-func newBuffer(rings int) buffer {
-	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{}}
+func newBuffer(rings int, ownerOf func(topology.Node) string) buffer {
+	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{},
+		quota: causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: ownerOf}}
 }
 
 func (b *buffer) add(w *write) {
@@ -81,18 +83,39 @@ func (k sessionKey) compare(o sessionKey) int {
 }
 
 const (
-	maxSessions     = 1 << 16 // above which idle sessions are forgotten
+	// maxSessions bounds the sessions that are remembered, to about 64 MiB, and maxSessionsOfOne those of one identity. An identity that opens a
+	// connection for every write may do so 4369 times a second with one coordinator.
+	maxSessions      = 1 << 19
+	maxSessionsOfOne = maxSessions / 2
+	// sessionIdle is how long a session is silent before it may be forgotten for others. It is longer than a copy of a put may be on its way:
+	// what comes later would be taken for a new put.
 	sessionIdle     = time.Minute
 	sessionScanWait = time.Second
 )
 
+// session returns what is known of a session, or nil if it is a new one and there is no room.
 func (b *buffer) session(now causal.Now, key sessionKey) *sessionTail {
 	t := b.sessions[key]
 	if t == nil {
-		if len(b.sessions) >= maxSessions {
+		holder, ok := b.quota.Take(key.sidecar)
+		if !ok {
 			b.forgetIdleSessions(now)
+			if holder, ok = b.quota.Take(key.sidecar); !ok {
+				return nil
+			}
 		}
-		t = &sessionTail{}
+		t = &sessionTail{holder: holder}
+		b.sessions[key] = t
+	}
+	t.usedAt = now.Mono
+	return t
+}
+
+// restoredSession is session for one that the log knows. There is always room: the log is bounded.
+func (b *buffer) restoredSession(now causal.Now, key sessionKey) *sessionTail {
+	t := b.sessions[key]
+	if t == nil {
+		t = &sessionTail{holder: b.quota.Must(key.sidecar)}
 		b.sessions[key] = t
 	}
 	t.usedAt = now.Mono
@@ -109,6 +132,7 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 	for key, t := range b.sessions {
 		if now.Mono-t.usedAt > int64(sessionIdle) && len(t.accepted) == 0 {
 			delete(b.sessions, key)
+			b.quota.Release(t.holder, 1)
 		}
 	}
 }
@@ -123,6 +147,10 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	tail := c.session(now, sessionKey{from, p.Session})
+	if tail == nil {
+		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+		return
+	}
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
 	if hlc, found := tail.find(p.Seq); found && !asNew {
@@ -131,6 +159,9 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	overtaken := p.Seq <= tail.seq && !asNew
 	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
+	if p.Value.Tombstone {
+		p.Value.Data = nil // nobody stores it
+	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
@@ -167,8 +198,10 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
 	case overtaken:
 		return causal.Version{}, causal.ErrStale // accepted now, it would take effect after a later one
-	case c.refusesPuts || c.Membership() != Serving:
+	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
 		return causal.Version{}, causal.ErrUnavailable
+	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
+		return causal.Version{}, causal.ErrTooLarge
 	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:
 		return causal.Version{}, causal.ErrBusy
 	}
@@ -189,6 +222,12 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrClock
 	}
 	return causal.Version{HLC: hlc, Origin: c.origin}, causal.OK
+}
+
+// namesUnknownOrigin reports whether a dependency is of a coordinator that this topology does not have. No shard would ever be without it, and
+// nothing behind the put could complete.
+func (c *Coordinator) namesUnknownOrigin(deps []causal.Dep) bool {
+	return slices.ContainsFunc(deps, func(d causal.Dep) bool { return !c.cfg.Topology.HasOrigin(d.Version.Origin) })
 }
 
 // pastOf returns the greatest HLC in the past of a put: what its session has seen and written, and what these depend on.
@@ -246,9 +285,14 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		w.laneDeps = make([]causal.HLC, n)
 	}
 	for _, d := range own {
+		if len(w.deps) > c.cfg.MaxDeps {
+			break // whoever names many predecessors that have many dependencies would else keep the coordinator busy
+		}
 		u := c.incomplete[d.Version.HLC]
 		for _, dep := range u.deps {
-			c.addDep(w, dep)
+			if c.addDep(w, dep); len(w.deps) > c.cfg.MaxDeps {
+				break
+			}
 		}
 		for i, h := range u.laneDeps {
 			w.laneDeps[i] = max(w.laneDeps[i], h)

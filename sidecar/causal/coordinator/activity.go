@@ -69,7 +69,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 		return now.Mono
 	}
 	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
-	next = min(next, c.nextExclusion())
+	next = min(next, c.nextExclusion(), c.nextAskForUnknown())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)

@@ -22,11 +22,13 @@ const (
 	silenceInterval, heldInterval, pageInterval = 250 * time.Millisecond, time.Second, 50 * time.Millisecond
 	// adoptionPause is how long an adoption rests at least: it looks at all that was collected, and shards answer in many messages.
 	adoptionPause = 5 * time.Millisecond
-	// adoptRetryInterval is when an unanswered AdoptPut is sent again, and adoptPollInterval the same for an AdoptStep.
-	adoptRetryInterval, adoptPollInterval = time.Second, 150 * time.Millisecond
+	// adoptRetryInterval is when AdoptPuts are sent again of which none was answered, and maxAdoptRetryInterval bounds how long that is when nothing
+	// is answered again and again. adoptPollInterval is the same for an AdoptStep; it doubles up to maxPollDoublings times.
+	adoptRetryInterval, maxAdoptRetryInterval, adoptPollInterval = time.Second, 16 * time.Second, 150 * time.Millisecond
+	maxPollDoublings                                             = 3
 	// maxAdoptedBytes bounds what is collected of all origins.
 	maxAdoptedBytes = 128 << 20
-	// maxAdoptBatch bounds what is put to one shard at a time, in bytes, and maxStepVersions the versions of a message.
+	// maxAdoptBatch bounds what is put to one shard and not answered, in bytes, and maxStepVersions the versions of a message.
 	maxAdoptBatch, maxStepVersions = 512 << 10, 1000
 )
 
@@ -63,6 +65,13 @@ func (a *adopter) observe(now causal.Now, known *causal.Stability, rings int) {
 		if h := &a.heard[o]; h.sum != sum {
 			*h = heardOrigin{sum, now.Mono}
 		}
+	}
+}
+
+// noteHeard notes that the coordinator of an origin is there.
+func (a *adopter) noteHeard(now causal.Now, o topology.Origin) {
+	if int(o) < len(a.heard) {
+		a.heard[o].at = now.Mono
 	}
 }
 
@@ -239,17 +248,24 @@ func (c *Coordinator) noteAdoptingShard(a *adoption, n topology.Node, incarnatio
 
 // putAdopted puts the writes to the shards of a ring that do not have them.
 func (c *Coordinator) putAdopted(now causal.Now, a *adoption, r topology.RingID) {
-	sent := map[topology.Node]int{}
+	unanswered := map[topology.Node]int{}
 	for _, w := range a.order {
-		s := &w.sent[r]
-		if !w.adoptable || w.complete || w.states[r] != causal.AdoptionUnknown || s.at != 0 && now.Mono-s.at < int64(adoptRetryInterval) {
+		if w.lacks(r) && w.sent[r].at != 0 {
+			unanswered[c.cfg.Topology.Owner(r, w.slot())] += w.size
+		}
+	}
+	for _, n := range c.cfg.Topology.RingMiddlemen(r) {
+		a.shard(n).window.begin(now, unanswered[n], uint64(a.origin)<<32+uint64(n.DC)<<16+n.Index)
+	}
+	for _, w := range a.order {
+		if !w.lacks(r) {
 			continue
 		}
-		to := c.cfg.Topology.Owner(r, w.slot())
-		if sent[to] > maxAdoptBatch {
+		to, s := c.cfg.Topology.Owner(r, w.slot()), &w.sent[r]
+		window := &a.shard(to).window
+		if s.at == 0 && !window.admits(w.size) || s.at != 0 && !window.admitsAgain(w.size) {
 			continue
 		}
-		sent[to] += w.size
 		*s = adoptSent{at: now.Mono}
 		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps, Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
 	}
@@ -261,10 +277,13 @@ func (c *Coordinator) sendSteps(now causal.Now, a *adoption, r topology.RingID, 
 	steps := map[topology.Node][]causal.Version{}
 	for _, w := range a.order {
 		s := &w.sent[r]
-		if !w.settled || w.complete || w.states[r] != in || s.step == past && now.Mono-s.at < int64(adoptPollInterval) {
+		if !w.settled || w.complete || w.states[r] != in || s.step == past && now.Mono-s.at < int64(adoptPollInterval)<<min(max(s.times-1, 0), maxPollDoublings) {
 			continue
 		}
-		*s = adoptSent{at: now.Mono, step: past}
+		if s.step != past {
+			s.times = 0
+		}
+		*s = adoptSent{at: now.Mono, step: past, times: s.times + 1}
 		to := c.cfg.Topology.Owner(r, w.slot())
 		steps[to] = append(steps[to], w.record.Version)
 	}
@@ -288,6 +307,9 @@ func (c *Coordinator) handleAdoptStatus(now causal.Now, from topology.Node, s ca
 			continue
 		}
 		if w := a.writes[v.HLC]; w != nil && t.Owner(ring, w.slot()) == from && s.State > w.states[ring] {
+			if a.shard(from).window.heard = true; w.states[ring] == causal.AdoptionUnknown {
+				w.sent[ring] = adoptSent{}
+			}
 			w.states[ring] = min(s.State, causal.AdoptionComplete)
 			c.adopter.hasten(now)
 		}

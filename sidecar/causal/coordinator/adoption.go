@@ -25,6 +25,7 @@ type adoptingShard struct {
 	incarnation uint64
 	after       uint64 // the number of the newest put it has reported
 	askAt       int64
+	window      adoptWindow
 	// chain is up to where every write of the lane to the shard above SV was collected.
 	chain  causal.HLC
 	broken bool // while the chain is looked for
@@ -54,8 +55,60 @@ type laneView struct {
 
 // adoptSent is what was sent of a write to a ring last, and when.
 type adoptSent struct {
-	at   int64
-	step causal.AdoptionState // AdoptionUnknown: the put
+	at    int64
+	step  causal.AdoptionState // AdoptionUnknown: the put
+	times int                  // that the step was sent
+}
+
+// adoptWindow bounds what an adopter puts to a shard: up to maxAdoptBatch bytes are unanswered. What is late is sent again in passes, as in a lane: a
+// little to a shard that does not answer, ever more rarely.
+type adoptWindow struct {
+	unanswered int   // bytes, as of the last round
+	dueAt      int64 // monotonic: when the next pass begins
+	heard      bool  // something was answered since the last pass began
+	silent     int   // passes since anything was answered
+	credit     int   // bytes that the pass may send again
+}
+
+// begin begins a round, in which unanswered bytes are on their way.
+func (w *adoptWindow) begin(now causal.Now, unanswered int, seed uint64) {
+	w.unanswered, w.credit = unanswered, 0
+	switch {
+	case unanswered == 0:
+		w.silent, w.dueAt = 0, 0
+	case w.dueAt == 0:
+		w.schedule(now, seed)
+	case now.Mono >= w.dueAt:
+		w.credit = passCredit
+		if w.silent++; w.heard {
+			w.silent = 0
+		} else {
+			w.credit = probeCredit
+		}
+		w.schedule(now, seed)
+	}
+}
+
+func (w *adoptWindow) schedule(now causal.Now, seed uint64) {
+	w.dueAt, w.heard = now.Mono+causal.Backoff(adoptRetryInterval, maxAdoptRetryInterval, w.silent, seed), false
+}
+
+// admits reports whether a put may be sent for the first time. One may always be on its way, however large it is.
+func (w *adoptWindow) admits(size int) bool {
+	if w.unanswered > 0 && w.unanswered+size > maxAdoptBatch {
+		return false
+	}
+	w.unanswered += size
+	return true
+}
+
+// admitsAgain reports whether a put that is unanswered may be sent again.
+func (w *adoptWindow) admitsAgain(size int) bool {
+	if w.credit <= 0 {
+		return false
+	}
+	w.credit -= size
+	return true
 }
 
 func newAdoption(o topology.Origin, rings int) *adoption {
@@ -72,6 +125,11 @@ func (a *adoption) shard(n topology.Node) *adoptingShard {
 }
 
 func (w *adoptedWrite) slot() topology.Slot { return topology.SlotOf(w.key) }
+
+// lacks reports whether a write is to be put to its shard in a ring.
+func (w *adoptedWrite) lacks(r topology.RingID) bool {
+	return w.adoptable && !w.complete && w.states[r] == causal.AdoptionUnknown
+}
 
 func (w *adoptedWrite) isCleanEverywhere() bool {
 	return w.complete || !slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionClean })

@@ -37,6 +37,7 @@ type sessionTail struct {
 	last       causal.Version
 	slot       topology.Slot
 	usedAt     int64
+	holder     causal.Holder
 }
 
 type acceptedPut struct {
@@ -88,7 +89,7 @@ func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC) {
 // restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it. Puts are
 // restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
 func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
-	t := b.session(now, sessionKey{a.Sidecar, a.Session})
+	t := b.restoredSession(now, sessionKey{a.Sidecar, a.Session})
 	t.confirm(unanswered)
 	if a.Seq >= t.unanswered && a.Seq > t.seq {
 		t.noteAccepted(a.Seq, a.HLC)

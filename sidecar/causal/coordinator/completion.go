@@ -15,7 +15,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		return
 	}
 	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
-		c.retire(from)
+		c.noteGivenUp(now, from, a.GivenUpBelow)
 		return
 	}
 	c.noteIncarnation(now, l, a.Incarnation)
@@ -33,6 +33,9 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
 		c.progress = true
 		c.noteOwnActivity(now)
+		if len(c.exclusion.active) > 0 {
+			c.countWithoutExcluded(w)
+		}
 		if w.acked == c.rings {
 			c.completeWrite(w)
 		}

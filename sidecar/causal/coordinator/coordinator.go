@@ -41,6 +41,8 @@ type Config struct {
 	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data center: by then the
 	// others should have learned of it, since they ignore each other until both have.
 	ExclusionDelay time.Duration
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
 	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it is believed.
 	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
@@ -61,7 +63,7 @@ const DefaultWindow = 8 << 20
 // DefaultConfig returns the defaults for a coordinator of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: 128,
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: causal.MaxInheritedDeps,
 		PublishEvery: 5 * time.Millisecond, IdleEvery: 50 * time.Millisecond, QuietEvery: defaultQuietEvery, QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
 		ExclusionDelay: defaultExclusionDelay,
 	}
@@ -93,8 +95,9 @@ type Coordinator struct {
 	member      membershipState
 	past        pastInquiry
 	adopter     adopter
-	salvage     *salvage // while a lost log is being given up
-	isRetired   bool     // this log was given up
+	salvage     *salvage        // while a lost log is being given up
+	isRetired   bool            // this log was given up
+	givenUpBy   []topology.Node // which shards say so
 	pastAnswers map[topology.Node]pastAnswer
 	exclusion   exclusionState
 
@@ -124,7 +127,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	t := cfg.Topology
 	c := &Coordinator{
 		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
-		buffer: newBuffer(len(t.Rings)), lanes: map[topology.Node]*lane{},
+		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
 	}
@@ -226,6 +229,9 @@ func (c *Coordinator) Tick(now causal.Now) {
 
 func (c *Coordinator) tickLeader(now causal.Now) {
 	c.tellLeaderOfActivity(now)
+	if c.isInUse() && c.isEstablished() {
+		c.leader.heard.note(now, c.cfg.Self.Index)
+	}
 	c.leader.tick(now)
 }
 
@@ -246,6 +252,7 @@ func (c *Coordinator) handleVectors(now causal.Now, from topology.Node, v causal
 	if c.leader != nil && !c.cfg.Broken.Has(causal.VectorsOfOthers) && !v.AreOf(from.DC, c.cfg.Topology) {
 		return
 	}
+	c.noteHeard(now, from, v)
 	c.mergeVectors(v.Entries, limit)
 	c.noteActivity(now, min(v.ActiveAt, limit))
 	switch {

@@ -66,6 +66,9 @@ func (c *Coordinator) learnExclusions(now causal.Now, x causal.Exclusions) {
 // admits reports whether a message may be handled by the exclusions of its sender. If it is the first one with others that are known, they
 // are made durable first; the message is lost, as any may be.
 func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
+	if l := c.lanes[m.From]; l != nil {
+		l.goesBy = l.goesBy.With(m.Exclusions())
+	}
 	switch c.exclusion.active.Check(m, c.exclusion.known, c.cfg.Broken) {
 	case causal.ExclusionsRefuse:
 		return false
@@ -140,14 +143,13 @@ func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
 	acked, blocked := false, 0
 	for i := l.head; i < len(l.queue) && blocked < maxBlocked; i++ {
 		w := l.queue[i].w
-		if w.acked.Has(l.ring) {
+		switch {
+		case w.acked.Has(l.ring):
 			continue
-		}
-		if !c.hasPast(l.ring, w) && !c.cfg.Broken.Has(causal.ExcludeUnclean) {
+		case !c.countWithout(l, w):
 			blocked++
 			continue
 		}
-		w.acked = w.acked.With(l.ring)
 		acked = true
 		if w.acked == c.rings {
 			c.completeWrite(w)
@@ -169,6 +171,48 @@ func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
 			c.updateTruncation()
 		}
 	}
+}
+
+// countWithout takes a write for acknowledged by a ring that does without its shard, and reports whether it may.
+func (c *Coordinator) countWithout(l *lane, w *write) bool {
+	if !c.isHeldWithout(l, w) || !c.hasPast(l.ring, w) && !c.cfg.Broken.Has(causal.ExcludeUnclean) {
+		return false
+	}
+	w.acked = w.acked.With(l.ring)
+	return true
+}
+
+// countWithoutExcluded does the same for a write that a shard has just acknowledged, in every ring that does without its shard.
+func (c *Coordinator) countWithoutExcluded(w *write) {
+	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		if l := c.laneTo(r, w.slot); l.excluded && !w.acked.Has(r) {
+			c.countWithout(l, w)
+		}
+	}
+}
+
+// isHeldWithout reports whether a shard of another ring has acknowledged a write and goes by the exclusion for which l is done without. Such a
+// shard is not done without itself, and forgets nothing before a third one has the write. Else nobody might have it: two sides exclude each other,
+// each without knowing of the other one, and then hear of both.
+func (c *Coordinator) isHeldWithout(l *lane, w *write) bool {
+	return c.isSomewhere(l, w.slot, func(o *lane) bool { return w.acked.Has(o.ring) })
+}
+
+// isSomewhere reports whether a shard of a slot has what is asked for that is not done without, and goes by the exclusion of the shard of l.
+func (c *Coordinator) isSomewhere(l *lane, slot topology.Slot, has func(*lane) bool) bool {
+	if c.cfg.Broken.Has(causal.CompleteNowhere) {
+		return true
+	}
+	dc := l.mm.DC
+	goesBy := func(o *lane) bool {
+		return o.goesBy.Of(dc) >= c.exclusion.active.Of(dc) || c.cfg.Broken.Has(causal.ExclusionUnmarked) // nobody says
+	}
+	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
+		if o := c.laneTo(r, slot); o != l && !o.excluded && goesBy(o) && has(o) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasPast reports whether a ring has acknowledged everything that a write depends on.
@@ -220,6 +264,14 @@ func (c *Coordinator) askForUnknown(now causal.Now) {
 	clear(e.unknown)
 }
 
+// nextAskForUnknown returns when askForUnknown has something to do next.
+func (c *Coordinator) nextAskForUnknown() int64 {
+	if len(c.exclusion.unknown)+len(c.exclusion.complete) == 0 {
+		return causal.Never
+	}
+	return c.exclusion.askAt
+}
+
 // handleDepStatus takes a shard's word that a write is complete.
 func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
 	if s.Complete && len(c.exclusion.active) > 0 && len(c.exclusion.complete) < maxComplete {
@@ -261,7 +313,8 @@ func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
 		}
 		w.states[r] = max(w.states[r], causal.AdoptionReceived)
 		isOwn := func(d causal.Dep) bool { return d.Version.Origin == a.origin }
-		if c.haveForeign(r, slices.DeleteFunc(slices.Clone(w.deps), isOwn)) {
+		isThere := func(o *lane) bool { return w.states[o.ring] >= causal.AdoptionConfirmed }
+		if c.isSomewhere(c.laneTo(r, w.slot()), w.slot(), isThere) && c.haveForeign(r, slices.DeleteFunc(slices.Clone(w.deps), isOwn)) {
 			w.states[r] = max(w.states[r], causal.AdoptionConfirmed)
 		}
 	}

@@ -26,11 +26,12 @@ type lane struct {
 	base        causal.HLC
 	flow        flow
 	resend      resending
-	incarnation uint64           // of the middleman; 0: it has not been heard of
-	stableMarks []causal.Version // to be sent with the next publication
-	marked      uint64           // the incarnation of which an acknowledgement was noted
-	excluded    bool             // the ring does without the shard: nothing is sent, see ackWithout
-	voided      uint64           // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
+	incarnation uint64            // of the middleman; 0: it has not been heard of
+	stableMarks []causal.Version  // to be sent with the next publication
+	marked      uint64            // the incarnation of which an acknowledgement was noted
+	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
+	goesBy      causal.Exclusions // that the shard has said to go by
+	voided      uint64            // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 }
 
 // queued is a write in a lane.
@@ -83,11 +84,13 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 		if !l.flow.admits(size) {
 			break
 		}
+		if !c.sendPutAfter(now, l, l.next) {
+			break
+		}
 		if l.flow.inFlight == 0 {
 			c.scheduleResend(now, l)
 		}
 		l.flow.sent(now, size)
-		c.sendPutAfter(now, l, l.next)
 		l.next++
 	}
 	l.dropAckedPrefix()
@@ -114,12 +117,25 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 	l.resend.heard, l.resend.silent = true, 0
 }
 
-// sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for.
-func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
+// sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for, and reports whether it could.
+//
+// A put that was accepted by a version without bounds may have more dependencies than a message takes. It waits until enough of them are
+// complete, and are not named any more: they have smaller timestamps, so none of them waits for it (PROTOCOL §4, lanes).
+func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) bool {
+	m := c.putAfter(l, i)
+	if !m.FitsMessage() {
+		return false
+	}
 	e := &l.queue[i]
-	w := e.w
 	e.sentAt = now.Mono
 	e.times++
+	c.Send(m)
+	return true
+}
+
+// putAfter returns the i-th write of a lane as a message.
+func (c *Coordinator) putAfter(l *lane, i int) causal.Message {
+	w := l.queue[i].w
 	acked := c.ackedUpTo(l)
 	p := causal.PutAfter{Key: w.key, Record: w.rec, Previous: acked, AckedUpTo: acked, Map: c.cfg.Topology.Map(l.ring),
 		Generation: c.log.durable.Generation, Past: w.past}
@@ -129,8 +145,7 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 	if w.acked == c.rings {
 		// Complete, and its value is dropped: it only holds the lane together.
 		p.Key, p.Complete = "", true
-		c.Send(p.Message(c.cfg.Self, l.mm))
-		return
+		return p.Message(c.cfg.Self, l.mm)
 	}
 	deps, met := &c.unmet, &c.met
 	deps.Reset()
@@ -150,7 +165,7 @@ func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) {
 		}
 	}
 	p.Deps, p.Met = c.depRoom.Clone(*deps), c.depRoom.Clone(*met)
-	c.Send(p.Message(c.cfg.Self, l.mm))
+	return p.Message(c.cfg.Self, l.mm)
 }
 
 // ackedUpTo returns up to where a lane says that everything is acknowledged. Like SV, it does not pass what is lost before all that may precede it

@@ -31,6 +31,7 @@ type leader struct {
 	quiet                                 bool       // that was long ago
 	inUse                                 uint64     // bits of the coordinators of this data center that take puts, or did lately
 	relay                                 *relay
+	heard                                 heardCoordinators
 }
 
 const (
@@ -49,10 +50,16 @@ func newLeader(cfg Config, known *causal.Stability, now causal.Now) *leader {
 	}
 }
 
+// maxSubscribers bounds the sidecars that are sent vectors: as many as there may be links of sidecars (limits.links).
+const maxSubscribers = 1 << 14
+
 func (l *leader) step(now causal.Now, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindSubscribe:
 		if _, ok := l.subscribers[m.From]; !ok {
+			if len(l.subscribers) >= maxSubscribers {
+				return // it asks again; those that are gone are forgotten soon
+			}
 			l.subscriberOrder = append(l.subscriberOrder, m.From)
 			l.Send(l.allVectors().Message(l.self, m.From))
 			if l.latencies != nil {
@@ -136,7 +143,7 @@ func (l *leader) exchange(now causal.Now) {
 		if to == l.self.DC {
 			continue
 		}
-		l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt, Asks: l.relay.asksOf(now, to)}.Message(l.self, l.topo.Leader(to)))
+		l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt, Asks: l.relay.asksOf(now, to), Heard: l.heard.bits(now)}.Message(l.self, l.topo.Leader(to)))
 		for _, m := range l.relay.messages(now, to, entries) {
 			l.Send(m)
 		}
@@ -195,7 +202,14 @@ func (l *leader) sendToSubscribers(now causal.Now, m causal.Message) {
 
 func (l *leader) probeAll(now causal.Now) {
 	for dc := range l.topo.DCs {
-		l.Send(causal.Ping{ID: l.probe.start(now, topology.DC(dc))}.Message(l.self, topology.Node{DC: topology.DC(dc), Part: topology.Middleman}))
+		to, shards := topology.DC(dc), 1
+		if l.probe.isLate(now, to) {
+			shards = l.topo.DCs[dc].RunningMiddlemen()
+		}
+		id := l.probe.start(now, to)
+		for i := range shards {
+			l.Send(causal.Ping{ID: id}.Message(l.self, topology.Node{DC: to, Part: topology.Middleman, Index: uint64(i)}))
+		}
 	}
 	l.latencies, l.expected = l.probe.latencies(now), l.probe.expected(now)
 	l.sendLatencies(now)

@@ -79,13 +79,17 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		return
 	}
 	w := &write{rec: r.Record, key: r.Key, slot: topology.SlotOf(r.Key), index: index, durable: true, session: r.Session, sidecar: r.Sidecar}
-	w.deps = append(w.deps, r.Deps...)
+	for _, d := range r.Deps {
+		if c.cfg.Topology.HasOrigin(d.Version.Origin) { // earlier versions accepted puts that wait for what cannot exist
+			w.deps = append(w.deps, d)
+		}
+	}
 	c.flattenDeps(w, r.OwnDeps)
 	c.add(w)
 	if !c.isAdopting() {
 		c.release(w)
 	}
-	tail := c.session(now, sessionKey{r.Sidecar, r.Session})
+	tail := c.restoredSession(now, sessionKey{r.Sidecar, r.Session})
 	tail.last, tail.slot = r.Record.Version, w.slot
 }
 

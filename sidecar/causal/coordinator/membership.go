@@ -151,7 +151,7 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 	}
 	changed := false
 	for _, m := range t.Shards {
-		changed = c.log.pending.note(m) || changed
+		changed = c.noteTold(m) || changed
 	}
 	term, told := c.log.pending.Terms[i], MembershipTerm(t.Term)
 	if c.cfg.Broken.Has(causal.LeaveAnyTerm) && term.IsInUse() && (term > told+1 || term > told && !t.Join) {

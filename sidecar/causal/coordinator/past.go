@@ -171,6 +171,20 @@ func (s *State) mark(shard topology.Node) causal.ShardMark {
 	return causal.ShardMark{DC: shard.DC, Index: shard.Index}
 }
 
+// maxMarks is more than all shards that a deployment has and had. Each checkpoint has all marks, and has to fit the log.
+const maxMarks = 8192
+
+// noteTold is note for what another coordinator tells, unless the shard cannot be.
+func (c *Coordinator) noteTold(m causal.ShardMark) bool {
+	s := &c.log.pending
+	if _, found := slices.BinarySearchFunc(s.Shards, topology.Node{DC: m.DC, Index: m.Index}, compareShards); !found {
+		if int(m.DC) >= len(c.cfg.Topology.DCs) || len(s.Shards) >= maxMarks {
+			return false
+		}
+	}
+	return s.note(m)
+}
+
 // note adds to what is known of a shard, and reports whether that is new. It is durable with the next checkpoint. That is in
 // time: the log keeps every write until a later checkpoint says that it is complete.
 func (s *State) note(m causal.ShardMark) bool {

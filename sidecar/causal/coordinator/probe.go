@@ -7,7 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/topology"
 )
 
-// prober measures the round trip to one middleman of every data center (PROTOCOL §7).
+// prober measures the round trip to one middleman of every data center (PROTOCOL §7). If that does not answer, it asks all of them: a data center of
+// which one shard is slow or down is there.
 type prober struct {
 	ms       []float64 // moving average, by data center
 	answered []bool    // whether a probe was ever answered, by data center
@@ -24,6 +25,14 @@ type probe struct {
 
 // unreachableAfter is how long a data center leaves all probes unanswered before it counts as unreachable.
 const unreachableAfter = 3 * time.Second
+
+// lateProbe is how long a probe is unanswered until all middlemen of the data center are probed.
+const lateProbe = time.Second
+
+// isLate reports whether no probe of a data center was answered for a while.
+func (p *prober) isLate(now causal.Now, dc topology.DC) bool {
+	return len(p.pending[dc]) > 0 && now.Mono-p.pending[dc][0].sentAt >= int64(lateProbe)
+}
 
 // maxProbes bounds the pending probes of one data center. It is more than are sent in unreachableAfter.
 const maxProbes = 16

@@ -113,3 +113,28 @@ func TestADataCenterThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 		t.Error("it answers again, and yet counts as unreachable")
 	}
 }
+
+// The first shard of a data center does not answer. The data center is there all the same if another one does.
+func TestADataCenterIsReachableWhileOneOfItsShardsAnswers(t *testing.T) {
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 2}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "q", DCs: []topology.DC{1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := topology.Node{Part: topology.Coordinator}
+	for _, answers := range []bool{true, false} {
+		l := newLeader(DefaultConfig(topo, self), causal.NewStability(topo), causal.Now{})
+		for d := time.Duration(0); d < 10*time.Second; d += probeInterval {
+			l.probeAll(at(d))
+			for _, m := range l.Take(nil) {
+				if m.Kind == causal.KindPing && m.To.Index == 1 && answers {
+					pong := causal.Pong{ID: m.Ping().ID}.Message(m.To, self)
+					l.step(at(d+time.Millisecond), &pong)
+				}
+			}
+		}
+		if ms := l.probe.latencies(at(10 * time.Second))[1]; (ms >= 0) != answers {
+			t.Errorf("the second shard answers: %v; the round trip is %v ms", answers, ms)
+		}
+	}
+}

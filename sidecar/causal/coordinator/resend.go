@@ -132,7 +132,9 @@ func (c *Coordinator) continuePass(now causal.Now, l *lane) {
 				e.late = 0 // it has not arrived, as far as anyone knows, and must not wait once others get through again
 			}
 		}
-		c.sendPutAfter(now, l, r.next)
+		if !c.sendPutAfter(now, l, r.next) {
+			return // the pass goes on from here
+		}
 	}
 	r.lostUpTo, r.replayUpTo = 0, 0
 }

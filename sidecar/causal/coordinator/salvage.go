@@ -28,7 +28,8 @@ type salvage struct {
 // salvagedShard is how far a shard has been read.
 type salvagedShard struct {
 	after       string
-	parts       map[uint64]bool // of the page after it
+	parts       map[uint64]bool // of the page after it, all of one edition
+	edition     uint64
 	done        bool
 	askAt       int64
 	incarnation uint64
@@ -141,6 +142,8 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 	}
 	shard := s.shards[from]
 	switch {
+	case r.Refused && !c.isPlausible(now, r.Generation): // no attempt has got there yet
+		return
 	case r.Refused && r.Generation >= s.generation: // an earlier attempt has got there, or the shard has restarted
 		s.generation = r.Generation + 1
 		s.restart()
@@ -159,8 +162,8 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 			s.seen = max(s.seen, v.HLC)
 		}
 	}
-	if shard.parts == nil {
-		shard.parts = map[uint64]bool{}
+	if shard.parts == nil || r.Edition != shard.edition {
+		shard.parts, shard.edition = map[uint64]bool{}, r.Edition
 	}
 	if shard.parts[r.Part] = true; uint64(len(shard.parts)) < r.Parts {
 		return
@@ -186,8 +189,8 @@ func (c *Coordinator) handleTermQuery(now causal.Now, from topology.Node, q caus
 
 // handleTermAnswer takes the term of another coordinator.
 func (c *Coordinator) handleTermAnswer(now causal.Now, from topology.Node, a causal.TermAnswer) {
-	if c.salvage == nil || a.ID != c.cfg.Incarnation || from.DC != c.cfg.Self.DC || from.Index >= topology.MaxCoordinators {
-		return
+	if c.salvage == nil || a.ID != c.cfg.Incarnation || from.DC != c.cfg.Self.DC || from.Index >= uint64(c.cfg.Topology.DCs[from.DC].RunningCoordinators()) {
+		return // only those that the topology has are asked: a term of another one would wait for somebody who never comes
 	}
 	c.salvage.terms[from.Index] = MembershipTerm(a.Term)
 	c.salvage.seen = max(c.salvage.seen, min(a.UpTo, c.limit.At(now)))
@@ -227,7 +230,7 @@ func (c *Coordinator) finishSalvage(now causal.Now) {
 	}
 	c.forgetAll(now)
 	c.adopt(s.found)
-	c.past, c.salvage = pastInquiry{}, nil
+	c.past, c.salvage, c.givenUpBy = pastInquiry{}, nil, nil
 	c.writeCheckpoint(now)
 }
 
@@ -338,7 +341,24 @@ func (c *Coordinator) releaseAdopted() {
 // IsRetired reports whether this log was given up, and is there after all: another one has its origin.
 func (c *Coordinator) IsRetired() bool { return c.isRetired }
 
-// retire ends the use of a log that was given up.
-func (c *Coordinator) retire(by topology.Node) {
-	c.isRetired, c.past.lostTo = true, []topology.Node{by}
+// isPlausible reports whether a log of a generation can have begun by now, by what the clocks of others may be ahead.
+func (c *Coordinator) isPlausible(now causal.Now, generation uint64) bool {
+	return generation <= uint64(c.limit.At(now).WallMs())
 }
+
+// givenUpTold is how many shards must say that this log was given up, unless there are fewer: the word of one shard takes no log out of use. All
+// shards refuse its puts if it is true, those of every ring, so a second one is heard of soon.
+const givenUpTold = 2
+
+// noteGivenUp takes the word of a shard that this log was given up.
+func (c *Coordinator) noteGivenUp(now causal.Now, by topology.Node, below uint64) {
+	if !c.isPlausible(now, below) || slices.Contains(c.givenUpBy, by) {
+		return
+	}
+	if c.givenUpBy = append(c.givenUpBy, by); len(c.givenUpBy) >= min(givenUpTold, len(c.lanes)) {
+		c.retire()
+	}
+}
+
+// retire ends the use of a log that was given up.
+func (c *Coordinator) retire() { c.isRetired, c.past.lostTo = true, c.givenUpBy }

@@ -217,7 +217,8 @@ func TestALogThatWasGivenUpRetires(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
 	h.step(causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, h.cfg.Self))
-	if is := h.c.Membership(); is != LogLost || h.c.InUse() != 0 || len(h.c.DataLost()) != 1 {
+	h.step(causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsB, h.cfg.Self))
+	if is := h.c.Membership(); is != LogLost || h.c.InUse() != 0 || len(h.c.DataLost()) != 2 {
 		t.Errorf("it is %s, in use %b", is, h.c.InUse())
 	}
 	if err := h.c.AcceptLoss(h.now); err == nil {
@@ -230,6 +231,81 @@ func TestALogThatWasGivenUpRetires(t *testing.T) {
 					t.Errorf("it goes on to publish: %v", e)
 				}
 			}
+		}
+	}
+}
+
+// Between the two times that a shard has read a page, a record has moved from its second part to the first one.
+func TestOnlyPartsOfOneEditionMakeAPage(t *testing.T) {
+	h := newLost(t, 1, 0)
+	h.tick(600)
+	first := causal.HLCAt(h.now.WallMs - 500)
+	part := func(edition, part uint64, records ...causal.Moved) {
+		h.page(shardsA, func(s *causal.Salvaged) { s.Part, s.Parts, s.Edition, s.Records = part, 2, edition, records })
+	}
+	part(1, 0, held(first, "a"), held(first+1, "b")) // the other part, with c, is lost
+	part(2, 1, held(first+3, "d"))
+	if h.c.salvage.shards[shardsA].done {
+		t.Error("a page counts as whole, and lacks c")
+	}
+	part(2, 0, held(first+1, "b"), held(first+2, "c"))
+	if _, _, found := h.c.Salvaging(); !h.c.salvage.shards[shardsA].done || found != 4 {
+		t.Errorf("done %v, %d found", h.c.salvage.shards[shardsA].done, found)
+	}
+}
+
+// A shard that somebody has taken over can say anything.
+func TestOneShardTakesNoLogOutOfUse(t *testing.T) {
+	for name, told := range map[string][]causal.Message{
+		"one shard":                 {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 2}.Message(shardsA, topology.Node{})},
+		"with absurd generations":   {causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsB, topology.Node{})},
+		"with that of this log":     {causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsB, topology.Node{})},
+		"somebody who has no shard": {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(topology.Node{Part: topology.Middleman, Index: 70}, topology.Node{})},
+	} {
+		h := newHarness(t, 1, 0)
+		h.tick(10)
+		for _, m := range told {
+			h.step(m)
+		}
+		if is := h.c.Membership(); is != Serving || h.c.IsRetired() {
+			t.Errorf("%s: it is %s", name, is)
+		}
+	}
+}
+
+func TestAnAbsurdGenerationOfAnEarlierAttemptIsNotTaken(t *testing.T) {
+	h := newLost(t, 1, 0)
+	before := h.c.salvage.generation
+	h.tick(600)
+	h.page(shardsA, func(s *causal.Salvaged) { s.Refused, s.Generation = true, 1<<62 })
+	if h.c.salvage.generation != before {
+		t.Errorf("it goes on with generation %d", h.c.salvage.generation)
+	}
+	h.page(shardsA, func(s *causal.Salvaged) { s.Refused, s.Generation = true, before+7 })
+	if h.c.salvage.generation != before+8 {
+		t.Errorf("after an attempt with %d it goes on with %d", before+7, h.c.salvage.generation)
+	}
+}
+
+// The data center would wait for ever for a coordinator that is in use and does not exist.
+func TestACoordinatorThatTheTopologyDoesNotHaveDoesNotComeIntoUse(t *testing.T) {
+	h := newLost(t, 2, 0)
+	h.tick(600)
+	for i, term := range map[uint64]uint64{1: 3, 9: 5} {
+		h.step(causal.TermAnswer{ID: h.cfg.Incarnation, Term: term, UpTo: 1}.Message(topology.Node{Part: topology.Coordinator, Index: i}, h.cfg.Self))
+	}
+	if _, asked := h.c.salvage.terms[9]; asked || h.c.salvage.terms[1] != 3 {
+		t.Errorf("terms %v", h.c.salvage.terms)
+	}
+	leader := newHarness(t, 2, 0)
+	for _, term := range []causal.Term{{ID: 1, Term: 1}, {ID: 1, Term: 1, Join: true}, {ID: 1, Term: 2, Join: true}, {ID: 1, Term: 0, Join: true}} {
+		m := term.Message(topology.Node{Part: topology.Coordinator, Index: 9}, leader.cfg.Self)
+		if v, _ := causal.Validate(&m, leader.cfg.Topology); v == causal.Valid {
+			leader.step(m)
+			leader.sync()
+		}
+		if leader.c.InUse()&(1<<9) != 0 {
+			t.Fatalf("it is in use after %+v", term)
 		}
 	}
 }

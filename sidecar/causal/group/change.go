@@ -24,9 +24,7 @@ func (g *Group) plan(now causal.Now) {
 	if l == nil || !g.opts.Register || g.isStuck(now) || l.wasStuck {
 		return
 	}
-	if now.Mono-g.register.readAt > int64(g.opts.ReadEvery) {
-		g.read(now)
-	}
+	g.lookAtRegister(now)
 	if g.frozen != "" {
 		return
 	}
@@ -47,10 +45,7 @@ func (g *Group) plan(now causal.Now) {
 		g.peerOf(now, id)
 	}
 	if wanted.Primary != g.self && !l.paused {
-		l.paused = true
-		for _, p := range l.peers {
-			p.sentAt = 0 // at once, since the swap may be done before the next heartbeat: the frame gives the leases back
-		}
+		g.pause()
 	}
 	if g.isPrepared(now) {
 		g.submit(now)
@@ -62,7 +57,7 @@ func (g *Group) withdraw(now causal.Now) {
 	l := g.lead
 	l.change = nil
 	if l.paused && !l.unsettled {
-		l.paused, l.resumedAt = false, now.Mono
+		g.resume(now)
 	}
 }
 
@@ -134,7 +129,7 @@ func (g *Group) applyOwnChange(now causal.Now) {
 	l := g.lead
 	l.change, l.unsettled = nil, false
 	if l.paused {
-		l.paused, l.resumedAt = false, now.Mono
+		g.resume(now)
 	}
 	l.peers = slices.DeleteFunc(l.peers, func(p *peer) bool {
 		drop := p.gone || !g.state.Config.Has(p.id) && !g.desired.has(p.id.Name)

@@ -123,10 +123,16 @@ func (g *Group) knock(now causal.Now) {
 		return
 	}
 	targets := slices.Clone(g.present().Members)
-	for _, name := range g.desired.Names {
+	add := func(name string) {
 		if !slices.ContainsFunc(targets, func(id ID) bool { return id.Name == name }) {
 			targets = append(targets, ID{Name: name})
 		}
+	}
+	for _, id := range g.register.members { // the group may have moved on to members that this one has never heard of
+		add(id.Name)
+	}
+	for _, name := range g.desired.Names {
+		add(name)
 	}
 	g.lost = g.isLost()
 	g.onlyNewVolumes = g.hasOnlyNewVolumes()

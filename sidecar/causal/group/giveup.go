@@ -118,6 +118,7 @@ func (g *Group) replaceLost(now causal.Now) bool {
 	if !g.register.fresh || !g.canRequest(now) {
 		return false
 	}
+	g.replacesAbsent = g.replacesAbsent || g.givesUpAbsent
 	old := &g.state.Config
 	replaced := append(slices.Clone(old.Replaced), old.Group)
 	replaced = replaced[max(len(replaced)-maxReplaced, 0):]
@@ -135,12 +136,28 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 	if !g.isForeign(c) || !g.isBlank() || c.Epoch <= g.state.Config.Epoch {
 		return
 	}
-	if g.givesUpAbsent && c.Primary == g.self {
-		// One that is absent may serve all the same, until it reads in the register that it was given up.
-		g.grantUntil = max(g.grantUntil, now.Mono+int64(g.opts.ReadEvery+g.opts.RegisterTimeout+g.opts.Lease))
+	// A life before this one may have proposed it, in place of whatever group.
+	if g.opts.External && c.Primary == g.self && (g.replacesAbsent || c.Nonce.Life != g.state.Life) {
+		g.grantUntil = max(g.grantUntil, now.Mono+g.untilReplacedNotice())
 	}
 	g.state.Config, g.lost, g.diverged = Config{}, false, false
 	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
+}
+
+// untilReplacedNotice is how long the members of a group that was given up may serve all the same, until they read in the register
+// that it was.
+func (g *Group) untilReplacedNotice() int64 {
+	return int64(g.opts.ReadEvery + g.opts.RegisterTimeout + g.opts.Lease)
+}
+
+// mayReplaceAbsent reports whether the group here has replaced another one perhaps just before this start, so that members of that
+// one may not have noticed: it has served nobody yet who has written.
+func (g *Group) mayReplaceAbsent() bool {
+	c := &g.state.Config
+	if !g.opts.External || len(c.Replaced) == 0 || c.Group != g.self.Volume || g.log.first() > 1 {
+		return false
+	}
+	return !slices.ContainsFunc(g.log.records, func(r held) bool { return !r.Start })
 }
 
 // noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what

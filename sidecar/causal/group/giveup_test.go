@@ -92,3 +92,163 @@ func TestAGroupIsGivenUpWhoseOnlyVolumeAFormerOneHasReplaced(t *testing.T) {
 		t.Errorf("events %+v", events)
 	}
 }
+
+// P gives up a group whose member it has not heard of. That one may run, and may serve until it reads in the register
+// that it was replaced: it looks each ReadEvery, the answer may take RegisterTimeout, and what was granted then lasts
+// for a lease.
+func TestAGroupThatReplacesAnAbsentOneServesWhenThatHasHadTimeToNotice(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	p.g.opts.External = true
+	absent := Config{Group: 77, Epoch: 4, Members: []ID{{"q", 77}}, Primary: ID{"q", 77}, Nonce: Nonce{77, 1, 9}}
+	b.teach(absent, "p")
+	p.g.SetDesired(b.now, Desired{Names: []string{"p"}})
+	read := func() {
+		if len(p.ops) > 0 && !p.ops[len(p.ops)-1].Swap {
+			b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: absent})
+		}
+	}
+	for began := b.now.Mono; p.g.AcceptLoss(b.now) != nil; b.pass(100*time.Millisecond, "p") {
+		if read(); b.now.Mono-began > 2*absentAfter {
+			t.Fatal("it cannot be given up")
+		}
+	}
+	for i := 0; len(p.ops) == 0 || !p.ops[len(p.ops)-1].Swap; i++ {
+		if p.g.GivesUp() {
+			p.g.SetFoundation(b.now, p.id.Volume) // its storage is empty
+		}
+		read()
+		if b.pass(100*time.Millisecond, "p"); i > 100 {
+			t.Fatalf("it proposes nothing: gives up %v", p.g.GivesUp())
+		}
+	}
+	// It is heard of after all, but the swap is under way.
+	p.g.Step(b.now, &Message{From: absent.Primary, To: p.id, Body: &Answer{Config: absent, Cluster: "cluster"}})
+	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster"})
+	o := p.g.opts
+	replacedAt, wait := b.now.Mono, o.ReadEvery+o.RegisterTimeout+o.Lease
+	for b.role("p") != Serving {
+		if b.pass(50*time.Millisecond, "p"); b.now.Mono-replacedAt > int64(2*wait) {
+			t.Fatalf("it is %s", b.role("p"))
+		}
+	}
+	if after := time.Duration(b.now.Mono - replacedAt); after < wait || after > wait+time.Second {
+		t.Errorf("it serves after %s, want %s", after, wait)
+	}
+}
+
+// P is the only member, and its disk hangs, so it keeps silent and was given up for absent. It goes on to serve reads
+// until it knows.
+func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	c := Config{Group: p.id.Volume, Epoch: 1, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}}
+	b.teach(c, "p")
+	b.pass(2*time.Second, "p")
+	if !p.g.HoldsLease(b.now) {
+		t.Fatal("P does not serve")
+	}
+	if _, err := p.g.Append(b.now, []byte("x")); err != nil { // and the disk does not answer
+		t.Fatal(err)
+	}
+	next := Config{Group: 99, Epoch: 2, Members: []ID{{"q", 99}}, Primary: ID{"q", 99}, Nonce: Nonce{99, 1, 1}, Replaced: []uint64{c.Group}}
+	end := b.now.Mono + int64(p.g.opts.StuckAfter+2*p.g.opts.ReadEvery+time.Second)
+	for p.g.HoldsLease(b.now) && b.now.Mono < end {
+		b.now.Mono += int64(50 * time.Millisecond)
+		p.g.Tick(b.now)
+		for _, op := range p.g.RegisterOps(nil) {
+			found := c
+			if p.g.isStuck(b.now) {
+				found = next
+			}
+			p.g.RegisterDone(b.now, RegisterResult{ID: op.ID, Outcome: Done, Cluster: "cluster", Found: true, Config: found})
+		}
+	}
+	if p.g.HoldsLease(b.now) {
+		t.Errorf("P serves still; it is stuck: %v", p.g.isStuck(b.now))
+	}
+}
+
+// P has given an absent group up, and restarts before it has waited for that to notice.
+func TestAGroupThatReplacesAnAbsentOneWaitsForThatAlsoAfterARestart(t *testing.T) {
+	for _, hasWritten := range []bool{false, true} {
+		b := newBench(t, "p")
+		p := b.members["p"]
+		p.g.opts.External = true
+		p.g.SetFoundation(b.now, p.id.Volume)
+		b.teach(Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}, Replaced: []uint64{77}}, "p")
+		b.pass(2*time.Second, "p")
+		if hasWritten {
+			b.append("p", "x")
+		}
+		var image Image
+		for i := range p.entries {
+			if err := image.Apply(&p.entries[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := DefaultOptions(p.id)
+		o.External, o.Foundation = true, p.id.Volume
+		p.g, p.ops = New(o, &image, b.now), nil
+		b.sync("p")
+		b.pass(o.ReadEvery+o.RegisterTimeout, "p")
+		if serves := b.role("p") == Serving; serves != hasWritten {
+			t.Errorf("it has written: %v; it serves %s after the restart: %v", hasWritten, o.ReadEvery+o.RegisterTimeout, serves)
+		}
+		if b.pass(2*o.Lease, "p"); b.role("p") != Serving {
+			t.Errorf("it is %s", b.role("p"))
+		}
+	}
+}
+
+// P has given an absent group up and restarts. The swap applies after that.
+func TestAGroupThatALifeBeforeHasProposedWaitsForThoseThatAreAbsent(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	p.g.opts.External = true
+	absent := Config{Group: 77, Epoch: 4, Members: []ID{{"q", 77}}, Primary: ID{"q", 77}, Nonce: Nonce{77, 1, 9}}
+	b.teach(absent, "p")
+	p.g.SetFoundation(b.now, p.id.Volume)
+	life := p.g.state.Life
+	b.restart("p", Options{})
+	p.g.opts.External = true
+	p.g.SetFoundation(b.now, p.id.Volume)
+	p.g.SetDesired(b.now, Desired{Names: []string{"p"}})
+	b.pass(2*time.Second, "p")
+	next := Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, life, 1}, Replaced: []uint64{77}}
+	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: next})
+	b.pass(p.g.opts.ReadEvery+p.g.opts.RegisterTimeout, "p")
+	if b.role("p") != Aligning {
+		t.Errorf("P is %s", b.role("p"))
+	}
+	if b.pass(2*p.g.opts.Lease, "p"); b.role("p") != Serving {
+		t.Errorf("P is %s", b.role("p"))
+	}
+}
+
+// The disk of P, the only member, takes ten seconds to write that P has started. Meanwhile its group may have been
+// given up: P looks before it serves.
+func TestAPrimaryWhoseStartTakesLongLooksAtTheRegisterBeforeItServes(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	c := Config{Group: p.id.Volume, Epoch: 1, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}}
+	b.teach(c, "p")
+	b.pass(2*time.Second, "p")
+	var image Image
+	for i := range p.entries {
+		if err := image.Apply(&p.entries[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.g = New(DefaultOptions(p.id), &image, b.now)
+	b.now.Mono += int64(10 * time.Second)
+	p.ops = nil
+	b.sync("p")
+	b.pass(p.g.opts.Lease/2, "p")
+	if len(p.ops) == 0 || p.g.HoldsLease(b.now) {
+		t.Fatalf("P has asked the register %d times, and serves: %v", len(p.ops), p.g.HoldsLease(b.now))
+	}
+	if b.pass(p.g.opts.Lease, "p"); !p.g.HoldsLease(b.now) {
+		t.Error("P does not serve without the register")
+	}
+}

@@ -81,8 +81,10 @@ type Group struct {
 	replacedBy  Config // of the group that has taken the place of the one that this volume belongs to; none: Epoch is 0
 	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
 	givesUp, givesUpAbsent, givesUpItself bool
-	startedAt                             int64
-	aliveAt                               int64 // when a member of the configuration was heard of that has its volume, by this one that has not
+	// replacesAbsent: a group was proposed in place of one with members that are absent. They may be heard of again before that is done.
+	replacesAbsent bool
+	startedAt      int64
+	aliveAt        int64 // when a member of the configuration was heard of that has its volume, by this one that has not
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to
@@ -150,8 +152,7 @@ const (
 func New(opts Options, image *Image, now causal.Now) *Group {
 	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit, next: image.index + 1,
 		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged, heardAt: now.Mono,
-		// A grant of the life before may have been given just before it ended.
-		grantUntil: now.Mono + int64(opts.Lease), tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
+		tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}
@@ -324,7 +325,8 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	case g.lead != nil && own && c.Primary == g.self:
 		g.applyOwnChange(now)
 	case g.lead != nil:
-		if g.stop(own && g.lead.paused); g.impaired && own {
+		// A swap of an earlier life may apply now, while other records are in progress.
+		if g.stop(own && c.Nonce.Life == g.state.Life && g.lead.paused); g.impaired && own {
 			g.silentFrom = now.Mono + int64(g.opts.YieldFor) // the next primary brings the logs in step, and drops this member
 		}
 		for _, id := range c.Members {

@@ -34,13 +34,33 @@ func (g *Group) hasGrants(now causal.Now) bool {
 	return true
 }
 
+// pause refuses records and gives the leases back, because another member becomes the primary.
+func (g *Group) pause() {
+	g.lead.paused = true
+	for _, p := range g.lead.peers {
+		p.sentAt = 0 // at once, since the swap may be done before the next heartbeat
+	}
+}
+
+// resume ends a pause, since no other member becomes the primary. What was granted before counts no more: it was given
+// back, so another member that becomes the primary by itself does not wait for it.
+func (g *Group) resume(now causal.Now) {
+	g.lead.paused, g.lead.resumedAt = false, now.Mono
+	for _, p := range g.lead.peers {
+		if p.sentAt = 0; !g.opts.Broken.Has(causal.GrantGivenBack) {
+			p.grantedUntil = 0
+		}
+	}
+}
+
 // noteGrant notes that an acknowledgement of a frame grants a lease, or that the primary gives its lease back, so that another member
-// can serve at once. What it gave back before it asked again is late, and a restart has forgotten what came last.
+// can serve at once. What it gave back before it asked again is late. A restart has forgotten for what it asked last,
+// so a grant of the life before ends by itself only.
 func (g *Group) noteGrant(now causal.Now, f *Frame) {
 	if !f.Released {
 		g.grantSentAt = max(g.grantSentAt, f.SentAt)
-	} else if g.grantSentAt > 0 && f.SentAt > g.grantSentAt {
-		g.grantUntil = now.Mono
+	} else if f.SentAt > g.grantSentAt {
+		g.grantUntil = max(now.Mono, g.startedAt+int64(g.opts.Lease))
 	}
 }
 

@@ -123,3 +123,17 @@ func TestADiskThatLacksEntriesIsRefused(t *testing.T) {
 	}
 	t.Error("an entry is missing, and nothing was noticed")
 }
+
+// The other log goes on behind what this one has: it has collected what they have in common.
+func TestALogDoesNotMatchAnotherOneWhereThatHasCollected(t *testing.T) {
+	var l log
+	for range 3 {
+		l.append(Record{Stamp: Stamp{1, 1}}, 1)
+	}
+	if pos, ok := l.match(6, 8, []Run{{Stamp{1, 1}, 5}, {Stamp{2, 2}, 6}}); ok || pos != 0 {
+		t.Errorf("they match up to %d, %v", pos, ok)
+	}
+	if pos, ok := l.match(3, 8, []Run{{Stamp{1, 1}, 2}, {Stamp{2, 2}, 4}}); !ok || pos != 3 {
+		t.Errorf("they match up to %d, %v; want 3", pos, ok)
+	}
+}

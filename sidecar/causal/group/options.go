@@ -47,12 +47,16 @@ type Options struct {
 	MaxInflightBytes    int // on their way to one member
 	MaxUncommittedBytes int // at which Append refuses
 	MaxLogBytes         int // at which Append refuses
-	MaxRecordBytes      int // of one record
+	MaxRecordBytes      int // of one record; it fits a message
 }
+
+// frameOverhead is more than a frame with one record adds to that: above all the configuration, which is small enough for the register.
+const frameOverhead = 2 * maxValueBytes
 
 // DefaultOptions returns the defaults.
 func DefaultOptions(self ID) Options {
 	return Options{Self: self, Register: true, Heartbeat: 100 * time.Millisecond, SilentAfter: time.Second, FailoverAfter: 1200 * time.Millisecond,
 		Retry: 300 * time.Millisecond, RegisterTimeout: 3 * time.Second, ReadEvery: 5 * time.Second, StuckAfter: 3 * time.Second, YieldFor: 500 * time.Millisecond, Lease: time.Second,
-		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20, MaxRecordBytes: 64 << 20}
+		MaxFrameBytes: 256 << 10, MaxInflightBytes: 4 << 20, MaxUncommittedBytes: 32 << 20, MaxLogBytes: 256 << 20,
+		MaxRecordBytes: causal.MaxMessageBytes - frameOverhead}
 }

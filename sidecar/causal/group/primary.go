@@ -232,6 +232,7 @@ func (g *Group) release() {
 func (g *Group) tickPrimary(now causal.Now) {
 	if g.isStuck(now) {
 		g.lead.wasStuck = true
+		g.lookAtRegister(now) // it keeps silent, so it may have been given up for absent
 		return
 	}
 	if g.lead.wasStuck {

@@ -45,6 +45,9 @@ type register struct {
 	epoch   uint64
 	cluster string
 	readAt  int64
+	// members are those of this group in the configuration that was read last, also of one that is not believed: they may
+	// know more.
+	members []ID
 	// What was known when the read was sent.
 	knownEpoch   uint64
 	knownNonce   Nonce
@@ -93,6 +96,13 @@ func (g *Group) swap(now causal.Now, c Config) {
 	r := &g.register
 	r.fresh = false
 	g.request(now, RegisterOp{Swap: true, Cluster: r.cluster, Expect: r.expect, Config: c})
+}
+
+// lookAtRegister reads the register if a primary has not done so for long: notifications may be lost.
+func (g *Group) lookAtRegister(now causal.Now) {
+	if now.Mono-g.register.readAt > int64(g.opts.ReadEvery) {
+		g.read(now)
+	}
 }
 
 func (g *Group) request(now causal.Now, op RegisterOp) {
@@ -148,9 +158,12 @@ const frozenForeign = "the register holds the configuration of another group"
 // observe judges what the register holds against what was known when the read was sent.
 func (g *Group) observe(now causal.Now, res RegisterResult) {
 	r := &g.register
-	r.cluster, r.expect, r.epoch = res.Cluster, Nonce{}, 0
+	r.cluster, r.expect, r.epoch, r.members = res.Cluster, Nonce{}, 0, nil
 	if res.Found {
 		r.expect, r.epoch = res.Config.Nonce, res.Config.Epoch
+		if !g.isForeign(&res.Config) {
+			r.members = res.Config.Members
+		}
 	}
 	if res.Found && r.cluster == r.knownCluster && !g.accept {
 		if g.forgetLost(now, &res.Config); g.state.Config.Epoch == 0 {

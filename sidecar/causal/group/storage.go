@@ -66,6 +66,14 @@ func (g *Group) Appended(now causal.Now, index uint64) {
 	if !g.ready() {
 		return
 	}
+	if !wasReady {
+		// A grant of the life before may have been given just before it ended. And a primary is to find out before it
+		// serves whether its group was given up while it was away, or while its disk took long.
+		g.grantUntil = now.Mono + int64(g.opts.Lease)
+		if g.mayReplaceAbsent() {
+			g.grantUntil = now.Mono + g.untilReplacedNotice()
+		}
+	}
 	if !wasReady && g.isPrimary() && !g.damaged && g.lead == nil && g.state.Config.Epoch > 0 {
 		g.begin(now)
 	}

@@ -31,7 +31,7 @@ func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
 func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptPut) {
 	v, slot := a.Record.Version, topology.SlotOf(a.Key)
 	switch {
-	case !m.isSilent(now, v.Origin), !m.usesSlotMap(a.Map), !m.owns(slot), a.Generation < m.salvages.fences[v.Origin]:
+	case !m.isSilent(now, v.Origin), !m.usesSlotMap(a.Map), !m.owns(slot), a.Generation < m.fenceOf(now, v.Origin):
 		return
 	case m.isAheadOfClock(now, &a):
 		m.stats.ClockRefused++
@@ -55,6 +55,10 @@ func (m *Middleman) isAheadOfClock(now causal.Now, a *causal.AdoptPut) bool {
 // stageAdopted stages a write that was not received before.
 func (m *Middleman) stageAdopted(now causal.Now, a *causal.AdoptPut) {
 	v := a.Record.Version
+	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, len(a.Deps)), maxStagedBytes+maxStagedAdopted) {
+		m.stats.Crowded++
+		return // its adopter is told that it is not here, and sends it again
+	}
 	m.stats.Puts++
 	if !slices.Contains(m.adoptedOf, v.Origin) {
 		m.adoptedOf = append(m.adoptedOf, v.Origin)

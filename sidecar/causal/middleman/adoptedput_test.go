@@ -128,3 +128,16 @@ func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
 		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, r.m.writes.pending)
 	}
 }
+
+// Its SV stands, since a ring is away, and its RV goes on: it is there, and nobody may write in its name.
+func TestAnOriginWhoseRVGrowsIsNotAdopted(t *testing.T) {
+	r := newAdoptingRig(t)
+	r.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, RV: []causal.HLC{5}}}}.Message(coordinator, self))
+	if got := r.adopt(r.key(self, 1), 10); len(got) != 0 {
+		t.Errorf("adopted: %v", got)
+	}
+	r.wait(adoptableAfter)
+	if got := r.adopt(r.key(self, 1), 10); got[10] != causal.AdoptionReceived {
+		t.Errorf("not adopted, though it is silent: %v", got)
+	}
+}

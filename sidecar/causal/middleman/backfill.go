@@ -121,6 +121,9 @@ func (b *backfill) tick(now causal.Now) {
 	case backfillAsking:
 		if m.lanes.allSynced || m.cfg.Broken.Has(causal.BackfillBeforeAnswers) {
 			b.stage, b.heardAt = backfillCopying, now.Mono
+			if m.cfg.DataKept { // nobody else has the data
+				b.catchUp(now)
+			}
 		}
 	case backfillCopying:
 		b.chooseRing(now)
@@ -281,6 +284,8 @@ type BackfillProgress struct {
 	Keys, Expected, Bytes uint64
 	// Donors is the ring that gives the data now; NoRing: none can.
 	Donors topology.RingID
+	// Kept says that nothing is copied: the shard goes on with what it has (Config.DataKept).
+	Kept bool
 	// NobodyHas says that in all other rings the shards of some slot have lost their data, too.
 	NobodyHas bool
 	// Waiting are coordinators whose answer is missing, or whose writes are not all here again.
@@ -293,7 +298,7 @@ func (m *Middleman) Backfill() (p BackfillProgress, ok bool) {
 	if b == nil {
 		return p, false
 	}
-	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring, NobodyHas: b.nobodyHas()}
+	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring, Kept: m.cfg.DataKept, NobodyHas: b.nobodyHas()}
 	if b.stage == backfillAsking || b.stage == backfillCatchingUp {
 		p.Waiting = m.lanes.unclean(b.stage == backfillCatchingUp)
 	}

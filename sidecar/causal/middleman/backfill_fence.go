@@ -10,13 +10,13 @@ import (
 
 // admit takes the generation of the log that an origin has now. It returns false if the log was given up, or while the fence against
 // earlier ones is not durable.
-func (b *backfill) admit(o topology.Origin, generation uint64) bool {
+func (b *backfill) admit(now causal.Now, o topology.Origin, generation uint64) bool {
 	fences := &b.m.salvages.fences
-	if generation < (*fences)[o] {
+	if generation < b.m.fenceOf(now, o) || !b.m.isPlausible(now, generation) {
 		return false
 	}
 	c := b.admitted[o]
-	if c == nil || generation > (*fences)[o] {
+	if c == nil || generation > b.m.fenceOf(now, o) {
 		c = &claim{fenced: generation == 0}
 		b.admitted[o] = c
 	}

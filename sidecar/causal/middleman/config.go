@@ -25,6 +25,9 @@ type Config struct {
 	// read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings, it gets the data back from
 	// them (HasRefilled).
 	DataLost bool
+	// DataKept says, with DataLost, that storage holds what the shard had acknowledged when its data center was excluded, and that this counts:
+	// nothing is copied from other rings. It gets what is not complete from the coordinators.
+	DataKept bool
 	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
 	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
 	Inherited bool
@@ -40,7 +43,11 @@ type Config struct {
 	MaxHistoryBytes int
 	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
 	BackfillPage int
-	Broken       causal.Faults
+	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the queue of a link.
+	SalvageBytes int
+	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
+	OwnerOf func(topology.Node) string
+	Broken  causal.Faults
 }
 
 // DefaultLease is the default of Config.Lease.
@@ -50,6 +57,6 @@ const DefaultLease = 3 * time.Second
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
-		MaxHistoryBytes: 64 << 20, BackfillPage: 512,
+		MaxHistoryBytes: 64 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
 	}
 }

@@ -1,7 +1,9 @@
 package middleman
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -16,7 +18,23 @@ type dependencies struct {
 	unresolved []*dependency // in the order in which the checks are repeated; clean ones are removed at the next tick
 	watchers   map[causal.Version][]watcher
 	watched    []causal.Version // the keys of watchers, in order of arrival; some may be gone
+	// What sidecars watch, and what other parts do, has bounds of its own: restrictions of sessions leave room for dependencies of puts.
+	ofSidecars, ofParts causal.Quota
+	expiredAt           int64
 }
+
+const (
+	// maxWatches bounds what sidecars watch, to about 10 MiB, and maxWatchesOfOne what those of one identity do, which is what four sessions
+	// may have read of in-flight versions.
+	maxWatches, maxWatchesOfOne = 1 << 16, 1 << 14
+	// maxWatchesOfPart bounds what another part watches. A shard asks for what its staged puts wait for, which are those in flight from
+	// coordinators.
+	maxWatchesOfPart = 1 << 16
+	// watchTTL is how long a watch lasts that is not renewed. Whoever still wants to know asks every 500 ms.
+	watchTTL = 10 * time.Second
+	// watchExpiryInterval is how often it is looked for those.
+	watchExpiryInterval = time.Second
+)
 
 // dependency is a write that puts of this shard wait for.
 type dependency struct {
@@ -33,10 +51,13 @@ type dependency struct {
 type watcher struct {
 	node          topology.Node
 	toldProcessed bool
+	askedAt       int64
+	holder        causal.Holder
 }
 
-func newDependencies() dependencies {
-	return dependencies{awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{}}
+func newDependencies(ownerOf func(topology.Node) string) dependencies {
+	return dependencies{awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{},
+		ofSidecars: causal.Quota{Total: maxWatches, Each: maxWatchesOfOne, OwnerOf: ownerOf}, ofParts: causal.Quota{Total: math.MaxInt, Each: maxWatchesOfPart}}
 }
 
 // awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a greater
@@ -113,7 +134,7 @@ func (m *Middleman) resolveDeps(now causal.Now, isProcessed func(causal.Version)
 }
 
 // checkDep answers with what is known now; the rest follows when it happens.
-func (m *Middleman) checkDep(from topology.Node, c causal.DepCheck) {
+func (m *Middleman) checkDep(now causal.Now, from topology.Node, c causal.DepCheck) {
 	if !m.owns(c.Slot) {
 		return // the sender will learn who owns it
 	}
@@ -125,14 +146,19 @@ func (m *Middleman) checkDep(from topology.Node, c causal.DepCheck) {
 	if processed {
 		m.sendDepStatus(from, c.Version, false)
 	}
-	m.deps.watch(c.Version, watcher{node: from, toldProcessed: processed})
+	m.deps.watch(c.Version, watcher{node: from, toldProcessed: processed, askedAt: now.Mono})
 }
 
-// watch adds a watcher of v, or replaces the one of the same node.
+// watch adds a watcher of v, or replaces the one of the same node. Without room it does nothing: who asks again is told what is known then.
 func (d *dependencies) watch(v causal.Version, w watcher) {
 	ws := d.watchers[v]
 	if i := slices.IndexFunc(ws, func(old watcher) bool { return old.node == w.node }); i >= 0 {
+		w.holder = ws[i].holder
 		ws[i] = w
+		return
+	}
+	var ok bool
+	if w.holder, ok = d.quotaOf(w.node).Take(w.node); !ok {
 		return
 	}
 	if ws == nil {
@@ -151,8 +177,48 @@ func (m *Middleman) notifyWatchers(v causal.Version, clean bool) {
 		}
 	}
 	if clean {
-		delete(m.deps.watchers, v)
+		m.deps.unwatch(v)
 	}
+}
+
+func (d *dependencies) quotaOf(n topology.Node) *causal.Quota {
+	if n.Part == topology.Sidecar {
+		return &d.ofSidecars
+	}
+	return &d.ofParts
+}
+
+// unwatch forgets the watchers of v.
+func (d *dependencies) unwatch(v causal.Version) {
+	for _, w := range d.watchers[v] {
+		d.quotaOf(w.node).Release(w.holder, 1)
+	}
+	delete(d.watchers, v)
+}
+
+// expireWatches forgets who has not asked again: a sidecar that has stopped, or one that asks for writes that nobody will ever make.
+func (d *dependencies) expireWatches(now causal.Now) {
+	if now.Mono-d.expiredAt < int64(watchExpiryInterval) {
+		return
+	}
+	d.expiredAt = now.Mono
+	d.watched = slices.DeleteFunc(d.watched, func(v causal.Version) bool {
+		ws := d.watchers[v]
+		if ws == nil {
+			return true
+		}
+		kept := slices.DeleteFunc(ws, func(w watcher) bool {
+			late := now.Mono-w.askedAt > int64(watchTTL)
+			if late {
+				d.quotaOf(w.node).Release(w.holder, 1)
+			}
+			return late
+		})
+		if d.watchers[v] = kept; len(kept) == 0 {
+			delete(d.watchers, v)
+		}
+		return len(kept) == 0
+	})
 }
 
 // notifyWatchersOf answers the nodes that asked for writes that RV now covers.

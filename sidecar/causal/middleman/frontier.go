@@ -137,7 +137,7 @@ func (m *Middleman) noteLaneProgress(now causal.Now, o topology.Origin) {
 
 // mergeFrontier takes the frontier of another shard.
 func (m *Middleman) mergeFrontier(now causal.Now, from topology.Node, f causal.Frontier) {
-	if !m.usesSlotMap(f.Map) {
+	if !m.usesSlotMap(f.Map) || !m.cfg.Topology.Runs(from) {
 		return
 	}
 	limit := m.timeLimit(now)

@@ -143,3 +143,17 @@ func TestAShardThatAnotherMemberServesIsToldTheFrontiersAtOnce(t *testing.T) {
 		t.Errorf("%d frontiers, want 1", n)
 	}
 }
+
+// The lane is received as far as that when the put arrives; a cache may still hold what is older than the write in it.
+func TestAPutThatArrivesAfterItsLaneIsNotAcknowledgedBeforeThatIsClean(t *testing.T) {
+	r := newRig(t)
+	r.step(r.frontierOf(7, 4))
+	r.put(r.key(self, 0), record(version(10)), afterLane(version(5), r.key(peer, 0)))
+	if acked := r.acked(coordinator); len(r.writes) != 1 || len(acked) > 0 {
+		t.Fatalf("%d writes, acknowledged %v", len(r.writes), acked)
+	}
+	r.step(r.frontierOf(7, 5))
+	if acked := r.acked(coordinator); !slices.Equal(acked, []causal.HLC{10}) {
+		t.Errorf("acknowledged %v once the lane was clean", acked)
+	}
+}

@@ -59,7 +59,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return
 	}
 	o := m.cfg.Topology.OriginOf(from)
-	if m.backfill != nil && !m.backfill.admit(o, s.Generation) || s.Adopting {
+	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Adopting {
 		return // it is asked again
 	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))

@@ -48,6 +48,8 @@ type Middleman struct {
 // Stats counts events since the start.
 type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// Crowded counts puts that were not taken, because their origin has too much staged here.
+	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
 	RefusedReads uint64
 	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the last one,
@@ -62,7 +64,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 	t := cfg.Topology
 	m := &Middleman{
 		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: causal.NewStability(t),
-		writes: newWrites(), deps: newDependencies(), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
+		writes: newWrites(), deps: newDependencies(cfg.OwnerOf), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
 		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
@@ -94,7 +96,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindPutAfter:
 		m.putAfter(now, msg.From, msg.PutAfter())
 	case causal.KindDepCheck:
-		m.checkDep(msg.From, msg.DepCheck())
+		m.checkDep(now, msg.From, msg.DepCheck())
 	case causal.KindDepStatus:
 		m.takeDepStatus(now, msg.DepStatus())
 	case causal.KindDepProbe:
@@ -127,7 +129,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
-		m.salvage(msg.From, msg.Salvage())
+		m.salvage(now, msg.From, msg.Salvage())
 	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
 		m.handleAdopter(now, msg)
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
@@ -160,6 +162,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.writes.purge(m.known, m.ring)
 	m.held.purge(m.known)
 	m.expireQuestions(now)
+	m.deps.expireWatches(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
 	keepFrom := m.known.MinSV() - min(m.known.MinSV(), causal.HLCAt(m.cfg.KeepMs))
 	m.oldVersions.prune(max(keepFrom, m.lateKeepFrom()))
@@ -199,7 +202,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash) > 0 {
+	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
 	return next

@@ -29,6 +29,7 @@ type put struct {
 	// While it is staged:
 	next        *put // staged later, of the same key
 	deps        causal.DepList
+	stagedBytes int        // what it counts for
 	questions   []question // that wait until it is written
 	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
 	missingAsOf uint64     // the newest probe after whose sending a dependency was missing; 0: none
@@ -41,7 +42,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
-	if m.isGivenUp(from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
+	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
 	}
 	limit := m.timeLimit(now)
@@ -59,6 +60,10 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	w := m.writes.find(v)
+	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, a.Deps.Len()), maxStagedBytes) && !a.Complete && m.writes.pendingPut(v) == nil && !m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
+		m.stats.Crowded++
+		return // without an acknowledgement it is sent again
+	}
 	if !m.known.Complete(v) {
 		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
 		if w == nil {
@@ -82,11 +87,11 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		m.noteLaneProgress(now, v.Origin)
 		return
 	}
+	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.stats.Puts++
 	if m.backfill != nil {
 		m.backfill.notePut(a.Key, l, v.HLC)
 	}
-	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
 	m.writes.stage(w, p)
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)

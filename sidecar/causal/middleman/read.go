@@ -41,6 +41,11 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 	if r.fill && m.currentStream(now, r.from, r.epoch) == nil {
 		return
 	}
+	// A shard that gets its data back may ask for what an earlier version has accepted.
+	if len(r.key) > causal.MaxKeyBytes && r.from.Part != topology.Middleman {
+		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Err: causal.ErrTooLarge})
+		return
+	}
 	if !m.owns(topology.SlotOf(r.key)) && !m.cfg.Broken.Has(causal.ServeMoved) {
 		// The map in the reply tells the reader who owns the slot.
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrMoved, Map: m.slotMap()})

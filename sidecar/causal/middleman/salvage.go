@@ -3,6 +3,7 @@ package middleman
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -18,14 +19,17 @@ const (
 	salvageNames, salvageReads = 256, 16
 	// salvagePartBytes is about how much one message carries; a single record may be larger.
 	salvagePartBytes = 1 << 20
-	// salvageInStorage begins the cursors of pages of what storage holds.
-	salvageInStorage = "s"
+	// salvageInStorage begins the cursors of pages of what storage holds, and salvageRest those of names that did not fit into the page before.
+	salvageInStorage, salvageRest = "s", "r"
+	// maxSalvageRests bounds the rests that are kept: a page may be asked for again, and is another one then.
+	maxSalvageRests = 4
 )
 
 // salvages is the state of all origins.
 type salvages struct {
 	fences causal.Fences // the greatest generations that were asked for; durable, but for those of claims that are not fenced
 	claims map[topology.Origin]*claim
+	pages  uint64 // that were sent, and rests that were kept
 }
 
 // claim is what was agreed with a start of a coordinator.
@@ -34,6 +38,14 @@ type claim struct {
 	fenced  bool // the fence is durable
 	fencing bool
 	page    *salvagePage // that is being read
+	rests   []salvageRestOfNames
+}
+
+// salvageRestOfNames are names whose values did not fit into a page.
+type salvageRestOfNames struct {
+	cursor string
+	names  []string
+	next   string
 }
 
 // salvagePage is a page of what storage holds, while it is read.
@@ -46,6 +58,8 @@ type salvagePage struct {
 	reading int
 	failed  bool
 	found   []causal.Moved
+	bytes   int  // of found
+	full    bool // what is left is for the next page
 	seen    causal.HLC
 }
 
@@ -53,9 +67,24 @@ func newSalvages(fences causal.Fences) salvages {
 	return salvages{fences: fences, claims: map[topology.Origin]*claim{}}
 }
 
+// fenceOf returns the generation of the log of an origin below which no put is taken; 0: there is none. Generations begin with the wall clock of
+// the start of a log. A fence that is further ahead than any clock may be was never asked for by a coordinator, and does not count, wherever it
+// comes from: puts of the log that is healthy would be refused for good.
+func (m *Middleman) fenceOf(now causal.Now, o topology.Origin) uint64 {
+	if fence := m.salvages.fences[o]; m.isPlausible(now, fence) {
+		return fence
+	}
+	return 0
+}
+
+// isPlausible reports whether a log of a generation can have begun by now, by what the clocks of others may be ahead.
+func (m *Middleman) isPlausible(now causal.Now, generation uint64) bool {
+	return generation <= uint64(m.timeLimit(now).WallMs())
+}
+
 // isGivenUp reports whether a put is of a log that was given up, and tells its coordinator.
-func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
-	fence := m.salvages.fences[a.Record.Version.Origin]
+func (m *Middleman) isGivenUp(now causal.Now, from topology.Node, a *causal.PutAfter) bool {
+	fence := m.fenceOf(now, a.Record.Version.Origin)
 	if a.Generation >= fence || m.cfg.Broken.Has(causal.UnfencedLog) {
 		return false
 	}
@@ -67,12 +96,17 @@ func (m *Middleman) isGivenUp(from topology.Node, a *causal.PutAfter) bool {
 func (m *Middleman) GaveUpLogOf(o topology.Origin) bool { return m.salvages.fences[o] > 0 }
 
 // salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to take a greater one.
-func (m *Middleman) salvage(from topology.Node, s causal.Salvage) {
+func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage) {
 	o := m.cfg.Topology.OriginOf(from)
 	if m.lanes.of(o) == nil || s.Generation == 0 {
 		return
 	}
-	fence, c := m.salvages.fences[o], m.salvages.claims[o]
+	if !m.isPlausible(now, s.Generation) {
+		m.stats.ClockRefused++
+		m.stats.LastRefused, m.stats.RefusedFrom = causal.Version{HLC: causal.HLCAt(int64(s.Generation)), Origin: o}, from
+		return // a coordinator with a clock that is wrong asks again
+	}
+	fence, c := m.fenceOf(now, o), m.salvages.claims[o]
 	switch {
 	case s.Generation > fence:
 		m.salvages.fences = m.salvages.fences.With(o, s.Generation)
@@ -87,7 +121,14 @@ func (m *Middleman) salvage(from topology.Node, s causal.Salvage) {
 		m.fence(o, c)
 	case s.After == "":
 		m.sendSalvaged(o, &salvagePage{to: from, id: s.ID, next: salvageInStorage, found: m.pendingOf(o), seen: m.newestPending()})
-	case s.After[:1] == salvageInStorage && (c.page == nil || c.page.after != s.After):
+	case c.page != nil && c.page.after == s.After:
+	case s.After[:1] == salvageRest:
+		c.page = &salvagePage{to: from, id: s.ID, after: s.After, failed: true}
+		if i := slices.IndexFunc(c.rests, func(r salvageRestOfNames) bool { return r.cursor == s.After }); i >= 0 {
+			c.page.unread, c.page.next, c.page.failed = c.rests[i].names, c.rests[i].next, false
+		}
+		m.readSalvagePage(c.page)
+	case s.After[:1] == salvageInStorage:
 		c.page = &salvagePage{to: from, id: s.ID, after: s.After}
 		m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After[1:], Limit: salvageNames}, &task{kind: taskSalvageNames, page: c.page})
 	}
@@ -141,7 +182,7 @@ func (m *Middleman) takeSalvageNames(p *salvagePage, r StorageResult) {
 
 // readSalvagePage reads on, or sends the page.
 func (m *Middleman) readSalvagePage(p *salvagePage) {
-	for len(p.unread) > 0 && p.reading < salvageReads && !p.failed {
+	for len(p.unread) > 0 && p.reading < salvageReads && !p.failed && !p.full {
 		m.tasks.request(StorageOp{Kind: StorageRead, Key: p.unread[0]}, &task{kind: taskSalvageValue, key: p.unread[0], page: p})
 		p.unread = p.unread[1:]
 		p.reading++
@@ -152,6 +193,12 @@ func (m *Middleman) readSalvagePage(p *salvagePage) {
 	o := m.cfg.Topology.OriginOf(p.to)
 	if c := m.salvages.claims[o]; c != nil && c.page == p {
 		c.page = nil
+		if len(p.unread) > 0 && !p.failed {
+			m.salvages.pages++
+			rest := salvageRestOfNames{salvageRest + strconv.FormatUint(m.salvages.pages, 10), p.unread, p.next}
+			c.rests = append(c.rests[max(0, len(c.rests)+1-maxSalvageRests):], rest)
+			p.next = rest.cursor
+		}
 		m.sendSalvaged(o, p)
 	}
 }
@@ -166,8 +213,13 @@ func (m *Middleman) takeSalvageValue(p *salvagePage, key string, r StorageResult
 	case !r.Found || r.Foreign:
 	default:
 		p.seen = max(p.seen, v.HLC)
-		if v.Origin == m.cfg.Topology.OriginOf(p.to) {
-			p.found = append(p.found, causal.Moved{Key: key, Record: r.Record})
+		if o := m.cfg.Topology.OriginOf(p.to); v.Origin == o && v.HLC > m.known.SV(o) {
+			if size := len(key) + r.Record.Value.Size(); len(p.found) > 0 && p.bytes+size > m.cfg.SalvageBytes {
+				p.unread, p.full = append(p.unread, key), true
+			} else {
+				p.found = append(p.found, causal.Moved{Key: key, Record: r.Record})
+				p.bytes += size
+			}
 		}
 	}
 	m.readSalvagePage(p)
@@ -181,15 +233,19 @@ func (m *Middleman) sendSalvaged(o topology.Origin, p *salvagePage) {
 	found := slices.DeleteFunc(p.found, func(f causal.Moved) bool { return f.Record.Version.HLC <= sv })
 	var parts [][]causal.Moved
 	for first, bytes, i := 0, 0, 0; ; i++ {
-		if i == len(found) || bytes >= salvagePartBytes {
+		if i == len(found) {
+			parts = append(parts, found[first:])
+			break
+		}
+		size := len(found[i].Key) + found[i].Record.Value.Size()
+		if i > first && bytes+size > salvagePartBytes {
 			parts = append(parts, found[first:i])
 			first, bytes = i, 0
 		}
-		if i == len(found) {
-			break
-		}
-		bytes += len(found[i].Key) + found[i].Record.Value.Size()
+		bytes += size
 	}
+	m.salvages.pages++
+	reply.Edition = m.salvages.pages
 	for i, records := range parts {
 		reply.Part, reply.Parts, reply.Records = uint64(i), uint64(len(parts)), records
 		m.Send(reply.Message(m.cfg.Self, p.to))

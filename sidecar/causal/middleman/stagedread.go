@@ -15,6 +15,7 @@ import (
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {
 	byKey      map[string]*put
+	bytes      map[topology.Origin]int
 	parked     int    // questions at all puts
 	questioned []*put // puts with questions; some have none any more
 	lastProbe  uint64 // how many probes were sent
@@ -30,15 +31,35 @@ type question struct {
 }
 
 const (
+	// maxStagedBytes bounds the staged puts of one origin that its coordinator has sent: four times what may be in flight, and a put. Others are not
+	// taken, and are sent again. maxStagedAdopted is the same for those that adopters have sent, beside these: what a leader may have collected.
+	maxStagedBytes, maxStagedAdopted = 64 << 20, 128 << 20
+	// stagedOverhead is about what a staged put takes beside its key, value and dependencies, in bytes.
+	stagedOverhead = 512
 	// maxParkedQuestions bounds the questions.
 	maxParkedQuestions = 1 << 14
 	// parkedTTL is how long a question stays parked; its sidecar has long asked elsewhere by then.
 	parkedTTL = 5 * time.Second
 )
 
-func newStagedPuts() stagedPuts { return stagedPuts{byKey: map[string]*put{}} }
+func newStagedPuts() stagedPuts {
+	return stagedPuts{byKey: map[string]*put{}, bytes: map[topology.Origin]int{}}
+}
+
+// hasRoom reports whether a put may be staged, with what its origin has staged. A single put always may.
+func (s *stagedPuts) hasRoom(o topology.Origin, bytes, limit int) bool {
+	is := s.bytes[o]
+	return is == 0 || is+bytes <= limit
+}
+
+// stagedSize is about what a staged put takes, in bytes.
+func stagedSize(key string, r *causal.Record, deps int) int {
+	return stagedOverhead + len(key) + r.Value.Size() + 24*deps
+}
 
 func (s *stagedPuts) add(p *put) {
+	p.stagedBytes = stagedSize(p.key, &p.record, p.deps.Len())
+	s.bytes[p.record.Version.Origin] += p.stagedBytes
 	last := s.byKey[p.key]
 	if last == nil {
 		s.byKey[p.key] = p
@@ -51,6 +72,10 @@ func (s *stagedPuts) add(p *put) {
 }
 
 func (s *stagedPuts) remove(p *put) {
+	o := p.record.Version.Origin
+	if s.bytes[o] -= p.stagedBytes; s.bytes[o] == 0 {
+		delete(s.bytes, o)
+	}
 	first := s.byKey[p.key]
 	switch {
 	case first == p && p.next == nil:

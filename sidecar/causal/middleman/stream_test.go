@@ -162,3 +162,26 @@ func TestConfirmingAStreamEndsExactlyTheWaitsUpToThere(t *testing.T) {
 		}
 	})
 }
+
+// It never confirms, while others write again and again: each put waits for at most a lease.
+func TestNewerInvalidationsDoNotKeepALeaseThatAnOlderOneEnds(t *testing.T) {
+	r := newRig(t)
+	r.openStream(cacheA, 1)
+	const keys = 12
+	for i := range keys {
+		r.put(r.key(self, i), record(version(causal.HLC(10+i))))
+	}
+	r.raiseSV(10 + keys)
+	for i := range keys {
+		r.fill(cacheA, causal.Fill{Key: r.key(self, i)})
+	}
+	r.acked(coordinator)
+	for i := range keys {
+		r.put(r.key(self, i), record(version(causal.HLC(100+i))))
+		r.wait(lease / 3)
+		r.step(causal.LeaseRenewal{Epoch: 1}.Message(cacheA, self))
+	}
+	if acked := r.acked(coordinator); !slices.Contains(acked, 100) {
+		t.Errorf("the first put waits for ever; acknowledged: %v", acked)
+	}
+}

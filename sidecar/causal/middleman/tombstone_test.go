@@ -150,3 +150,24 @@ func TestReadBelowADroppedTombstoneFindsNothingOlder(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// The horizon is durable up to the first tombstone only.
+func TestATombstoneAboveTheDurableHorizonStays(t *testing.T) {
+	r := newRig(t, keepTenMs)
+	first, second := r.key(self, 0), r.key(self, 1)
+	r.put(first, tombstoneOf(version(hlcAt(100))))
+	r.put(second, tombstoneOf(version(hlcAt(150))))
+	r.raiseSV(hlcAt(120))
+	r.fail = func(op StorageOp) bool { return op.Kind == StorageHorizon && op.Horizon >= hlcAt(150) }
+	r.wait(purgeInterval) // the horizon is stored, and nothing is dropped yet
+	r.raiseSV(hlcAt(200))
+	for range 3 {
+		r.wait(purgeInterval)
+	}
+	if _, kept := r.records[second]; !kept || r.horizon >= hlcAt(150) {
+		t.Errorf("the tombstone is there: %v; the horizon is %v", kept, r.horizon)
+	}
+	if _, kept := r.records[first]; kept {
+		t.Error("the first tombstone is still there")
+	}
+}

@@ -81,7 +81,7 @@ const DefaultMGetBytes = 256 << 20
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
-		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: 4096, MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
+		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: causal.MaxRestrictions, MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second, MaxSilentLag: 2 * time.Second, LateAfter: time.Second,
 		NearHotReads: 4, NearHotWindow: time.Second,
 	}

@@ -74,6 +74,10 @@ func (p *putPipeline) remove(c *call) {
 // startPut sends a write to the session's coordinator.
 func (s *Sidecar) startPut(now causal.Now, c *call) {
 	s.stats.Puts++
+	if causal.CheckPut(c.op.Key, c.op.Value, 0) != nil {
+		s.finish(c, Result{Err: causal.ErrTooLarge})
+		return
+	}
 	c.slot = topology.SlotOf(c.op.Key)
 	p := &c.session.pipeline
 	if p.unanswered == 0 {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -288,4 +289,18 @@ func TestTheCoordinatorStaysTheSameWhilePutsAreInFlight(t *testing.T) {
 	if to := p.request(causal.KindPut).To; to == p.first[0].To {
 		t.Errorf("a put went to %s, which does not answer", to)
 	}
+}
+
+func TestAPutThatIsTooLargeIsNotSent(t *testing.T) {
+	p := newPipeline(t, 1, 1)
+	key := p.startPut(strings.Repeat("k", causal.MaxKeyBytes+1), "v")
+	value := p.startPut("k", strings.Repeat("v", causal.MaxValueBytes+1))
+	p.expect(map[uint64]causal.ErrCode{key: causal.ErrTooLarge, value: causal.ErrTooLarge})
+	greatest := p.startPut(strings.Repeat("k", causal.MaxKeyBytes), strings.Repeat("v", causal.MaxValueBytes))
+	sent := p.sent(causal.KindPut)
+	if len(sent) != 1 || !sent[0].FitsMessage() {
+		t.Fatalf("%d puts are sent", len(sent))
+	}
+	p.accept(p.first[0], sent[0])
+	p.expect(map[uint64]causal.ErrCode{1: causal.OK, key: causal.ErrTooLarge, value: causal.ErrTooLarge, greatest: causal.OK})
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -20,7 +19,7 @@ type ScanPosition struct {
 
 // startScan names keys. Together, the calls of a scan name every key that the session knew to exist when the scan began, and
 // that has not been deleted since; the caller reads the keys to learn which exist. The session may have written some of them,
-// and not every ring has them yet: the first call adds these.
+// and not every ring has them yet: the first call for their shard adds these.
 func (s *Sidecar) startScan(now causal.Now, c *call) {
 	c.scan = c.op.Scan
 	s.sendScan(now, c)
@@ -40,8 +39,6 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 			return
 		}
 		*p = ScanPosition{Ring: ring, Map: t.Map(ring)}
-		// Before the request: a write that completes meanwhile is an own write no longer, and the shard may have been asked before.
-		c.ownKeys = slices.Sorted(maps.Keys(c.session.own.newest))
 	}
 	switch {
 	case p.Map != t.Map(p.Ring):
@@ -52,9 +49,27 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 		return
 	}
 	c.target = t.RingMiddlemen(p.Ring)[p.Shard]
+	// Before the request: a write that completes meanwhile is an own write no longer, and the shard may have been asked before.
+	c.ownKeys = s.ownKeysOf(c)
 	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
 	c.requestID = s.requests.add(c, 0)
 	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session), Map: p.Map}.Message(s.cfg.Self, c.target))
+}
+
+// ownKeysOf returns the keys of own writes that belong to the shard that a scan is about to begin with. Those that are complete by now are in
+// its storage, and its pages name them.
+func (s *Sidecar) ownKeysOf(c *call) []string {
+	if c.scan.After != "" {
+		return nil
+	}
+	var keys []string
+	for key := range c.session.own.newest {
+		if s.cfg.Topology.Owner(c.scan.Ring, topology.SlotOf(key)) == c.target {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // slotOfEachShard returns some slots, so that each shard of every ring owns one with all likelihood; where a scan begins
@@ -103,5 +118,16 @@ func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
 	if !s.cfg.Broken.Has(causal.ScanWithoutOwn) {
 		keys = append(keys, c.ownKeys...)
 	}
-	s.finish(c, Result{Keys: keys, Scan: next, Outcome: Outcome{Ring: next.Ring}})
+	s.finish(c, Result{Keys: distinct(keys), Scan: next, Outcome: Outcome{Ring: next.Ring}})
+}
+
+// distinct returns each of the keys once. An own write may be in storage and pending at the shard too, and a storage may name a
+// key twice in a page. Clients expect duplicates from a later page, but not in one reply.
+func distinct(keys []string) []string {
+	named := make(map[string]struct{}, len(keys))
+	return slices.DeleteFunc(keys, func(key string) bool {
+		_, again := named[key]
+		named[key] = struct{}{}
+		return again
+	})
 }

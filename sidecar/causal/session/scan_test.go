@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -131,5 +132,43 @@ func TestAScanIsAskedAgainAndMayBeginInAnotherRing(t *testing.T) {
 	r.replyScan(third, causal.ScanReply{Keys: []string{"a"}})
 	if res := r.mustResult(id); !slices.Equal(res.Keys, []string{"a"}) || res.Outcome.Ring == topology.NoRing {
 		t.Errorf("got %+v", res)
+	}
+}
+
+// The shard may have an own write in storage and among its pending puts, and a storage may name a key twice in a page.
+func TestAScanNamesNoKeyTwiceInOneReply(t *testing.T) {
+	r := newRig(t)
+	r.write("own", "v", ownVersion(10))
+	id := r.start(Op{Kind: OpScan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"pending", "own", "a", "pending", "b", "own"}})
+	if res := r.mustResult(id); !slices.Equal(res.Keys, []string{"pending", "own", "a", "b"}) {
+		t.Errorf("it names %q", res.Keys)
+	}
+}
+
+func TestAScanNamesAnOwnWriteWithTheKeysOfItsShard(t *testing.T) {
+	twoShards, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 2}}, []topology.Ring{{Name: "near", DCs: []topology.DC{0}}}, [][]float64{{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(c *Config) { c.Topology, c.UseCache = twoShards, false })
+	for i := range 20 {
+		r.write(fmt.Sprint("k", i), "v", ownVersion(10+causal.HLC(i)))
+	}
+	var all []string
+	for res := (Result{}); !res.Scan.Done; {
+		id := r.start(Op{Kind: OpScan, Scan: res.Scan})
+		request := r.request(causal.KindScan)
+		r.replyScan(request, causal.ScanReply{})
+		res = r.mustResult(id)
+		for _, key := range res.Keys {
+			if owner := twoShards.Owner(0, topology.SlotOf(key)); owner != request.To {
+				t.Errorf("%s is named with the keys of %s, and belongs to %s", key, request.To, owner)
+			}
+		}
+		all = append(all, res.Keys...)
+	}
+	if slices.Sort(all); len(all) != 20 || len(slices.Compact(all)) != 20 {
+		t.Errorf("the own writes named are %q", all)
 	}
 }

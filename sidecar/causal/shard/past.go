@@ -32,6 +32,9 @@ const (
 	LossFound
 	// LossCleared: it has lost data, and what was left has been removed. What it holds now was written or copied since.
 	LossCleared
+	// LossKept: its data center was excluded, and a person has said that what it holds counts all the same. It lacks what is not complete, and
+	// gets that from the coordinators.
+	LossKept
 )
 
 // inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is served
@@ -161,7 +164,18 @@ func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 		known := s.serving.Known()
 		r.Above = max(known.MaxSV(), s.serving.Horizon())
 		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || s.serving.GaveUpLogOf(o) || from.Index == 0 && known.SV(o) > 0
-		r.HasAll, r.Map = !s.isLost() && !s.excluded, s.view.Map(s.topo.RingOf(s.self.DC))
+		r.HasAll, r.Map = s.hasAll(), s.servedMap()
 	}
 	return r
+}
+
+// hasAll reports whether the shard serves and has all that its ring has acknowledged of its slots, by servedMap.
+func (s *Shard) hasAll() bool { return s.serving != nil && !s.isLost() && !s.excluded }
+
+// servedMap returns the slot map under which the shard serves; 0: it does not.
+func (s *Shard) servedMap() topology.MapID {
+	if s.serving == nil {
+		return 0
+	}
+	return s.view.Map(s.topo.RingOf(s.self.DC))
 }

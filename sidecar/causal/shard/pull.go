@@ -124,8 +124,11 @@ func (m *Mover) sendChunk(t *target, first uint64) {
 	to, left := t.node, len(t.keys)-from
 	m.request(MoveOp{Kind: MoveRead, Keys: t.keys[from:upTo]}, func(r MoveResult) {
 		n, bytes := 0, 0
-		for n < len(r.Records) && (n == 0 || bytes < ChunkBytes) {
+		for n < len(r.Records) {
 			bytes += len(r.Records[n].Key) + r.Records[n].Record.Value.Size()
+			if n > 0 && bytes > ChunkBytes {
+				break // beside others, even a record that fits alone might not
+			}
 			n++
 		}
 		reply.Moved, reply.Horizon, reply.ListEnd = r.Records[:n], r.Horizon, n == left

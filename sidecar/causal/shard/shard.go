@@ -36,6 +36,8 @@ type Shard struct {
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
 	excluded  bool              // its data center was excluded, and the middleman that serves has data from before
+	// withdrawal is not nil while its data center is excluded and no other ring is known to have its data.
+	withdrawal *withdrawal
 
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
 	compared *topology.Topology
@@ -94,7 +96,7 @@ func (s *Shard) View() *topology.Topology { return s.view }
 // servingTopology returns the topology under which a middleman is to serve now, or false if none is to.
 func (s *Shard) servingTopology() (*topology.Topology, bool) {
 	switch {
-	case s.inquiry != nil:
+	case s.inquiry != nil || s.withdrawal != nil:
 		return nil, false
 	case s.mover == nil:
 		return s.topo, true
@@ -177,6 +179,7 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.isLost()
+	cfg.DataKept = s.past.Loss == LossKept
 	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
@@ -207,9 +210,15 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 			reply := s.handlePastQuery(msg.From)
 			reply.ID = msg.PastQuery().ID
 			s.out.Send(reply.Message(s.self, msg.From))
+		} else if from.Part == topology.Middleman {
+			s.out.Send(causal.PastReply{ID: msg.PastQuery().ID, HasAll: s.hasAll(), Map: s.servedMap()}.Message(s.self, msg.From))
 		}
 	case causal.KindPastReply:
-		s.handlePastReply(now, msg.From, msg.PastReply())
+		if msg.From.Part == topology.Middleman {
+			s.noteCopy(now, msg)
+		} else {
+			s.handlePastReply(now, msg.From, msg.PastReply())
+		}
 	case causal.KindPull, causal.KindPulled, causal.KindPong:
 		if s.canMove() {
 			s.mover.step(now, msg)
@@ -239,6 +248,9 @@ func (s *Shard) Tick(now causal.Now) {
 	if s.inquiry != nil {
 		s.askPast(now)
 	}
+	if s.withdrawal != nil {
+		s.askForCopies(now)
+	}
 }
 
 // LinkUp says that a node can be reached again.
@@ -251,8 +263,11 @@ func (s *Shard) LinkUp(now causal.Now, n topology.Node) {
 // NextTick returns when Tick has something to do next, if no input comes before.
 func (s *Shard) NextTick(now causal.Now) int64 {
 	next := causal.Never
-	if s.serving != nil {
+	if s.serving != nil && !s.excluded {
 		next = s.serving.NextTick(now)
+	}
+	if s.withdrawal != nil {
+		next = min(next, s.withdrawal.askAt, s.withdrawal.until)
 	}
 	if s.canMove() && s.mover.isBusy() {
 		next = now.Mono
@@ -265,7 +280,7 @@ func (s *Shard) NextTick(now causal.Now) int64 {
 
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
 func (s *Shard) canMove() bool {
-	return s.mover != nil && s.inquiry == nil && (!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
+	return s.mover != nil && s.inquiry == nil && s.withdrawal == nil && (!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
 }
 
 // Take appends the messages to be sent to dst and empties the outbox.

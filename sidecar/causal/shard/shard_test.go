@@ -65,6 +65,9 @@ type host struct {
 	s      *Shard
 	plan   Start
 	broken causal.Faults
+	// hold keeps requests of the mover from being carried out; nil: none.
+	hold func(MoveOp) bool
+	held []MoveOp
 }
 
 func (h *host) boot(t *testing.T) {
@@ -97,6 +100,10 @@ func (h *host) reconcile(now causal.Now) []causal.Message {
 	}
 	for ops := h.s.MoveOps(nil); len(ops) > 0; ops = h.s.MoveOps(nil) {
 		for _, op := range ops {
+			if h.hold != nil && h.hold(op) {
+				h.held = append(h.held, op)
+				continue
+			}
 			h.s.Mover().OpDone(op, h.disk.carryOut(op))
 		}
 	}
@@ -149,6 +156,9 @@ func (r *ring) run(d time.Duration) {
 				h := r.hosts[to.Index]
 				h.s.Step(r.now, &sent[i])
 				sent = append(sent, h.reconcile(r.now)...)
+			}
+			if !sent[i].FitsMessage() {
+				r.t.Fatalf("a %s of %d bytes does not fit a message", sent[i].Kind, sent[i].MaxEncodedSize())
 			}
 			if sent[i].Kind == causal.KindPulled && r.write != nil {
 				r.write()
@@ -246,6 +256,33 @@ func TestReshardingMovesEveryRecordToItsNewOwner(t *testing.T) {
 		if wrong := r.wrong(want); (len(wrong) > 0) != broken {
 			t.Errorf("with move-without-rest %v, wrong records: %v", broken, wrong)
 		}
+	}
+}
+
+// A value that an earlier version has accepted fits a message alone, and not beside others.
+func TestAChunkFitsAMessageWhateverItsValuesAre(t *testing.T) {
+	r := newRing(t, 3, 2, 0)
+	r.hosts = r.hosts[:2]
+	r.run(time.Second)
+	want, data, moved := map[string]causal.HLC{}, make([]byte, 20<<20-400), 0
+	for _, key := range keys(40) {
+		h := r.hosts[r.hosts[0].topo.Owner(0, topology.SlotOf(key)).Index]
+		h.put(key, 10)
+		want[key] = 10
+		if oneRing(t, 3, 2).Owner(0, topology.SlotOf(key)).Index == 2 {
+			rec := h.disk.records[key]
+			rec.Value.Data = data[:[]int{ChunkBytes - 300, len(data)}[moved%2]]
+			h.disk.records[key] = rec
+			moved++
+		}
+	}
+	third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2), disk: &storage{records: map[string]causal.Record{}}}
+	third.boot(t)
+	r.reshard(3, 2)
+	r.hosts = append(r.hosts, third)
+	r.run(10 * time.Second)
+	if wrong := r.wrong(want); len(wrong) > 0 || len(third.disk.records) < 6 {
+		t.Errorf("wrong records: %v; %d were moved", wrong, len(third.disk.records))
 	}
 }
 

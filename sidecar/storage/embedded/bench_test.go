@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -81,6 +82,22 @@ func BenchmarkApplyTogether(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkGetBesideALargeValue reads the keys before the greatest value: with values in files of their own, and in the table.
+func BenchmarkGetBesideALargeValue(b *testing.B) {
+	for _, at := range []struct {
+		name         string
+		separateFrom int
+	}{{"separated", 0}, {"in the table", 1 << 30}} {
+		b.Run(at.name, func(b *testing.B) {
+			s, small := withLargeValue(b, b.TempDir(), Options{separateFrom: at.separateFrom}, causal.MaxValueBytes)
+			for b.Loop() {
+				readNeighbors(b, s, small)
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/2000gets")
+		})
+	}
 }
 
 // BenchmarkApplyGroup overwrites random keys of a store larger than its memtables, in groups as the middleman applies them.

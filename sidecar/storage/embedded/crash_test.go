@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -110,7 +111,7 @@ func TestCrashLosesNoAcknowledgedWriteAndTearsNoBatch(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			disk := &crashDisk{MemFS: vfs.NewCrashableMem()}
-			s := mustOpen(t, "store", Options{FS: disk, MemTableBytes: 64 << 10})
+			s := mustOpen(t, "store", Options{FS: disk, MemTableBytes: 64 << 10, separateFrom: 500, rewriteAge: time.Millisecond})
 			if err := s.SetMeta(ctx, "name", []byte("kept")); err != nil {
 				t.Fatal(err)
 			}

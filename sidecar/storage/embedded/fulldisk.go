@@ -21,8 +21,8 @@ import (
 //
 //   - A write of a log, a manifest or another small file is repeated until there is space, or Options.Stop. The writes of
 //     the store wait for it; reads are served.
-//   - A write of a table fails after a pause. Pebble then removes the incomplete table, which frees its space, and tries
-//     again.
+//   - A write of a table, or of a file of values, fails after a pause. Pebble then removes the incomplete file, which frees its space, and
+//     tries again.
 type fullDisk struct {
 	vfs.FS
 	logger *slog.Logger
@@ -91,7 +91,7 @@ func (d *fullDisk) pauseIfFull(name string, err error) (again bool) {
 	case <-d.stop:
 		return false
 	}
-	return !strings.HasSuffix(name, ".sst")
+	return !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".blob")
 }
 
 func (d *fullDisk) noteFull(err error) (pause time.Duration) {

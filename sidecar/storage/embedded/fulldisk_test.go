@@ -110,3 +110,26 @@ func TestAFullDiskDoesNotKeepAStoreFromStopping(t *testing.T) {
 	full.Store(false)
 	_ = s.Close() // the store has failed
 }
+
+// A flush that waited for space with an incomplete file would keep that space.
+func TestAFullDiskFailsTablesAndFilesOfValuesAndNothingElse(t *testing.T) {
+	var full atomic.Bool
+	var refused atomic.Int64
+	d := newFullDisk(Options{FS: fillable(&full, &refused), Logger: slog.New(slog.DiscardHandler)})
+	for name, fails := range map[string]bool{"000004.sst": true, "000005.blob": true, "000006.log": false, "MANIFEST-000001": false} {
+		full.Store(true)
+		done := make(chan error, 1)
+		attempts := refused.Load()
+		go func() {
+			_, err := d.Create(name, vfs.WriteCategoryUnspecified)
+			done <- err
+		}()
+		if !fails {
+			waitFor(t, "further attempts", func() bool { return refused.Load() > attempts+1 })
+			full.Store(false)
+		}
+		if err := <-done; (err != nil) != fails {
+			t.Errorf("creating %s on a full disk: %v", name, err)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -15,13 +14,14 @@ func (s *Store) Keys(ctx context.Context, after string, limit int) (keys []strin
 		return nil, "", err
 	}
 	defer s.calls.Leave()
+	defer s.recoverDamage(&err)
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: append([]byte{prefixData}, after...), UpperBound: []byte{prefixData + 1}})
 	if err != nil {
-		return nil, "", fmt.Errorf("list keys: %w", err)
+		return nil, "", s.readError("list keys", err)
 	}
 	defer func() {
 		if closeErr := it.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("list keys: %w", closeErr)
+			err = s.readError("list keys", closeErr)
 		}
 	}()
 	bytes := 0
@@ -33,7 +33,7 @@ func (s *Store) Keys(ctx context.Context, after string, limit int) (keys []strin
 		}
 	}
 	if err := it.Error(); err != nil {
-		return nil, "", fmt.Errorf("list keys: %w", err)
+		return nil, "", s.readError("list keys", err)
 	}
 	return keys, "", nil
 }

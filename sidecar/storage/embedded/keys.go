@@ -8,12 +8,16 @@ import (
 
 // The first byte of a Pebble key is its kind.
 const (
-	prefixCount byte = 0 // the number of data keys; nothing follows
-	prefixMeta  byte = 1 // followed by the name of a piece of metadata
-	prefixData  byte = 2 // followed by a key of the middleman
+	prefixCount    byte = 0 // the number of data keys; nothing follows
+	prefixMeta     byte = 1 // followed by the name of a piece of metadata
+	prefixData     byte = 2 // followed by a key of the middleman
+	prefixSequence byte = 3 // the number of the last batch; nothing follows. Older stores have none, and no watermark
 )
 
-var countKey = []byte{prefixCount}
+var (
+	countKey    = []byte{prefixCount}
+	sequenceKey = []byte{prefixSequence}
+)
 
 // keyBuffers has buffers for Pebble keys, which Pebble does not retain.
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &b }}
@@ -34,10 +38,10 @@ func returnKey(b *[]byte) {
 	}
 }
 
-func decodeCount(b []byte) (int64, error) {
+func decodeNumber(b []byte) (uint64, error) {
 	n, size := binary.Uvarint(b)
 	if size != len(b) || int64(n) < 0 {
-		return 0, fmt.Errorf("the key count %x is malformed; the store was written by another program", b)
+		return 0, fmt.Errorf("the number %x is malformed; the store was written by another program", b)
 	}
-	return int64(n), nil
+	return n, nil
 }

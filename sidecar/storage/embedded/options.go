@@ -1,27 +1,38 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/time/rate"
+
+	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// The defaults suit a process with a dozen stores: each takes about 20 MiB when busy and less than 2 MiB when idle.
+// The defaults. Memtables, and batches that are larger than these, take their memory from the block cache: beside two, and the greatest value, there
+// is room for blocks. A store takes less than 2 MiB when idle.
 const (
-	DefaultCacheBytes    = 8 << 20
+	DefaultCacheBytes    = 32 << 20
 	DefaultMemTableBytes = 4 << 20
 	defaultOpenFiles     = 256
 )
 
 // diskFormat is fixed rather than "newest", because a store cannot be opened with an older Pebble once it was upgraded.
-const diskFormat = pebble.FormatWALSyncChunks
+const diskFormat = pebble.FormatValueSeparation
+
+// Values from a size on are kept in files of their own, and tables name them: else the block of a large value would also hold the keys before
+// it, which could only be read with it, and each compaction would copy the value.
+const (
+	defaultSeparateFrom = 32 << 10
+	// maxBlobDepth bounds how many files of values the keys of a small range may have theirs in. Beyond it, a compaction copies values.
+	maxBlobDepth = 10
+	// Files of values are rewritten when they are as old, and so large a part of all their values is garbage.
+	defaultRewriteAge, garbageRatio = time.Minute, 0.2
+)
 
 // Options configure a store. The zero value selects the defaults.
 type Options struct {
@@ -40,17 +51,44 @@ type Options struct {
 	Stop <-chan struct{}
 	// OnFull is called at intervals while Open or a write waits for space on a full disk. It may be nil.
 	OnFull func(error)
+	// OnFatal is called when the store cannot go on, and must not return. Default: panic.
+	OnFatal func(error)
+	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open: the store belongs to
+	// somebody else. It may be nil.
+	CheckOwner func(storage.Store) error
+	// AcceptLoss opens a store that has lost the end of what was written to it, as it is.
+	AcceptLoss bool
+
+	separateFrom int           // 0: defaultSeparateFrom
+	rewriteAge   time.Duration // 0: defaultRewriteAge
 }
 
-func (o Options) pebble() *pebble.Options {
+// withDefaults returns the options with defaults for what is used here too.
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.OnFatal == nil {
+		o.OnFatal = func(err error) { panic(err) }
+	}
+	return o
+}
+
+func (o Options) pebble(s *Store) *pebble.Options {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = DefaultMemTableBytes
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+	if o.separateFrom == 0 {
+		o.separateFrom = defaultSeparateFrom
+	}
+	if o.rewriteAge == 0 {
+		o.rewriteAge = defaultRewriteAge
 	}
 	backgroundErrors := rate.Sometimes{First: 1, Interval: 10 * time.Second}
 	p := &pebble.Options{
@@ -60,16 +98,28 @@ func (o Options) pebble() *pebble.Options {
 		MemTableSize:       o.MemTableBytes,
 		MaxOpenFiles:       defaultOpenFiles,
 		FormatMajorVersion: diskFormat,
-		Logger:             logger{o.Logger},
+		Logger:             logger{o.Logger, o.OnFatal},
 		EventListener: &pebble.EventListener{
 			DiskSlow: func(info pebble.DiskSlowInfo) {
 				o.Logger.Warn("storage: slow disk", "path", info.Path, "op", info.OpType.String(), "duration", info.Duration.Round(time.Millisecond))
+			},
+			// Called by the goroutine that reads. Its error is that of the read, or of a compaction, which Pebble repeats.
+			DataCorruption: func(info pebble.DataCorruptionInfo) { _ = s.noteLost(fmt.Errorf("%s: %w", info.Path, info.Details)) },
+			WALCreated: func(info pebble.WALCreateInfo) {
+				s.rotated.Store(true)
+				s.noteFiles(info.Err, func() error { return s.ledger.addLog(uint64(info.FileNum)) })
+			},
+			ManifestCreated: func(info pebble.ManifestCreateInfo) {
+				s.noteFiles(info.Err, func() error { return s.ledger.useManifest(uint64(info.FileNum)) })
 			},
 			BackgroundError: func(err error) { // of a flush or compaction, which Pebble repeats
 				backgroundErrors.Do(func() { o.Logger.Error("storage: a flush or compaction failed and is repeated", "error", err) })
 			},
 		},
 	}
+	separation := pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: o.separateFrom, MaxBlobReferenceDepth: maxBlobDepth,
+		RewriteMinimumAge: o.rewriteAge, TargetGarbageRatio: garbageRatio}
+	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return separation }
 	// The middleman reads a key before it writes it; the filter answers for most new keys without reading a table.
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -77,39 +127,11 @@ func (o Options) pebble() *pebble.Options {
 	return p
 }
 
-// explainOpenError adds the remedy to the errors of Open that have one.
-func explainOpenError(dir string, fs vfs.FS, err error) error {
-	if fs == nil {
-		fs = vfs.Default
-	}
-	switch {
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("open store in %s: %w; the directory must be writable by this process", dir, err)
-	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("open store in %s: %w; acknowledged writes may be missing, so the shard was not started. Keep the directory as it is, "+
-			"check the disk, and restore the directory as it was when the shard stopped, from a mirror or from a volume snapshot taken since. Do not start the shard on an "+
-			"empty directory or on an older copy: nothing refills it (docs/operations.md, Data and backup)", dir, err)
-	case isLocked(dir, fs):
-		return fmt.Errorf("open store in %s: it is already open, in this process or in another one; give each store its own directory: %w", dir, err)
-	}
-	return fmt.Errorf("open store in %s: %w", dir, err)
-}
-
-// isLocked reports whether the lock of dir is held. Pebble's error for this has no type that could be checked.
-func isLocked(dir string, fs vfs.FS) bool {
-	if _, err := fs.Stat(dir); err != nil {
-		return false
-	}
-	lock, err := pebble.LockDirectory(dir, fs)
-	if err != nil {
-		return true
-	}
-	_ = lock.Close() // it was only taken to see whether it was free
-	return false
-}
-
 // logger forwards Pebble's log to slog.
-type logger struct{ to *slog.Logger }
+type logger struct {
+	to      *slog.Logger
+	onFatal func(error)
+}
 
 func (l logger) Infof(format string, args ...any) {
 	l.to.Debug("pebble: " + fmt.Sprintf(format, args...))
@@ -121,7 +143,5 @@ func (l logger) Errorf(format string, args ...any) {
 
 // Fatalf ends the process: Pebble calls it when the contents of the disk are unknown and it must not continue.
 func (l logger) Fatalf(format string, args ...any) {
-	message := "pebble: " + fmt.Sprintf(format, args...)
-	l.to.Error(message)
-	panic(message)
+	l.onFatal(fmt.Errorf("pebble: "+format, args...))
 }

@@ -2,7 +2,7 @@ package embedded
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -16,13 +16,14 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 		return err
 	}
 	defer s.calls.Leave()
+	defer s.recoverDamage(&err)
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{prefixData}, UpperBound: []byte{prefixData + 1}})
 	if err != nil {
-		return fmt.Errorf("scan: %w", err)
+		return s.readError("scan", err)
 	}
 	defer func() {
 		if closeErr := it.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("scan: %w", closeErr)
+			err = s.readError("scan", closeErr)
 		}
 	}()
 	var skipped storage.SkippedError
@@ -32,11 +33,14 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return fmt.Errorf("scan: %w", err)
+			return s.readError("scan", err)
 		}
 		key := string(it.Key()[1:])
-		rec, err := storage.DecodeRecord(key, value)
-		if err != nil {
+		rec, err := s.decode(key, value)
+		switch {
+		case errors.Is(err, storage.ErrDataLost):
+			return err
+		case err != nil:
 			skipped.Add(key)
 			continue
 		}
@@ -45,7 +49,7 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 		}
 	}
 	if err := it.Error(); err != nil {
-		return fmt.Errorf("scan: %w", err)
+		return s.readError("scan", err)
 	}
 	return skipped.OrNil()
 }

@@ -2,6 +2,10 @@
 //
 // Apply is one Pebble batch: atomic, and synced to the disk before it returns. Apply does not read: Len is the number of
 // keys according to Write.KeyExists, and is committed in the same batch as the keys.
+//
+// Each batch has a number, which it writes to the store, and which goes to the watermark beside it once the batch is durable. So a store that has
+// lost the end of Pebble's log is told from one that a crash has interrupted. Open refuses it with storage.ErrDataLost, and so it does if anything
+// else is not as it was written. Renew begins again with an empty one.
 package embedded
 
 import (
@@ -16,50 +20,44 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
 // Store implements storage.Store.
 type Store struct {
-	db    *pebble.DB
-	disk  *fullDisk
-	calls *gate.Gate
+	dir    string
+	db     *pebble.DB
+	lock   *pebble.Lock
+	disk   *fullDisk
+	ledger *ledger
+	calls  *gate.Gate
 	// failed is the error of the first commit that failed. Visible data may not be durable from then on, so the store
 	// refuses all calls.
 	failed atomic.Pointer[error]
 
-	counting sync.Mutex   // held from a change of count until the batch that holds it is visible
-	count    atomic.Int64 // written with counting held
+	lost      lossNote
+	watermark atomic.Pointer[watermark.File]
+	rotated   atomic.Bool // Pebble has begun another log since the watermark was synced
+
+	publishing sync.Mutex   // held from a change of count or sequence until the batch that holds it is visible
+	count      atomic.Int64 // written with publishing held
+	sequence   uint64       // of the last batch; guarded by publishing
 }
 
 var _ storage.Store = (*Store)(nil)
 
-// Open opens the store in dir, and creates it if there is none.
-func Open(dir string, opts Options) (*Store, error) {
-	disk := newFullDisk(opts)
-	opts.FS = disk
-	db, err := pebble.Open(dir, opts.pebble())
-	if err != nil {
-		return nil, wrapFull(explainOpenError(dir, opts.FS, err))
-	}
-	s := &Store{db: db, disk: disk, calls: gate.New()}
-	n, err := s.readCount()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
-	}
-	s.count.Store(n)
-	return s, nil
-}
-
-func (s *Store) readCount() (int64, error) {
-	b, closer, err := s.db.Get(countKey)
+// readNumber returns a number that the store keeps of itself; false if there is none.
+func (s *Store) readNumber(key []byte) (n uint64, found bool, err error) {
+	b, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read the key count: %w", err)
+		return 0, false, s.readError("read a number of the store", err)
 	}
 	defer closer.Close()
-	return decodeCount(b)
+	n, err = decodeNumber(b)
+	return n, err == nil, err
 }
 
 // enter must be called before db is used. If it returns nil, calls.Leave must follow.
@@ -70,11 +68,14 @@ func (s *Store) enter(ctx context.Context) error {
 	if !s.calls.Enter() {
 		return storage.ErrClosed
 	}
-	if err := s.failed.Load(); err != nil {
-		s.calls.Leave()
-		return *err
+	err := s.lost.get()
+	if failed := s.failed.Load(); err == nil && failed != nil {
+		err = *failed
 	}
-	return nil
+	if err != nil {
+		s.calls.Leave()
+	}
+	return err
 }
 
 // Get implements storage.Store.
@@ -91,12 +92,22 @@ func (s *Store) get(key string) (causal.Record, bool, error) {
 	if err != nil || !found {
 		return causal.Record{}, false, err
 	}
-	rec, err := storage.DecodeRecord(key, b)
+	rec, err := s.decode(key, b)
 	return rec, err == nil, err
 }
 
+// decode decodes a record, and takes note if it is damaged.
+func (s *Store) decode(key string, b []byte) (causal.Record, error) {
+	rec, err := storage.DecodeRecord(key, b)
+	if errors.Is(err, storage.ErrDataLost) {
+		return rec, s.noteLost(err)
+	}
+	return rec, err
+}
+
 // read returns a copy of a value: Pebble reuses the memory of the original.
-func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
+func (s *Store) read(prefix byte, name string) (value []byte, found bool, err error) {
+	defer s.recoverDamage(&err)
 	k := borrowKey(prefix, name)
 	defer returnKey(k)
 	b, closer, err := s.db.Get(*k)
@@ -104,9 +115,9 @@ func (s *Store) read(prefix byte, name string) ([]byte, bool, error) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("get %q: %w", name, err)
+		return nil, false, s.readError(fmt.Sprintf("get %.100q", name), err)
 	}
-	value := make([]byte, len(b))
+	value = make([]byte, len(b))
 	copy(value, b)
 	return value, true, closer.Close()
 }
@@ -165,7 +176,7 @@ func (s *Store) Close() error {
 	if !s.calls.Close() {
 		return nil
 	}
-	if err := s.db.Close(); err != nil {
+	if err := errors.Join(s.db.Close(), s.closeFiles()); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil

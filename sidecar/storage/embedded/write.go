@@ -98,42 +98,67 @@ func appendWrite(b *pebble.Batch, w *storage.Write) error {
 	op := b.SetDeferred(1+len(w.Key), size)
 	op.Key[0] = prefixData
 	copy(op.Key[1:], w.Key)
-	storage.AppendRecord(op.Value[:0:size], w.Record)
+	storage.AppendRecord(op.Value[:0:size], w.Key, w.Record)
 	return op.Finish()
 }
 
 // commit makes the batch visible and durable, and closes it. added is by how much it changes the number of keys.
 func (s *Store) commit(b *pebble.Batch, added int64) error {
-	if err := s.publish(b, added); err != nil {
+	sequence, err := s.publish(b, added)
+	if err != nil {
 		return err
 	}
 	if err := b.SyncWait(); err != nil {
 		return s.fail(err)
 	}
+	if err := s.acknowledge(sequence); err != nil {
+		return s.fail(errors.Join(err, b.Close()))
+	}
 	return b.Close()
 }
 
-// publish makes the batch visible, with the new number of keys in it if that changes. It does not wait for the disk, so
-// the lock that orders changes of the number is not held during a sync.
-func (s *Store) publish(b *pebble.Batch, added int64) error {
+// publish makes the batch visible, with its number, and with the new number of keys in it if that changes. It does not wait for the disk, so
+// the lock that orders changes of the numbers is not held during a sync. Pebble's log has the batches in the order of their numbers: if one
+// is durable, all before it are.
+func (s *Store) publish(b *pebble.Batch, added int64) (sequence uint64, err error) {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	var buf [binary.MaxVarintLen64]byte
 	if added != 0 {
-		s.counting.Lock()
-		defer s.counting.Unlock()
 		count := max(0, s.count.Load()+added)
-		var buf [binary.MaxVarintLen64]byte
 		if err := b.Set(countKey, buf[:binary.PutUvarint(buf[:], uint64(count))], nil); err != nil {
-			return errors.Join(err, b.Close())
+			return 0, errors.Join(err, b.Close())
 		}
 		s.count.Store(count) // if the commit fails, the store is never read again
 	}
+	s.sequence++
+	if err := b.Set(sequenceKey, buf[:binary.PutUvarint(buf[:], s.sequence)], nil); err != nil {
+		return 0, s.fail(errors.Join(err, b.Close()))
+	}
 	if err := s.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return s.fail(err)
+		return 0, s.fail(err)
+	}
+	return s.sequence, nil
+}
+
+// acknowledge raises the watermark to the number of a batch that is durable. When Pebble has begun another log, the watermark is made durable as
+// well: then a power cut, too, leaves one that covers all logs but the last one.
+func (s *Store) acknowledge(sequence uint64) error {
+	w := s.watermark.Load()
+	if err := w.Raise(sequence); err != nil {
+		return err
+	}
+	if s.rotated.Swap(false) {
+		return w.Sync()
 	}
 	return nil
 }
 
 // fail makes the store refuse all further calls.
 func (s *Store) fail(err error) error {
+	if lost := s.lost.get(); lost != nil {
+		return lost
+	}
 	err = fmt.Errorf("the disk failed, so the store stopped; check the disk and restart the process: %w", err)
 	s.failed.CompareAndSwap(nil, &err)
 	return err

@@ -25,13 +25,14 @@ const (
 
 // envelope is a record as the server stores it.
 type envelope struct {
+	key    *string
 	record *causal.Record
 	buf    *[]byte
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler. The client copies the result before it encodes the next argument.
 func (e *envelope) MarshalBinary() ([]byte, error) {
-	*e.buf = storage.AppendRecord((*e.buf)[:0], *e.record)
+	*e.buf = storage.AppendRecord((*e.buf)[:0], *e.key, *e.record)
 	return *e.buf, nil
 }
 
@@ -49,7 +50,7 @@ func (b *batch) build(writes []storage.Write) []command {
 		for isDelete := writes[i].Delete; i < len(writes) && writes[i].Delete == isDelete; i++ {
 			b.args = append(b.args, nameArg(&writes[i].Key))
 			if !isDelete {
-				b.values = append(b.values, envelope{&writes[i].Record, &b.buf})
+				b.values = append(b.values, envelope{&writes[i].Key, &writes[i].Record, &b.buf})
 				b.args = append(b.args, &b.values[len(b.values)-1])
 			}
 		}

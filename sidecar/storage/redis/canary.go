@@ -69,9 +69,20 @@ func (s *Store) checkCanary(ctx context.Context, l *link) error {
 	return nil
 }
 
+// markLost makes the next Open refuse what is in the server.
+func (s *Store) markLost() {
+	if s.watermark == nil {
+		return
+	}
+	if err := s.watermark.MarkLost(); err != nil {
+		s.opts.Logger.Error("storage: cannot record that the server has lost data", "error", err)
+	}
+}
+
 // noteLost makes the store refuse all further calls but Meta, SetMeta and Close.
 func (s *Store) noteLost(err error) error {
 	if !s.lost.Swap(true) {
+		s.markLost()
 		s.opts.Logger.Error("storage: the server has lost acknowledged data; nothing is read from it any more", "server", s.opts.server(), "error", err)
 	}
 	return fmt.Errorf("%w: %s: %w", storage.ErrDataLost, s.opts.server(), err)

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/causalstore/causalstore/sidecar/connlimit"
+	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
 // Options configure a store. Addr or Socket is required.
@@ -35,6 +39,15 @@ type Options struct {
 	Timeout time.Duration
 	// Connections is the maximum number of connections for reads. There is one more, for writes. Default 8.
 	Connections int
+
+	// Watermark is the path of a file, on a disk that outlives the process, that says up to where the store was acknowledged. Without it, Open does not
+	// detect that the server has lost acknowledged writes while no store was open.
+	Watermark string
+	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open: the store belongs to
+	// somebody else. It may be nil.
+	CheckOwner func(storage.Store) error
+	// AcceptLoss opens a store that has lost data as it is.
+	AcceptLoss bool
 
 	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger
@@ -98,7 +111,25 @@ func (o Options) client() *goredis.Options {
 	if o.Socket != "" {
 		c.Network, c.Addr = "unix", o.Socket
 	}
+	if o.TLS != nil {
+		c.Dialer = o.dialTLS
+	}
 	return c
+}
+
+// dialTLS connects as the driver would, but bounds what the server sends in the handshake.
+func (o Options) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	config := o.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr) // it could be dialed
+	}
+	return connlimit.Client(ctx, raw, config)
 }
 
 // driverLog logs the driver's messages at debug level: they repeat the errors that it returns.

@@ -42,7 +42,15 @@ func decodeReply(key string, reply *goredis.StringCmd) (storage.Result, error) {
 	case err != nil:
 		return storage.Result{}, err
 	}
+	return decodeRecord(key, b)
+}
+
+// decodeRecord decodes a value. If it is damaged, the error concerns the whole server.
+func decodeRecord(key string, b []byte) (storage.Result, error) {
 	rec, err := storage.DecodeRecord(key, b)
+	if errors.Is(err, storage.ErrDataLost) {
+		return storage.Result{}, err
+	}
 	return storage.Result{Record: rec, Found: err == nil, Err: err}, nil
 }
 
@@ -94,8 +102,9 @@ func (s *Store) fetch(ctx context.Context, l *link, keys []string, maxBytes int)
 			empty = append(empty, i)
 			continue
 		}
-		rec, err := storage.DecodeRecord(keys[i], bytesOf(text))
-		results[i] = storage.Result{Record: rec, Found: err == nil, Err: err}
+		if results[i], err = decodeRecord(keys[i], bytesOf(text)); err != nil {
+			return nil, err
+		}
 	}
 	if len(empty) == 0 {
 		return results, nil

@@ -14,7 +14,11 @@ import (
 var minVersion = [2]int{6, 2}
 
 // settingNames are the settings that decide whether the server keeps what it acknowledged.
-var settingNames = []string{"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy"}
+var settingNames = []string{"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy", "proto-max-bulk-len"}
+
+// minBulk is more than the longest key or value in its envelope. A server that refused one would block the shard: the write is acknowledged, and
+// repeated until it is stored.
+const minBulk = 32 << 20
 
 // server is what a server reports about itself.
 type server struct {
@@ -127,6 +131,10 @@ func (s server) unsafeSettings() []string {
 	want("no-appendfsync-on-rewrite", "no", "a crash while the log is rewritten loses acknowledged writes")
 	if s.settings["maxmemory"] != "0" {
 		want("maxmemory-policy", "noeviction", "keys are evicted when memory is full")
+	}
+	if n, err := strconv.ParseInt(s.settings["proto-max-bulk-len"], 10, 64); err == nil && n < minBulk {
+		unsafe = append(unsafe, fmt.Sprintf("proto-max-bulk-len is %d, so long values could not be stored, and nothing behind them: "+
+			"CONFIG SET proto-max-bulk-len 512mb, and the same in redis.conf", n))
 	}
 	return unsafe
 }

@@ -5,8 +5,8 @@
 // settings allow it to lose or evict what it acknowledged, and so does every reconnection.
 //
 // Only one Store can write to a server's database: a second Open takes over, and the first store then returns
-// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, all do that with
-// storage.ErrDataLost.
+// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, or a value is not as it was
+// written, all do that with storage.ErrDataLost, and so does Open, if there is a watermark. Renew ends that.
 // Len is DBSIZE minus the store's own names: exact as long as nobody else writes there.
 package redis
 
@@ -18,9 +18,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/storage"
+	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
 // Store implements storage.Store.
@@ -33,34 +35,54 @@ type Store struct {
 	reconnecting sync.Mutex // held while link is replaced
 	fenced       atomic.Bool
 	lost         atomic.Bool
-	canary       atomic.Uint64 // of the last transaction that was acknowledged
-	writing      chan struct{} // has a token while a transaction runs
+	canary       atomic.Uint64   // of the last transaction that was acknowledged
+	watermark    *watermark.File // of the canary; nil if there is none
+	syncedAt     time.Time       // when the watermark was synced last; used by who is writing
+	writing      chan struct{}   // has a token while a transaction runs
 	sizes        sizes
 }
 
 var _ storage.Store = (*Store)(nil)
 
-// Open connects to the server and takes over its database from any earlier Store.
+// Open connects to the server and takes over its database from any earlier Store. If the server is without something that it had acknowledged, the
+// error is storage.ErrDataLost.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	opts, err := opts.withDefaults()
+	s, found, err := openLink(ctx, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open redis store: %w", err)
+		return nil, err
 	}
-	s := &Store{opts: opts, owner: rand.Text(), calls: gate.New(), writing: make(chan struct{}, 1)}
+	if err := s.checkWatermark(ctx, found); err != nil {
+		if errors.Is(err, storage.ErrDataLost) && s.opts.CheckOwner != nil {
+			if owned := s.opts.CheckOwner(s); owned != nil {
+				err = owned
+			}
+		}
+		return nil, errors.Join(fmt.Errorf("open redis store: %s: %w", s.opts.server(), wrapFull(err)), s.Close())
+	}
+	return s, nil
+}
+
+// openLink returns a store that is connected, and the canary of the server.
+func openLink(ctx context.Context, opts Options) (s *Store, canary uint64, err error) {
+	opts, err = opts.withDefaults()
+	if err != nil {
+		return nil, 0, fmt.Errorf("open redis store: %w", err)
+	}
+	s = &Store{opts: opts, owner: rand.Text(), calls: gate.New(), writing: make(chan struct{}, 1)}
 	l, err := connect(ctx, opts, s.owner, claimAny)
 	if err != nil {
-		return nil, fmt.Errorf("open redis store: %w", wrapFull(err)) // taking over is a write
+		return nil, 0, fmt.Errorf("open redis store: %w", wrapFull(err)) // taking over is a write
 	}
-	canary, _, err := readCanary(ctx, l.reads)
+	canary, _, err = readCanary(ctx, l.reads)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open redis store: %s: %w", opts.server(), err), l.close())
+		return nil, 0, errors.Join(fmt.Errorf("open redis store: %s: %w", opts.server(), err), l.close())
 	}
 	s.canary.Store(canary)
 	s.link.Store(l)
 	if n, err := s.Len(ctx); err != nil || n > 0 { // if the server does not answer now, the first call will tell
 		s.sizes.noteUnknown()
 	}
-	return s, nil
+	return s, canary, nil
 }
 
 // Close implements storage.Store.
@@ -68,7 +90,11 @@ func (s *Store) Close() error {
 	if !s.calls.Close() {
 		return nil
 	}
-	if err := s.link.Load().close(); err != nil {
+	err := s.link.Load().close()
+	if s.watermark != nil {
+		err = errors.Join(err, s.watermark.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("close redis store: %w", err)
 	}
 	return nil
@@ -105,7 +131,7 @@ func (s *Store) enterLost(ctx context.Context) error {
 // not count once l was replaced, so that no call returns data from before a restart after another one has reported it.
 func (s *Store) callError(ctx context.Context, l *link, verb string, err error) error {
 	switch {
-	case errors.Is(err, errDataLost):
+	case errors.Is(err, errDataLost), errors.Is(err, storage.ErrDataLost): // the latter: of one record
 		return s.noteLost(err)
 	case errors.Is(err, errServerChanged):
 		return s.reconnect(ctx, l)

@@ -91,6 +91,7 @@ func (s *Store) commit(commands []command) error {
 	}
 	if err == nil {
 		s.canary.Store(canary)
+		err = s.raiseWatermark(canary)
 	}
 	return s.callError(ctx, l, "apply", s.noteFenced(err))
 }

@@ -1,6 +1,6 @@
-// Package authorize decides whether a part may send a message to another one (Table). There is one method for all links, so the
-// kind, the parts at both ends, and what the message speaks of are all that can be checked. The functions are pure and allocate
-// nothing.
+// Package authorize decides whether a part may send a message to another one (Table), and whether the message is one that the protocol
+// has. There is one method for all links, so the kind, the parts at both ends, what the message speaks of, and each of its fields are all that
+// can be checked. The functions are pure and allocate nothing.
 package authorize
 
 import (
@@ -14,13 +14,14 @@ type Reason uint8
 // The reasons.
 const (
 	Permitted   Reason = iota
-	UnknownKind        // this version does not know the kind: a later one may send it
+	Unknown            // this version does not know the kind, or a value of a field: a later one may send it
 	ForeignNode        // the sender is not a node at the other end of the link
 	Forbidden          // no rule permits the kind between these two nodes
 	ForeignData        // it speaks of what is not the sender's
+	Malformed          // a field has a value that no version sends
 )
 
-var reasonNames = [...]string{"permitted", "unknown kind", "foreign sender", "forbidden kind", "foreign content"}
+var reasonNames = [...]string{"permitted", "unknown kind or value", "foreign sender", "forbidden kind", "foreign content", "impossible value"}
 
 func (r Reason) String() string { return reasonNames[r] }
 
@@ -40,12 +41,26 @@ func compile(table []Rule) *[numParts][numParts][causal.NumKinds]uint64 {
 	return &all
 }
 
-// Check returns whether m.From may send m to m.To.
+// Check returns whether m.From may send m to m.To, and whether m is one that a machine can handle.
 func Check(m *causal.Message, t *topology.Topology) Reason {
+	if r := checkSender(m, t); r != Permitted {
+		return r
+	}
+	switch v, _ := causal.Validate(m, t); v {
+	case causal.Valid:
+		return Permitted
+	case causal.Later:
+		return Unknown
+	}
+	return Malformed
+}
+
+// checkSender returns whether m.From may send something of the kind and content of m to m.To.
+func checkSender(m *causal.Message, t *topology.Topology) Reason {
 	from, to := m.From, m.To
 	switch {
 	case m.Kind >= causal.NumKinds:
-		return UnknownKind
+		return Unknown
 	case from.Part >= numParts || to.Part >= numParts || int(from.DC) >= len(t.DCs) || int(to.DC) >= len(t.DCs):
 		return Forbidden
 	}
@@ -105,8 +120,6 @@ func (c Content) holds(m *causal.Message, t *topology.Topology) bool {
 		return m.SpeaksOnlyOf(t.OriginOf(m.To))
 	case RingSender:
 		return m.IsOfRing(t.RingOf(m.From.DC))
-	case KnownDeps:
-		return m.DependsOnlyOn(topology.Origin(t.Origins()))
 	case OriginsSender:
 		return m.Vectors().AreOf(m.From.DC, t)
 	case OriginsNamed:

@@ -39,11 +39,10 @@ const (
 	RingSender             // the ring is the sender's
 	OriginsSender          // vectors are of origins of the sender's data center
 	OriginsNamed           // vectors are of origins of the data center that the message names, and have a bounded seal
-	KnownDeps              // dependencies name origins that the topology can have
 )
 
 var contentNames = [...]string{"", "origin of the sender", "origin of the receiver", "ring of the sender",
-	"origins of the sender's data center", "origins of the data center that has signed them", "deps of possible origins"}
+	"origins of the sender's data center", "origins of the data center that has signed them"}
 
 // String returns the content as the documentation has it.
 func (c Content) String() string { return contentNames[c] }
@@ -65,7 +64,7 @@ const (
 
 // Table lists every message that one part may send to another. What no rule permits is refused. Fronts are sidecars.
 var Table = []Rule{
-	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, KnownDeps},
+	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, Free},
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
 	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
 	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan, causal.KindPing}, Free},
@@ -99,7 +98,8 @@ var Table = []Rule{
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindFrontier, causal.KindDepProbe, causal.KindDepMissing,
 		causal.KindPing, causal.KindPong, causal.KindPull, causal.KindPulled}, Free},
 	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGetReply}, RingSender},
-	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindScan, causal.KindScanReply, causal.KindCount, causal.KindCountReply}, Free},
+	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindScan, causal.KindScanReply, causal.KindCount, causal.KindCountReply,
+		causal.KindPastQuery, causal.KindPastReply}, Free},
 	{middleman, middleman, SameGroup, []causal.Kind{causal.KindGroup, causal.KindCopy}, Free},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindFillReply}, RingSender},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset, causal.KindPong}, Free},

@@ -87,6 +87,9 @@ func (r *depRoom) take(n int) []causal.Dep {
 }
 
 func decodeMessage(b []byte, m *causal.Message, room *depRoom) error {
+	if len(b) > MaxMessage {
+		return fmt.Errorf("message: %d bytes exceed the limit of %d", len(b), MaxMessage)
+	}
 	f := m.Fields()
 	c := cursor{what: "message", b: b}
 	for c.next() {
@@ -113,9 +116,9 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom) error {
 			c.record(&f.Record)
 		case fDeps:
 			if f.Deps == nil {
-				f.Deps = room.take(min(c.countRun(), MaxList))
+				f.Deps = room.take(min(c.countRun(), causal.MaxDeps))
 			}
-			f.Deps = grow(&c, f.Deps, MaxList)
+			f.Deps = grow(&c, f.Deps, causal.MaxDeps)
 			f.Deps = append(f.Deps, c.dep())
 		case fVersions:
 			f.Versions = grow(&c, f.Versions, MaxList)

@@ -23,11 +23,11 @@ const (
 
 // The bounds that a reader insists on. Check says before sending whether a message is within them.
 const (
-	// MaxMessage is the size of one encoded message, in bytes: a value of 16 MiB and much room for what goes with it.
-	MaxMessage = 20 << 20
+	// MaxMessage is the size of one encoded message, in bytes.
+	MaxMessage = causal.MaxMessageBytes
 	// MaxBatch is the number of messages in one frame.
 	MaxBatch = 1 << 16
-	// MaxList is the number of elements of a list in a message.
+	// MaxList is the number of elements of a list in a message, but for dependencies: causal.MaxDeps.
 	MaxList = 1 << 20
 	// MaxDCs is the number of data centers that a list by DC can cover.
 	MaxDCs = 1 << 16
@@ -107,11 +107,13 @@ func EstimateSize(m *causal.Message) int {
 func Check(m *causal.Message) error {
 	f := m.Fields()
 	switch {
-	case EstimateSize(m)+256 > MaxMessage:
-		return fmt.Errorf("%s of about %d bytes exceeds the limit of %d", m.Kind, EstimateSize(m), MaxMessage)
-	case len(f.Deps) > MaxList || len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
-		return fmt.Errorf("%s lists %d deps, %d versions, %d vectors, %d records; at most %d of each fit", m.Kind, len(f.Deps), len(f.Versions),
-			len(f.Vectors), len(f.Moved), MaxList)
+	case m.MaxEncodedSize() > MaxMessage:
+		return fmt.Errorf("%s of up to %d bytes exceeds the limit of %d", m.Kind, m.MaxEncodedSize(), MaxMessage)
+	case len(f.Deps) > causal.MaxDeps:
+		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, len(f.Deps), causal.MaxDeps)
+	case len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
+		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind,
+			len(f.Versions), len(f.Vectors), len(f.Moved), MaxList)
 	case len(f.Exclusions) > MaxDCs:
 		return fmt.Errorf("%s lists exclusions of %d data centers; at most %d fit", m.Kind, len(f.Exclusions), MaxDCs)
 	case len(f.Latencies) > MaxDCs:

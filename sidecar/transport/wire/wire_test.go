@@ -213,7 +213,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 	for name, f := range map[string]causal.Fields{
 		"value":     {Record: causal.Record{Value: causal.Value{Data: make([]byte, MaxMessage)}}},
-		"deps":      {Deps: make([]causal.Dep, MaxList+1)},
+		"deps":      {Deps: make([]causal.Dep, causal.MaxDeps+1)},
 		"versions":  {Versions: make([]causal.Version, MaxList+1)},
 		"slot":      {Deps: []causal.Dep{{Slot: topology.Slots}}},
 		"rings":     {Vectors: []causal.VectorEntry{{RV: make([]causal.HLC, topology.MaxRings+1)}}},
@@ -231,14 +231,80 @@ func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 		if size, guess := len(Append(nil, &m)), EstimateSize(&m); size > 3*guess+200 {
 			t.Fatalf("%d bytes were estimated as %d", size, guess)
 		}
+		if size, bound := len(Append(nil, &m)), m.MaxEncodedSize(); size > bound {
+			t.Fatalf("%d bytes are more than the bound of %d", size, bound)
+		}
 	})
 }
 
-func TestTheGreatestValueFits(t *testing.T) {
-	m := full()
-	m.Fields().Record.Value.Data = make([]byte, 16<<20)
+// greatest returns a message with the greatest value in every field that has one, and no list.
+func greatest() causal.Message {
+	node := topology.Node{Part: math.MaxUint8, DC: math.MaxUint16, Index: math.MaxUint64, Member: math.MaxUint8}
+	m := withFields(causal.Fields{Status: math.MaxUint8, Err: math.MaxUint8, Ring: math.MaxUint8, Clean: true, Hit: true, VersionOnly: true, Older: true, Map: math.MaxUint32,
+		ID: math.MaxUint64, Session: math.MaxUint64, Seq: math.MaxUint64, Epoch: math.MaxUint64, Hash: math.MaxUint64, HLC: math.MaxUint64, Cut: math.MaxUint64,
+		Duration: math.MinInt64, Record: greatestRecord()})
+	m.Kind, m.From, m.To = math.MaxUint8, node, node
+	return m
+}
+
+func greatestRecord() causal.Record {
+	v := causal.Version{HLC: math.MaxUint64, Origin: math.MaxUint32}
+	return causal.Record{Version: v, Value: causal.Value{Data: []byte("v"), ExpireAtMs: math.MinInt64, Tombstone: true}}
+}
+
+func TestTheBoundOfTheSizeOfAMessageHoldsForTheGreatestFields(t *testing.T) {
+	const n = 1000
+	rec := greatestRecord()
+	lists := map[string]causal.Fields{
+		"none": {}, "deps": {Deps: slices.Repeat([]causal.Dep{{Version: rec.Version, Slot: topology.Slots - 1}}, n)},
+		"versions":   {Versions: slices.Repeat([]causal.Version{rec.Version}, n)},
+		"moved":      {Moved: slices.Repeat([]causal.Moved{{Key: "k", Record: rec}}, n)},
+		"latencies":  {Latencies: slices.Repeat([]float64{1}, n)},
+		"exclusions": {Exclusions: slices.Repeat([]uint32{math.MaxUint32}, n)},
+		"vectors": {Vectors: slices.Repeat([]causal.VectorEntry{{Origin: math.MaxUint32, Last: math.MaxUint32, SV: math.MaxUint64, Settled: math.MaxUint64,
+			RV: slices.Repeat([]causal.HLC{math.MaxUint64}, topology.MaxRings)}}, n)},
+	}
+	for name, list := range lists {
+		m := greatest()
+		f := m.Fields()
+		f.Deps, f.Versions, f.Moved, f.Latencies, f.Exclusions, f.Vectors = list.Deps, list.Versions, list.Moved, list.Latencies, list.Exclusions, list.Vectors
+		size, bound := len(Append(nil, &m)), m.MaxEncodedSize()
+		if size > bound || bound > size+200+16*n {
+			t.Errorf("%s: %d bytes, and the bound is %d", name, size, bound)
+		}
+	}
+}
+
+// TestEveryMessageWithAGreatestRecordFits asserts by how much: the same numbers are in docs/operations.md, Limits.
+func TestEveryMessageWithAGreatestRecordFits(t *testing.T) {
+	key, rec := strings.Repeat("k", causal.MaxKeyBytes), greatestRecord()
+	rec.Value.Data, rec.Value.Tombstone = make([]byte, causal.MaxValueBytes), false
+	deps := slices.Repeat([]causal.Dep{{Version: rec.Version, Slot: topology.Slots - 1}}, causal.MaxDeps)
+	const room = 3 << 20
+	for name, f := range map[string]causal.Fields{
+		"a put, a put-after, and what an adopter collects and puts": {Key: key, Record: rec, Deps: deps},
+		"a reply, a fill": {Key: key, Record: rec},
+		"a page of up to 1 MiB more": {Key: key, Moved: []causal.Moved{{Key: key, Record: rec},
+			{Record: causal.Record{Value: causal.Value{Data: make([]byte, 1<<20-256)}}}}},
+	} {
+		m := greatest()
+		g := m.Fields()
+		g.Key, g.Record, g.Deps, g.Moved = f.Key, f.Record, f.Deps, f.Moved
+		if size := len(Append(nil, &m)); size > MaxMessage-room || Check(&m) != nil {
+			t.Errorf("%s: it takes %d bytes, and should leave %d of %d: %v", name, size, room, MaxMessage, Check(&m))
+		}
+	}
+}
+
+// Versions without bounds took a put that they estimated at up to 20 MiB, 256 bytes for what is not estimated included.
+func TestWhatEarlierVersionsAcceptedStillFits(t *testing.T) {
+	const size = 20<<20 - 256 - 40
+	m := greatest()
+	f := m.Fields()
+	f.Record.Value.Data = make([]byte, size)
+	f.Deps = slices.Repeat([]causal.Dep{{Version: f.Record.Version, Slot: topology.Slots - 1}}, causal.MaxDeps)
 	if err := Check(&m); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }
 

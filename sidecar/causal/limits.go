@@ -1,0 +1,70 @@
+package causal
+
+import (
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+// The sizes of what may be written. A coordinator refuses a put beyond them, and so does the sidecar that would send it: what is in a log has
+// to fit into every message, page and record that carries it on.
+const (
+	// MaxKeyBytes is the longest name under which a key is stored: a key of 64 KiB, and room for what a front end puts before it.
+	MaxKeyBytes = 64<<10 + 64
+	// MaxValueBytes is the longest value.
+	MaxValueBytes = 16 << 20
+	// MaxRestrictions bounds the in-flight versions that a session may have read, and MaxPutDeps the dependencies that a put names: these, and
+	// the newest own put.
+	MaxRestrictions = 4096
+	MaxPutDeps      = MaxRestrictions + 1
+	// MaxInheritedDeps bounds the dependencies of a write that inherits any from its predecessors.
+	MaxInheritedDeps = 128
+	// MaxDeps bounds those in a message: what a put names, its predecessor in the session, and one lane to each shard of a ring.
+	MaxDeps = MaxPutDeps + 1 + topology.Slots
+)
+
+// MaxMessageBytes bounds the encoding of a message. Versions without the bounds above have accepted puts of up to 20 MiB, with key and
+// dependencies; the rest is for what other messages and the log of a group add to the same record.
+const MaxMessageBytes = 20<<20 + 192<<10
+
+// CheckPut returns an error if a put is too large.
+func CheckPut(key string, v Value, deps int) error {
+	switch {
+	case len(key) > MaxKeyBytes:
+		return fmt.Errorf("the key has %d bytes; at most %d can be stored", len(key), MaxKeyBytes)
+	case len(v.Data) > MaxValueBytes:
+		return fmt.Errorf("the value has %d bytes; at most %d can be stored", len(v.Data), MaxValueBytes)
+	case deps > MaxPutDeps:
+		return fmt.Errorf("the put names %d dependencies; at most %d are taken", deps, MaxPutDeps)
+	}
+	return nil
+}
+
+// The greatest sizes in bytes of what messages are made of, encoded.
+const (
+	maxVersionBytes  = 1 + 8 + 1 + 5               // HLC and origin, each with a tag
+	maxDepBytes      = 2 + maxVersionBytes + 1 + 2 // with a tag, a length and a slot
+	maxRecordBytes   = 2*(1+4) + maxVersionBytes + 1 + 10 + 2
+	maxVectorBytes   = 2 + 2 + 2*(1+5) + 2*(1+8) + 1 + 2
+	maxMovedBytes    = 2 + 4 + 1 + 4 + maxRecordBytes
+	maxOverheadBytes = 256 // kind, route, and every field with one value
+)
+
+// MaxEncodedSize returns a size that the encoding of m does not exceed, in bytes.
+func (m *Message) MaxEncodedSize() int {
+	f := &m.fields
+	n := maxOverheadBytes + len(f.Key) + maxRecordBytes + len(f.Record.Value.Data) + maxDepBytes*len(f.Deps) + (2+maxVersionBytes)*len(f.Versions) +
+		8*len(f.Latencies) + 5*len(f.Exclusions)
+	for i := range f.Vectors {
+		n += maxVectorBytes + 8*len(f.Vectors[i].RV)
+	}
+	for i := range f.Moved {
+		n += maxMovedBytes + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
+	}
+	return n
+}
+
+// FitsMessage reports whether a message is within the bounds that every reader takes.
+func (m *Message) FitsMessage() bool {
+	return m.MaxEncodedSize() <= MaxMessageBytes && len(m.fields.Deps) <= MaxDeps
+}

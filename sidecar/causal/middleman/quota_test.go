@@ -1,0 +1,72 @@
+package middleman
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/topology"
+)
+
+func TestWatchesOfFutureVersionsHaveABoundAndEnd(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.OwnerOf = func(topology.Node) string { return "shop" } })
+	slot := topology.SlotOf(r.key(self, 1))
+	check := func(from topology.Node, hlc causal.HLC) {
+		m := causal.DepCheck{Version: causal.Version{HLC: hlc, Origin: 1}, Slot: slot}.Message(from, self)
+		r.m.Step(r.now, &m)
+	}
+	for i := range causal.HLC(maxWatchesOfOne + 1000) {
+		check(topology.Node{Part: topology.Sidecar, Index: uint64(i % 50)}, 1e6+i)
+	}
+	if n := len(r.m.deps.watchers); n != maxWatchesOfOne || len(r.m.deps.watched) != n {
+		t.Errorf("%d versions are watched for one identity", n)
+	}
+	check(peer, 7)
+	if len(r.m.deps.watchers[causal.Version{HLC: 7, Origin: 1}]) != 1 {
+		t.Error("sidecars leave no room for other shards")
+	}
+	for i := range 2 * maxWatchesOfPart {
+		check(peer, causal.HLC(1e9+i))
+	}
+	if n := len(r.m.deps.watchers) - maxWatchesOfOne; n != maxWatchesOfPart {
+		t.Errorf("%d versions are watched for one shard", n)
+	}
+	r.wait(2 * watchTTL)
+	if n, s, p := len(r.m.deps.watchers)+len(r.m.deps.watched), r.m.deps.ofSidecars.Held(), r.m.deps.ofParts.Held(); n+s+p != 0 {
+		t.Errorf("after nobody has asked again: %d watches, %d and %d counted", n, s, p)
+	}
+}
+
+func TestWhatOneOriginStagesHasABound(t *testing.T) {
+	r := newRig(t)
+	missing := causal.Version{HLC: 5, Origin: 33} // in flight for ever
+	value := make([]byte, 1<<20)
+	for i := range 100 {
+		rec := record(version(causal.HLC(100 + i)))
+		rec.Value.Data = value
+		r.put(r.key(self, 1), rec, after(missing, r.key(peer, 1)))
+	}
+	if staged := r.m.staged.bytes[1]; staged > maxStagedBytes || staged < maxStagedBytes-2<<20 || r.m.Stats().Crowded == 0 {
+		t.Errorf("%d bytes are staged, %d puts refused", staged, r.m.Stats().Crowded)
+	}
+	if n := r.m.writes.pending; n != int(r.m.Stats().Puts) || n > 64 {
+		t.Errorf("%d puts are pending, %d were taken", n, r.m.Stats().Puts)
+	}
+	other := record(causal.Version{HLC: 100, Origin: 17})
+	r.put(r.key(self, 2), other, after(missing, r.key(peer, 1)))
+	if r.m.staged.bytes[17] == 0 {
+		t.Error("another origin has no room")
+	}
+}
+
+func TestFrontiersOfShardsThatDoNotExistAreNotKept(t *testing.T) {
+	r := newRig(t)
+	before := len(r.m.frontiers.byLane)
+	for i := range uint64(1000) {
+		f := causal.Frontier{Map: r.topo.Map(0)}
+		f.Add(causal.LaneProgress{Origin: 1, Received: 5, Clean: 5})
+		r.step(f.Message(topology.Node{Part: topology.Middleman, Index: 1000 + i}, self))
+	}
+	if n := len(r.m.frontiers.byLane); n != before {
+		t.Errorf("%d frontiers are kept", n-before)
+	}
+}

@@ -1,0 +1,73 @@
+package causal
+
+import "github.com/causalstore/causalstore/sidecar/topology"
+
+// Quota bounds how much parts can make another one remember: all of them together, and each holder. The zero Quota permits nothing.
+//
+// A holder is an identity, since whoever has a certificate can open many links and call itself another sidecar on each; without identities, a
+// node.
+type Quota struct {
+	Total, Each int
+	// OwnerOf returns the identity behind a node, which needs to have a link; "": unknown. nil: there are none.
+	OwnerOf func(topology.Node) string
+
+	held     int
+	byHolder map[Holder]int
+}
+
+// Holder is who has made a part remember something.
+type Holder struct {
+	identity string
+	node     topology.Node
+}
+
+// Take counts one more for a node and returns who holds it, or false if there is no room.
+func (q *Quota) Take(n topology.Node) (Holder, bool) {
+	h := q.Holder(n)
+	return h, q.TakeFor(h)
+}
+
+// TakeFor is Take for a holder.
+func (q *Quota) TakeFor(h Holder) bool {
+	if q.held >= q.Total || q.byHolder[h] >= q.Each {
+		return false
+	}
+	q.add(h)
+	return true
+}
+
+// Must counts one more for a node, though there may be no room, and returns who holds it.
+func (q *Quota) Must(n topology.Node) Holder {
+	h := q.Holder(n)
+	q.add(h)
+	return h
+}
+
+func (q *Quota) add(h Holder) {
+	if q.byHolder == nil {
+		q.byHolder = map[Holder]int{}
+	}
+	q.held++
+	q.byHolder[h]++
+}
+
+// Release counts n less for a holder.
+func (q *Quota) Release(h Holder, n int) {
+	q.held -= n
+	if q.byHolder[h] -= n; q.byHolder[h] == 0 {
+		delete(q.byHolder, h)
+	}
+}
+
+// Held returns how much there is.
+func (q *Quota) Held() int { return q.held }
+
+// Holder returns who holds what a node makes a part remember now.
+func (q *Quota) Holder(n topology.Node) Holder {
+	if q.OwnerOf != nil {
+		if id := q.OwnerOf(n); id != "" {
+			return Holder{identity: id}
+		}
+	}
+	return Holder{node: n}
+}
