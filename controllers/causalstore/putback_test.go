@@ -28,7 +28,7 @@ func TestEventsNameWhatIsPutBackAndWhoHasChangedIt(t *testing.T) {
 		t.Fatal(budgets.Items, err)
 	}
 	k.get(budgets.Items[0].Name, budget)
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"maxUnavailable":7}}`))
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minAvailable":7,"maxUnavailable":null}}`))
 	if err := k.client.Patch(t.Context(), budget, patch, client.FieldOwner("an-editor")); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,11 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 	}
 	s.Spec.DataCenters[0].Coordinators.Replicas = 16
 	s.Spec.Binding = v1alpha1.BindingStatic
-	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 1 || !strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 0 {
+		t.Errorf("another binding of a store without a volume: %v", forbidden)
+	}
+	seen.Record, seen.HasVolumes = &plan.Record{Epoch: 1, Spec: string(carriedOut)}, true
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 2 || !strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
 		t.Errorf("another binding: %v", forbidden)
 	}
 	s.Spec.DataCenters[0].Zones.Backend = []string{"x"}
