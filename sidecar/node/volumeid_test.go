@@ -75,14 +75,17 @@ func TestAVolumeOfAnEarlierVersionGetsACopyOfItsID(t *testing.T) {
 	wantID(t, v, "from the copy", id)
 }
 
-func TestAVolumeWithoutItsIDIsDamagedOrNew(t *testing.T) {
-	v, id := newVolume(t)
+func TestAVolumeWhoseIDAndItsCopyAreDamagedIsDamaged(t *testing.T) {
+	v, _ := newVolume(t)
 	setText(t, v, volumeFile, "damaged")
 	setText(t, v, volumeCopyFile, "damaged")
 	if _, err := v.readID(); !isCorrupt(err) {
 		t.Errorf("both are damaged: %v", err)
 	}
-	v, id = newVolume(t)
+}
+
+func TestAVolumeWithoutItsIDGetsAnotherOne(t *testing.T) {
+	v, id := newVolume(t)
 	setText(t, v, volumeFile, "")
 	wantID(t, v, "without the file", 0)
 	next, err := v.writeID()

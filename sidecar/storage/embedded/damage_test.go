@@ -130,8 +130,12 @@ func (c contents) check(s *Store) error {
 	if err != nil {
 		return err
 	}
-	if length, err := s.Len(ctx); err != nil || int(length) != len(c) || n != len(c) {
-		return fmt.Errorf("len: %d, %v, of a scan %d, want %d", length, err, n, len(c))
+	length, err := s.Len(ctx)
+	if err != nil {
+		return err
+	}
+	if int(length) != len(c) || n != len(c) {
+		return fmt.Errorf("len: %d, of a scan %d, want %d", length, n, len(c))
 	}
 	return nil
 }

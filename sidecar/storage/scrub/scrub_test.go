@@ -84,7 +84,7 @@ func TestEachPassReadsEveryRecordWithinItsShare(t *testing.T) {
 			t.Errorf("reading took %v of %v", st.took, elapsed)
 		}
 		p := s.Progress()
-		for p = s.Progress(); p.Passes < 2; p = s.Progress() {
+		for ; p.Passes < 2; p = s.Progress() {
 			time.Sleep(time.Second)
 		}
 		cancel()
