@@ -57,9 +57,16 @@ func (b *buffer) add(w *write) {
 	b.writes = append(b.writes, w)
 	b.incomplete[w.rec.Version.HLC] = w
 	b.newest = max(b.newest, w.rec.Version.HLC)
-	w.size = len(w.key) + w.rec.Value.Size() + 16*len(w.deps) + 8*len(w.laneDeps)
+	w.size = sizeOf(w.key, w.rec.Value) + 24*len(w.deps) + 8*len(w.laneDeps)
 	b.bytes += w.size
 }
+
+// writeOverhead is about what a write takes beside key, value and dependencies, in bytes: here with its places in the lanes and in its session, and
+// at a middleman. Of small writes it is most of the memory.
+const writeOverhead = 512
+
+// sizeOf is about what a write without dependencies takes, in bytes.
+func sizeOf(key string, v causal.Value) int { return writeOverhead + len(key) + v.Size() }
 
 // firstFrom returns the position in writes of the first one whose log index is at least index.
 func (b *buffer) firstFrom(index uint64) int {
@@ -202,7 +209,7 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:
+	case c.log.full || c.bytes+sizeOf(p.Key, p.Value) > c.cfg.MaxBytes:
 		return causal.Version{}, causal.ErrBusy
 	}
 	after := p.Floor

@@ -23,7 +23,7 @@ type Config struct {
 	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another one are
 	// ignored; with the zero Leadership, those that name any.
 	Leadership causal.Leadership
-	// MaxBytes bounds the keys and values of incomplete writes, in bytes; beyond it puts are answered ErrBusy.
+	// MaxBytes bounds what incomplete writes take, in bytes; beyond it puts are answered ErrBusy.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
@@ -280,7 +280,7 @@ func (c *Coordinator) mergeVectors(entries []causal.VectorEntry, limit causal.HL
 // RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
 func (c *Coordinator) RefusePuts() { c.refusesPuts = true }
 
-// Pending returns the number of incomplete writes and the bytes of their keys and values.
+// Pending returns the number of incomplete writes and about what they take, in bytes.
 func (c *Coordinator) Pending() (writes, bytes int) { return len(c.writes), c.bytes }
 
 // Known returns the stability vectors as this coordinator has them. The leader of a data center has the newest of the data
