@@ -275,6 +275,7 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 // names its direct predecessors of this origin by id instead, which costs it one hop. It returns these predecessors.
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
 	own = w.fewOwn[:0]
+	clear(c.manyDeps)
 	for _, d := range direct {
 		if d.Version.Origin != c.origin {
 			c.addDep(w, d)
@@ -317,13 +318,31 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 
 // addDep adds a dependency to w, unless w has it or it is known to be complete.
 func (c *Coordinator) addDep(w *write, d causal.Dep) {
-	if c.isComplete(d.Version) || slices.Contains(w.deps, d) {
+	if c.isComplete(d.Version) || c.hasDep(w, d) {
 		return
 	}
 	if w.deps == nil {
 		w.deps = w.fewDeps[:0]
 	}
 	w.deps = append(w.deps, d)
+}
+
+// manyDeps is from how many dependencies on looking for one in the list takes longer than a set.
+const manyDeps = 64
+
+// hasDep reports whether w, whose dependencies are being collected, has d. If not, d is to be added.
+func (c *Coordinator) hasDep(w *write, d causal.Dep) bool {
+	if len(w.deps) < manyDeps {
+		return slices.Contains(w.deps, d)
+	}
+	if len(c.manyDeps) == 0 {
+		for _, has := range w.deps {
+			c.manyDeps[has] = struct{}{}
+		}
+	}
+	_, has := c.manyDeps[d]
+	c.manyDeps[d] = struct{}{}
+	return has
 }
 
 func (c *Coordinator) isComplete(v causal.Version) bool {

@@ -85,9 +85,10 @@ type Coordinator struct {
 	known  *causal.Stability
 
 	buffer
-	direct      []causal.Dep   // see directDeps
-	unmet, met  causal.DepList // see sendPutAfter
-	depRoom     causal.DepRoom // of messages
+	direct      []causal.Dep            // see directDeps
+	manyDeps    map[causal.Dep]struct{} // see hasDep
+	unmet, met  causal.DepList          // see sendPutAfter
+	depRoom     causal.DepRoom          // of messages
 	completed   completions
 	lanes       map[topology.Node]*lane
 	laneOrder   []*lane // by lane.index
@@ -126,7 +127,8 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	cfg.Topology = maps.View()
 	t := cfg.Topology
 	c := &Coordinator{
-		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
+		manyDeps: map[causal.Dep]struct{}{},
+		cfg:      cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
