@@ -3,6 +3,7 @@ package middleman
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -34,6 +35,27 @@ func TestWatchesOfFutureVersionsHaveABoundAndEnd(t *testing.T) {
 	r.wait(2 * watchTTL)
 	if n, s, p := len(r.m.deps.watchers)+len(r.m.deps.watched), r.m.deps.ofSidecars.Held(), r.m.deps.ofParts.Held(); n+s+p != 0 {
 		t.Errorf("after nobody has asked again: %d watches, %d and %d counted", n, s, p)
+	}
+}
+
+// Each message has a copy of its key, which may have 64 KiB.
+func TestReadsThatWaitForAPutShareItsKey(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 0)
+	r.put(key, record(version(10)), after(version(7), r.key(peer, 0)))
+	for range 3 {
+		if _, ok := r.get(causal.Get{Key: strings.Clone(key), Seen: 10}); ok {
+			t.Fatal("the read does not wait")
+		}
+	}
+	p := r.m.staged.byKey[key]
+	for _, q := range p.questions {
+		if unsafe.StringData(q.read.key) != unsafe.StringData(p.key) {
+			t.Error("a read that waits holds a key of its own")
+		}
+	}
+	if len(p.questions) != 3 {
+		t.Errorf("%d reads wait", len(p.questions))
 	}
 }
 
