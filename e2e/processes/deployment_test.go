@@ -2,6 +2,7 @@ package processes_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,6 +82,7 @@ type proc struct {
 	args              []string
 	env               []string // beside that of the test
 	log               string
+	program           string // "": this one
 	cmd               *exec.Cmd
 	started           time.Time
 	ended             chan error
@@ -234,7 +236,7 @@ func (d *deployment) start(p *proc) {
 		d.t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(os.Args[0], p.args...)
+	p.cmd = exec.Command(cmp.Or(p.program, os.Args[0]), p.args...)
 	// With one processor for each process of a deployment, a message wakes fewer threads: that takes a sixth less processor time. Parts that
 	// use several at a time are tested in lab/local and sidecar/node, with the race detector.
 	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOMAXPROCS=1"), p.env...)

@@ -22,9 +22,16 @@ type Holder struct {
 }
 
 // Take counts one more for a node and returns who holds it, or false if there is no room.
-func (q *Quota) Take(n topology.Node) (Holder, bool) {
+func (q *Quota) Take(n topology.Node) (Holder, bool) { return q.TakeSize(n, 1) }
+
+// TakeSize is Take for what counts for its size.
+func (q *Quota) TakeSize(n topology.Node, size int) (Holder, bool) {
 	h := q.Holder(n)
-	return h, q.TakeFor(h)
+	if q.held+size > q.Total || q.byHolder[h]+size > q.Each {
+		return h, false
+	}
+	q.add(h, size)
+	return h, true
 }
 
 // TakeFor is Take for a holder.
@@ -32,23 +39,23 @@ func (q *Quota) TakeFor(h Holder) bool {
 	if q.held >= q.Total || q.byHolder[h] >= q.Each {
 		return false
 	}
-	q.add(h)
+	q.add(h, 1)
 	return true
 }
 
 // Must counts one more for a node, though there may be no room, and returns who holds it.
 func (q *Quota) Must(n topology.Node) Holder {
 	h := q.Holder(n)
-	q.add(h)
+	q.add(h, 1)
 	return h
 }
 
-func (q *Quota) add(h Holder) {
+func (q *Quota) add(h Holder, n int) {
 	if q.byHolder == nil {
 		q.byHolder = map[Holder]int{}
 	}
-	q.held++
-	q.byHolder[h]++
+	q.held += n
+	q.byHolder[h] += n
 }
 
 // Release counts n less for a holder.

@@ -18,7 +18,7 @@ var (
 	coordinatorFamily = &family{subsystem: "coordinator"}
 
 	coordinatorWrites      = coordinatorFamily.gauge("incomplete_writes", "Accepted writes that are not in every ring yet.")
-	coordinatorBytes       = coordinatorFamily.gauge("incomplete_bytes", "Size of the accepted writes that are not in every ring yet, keys and values, in bytes.")
+	coordinatorBytes       = coordinatorFamily.gauge("incomplete_bytes", "Size of the accepted writes that are not in every ring yet: keys, values, and 512 bytes for each, in bytes.")
 	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log, in bytes: on disk, or in memory if there may be several members and it is nearer to its limit there.")
 	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes", "Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
 	coordinatorLogLimit    = coordinatorFamily.gauge("log_limit_bytes", "Size of log_bytes at which writes are refused (BUSY), in bytes.")

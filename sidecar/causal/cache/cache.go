@@ -217,7 +217,8 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	}
 	c.stats.Misses++
 	var room bool
-	if w.holder, room = c.flights.quota.Take(from); !room {
+	w.size = waiterBytes + len(g.Key)
+	if w.holder, room = c.flights.quota.TakeSize(from, w.size); !room {
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound}) // it asks a middleman
 		return
 	}

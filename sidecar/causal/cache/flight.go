@@ -35,12 +35,15 @@ type waiter struct {
 	cut, from, upTo causal.HLC // of a snapshot read
 	nearMax         uint64     // of the values of which it wants near copies, the largest
 	holder          causal.Holder
+	size            int // bytes that it counts for
 }
 
 const (
-	// maxWaiters bounds the reads that wait for flights, to about 16 MiB, and maxWaitersOfOne those of one identity: four times what a sidecar
-	// sends at a time. Others are answered that the key is not here, and ask a middleman.
-	maxWaiters, maxWaitersOfOne = 1 << 16, 1 << 14
+	// waiterBytes is about what a read takes that waits for a flight, beside the key of the flight.
+	waiterBytes = 256
+	// maxWaiters bounds what reads take that wait for flights, in bytes, and maxWaitersOfOne those of one identity: with short keys, four times
+	// what a sidecar sends at a time. Others are answered that the key is not here, and ask a middleman.
+	maxWaiters, maxWaitersOfOne = 16 << 20, 4 << 20
 )
 
 // flights are those in progress.
@@ -208,7 +211,7 @@ func (c *Cache) land(now causal.Now, f *flight, r causal.GetReply, n int, e *ent
 			c.passOn(now, w, e, &r)
 		}
 		c.reply(w, r)
-		c.flights.quota.Release(w.holder, 1)
+		c.flights.quota.Release(w.holder, w.size)
 	}
 	f.waiters = f.waiters[n:]
 	if len(f.waiters) == 0 {

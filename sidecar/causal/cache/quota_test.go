@@ -10,9 +10,10 @@ import (
 
 func TestReadsThatWaitForMissesHaveABoundForEachIdentity(t *testing.T) {
 	h := newHarness(t)
-	h.c.flights.quota = causal.Quota{Total: 10, Each: 6, OwnerOf: func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }}
+	const each = waiterBytes + 3 // with its key
+	h.c.flights.quota = causal.Quota{Total: 10 * each, Each: 6 * each, OwnerOf: func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }}
 	for i := range uint64(1000) {
-		h.send(causal.Get{ID: 1 + i, Key: fmt.Sprint(i)}.Message(topology.Node{Part: topology.Sidecar, Index: 100 + i}, cacheNode))
+		h.send(causal.Get{ID: 1 + i, Key: fmt.Sprintf("%03d", i)}.Message(topology.Node{Part: topology.Sidecar, Index: 100 + i}, cacheNode))
 	}
 	refused := 0
 	for _, m := range h.take() {
@@ -34,6 +35,22 @@ func TestReadsThatWaitForMissesHaveABoundForEachIdentity(t *testing.T) {
 	}
 	if n := h.c.flights.quota.Held(); n != 0 || len(h.c.flights.byKey) != 0 {
 		t.Errorf("%d are counted when none is under way, of %d", n, len(h.c.flights.byKey))
+	}
+}
+
+// A key may have 64 KiB: a bound on the number of reads alone would let one identity take a gigabyte.
+func TestReadsThatWaitForMissesCountByTheirKeys(t *testing.T) {
+	h := newHarness(t)
+	bytes := 0
+	for i := range uint64(1000) {
+		key := fmt.Sprintf("%064000d", i)
+		h.send(causal.Get{ID: 1 + i, Key: key}.Message(sidecarNode, cacheNode))
+		if h.c.flights.byKey[flightKey{key: key}] != nil {
+			bytes += len(key)
+		}
+	}
+	if bytes > maxWaitersOfOne || bytes < maxWaitersOfOne/2 {
+		t.Errorf("the keys of one identity that are being fetched take %d bytes", bytes)
 	}
 }
 

@@ -57,9 +57,16 @@ func (b *buffer) add(w *write) {
 	b.writes = append(b.writes, w)
 	b.incomplete[w.rec.Version.HLC] = w
 	b.newest = max(b.newest, w.rec.Version.HLC)
-	w.size = len(w.key) + w.rec.Value.Size() + 16*len(w.deps) + 8*len(w.laneDeps)
+	w.size = sizeOf(w.key, w.rec.Value) + 24*len(w.deps) + 8*len(w.laneDeps)
 	b.bytes += w.size
 }
+
+// writeOverhead is about what a write takes beside key, value and dependencies, in bytes: here with its places in the lanes and in its session, and
+// at a middleman. Of small writes it is most of the memory.
+const writeOverhead = 512
+
+// sizeOf is about what a write without dependencies takes, in bytes.
+func sizeOf(key string, v causal.Value) int { return writeOverhead + len(key) + v.Size() }
 
 // firstFrom returns the position in writes of the first one whose log index is at least index.
 func (b *buffer) firstFrom(index uint64) int {
@@ -202,7 +209,7 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case c.log.full || c.bytes+len(p.Key)+p.Value.Size() > c.cfg.MaxBytes:
+	case c.log.full || c.bytes+sizeOf(p.Key, p.Value) > c.cfg.MaxBytes:
 		return causal.Version{}, causal.ErrBusy
 	}
 	after := p.Floor
@@ -268,6 +275,7 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 // names its direct predecessors of this origin by id instead, which costs it one hop. It returns these predecessors.
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
 	own = w.fewOwn[:0]
+	clear(c.manyDeps)
 	for _, d := range direct {
 		if d.Version.Origin != c.origin {
 			c.addDep(w, d)
@@ -310,13 +318,31 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 
 // addDep adds a dependency to w, unless w has it or it is known to be complete.
 func (c *Coordinator) addDep(w *write, d causal.Dep) {
-	if c.isComplete(d.Version) || slices.Contains(w.deps, d) {
+	if c.isComplete(d.Version) || c.hasDep(w, d) {
 		return
 	}
 	if w.deps == nil {
 		w.deps = w.fewDeps[:0]
 	}
 	w.deps = append(w.deps, d)
+}
+
+// manyDeps is from how many dependencies on looking for one in the list takes longer than a set.
+const manyDeps = 64
+
+// hasDep reports whether w, whose dependencies are being collected, has d. If not, d is to be added.
+func (c *Coordinator) hasDep(w *write, d causal.Dep) bool {
+	if len(w.deps) < manyDeps {
+		return slices.Contains(w.deps, d)
+	}
+	if len(c.manyDeps) == 0 {
+		for _, has := range w.deps {
+			c.manyDeps[has] = struct{}{}
+		}
+	}
+	_, has := c.manyDeps[d]
+	c.manyDeps[d] = struct{}{}
+	return has
 }
 
 func (c *Coordinator) isComplete(v causal.Version) bool {

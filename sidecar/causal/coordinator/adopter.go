@@ -211,7 +211,7 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 		return
 	}
 	if v.HLC > c.known.SV(a.origin) {
-		size := len(h.Key) + h.Record.Value.Size() + 24*h.Deps.Len() + putOverhead
+		size := sizeOf(h.Key, h.Record.Value) + 24*h.Deps.Len()
 		if c.adopter.bytes+size > maxAdoptedBytes {
 			return // what is beyond waits until the origin is back
 		}

@@ -23,7 +23,7 @@ type Config struct {
 	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another one are
 	// ignored; with the zero Leadership, those that name any.
 	Leadership causal.Leadership
-	// MaxBytes bounds the keys and values of incomplete writes, in bytes; beyond it puts are answered ErrBusy.
+	// MaxBytes bounds what incomplete writes take, in bytes; beyond it puts are answered ErrBusy.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
@@ -85,9 +85,10 @@ type Coordinator struct {
 	known  *causal.Stability
 
 	buffer
-	direct      []causal.Dep   // see directDeps
-	unmet, met  causal.DepList // see sendPutAfter
-	depRoom     causal.DepRoom // of messages
+	direct      []causal.Dep            // see directDeps
+	manyDeps    map[causal.Dep]struct{} // see hasDep
+	unmet, met  causal.DepList          // see sendPutAfter
+	depRoom     causal.DepRoom          // of messages
 	completed   completions
 	lanes       map[topology.Node]*lane
 	laneOrder   []*lane // by lane.index
@@ -126,7 +127,8 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	cfg.Topology = maps.View()
 	t := cfg.Topology
 	c := &Coordinator{
-		cfg: cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
+		manyDeps: map[causal.Dep]struct{}{},
+		cfg:      cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
@@ -280,7 +282,7 @@ func (c *Coordinator) mergeVectors(entries []causal.VectorEntry, limit causal.HL
 // RefusePuts makes the coordinator refuse every further put, because the process is about to stop.
 func (c *Coordinator) RefusePuts() { c.refusesPuts = true }
 
-// Pending returns the number of incomplete writes and the bytes of their keys and values.
+// Pending returns the number of incomplete writes and about what they take, in bytes.
 func (c *Coordinator) Pending() (writes, bytes int) { return len(c.writes), c.bytes }
 
 // Known returns the stability vectors as this coordinator has them. The leader of a data center has the newest of the data

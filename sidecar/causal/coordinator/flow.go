@@ -36,8 +36,6 @@ const (
 	slack = 250 * time.Millisecond
 	// maxLatency bounds what is taken for the time until an acknowledgement: a put may also wait for the lease of a cache.
 	maxLatency = 2 * time.Second
-	// putOverhead is added to the key, value and dependencies of a put: about what else a middleman keeps for it, in bytes.
-	putOverhead = 512
 )
 
 // newFlow returns the flow of a lane with an expected round trip.

@@ -79,7 +79,7 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 	for l.next < len(l.queue) {
 		size := 0
 		if w := l.queue[l.next].w; !w.acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
-			size = w.flowSize()
+			size = w.size
 		}
 		if !l.flow.admits(size) {
 			break
@@ -96,9 +96,6 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 	l.dropAckedPrefix()
 }
 
-// flowSize is what a write counts for in the flow of its lanes, in bytes.
-func (w *write) flowSize() int { return w.size + putOverhead }
-
 // takeAck takes an acknowledgement of a write, which may have been sent by an earlier life of this coordinator.
 func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 	sent := l.queue[l.head:l.next]
@@ -107,10 +104,10 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 		return
 	}
 	e := &sent[i]
-	l.flow.acknowledged(now, w.flowSize(), e.sentAt, e.times > 1)
+	l.flow.acknowledged(now, w.size, e.sentAt, e.times > 1)
 	switch {
 	case e.times > 1:
-		l.resend.credit += 2 * w.flowSize() // what was sent again gets there: go on, and faster
+		l.resend.credit += 2 * w.size // what was sent again gets there: go on, and faster
 	case l.resend.silent > 0:
 		l.resend.overtakenBy = max(l.resend.overtakenBy, w.rec.Version.HLC)
 	}

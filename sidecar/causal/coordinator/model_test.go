@@ -168,7 +168,7 @@ func (m *shardModel) exchange() {
 			p := msg.PutAfter()
 			v := p.Record.Version
 			m.sent++
-			m.sentBytes += p.Record.Value.Size() + putOverhead
+			m.sentBytes += p.Record.Value.Size() + writeOverhead
 			if x.sent[v]++; x.sent[v] > 1 {
 				m.again++
 			} else {

@@ -127,7 +127,7 @@ func (c *Coordinator) continuePass(now causal.Now, l *lane) {
 		case r.credit <= 0:
 			return
 		default:
-			r.credit -= e.w.flowSize()
+			r.credit -= e.w.size
 			if e.late++; hlc <= r.lostUpTo {
 				e.late = 0 // it has not arrived, as far as anyone knows, and must not wait once others get through again
 			}

@@ -33,6 +33,7 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 	salvages    salvages
+	scans       causal.Quota // of scans and counts that are with storage, in bytes
 	held        heldPuts
 	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
@@ -64,7 +65,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 	t := cfg.Topology
 	m := &Middleman{
 		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: causal.NewStability(t),
-		writes: newWrites(), deps: newDependencies(cfg.OwnerOf), lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
+		writes: newWrites(), deps: newDependencies(cfg.OwnerOf), scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
 		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
 		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
@@ -121,11 +122,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 			m.confirmStream(now, s, a.AckedSeq)
 		}
 	case causal.KindCount:
-		if m.cfg.DataLost {
-			m.Send(causal.CountReply{ID: msg.Count().ID, Err: causal.ErrDataLost}.Message(m.cfg.Self, msg.From))
-			return
-		}
-		m.tasks.request(StorageOp{Kind: StorageCount}, &task{kind: taskCount, read: readRequest{from: msg.From, id: msg.Count().ID}})
+		m.count(msg.From, msg.Count())
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:

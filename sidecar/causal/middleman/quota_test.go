@@ -1,7 +1,9 @@
 package middleman
 
 import (
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/topology"
@@ -33,6 +35,65 @@ func TestWatchesOfFutureVersionsHaveABoundAndEnd(t *testing.T) {
 	r.wait(2 * watchTTL)
 	if n, s, p := len(r.m.deps.watchers)+len(r.m.deps.watched), r.m.deps.ofSidecars.Held(), r.m.deps.ofParts.Held(); n+s+p != 0 {
 		t.Errorf("after nobody has asked again: %d watches, %d and %d counted", n, s, p)
+	}
+}
+
+// Each message has a copy of its key, which may have 64 KiB.
+func TestReadsThatWaitForAPutShareItsKey(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 0)
+	r.put(key, record(version(10)), after(version(7), r.key(peer, 0)))
+	for range 3 {
+		if _, ok := r.get(causal.Get{Key: strings.Clone(key), Seen: 10}); ok {
+			t.Fatal("the read does not wait")
+		}
+	}
+	p := r.m.staged.byKey[key]
+	for _, q := range p.questions {
+		if unsafe.StringData(q.read.key) != unsafe.StringData(p.key) {
+			t.Error("a read that waits holds a key of its own")
+		}
+	}
+	if len(p.questions) != 3 {
+		t.Errorf("%d reads wait", len(p.questions))
+	}
+}
+
+// Storage is slower than whoever asks: what waits for it must be bounded.
+func TestScansAndCountsOfOneIdentityHaveABound(t *testing.T) {
+	attacker := func(i int) topology.Node { return topology.Node{Part: topology.Sidecar, Index: 100 + uint64(i)} }
+	owner := func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }
+	r := newRig(t, func(c *Config) { c.OwnerOf = owner })
+	r.hold = func(op StorageOp) bool { return op.Kind == StorageScan || op.Kind == StorageCount }
+	busy := 0
+	ask := func(m causal.Message) {
+		r.inbox = nil
+		r.step(m)
+		for _, reply := range r.inbox {
+			if reply.Kind == causal.KindScanReply && reply.ScanReply().Err == causal.ErrBusy ||
+				reply.Kind == causal.KindCountReply && reply.CountReply().Err == causal.ErrBusy {
+				busy++
+			}
+		}
+	}
+	for i := range 1000 {
+		ask(causal.Scan{ID: uint64(i), Limit: 10, Map: r.m.slotMap()}.Message(attacker(i), self))
+		ask(causal.Count{ID: uint64(i)}.Message(attacker(i), self))
+	}
+	if waiting := 2000 - busy; waiting != maxScansOfOne/scanBytes {
+		t.Errorf("%d requests of one identity are with storage", waiting)
+	}
+	busy = 0
+	if ask(causal.Scan{ID: 1, Limit: 10, Map: r.m.slotMap()}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, self)); busy != 0 {
+		t.Error("another one has no room")
+	}
+	r.proceed()
+	if n := r.m.scans.Held(); n != 0 {
+		t.Errorf("%d bytes are counted when storage has answered all", n)
+	}
+	long := causal.Scan{ID: 1, Limit: 10, After: strings.Repeat("k", 20<<20), Map: r.m.slotMap()}
+	if ask(long.Message(attacker(0), self)); busy != 0 {
+		t.Error("the longest cursor has no room")
 	}
 }
 

@@ -16,7 +16,40 @@ const (
 	maxScanKeys = 1000
 	// maxNamedBytes bounds the names of pending puts in a reply.
 	maxNamedBytes = 8 << 20
+	// maxScans bounds the scans and counts that are with storage, in bytes: scanBytes for each, which is about what most replies take, and its
+	// cursor. maxScansOfOne is that of one identity: 256 at a time, or one with the longest cursor that there may be. Beyond, who asks is answered
+	// ErrBusy, and asks again.
+	maxScans, maxScansOfOne = 96 << 20, 24 << 20
+	scanBytes               = 96 << 10
 )
+
+// admitScan counts a scan or a count, unless there is no room.
+func (m *Middleman) admitScan(t *task, cursor int) (ok bool) {
+	size := scanBytes + cursor
+	if t.holder, ok = m.scans.TakeSize(t.read.from, size); ok {
+		t.size = size
+	}
+	return ok
+}
+
+func (m *Middleman) endScan(t *task) {
+	if t.size > 0 {
+		m.scans.Release(t.holder, t.size)
+	}
+}
+
+func (m *Middleman) count(from topology.Node, c causal.Count) {
+	reply := causal.CountReply{ID: c.ID, Err: causal.ErrBusy}
+	t := &task{kind: taskCount, read: readRequest{from: from, id: c.ID}}
+	switch {
+	case m.cfg.DataLost:
+		reply.Err = causal.ErrDataLost
+	case m.admitScan(t, 0):
+		m.tasks.request(StorageOp{Kind: StorageCount}, t)
+		return
+	}
+	m.Send(reply.Message(m.cfg.Self, from))
+}
 
 func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 	reply := causal.ScanReply{ID: s.ID, Map: m.slotMap()}
@@ -28,11 +61,14 @@ func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 	case s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
 		reply.Err = causal.ErrStarting
 	default:
-		named, ok := m.pendingKeys(s.Seen)
-		if ok {
-			m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After, Limit: int(min(s.Limit, maxScanKeys))},
-				&task{kind: taskScan, read: readRequest{from: from, id: s.ID}, named: named})
-			return
+		t := &task{kind: taskScan, read: readRequest{from: from, id: s.ID}}
+		if m.admitScan(t, len(s.After)) {
+			var ok bool
+			if t.named, ok = m.pendingKeys(s.Seen); ok {
+				m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After, Limit: int(min(s.Limit, maxScanKeys))}, t)
+				return
+			}
+			m.endScan(t)
 		}
 		reply.Err = causal.ErrBusy
 	}

@@ -131,6 +131,7 @@ func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
 	if p.missingAsOf > 0 {
 		probeAt = now.Mono
 	}
+	r.key = p.key // the bound on questions does not bound their keys, of up to 64 KiB
 	m.staged.park(p, question{read: *r, since: r.since, parkedAt: now.Mono}, probeAt)
 	return true
 }

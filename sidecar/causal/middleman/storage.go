@@ -66,6 +66,7 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 	if t == nil {
 		return
 	}
+	m.endScan(t)
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
 		if m.backfill != nil && !r.Failed { // else at the next tick

@@ -24,6 +24,8 @@ type task struct {
 	unread   bool          // taskWrite, once stored: the record to replace was not read, since it was known
 	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
 	named    []string      // taskScan: keys of puts that are not processed
+	holder   causal.Holder // taskCount, taskScan: who has asked
+	size     int           // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
 	claim    *claim        // taskFence
 	page     *salvagePage  // taskSalvageNames, taskSalvageValue
 	found    bool          // taskWrite, once stored: there was a record to replace

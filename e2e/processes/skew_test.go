@@ -1,0 +1,89 @@
+package processes_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
+)
+
+// earlierProgram names a causalstore of an earlier version: its processes and those of this version make one deployment.
+const earlierProgram = "CAUSALSTORE_EARLIER"
+
+// A deployment of an earlier version is upgraded process by process under load, in the documented order and in the opposite one. No operation
+// fails, no peer is taken for an offender, and nothing acknowledged is lost. The coordinator and the shard of a have two members each.
+func TestAnEarlierVersionIsUpgradedUnderLoad(t *testing.T) {
+	earlier := os.Getenv(earlierProgram)
+	if earlier == "" {
+		t.Skip(earlierProgram + " names no program of an earlier version")
+	}
+	order := []string{"middleman", "coordinator", "cache", "sidecar"}
+	opposite := slices.Clone(order)
+	slices.Reverse(opposite)
+	t.Run("in the documented order", func(t *testing.T) { upgrade(t, earlier, order) })
+	t.Run("in the opposite order", func(t *testing.T) { upgrade(t, earlier, opposite) })
+}
+
+func upgrade(t *testing.T, earlier string, order []string) {
+	certs := newCertificates(t)
+	ours := certs.authority("ours", "example")
+	certs.issueAll(ours)
+	certs.trust(ours)
+	server := certs.issue(ours, "a", "etcd", "0")
+	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file",
+		filepath.Join(ours, "authority.crt"))
+	d := planDeployment(t, certs, waitLong)
+	d.addMember("a", etcd.Endpoint)
+	d.config.Register = nil
+	d.addShardMember("a")
+	d.seenFrom = func(dc, part string, c *contract.Config) {
+		if dc == "a" && (part == "middleman" || part == "coordinator") {
+			c.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
+		}
+	}
+	for _, p := range d.procs {
+		p.program = earlier
+	}
+	d.startAll()
+	d.awaitWholeGroup(t, "a", "middleman")
+	d.awaitWholeGroup(t, "a", "coordinator")
+	var done atomic.Uint64
+	for _, dc := range []string{"b", "c"} {
+		defer d.traffic(dc, &done)()
+	}
+	writer := d.startWriter("b")
+	d.awaitProgress(&done)
+	for _, part := range order {
+		for _, name := range []string{"a-" + part, "a-" + part + "-2", "b-" + part, "c-" + part} {
+			p := d.procs[name]
+			if p == nil || part == "sidecar" && name != "a-sidecar" {
+				continue // the clients would lose their sessions
+			}
+			began := time.Now()
+			d.stop(name)
+			p.program = ""
+			d.restart(name)
+			if d.procs["a-"+part+"-2"] != nil && name[0] == 'a' {
+				d.awaitWholeGroup(t, "a", part)
+			}
+			d.awaitProgress(&done)
+			d.checkViolations()
+			t.Logf("%s was upgraded in %v", name, time.Since(began))
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	acknowledged := writer.stop()
+	for _, dc := range []string{"a", "b", "c"} {
+		c := d.client(dc)
+		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error { return missing(t.Context(), c, acknowledged) })
+	}
+	awaitComplete(t, d.client("a"))
+}
