@@ -415,6 +415,41 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 	}
 }
 
+// The log of a member, or of a coordinator, may have its folder in that of a store.
+func TestRenewLeavesFilesOfOthersAlone(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
+		opts.FS = fs
+		folder := fs.PathJoin("store", "log")
+		err := fs.MkdirAll(folder, 0o755)
+		for _, name := range []string{fs.PathJoin(folder, "00000000000000000001.log"), fs.PathJoin("store", "identity.json")} {
+			var f vfs.File
+			if err == nil {
+				f, err = fs.Create(name, vfs.WriteCategoryUnspecified)
+			}
+			if err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Renew("store", opts, keep, mark)
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := fs.List(folder); err != nil || len(names) != 1 {
+			t.Errorf("keep is %v, and the folder of a log has %v, %v", keep, names, err)
+		}
+		if _, err := fs.Stat(fs.PathJoin("store", "identity.json")); err != nil {
+			t.Errorf("keep is %v: %v", keep, err)
+		}
+	}
+}
+
 // Whenever Renew is stopped, the store is lost, or renewed with its mark.
 func TestACrashInRenewDoesNotMakeALostStoreAnEmptyOne(t *testing.T) {
 	original := readFiles(t, lost(t), "store")
