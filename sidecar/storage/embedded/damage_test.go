@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -411,6 +412,39 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 		names, err := fs.List(fs.PathJoin("store", damagedName))
 		if kept := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }); kept != keep {
 			t.Errorf("keep is %v, and the folder has %v, %v", keep, names, err)
+		}
+	}
+}
+
+// What Renew has kept gives way if the disk is full, and is removed when nobody needs it.
+func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
+	for _, becomesFull := range []bool{false, true} {
+		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler), DamagedIsSpare: true}
+		kept := fs.PathJoin("store", damagedName)
+		var full atomic.Bool
+		opts.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if _, err := fs.Stat(kept); full.Load() && err == nil && op.Kind == errorfs.OpFileWrite {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		s, err := Renew("store", opts, true, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fs.Stat(kept); err != nil {
+			t.Error(err)
+		}
+		if full.Store(becomesFull); !becomesFull {
+			err = s.RemoveDamaged()
+		}
+		want := contents{}
+		want.apply(t, s, storage.Write{Key: "new", Record: record(1, "v")})
+		if err = errors.Join(err, want.check(s), s.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := fs.Stat(kept); err == nil {
+			t.Errorf("full: %v; it is still there", becomesFull)
 		}
 	}
 }

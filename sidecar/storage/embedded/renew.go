@@ -59,6 +59,15 @@ func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]stora
 // damagedName is the folder to which Renew moves what it keeps.
 const damagedName = "damaged"
 
+// RemoveDamaged removes what Renew has kept.
+func (s *Store) RemoveDamaged() error {
+	path := s.disk.PathJoin(s.dir, damagedName)
+	if err := s.disk.RemoveAll(path); err != nil {
+		return fmt.Errorf("remove what is left of a damaged store: %w", err)
+	}
+	return nil
+}
+
 // isContent matches the names that Pebble gives to the files of a store, but for its lock. Other files in the
 // directory, such as a log that has its folder there, are not the store's.
 var isContent = regexp.MustCompile(`^([0-9]+(-[0-9]+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-[0-9]+|marker\..+|CURRENT|.+\.dbtmp)$`)
