@@ -77,7 +77,7 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	scrubbing := scrub.New(store, scrub.Defaults(p.log))
 	p.metrics.MustRegister(metrics.Scrub(scrubbing.Progress))
 	go scrubbing.Run(ctx) // it ends when the store is closed, at the latest
-	go m.watchStorage(p.fail)
+	go m.watchStorage(p.fail, func() { p.removeDamaged(store) })
 	return m, nil
 }
 
@@ -117,17 +117,25 @@ const (
 )
 
 // watchStorage pings the storage until close. It ends the process when another middleman has taken the storage over.
-func (m *middlemanPart) watchStorage(fail func(error)) {
+// When a storage that had lost its data has them again, it calls removeDamaged.
+func (m *middlemanPart) watchStorage(fail func(error), removeDamaged func()) {
 	defer close(m.ended)
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	var refused middleman.Stats
+	wasLost := false
 	refusals := rate.Sometimes{First: 1, Interval: 10 * time.Second}
 	for {
 		select {
 		case <-m.done:
 			return
 		case <-tick.C:
+		}
+		if lost, _ := m.m.DataLost(); lost {
+			wasLost = true
+		} else if wasLost && m.ready() == nil {
+			wasLost = false
+			removeDamaged()
 		}
 		refusals.Do(func() { refused = m.logClockRefusals(refused) })
 		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)

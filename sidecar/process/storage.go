@@ -100,11 +100,24 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 // isRefilled reports whether a storage that has lost its data gets them from elsewhere.
 func (p *process) isRefilled() bool { return len(p.topo().Rings) > 1 || p.o.Settings.members() > 1 }
 
-// keepsDamaged reports whether what is left of a damaged storage may be all there is of something: nobody else may
-// have it.
-func (p *process) keepsDamaged() bool {
+// isDamagedForPeople reports whether what is left of a damaged storage is kept until a person removes it: nobody else
+// may have it.
+func (p *process) isDamagedForPeople() bool {
 	t := p.topo()
 	return len(t.Rings) == 1 || t.Resharding().Has(t.RingOf(p.self.DC))
+}
+
+// keepsDamaged reports whether what is left of a damaged storage is kept. That of a shard with one member is kept until
+// it has been refilled: the donor may find only then that something of its own is damaged, and be emptied, too.
+func (p *process) keepsDamaged() bool { return p.isDamagedForPeople() || p.o.Settings.members() == 1 }
+
+// removeDamaged removes what was kept of a damaged storage, when this one has all data again.
+func (p *process) removeDamaged(s storage.Store) {
+	if e, ok := s.(*embedded.Store); ok && !p.isDamagedForPeople() {
+		if err := e.RemoveDamaged(); err != nil {
+			p.log.Warn("the storage has its data again", "error", err)
+		}
+	}
 }
 
 func (p *process) engine(ctx context.Context) (engine, error) {
@@ -116,9 +129,9 @@ func (p *process) engine(ctx context.Context) (engine, error) {
 	if c.Storage.Engine == contract.EngineEmbedded {
 		dir := c.Storage.Embedded.Dir
 		o := embedded.Options{CacheBytes: int64(c.Storage.Embedded.CacheBytes), Logger: p.log, Stop: ctx.Done(),
-			CheckOwner: checkOwner,
-			OnFull:     func(err error) { p.health.setWaiting(inState(contract.StateStorageFull, err)) },
-			OnFatal:    func(err error) { p.endAtOnce(fmt.Errorf("the storage in %s cannot go on: %w", dir, err)) }}
+			CheckOwner: checkOwner, DamagedIsSpare: !p.isDamagedForPeople(),
+			OnFull:  func(err error) { p.health.setWaiting(inState(contract.StateStorageFull, err)) },
+			OnFatal: func(err error) { p.endAtOnce(fmt.Errorf("the storage in %s cannot go on: %w", dir, err)) }}
 		return engine{dir: dir,
 			open: func(acceptLoss bool) (storage.Store, error) {
 				o.AcceptLoss = acceptLoss

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -415,6 +416,74 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 		names, err := fs.List(fs.PathJoin("store", damagedName))
 		if kept := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }); kept != keep {
 			t.Errorf("keep is %v, and the folder has %v, %v", keep, names, err)
+		}
+	}
+}
+
+// What Renew has kept gives way if the disk is full, and is removed when nobody needs it.
+func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
+	for _, becomesFull := range []bool{false, true} {
+		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler), DamagedIsSpare: true}
+		kept := fs.PathJoin("store", damagedName)
+		var full atomic.Bool
+		opts.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if _, err := fs.Stat(kept); full.Load() && err == nil && op.Kind == errorfs.OpFileWrite {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		s, err := Renew("store", opts, true, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fs.Stat(kept); err != nil {
+			t.Error(err)
+		}
+		if full.Store(becomesFull); !becomesFull {
+			err = s.RemoveDamaged()
+		}
+		want := contents{}
+		want.apply(t, s, storage.Write{Key: "new", Record: record(1, "v")})
+		if err = errors.Join(err, want.check(s), s.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := fs.Stat(kept); err == nil {
+			t.Errorf("full: %v; it is still there", becomesFull)
+		}
+	}
+}
+
+// The log of a member, or of a coordinator, may have its folder in that of a store.
+func TestRenewLeavesFilesOfOthersAlone(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
+		opts.FS = fs
+		folder := fs.PathJoin("store", "log")
+		err := fs.MkdirAll(folder, 0o755)
+		for _, name := range []string{fs.PathJoin(folder, "00000000000000000001.log"), fs.PathJoin("store", "identity.json")} {
+			var f vfs.File
+			if err == nil {
+				f, err = fs.Create(name, vfs.WriteCategoryUnspecified)
+			}
+			if err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Renew("store", opts, keep, mark)
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := fs.List(folder); err != nil || len(names) != 1 {
+			t.Errorf("keep is %v, and the folder of a log has %v, %v", keep, names, err)
+		}
+		if _, err := fs.Stat(fs.PathJoin("store", "identity.json")); err != nil {
+			t.Errorf("keep is %v: %v", keep, err)
 		}
 	}
 }

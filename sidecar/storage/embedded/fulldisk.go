@@ -28,6 +28,7 @@ type fullDisk struct {
 	logger *slog.Logger
 	stop   <-chan struct{} // closed: nothing waits any more; may be nil
 	onFull func(error)     // may be nil
+	spare  string          // a directory that is removed if the disk is full; "": none
 
 	mu      sync.Mutex
 	err     error     // of the last operation that found no space
@@ -101,6 +102,10 @@ func (d *fullDisk) noteFull(err error) (pause time.Duration) {
 		d.backoff.Reset()
 	}
 	d.err, d.at = err, time.Now()
+	if _, statErr := d.Stat(d.spare); d.spare != "" && statErr == nil {
+		d.logger.Warn("storage: the disk is full; what was kept of the damaged store is removed", "path", d.spare,
+			"result", d.RemoveAll(d.spare))
+	}
 	d.logged.Do(func() { d.logger.Error("storage: the disk is full; writes wait until there is space", "error", err) })
 	return d.backoff.Next()
 }

@@ -52,6 +52,9 @@ func Open(dir string, opts Options) (*Store, error) {
 func lockStore(dir string, opts Options) (s *Store, complete Options, err error) {
 	opts = opts.withDefaults()
 	disk := newFullDisk(opts)
+	if opts.DamagedIsSpare {
+		disk.spare = disk.PathJoin(dir, damagedName)
+	}
 	opts.FS = disk
 	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return nil, opts, err

@@ -58,6 +58,8 @@ type Options struct {
 	CheckOwner func(storage.Store) error
 	// AcceptLoss opens a store that has lost the end of what was written to it, as it is.
 	AcceptLoss bool
+	// DamagedIsSpare removes what Renew has kept if the disk is full.
+	DamagedIsSpare bool
 
 	separateFrom int           // 0: defaultSeparateFrom
 	rewriteAge   time.Duration // 0: defaultRewriteAge

@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -58,8 +59,21 @@ func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]stora
 // damagedName is the folder to which Renew moves what it keeps.
 const damagedName = "damaged"
 
-// removeContent removes everything from the directory of a store but its watermark, or moves it away. The lock of the
-// directory is held.
+// RemoveDamaged removes what Renew has kept.
+func (s *Store) RemoveDamaged() error {
+	path := s.disk.PathJoin(s.dir, damagedName)
+	if err := s.disk.RemoveAll(path); err != nil {
+		return fmt.Errorf("remove what is left of a damaged store: %w", err)
+	}
+	return nil
+}
+
+// isContent matches the names that Pebble gives to the files of a store, but for its lock. Other files in the
+// directory, such as a log that has its folder there, are not the store's.
+var isContent = regexp.MustCompile(`^([0-9]+(-[0-9]+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-[0-9]+|marker\..+|CURRENT|.+\.dbtmp)$`)
+
+// removeContent removes the files of a store from its directory, or moves them away. The watermark stays. The lock of
+// the directory is held.
 func removeContent(dir string, fs vfs.FS, keep bool) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -77,11 +91,11 @@ func removeContent(dir string, fs vfs.FS, keep bool) error {
 	for _, name := range names {
 		from := fs.PathJoin(dir, name)
 		switch {
-		case name == watermarkName || name == damagedName || name == "LOCK" || name == "lost+found":
+		case !isContent.MatchString(name):
 		case keep:
 			err = fs.Rename(from, fs.PathJoin(kept, name))
 		default:
-			err = fs.RemoveAll(from)
+			err = fs.Remove(from)
 		}
 		if err != nil {
 			return err
