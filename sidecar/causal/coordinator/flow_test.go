@@ -59,11 +59,11 @@ func TestWhatIsInFlightToAShardIsBounded(t *testing.T) {
 	for _, coordinators := range []int{1, 16} {
 		m := newShardModel(t, coordinators, time.Second, 0)
 		for i := range coordinators {
-			m.coordinators[i].c.cfg.ShardWindow = 16 << 20
+			m.coordinators[i].c.cfg.Window, m.coordinators[i].c.cfg.ShardWindow = 2<<20, 4<<20
 			for _, l := range m.coordinators[i].c.laneOrder {
 				l.flow.setMax(m.coordinators[i].c.windowBound())
 			}
-			m.put(i, 160_000/coordinators)
+			m.put(i, 40_000/coordinators)
 		}
 		most := 0
 		m.until("all puts", func() bool {
@@ -77,7 +77,7 @@ func TestWhatIsInFlightToAShardIsBounded(t *testing.T) {
 			return m.isComplete()
 		})
 		t.Logf("%d coordinators: at most %d bytes in flight", coordinators, most)
-		if bound := min(coordinators*(8<<20), 16<<20); most > bound || most < bound/2 {
+		if bound := min(coordinators*(2<<20), 4<<20); most > bound || most < bound/2 {
 			t.Errorf("%d coordinators had %d bytes in flight, want up to %d", coordinators, most, bound)
 		}
 	}
