@@ -13,11 +13,13 @@ import (
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 )
 
-// earlierProgram names a causalstore of an earlier version: its processes and those of this version make one deployment.
+// earlierProgram names a causalstore of an earlier version: its processes and those of this version make one
+// deployment.
 const earlierProgram = "CAUSALSTORE_EARLIER"
 
-// A deployment of an earlier version is upgraded process by process under load, in the documented order and in the opposite one. No operation
-// fails, no peer is taken for an offender, and nothing acknowledged is lost. The coordinator and the shard of a have two members each.
+// A deployment of an earlier version is upgraded process by process under load, in the documented order and in the opposite
+// one. No operation fails, no peer is taken for an offender, and nothing acknowledged is lost. The coordinator and the shard of
+// a have two members each.
 func TestAnEarlierVersionIsUpgradedUnderLoad(t *testing.T) {
 	earlier := os.Getenv(earlierProgram)
 	if earlier == "" {
@@ -36,8 +38,8 @@ func upgrade(t *testing.T, earlier string, order []string) {
 	certs.issueAll(ours)
 	certs.trust(ours)
 	server := certs.issue(ours, "a", "etcd", "0")
-	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file",
-		filepath.Join(ours, "authority.crt"))
+	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth",
+		"--trusted-ca-file", filepath.Join(ours, "authority.crt"))
 	d := planDeployment(t, certs, waitLong)
 	d.addMember("a", etcd.Endpoint)
 	d.config.Register = nil
@@ -83,7 +85,9 @@ func upgrade(t *testing.T, earlier string, order []string) {
 	acknowledged := writer.stop()
 	for _, dc := range []string{"a", "b", "c"} {
 		c := d.client(dc)
-		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error { return missing(t.Context(), c, acknowledged) })
+		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error {
+			return missing(t.Context(), c, acknowledged)
+		})
 	}
 	awaitComplete(t, d.client("a"))
 }

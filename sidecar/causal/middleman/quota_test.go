@@ -84,7 +84,8 @@ func TestScansAndCountsOfOneIdentityHaveABound(t *testing.T) {
 		t.Errorf("%d requests of one identity are with storage", waiting)
 	}
 	busy = 0
-	if ask(causal.Scan{ID: 1, Limit: 10, Map: r.m.slotMap()}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, self)); busy != 0 {
+	other := causal.Scan{ID: 1, Limit: 10, Map: r.m.slotMap()}
+	if ask(other.Message(topology.Node{Part: topology.Sidecar, Index: 1}, self)); busy != 0 {
 		t.Error("another one has no room")
 	}
 	r.proceed()
