@@ -90,7 +90,7 @@ func (k sessionKey) compare(o sessionKey) int {
 }
 
 const (
-	// maxSessions bounds the sessions that are remembered, to about 64 MiB, and maxSessionsOfOne those of one identity. An identity that opens a
+	// maxSessions bounds the sessions that are remembered, to about 94 MB, and maxSessionsOfOne those of one identity. An identity that opens a
 	// connection for every write may do so 4369 times a second with one coordinator.
 	maxSessions      = 1 << 19
 	maxSessionsOfOne = maxSessions / 2
