@@ -68,7 +68,8 @@ func TestWhatIsLeftOfDamagedStoragesIsKeptUntilTheyAreRefilled(t *testing.T) {
 		for _, name := range []string{"a-middleman", "c-middleman"} {
 			p := d.procs[name]
 			select {
-			case <-p.ended: // it has found damage
+			case err := <-p.ended: // it has found damage
+				t.Logf("%s ended: %v", name, err)
 				d.start(p)
 			default:
 			}
