@@ -28,7 +28,9 @@ func TestAReleaseKeepsTheRegionOfItsStoresAndRefusesMembersWithoutEtcd(t *testin
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(args string) (string, error) { return helm(t, strings.Fields(args+" --namespace causalstore-region")...) }
+	run := func(args string) (string, error) {
+		return helm(t, strings.Fields(args+" --namespace causalstore-region")...)
+	}
 	if out, err := run("install causalstore causalstore --create-namespace --set region=local"); err != nil {
 		t.Fatal(out)
 	}
