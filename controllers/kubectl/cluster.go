@@ -144,17 +144,13 @@ func (k *connection) appPods(ctx context.Context, s *v1alpha1.CausalStore) ([]co
 
 // nodeZones returns the zone of each node, or nil if the user may not list nodes.
 func (k *connection) nodeZones(ctx context.Context, s *v1alpha1.CausalStore) (map[string]string, error) {
-	var nodes corev1.NodeList
-	err := k.List(ctx, &nodes)
-	if apierrors.IsForbidden(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the nodes: %w", err)
+	all, allowed, err := k.readNodes(ctx)
+	if err != nil || !allowed {
+		return nil, err
 	}
 	zones := map[string]string{}
-	for _, n := range nodes.Items {
-		zones[n.Name] = n.Labels[s.Spec.ZoneLabel]
+	for name, n := range all {
+		zones[name] = n.Labels[s.Spec.ZoneLabel]
 	}
 	return zones, nil
 }

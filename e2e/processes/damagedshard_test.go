@@ -14,7 +14,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/lab/redisserver"
 )
 
@@ -212,21 +211,7 @@ func TestAShardWhoseRedisIsDamagedIsRefilled(t *testing.T) {
 
 // A member of a shard whose storage is damaged gets a copy of the other one's.
 func TestAShardMemberWhoseStorageIsDamagedIsCopied(t *testing.T) {
-	certs := newCertificates(t)
-	ours := certs.authority("ours", "example")
-	certs.issueAll(ours)
-	certs.trust(ours)
-	server := certs.issue(ours, "a", "etcd", "0")
-	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file", filepath.Join(ours, "authority.crt"))
-	d := planDeployment(t, certs, waitForMembers)
-	d.addShardMember("a")
-	d.seenFrom = func(dc, part string, c *contract.Config) {
-		if dc == "a" && part == "middleman" {
-			c.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
-		}
-	}
-	d.startAll()
-	d.awaitWholeGroup(t, "a", "middleman")
+	d := deployShardMembers(t)
 	a := d.client("a")
 	for _, pattern := range []string{"/*.sst", "/*.log", "/MANIFEST-*"} {
 		acknowledged := fillKeys(t, a, pattern)

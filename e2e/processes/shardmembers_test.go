@@ -18,9 +18,10 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// The shard of a has two members, with TLS, and the configuration of their group is in a real etcd. Each member is killed under load, once with its
-// log and its storage. Every write and every read succeeds, and no read goes back.
-func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
+// deployShardMembers starts a deployment with TLS in which the shard of a has two members, and the configuration of their
+// group is in a real etcd.
+func deployShardMembers(t *testing.T) *deployment {
+	t.Helper()
 	certs := newCertificates(t)
 	ours := certs.authority("ours", "example")
 	certs.issueAll(ours)
@@ -36,6 +37,13 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	}
 	d.startAll()
 	d.awaitWholeGroup(t, "a", "middleman")
+	return d
+}
+
+// The shard of a has two members, with TLS, and the configuration of their group is in a real etcd. Each member is killed under load, once with its
+// log and its storage. Every write and every read succeeds, and no read goes back.
+func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
+	d := deployShardMembers(t)
 	d.checkRecoverOfAShard(t, "a-middleman.log.d")
 	w := d.writeOften(t, "a", 4)
 	defer w.stop()

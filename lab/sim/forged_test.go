@@ -154,17 +154,7 @@ func playForged(p Profile, seed uint64, times int, forges func(causal.Kind) bool
 	w := NewWorld(pl.shape.draw(rng), pl.set)
 	f = newForger(w, seed, times)
 	f.forges = forges
-	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
-	for i := range pl.keys {
-		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
-	}
-	wl.addClients(rng, &pl)
-	c := newFaultInjector(w, pl.faultEvery, pl.faults)
-	c.start()
-	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
-	for _, p := range wl.processes {
-		p.start()
-	}
+	pl.start(w, rng)
 	defer func() {
 		if r := recover(); r != nil {
 			f.panics = append(f.panics, fmt.Sprintf("some time after a forged message: %v\n%s", r, debug.Stack()))

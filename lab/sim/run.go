@@ -41,17 +41,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	pl.set.Seed, pl.set.Broken = seed, broken
 	w := NewWorld(pl.shape.draw(rng), pl.set)
 	prepare(w)
-	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
-	for i := range pl.keys {
-		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
-	}
-	wl.addClients(rng, &pl)
-	c := newFaultInjector(w, pl.faultEvery, pl.faults)
-	c.start()
-	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
-	for _, p := range wl.processes {
-		p.start()
-	}
+	wl, c := pl.start(w, rng)
 	w.Run(pl.length, nil)
 	o := Outcome{Profile: p.Name, Seed: seed}
 	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
@@ -62,6 +52,22 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 		o.Violations = append(o.Violations, v.String())
 	}
 	return o
+}
+
+// start starts what a run does in a world: clients, faults, and changes of scale.
+func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
+	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
+	for i := range pl.keys {
+		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
+	}
+	wl.addClients(rng, pl)
+	c := newFaultInjector(w, pl.faultEvery, pl.faults)
+	c.start()
+	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
+	for _, p := range wl.processes {
+		p.start()
+	}
+	return wl, c
 }
 
 // addClients starts a sidecar with sessions in every data center.
