@@ -156,6 +156,7 @@ func TestAFrameThatCannotBeDecodedCostsTheLinkAndIsCounted(t *testing.T) {
 func TestAPanicBeforeTheHandlerCostsTheLinkAndNotTheProcess(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	c.Close() // nothing of it runs any longer, so its topology can be replaced
 	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(sidecarA, coordinatorA)
 	var calls int
 	healthy := c.config.Topology
